@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from natsbroker.gateways.service import GatewayService
     from natsbroker.leafnodes.service import LeafnodeService
     from natsbroker.monitoring.model import MonitoringModel
-    from natsbroker.routes.service import ClusterMembership
+    from natsbroker.routes.service import RouteService
     from natsbroker.streaming.monitoring import StreamingModel
 
 __all__ = ["Broker"]
@@ -178,7 +178,7 @@ class Broker(MultiService):
         return self._parts.monitoring()
 
     @property
-    def membership(self) -> ClusterMembership | None:
+    def membership(self) -> RouteService | None:
         """
         Its part in a cluster; C{None} without.
         """

@@ -315,7 +315,7 @@ cdef class LinkLane:
         """
         Read the RS+ lines that come next, in their usual spelling, as far as the turn's share goes.
 
-        @return: what L{natsbroker.wire.dialects.route.Interest} consists of, for each.
+        @return: what L{natsbroker.wire.dialects.route.LinkInterest} consists of, for each.
         """
         cdef Decoder decoder = self.decoder
         cdef Turn turn = self.own.turn

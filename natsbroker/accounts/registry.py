@@ -25,7 +25,7 @@ from natsbroker.interfaces import IMessageBus, ISubjectRouter
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 
-__all__ = ["AccountRegistry", "BuiltInRouter", "LinkDoors", "accountNames"]
+__all__ = ["AccountRegistry", "BuiltInRouter", "LinkBuses", "accountNames"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -255,7 +255,7 @@ class AccountRegistry:
     def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> IMessageBus:
         """
         See L{natsbroker.clients.context.Accounts.admit}, and
-        L{natsbroker.leafnodes.leafnodes.LeafDoors.admit}
+        L{natsbroker.leafnodes.leafnodes.LeafBuses.admit}
         for leafnodes, which have a limit of their own.
         """
         place = self._places[grant.account]
@@ -279,7 +279,7 @@ class AccountRegistry:
     def dismiss(self, grant: Grant, kind: Kind = Kind.CLIENT) -> None:
         """
         See L{natsbroker.clients.context.Accounts.dismiss}, and
-        L{natsbroker.leafnodes.leafnodes.LeafDoors}.
+        L{natsbroker.leafnodes.leafnodes.LeafBuses}.
         """
         place = self._places[grant.account]
         if kind in _LEAFS:
@@ -292,16 +292,16 @@ class AccountRegistry:
         return bool(self._system) and account == self._system
 
 
-class LinkDoors:
+class LinkBuses:
     """
-    The doors to the accounts for what comes over one kind of link.
+    The buses to the accounts for what comes over one kind of link.
     """
 
     def __init__(self, accounts: AccountRegistry, kind: Kind) -> None:
         self._accounts = accounts
         self._kind = kind
 
-    def door(self, account: str) -> IMessageBus | None:
+    def busOf(self, account: str) -> IMessageBus | None:
         try:
             return self._accounts[account].busFor(self._kind)
         except KeyError:

@@ -25,8 +25,8 @@ from natsbroker.gateways.terms import (
     infoDocument,
 )
 from natsbroker.links.context import LinkContext
-from natsbroker.links.registry import LinkRoll
-from natsbroker.routes.terms import Identity, isLogin
+from natsbroker.links.registry import LinkRegistry
+from natsbroker.routes.terms import LinkIdentity, isLogin
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument
 
 __all__ = ["Gateways", "Neighbours", "Traffic"]
@@ -66,7 +66,7 @@ class Traffic(Protocol):
         """
 
 
-class Gateways(LinkRoll[GatewayLink]):
+class Gateways(LinkRegistry[GatewayLink]):
     """
     All gateway connections of one broker.
 
@@ -83,7 +83,7 @@ class Gateways(LinkRoll[GatewayLink]):
     def __init__(
         self,
         context: LinkContext,
-        identity: Identity,
+        identity: LinkIdentity,
         terms: GatewayTerms,
         traffic: Traffic,
         neighbours: Neighbours,
@@ -209,7 +209,7 @@ class Gateways(LinkRoll[GatewayLink]):
         link.begin(self._traffic.leaving(link))
         self.gossip.spread(document.gateway, document.gateway_urls)
 
-    def parted(self, link: GatewayLink) -> None:
+    def linkEnding(self, link: GatewayLink) -> None:
         """
         A connection ends: at once it leads to nobody.
         """
@@ -217,11 +217,11 @@ class Gateways(LinkRoll[GatewayLink]):
         if isinstance(link, OutboundGateway) and link.cluster.link is link:
             link.cluster.link = None
 
-    def forgotten(self, link: GatewayLink) -> None:
+    def linkGone(self, link: GatewayLink) -> None:
         """
         A connection is gone: dial again if it was we who dialled.
         """
-        super().forgotten(link)
+        super().linkGone(link)
         if not isinstance(link, OutboundGateway) or not link.mayRedial:
             return
         remote = link.cluster

@@ -32,7 +32,7 @@ _GOSSIP = "GW"
 
 class GatewayGossip:
     """
-    The gossip of one broker, and L{natsbroker.routes.news.GatewayNews} for its cluster.
+    The gossip of one broker, and L{natsbroker.routes.news.GatewayGossipListener} for its cluster.
     """
 
     def __init__(self, gateways: Gateways) -> None:

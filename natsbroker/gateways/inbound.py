@@ -21,7 +21,7 @@ from natsbroker.gateways.replyrouter import LedBack
 from natsbroker.interfaces import IGatewayBus, IGatewayInterestPolicy
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
-from natsbroker.routes.interest import AccountDoors
+from natsbroker.routes.interest import AccountBuses
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import accountLine
 from natsbroker.wire.mapped import splitReply
@@ -72,7 +72,7 @@ class Intake:
         link: Link,
         name: str,
         document: ServerDocument,
-        doors: AccountDoors,
+        buses: AccountBuses,
         policy: IGatewayInterestPolicy,
         ourName: str,
         ledBack: LedBack,
@@ -82,7 +82,7 @@ class Intake:
         """
         @param name: what the other cluster is called.
         @param document: what the peer says of itself.
-        @param doors: to the accounts, which are L{IGatewayBus}es.
+        @param buses: to the accounts, which are L{IGatewayBus}es.
         @param ourName: what our gateway is called.
         @param now: tells the time in seconds since the epoch.
         @param notify: told of what came and nobody wants.
@@ -91,7 +91,7 @@ class Intake:
         self._link = link
         self._name = name
         self._document = document
-        self._doors = doors
+        self._buses = buses
         self._policy = policy
         self._ourName = ourName
         self._ledBack = ledBack
@@ -114,16 +114,16 @@ class Intake:
         """
         There may be other accounts: tell of those that there are. Queue groups come first.
         """
-        doors: dict[bytes, Any] = {
-            name.encode("utf-8", "surrogateescape"): self._doors.door(name)
-            for name in self._doors.names()
+        buses: dict[bytes, Any] = {
+            name.encode("utf-8", "surrogateescape"): self._buses.busOf(name)
+            for name in self._buses.names()
         }
         accounts = self._accounts
-        for name in [each for each in accounts if accounts[each].bus is not doors.get(each)]:
+        for name in [each for each in accounts if accounts[each].bus is not buses.get(each)]:
             accounts.pop(name).telling.end()
-        new = [name for name in doors if name not in accounts and doors[name] is not None]
+        new = [name for name in buses if name not in accounts and buses[name] is not None]
         for name in new:
-            accounts[name] = self._account(name, doors[name])
+            accounts[name] = self._account(name, buses[name])
         self._offer()
         if new:
             self.reconsider()

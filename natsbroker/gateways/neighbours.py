@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from natsbroker.interfaces import ILinkSubscriber
-from natsbroker.routes.cluster import Cluster
+from natsbroker.routes.cluster import Routes
 from natsbroker.routes.modern import ModernTraffic
 
 __all__ = ["ClusterNeighbours"]
@@ -25,7 +25,7 @@ class ClusterNeighbours:
     The members of a cluster.
     """
 
-    def __init__(self, cluster: Cluster | None, hashOf: Callable[[str], bytes]) -> None:
+    def __init__(self, cluster: Routes | None, hashOf: Callable[[str], bytes]) -> None:
         """
         @param cluster: C{None} for none.
         @param hashOf: gives what stands for a server's id in mapped subjects.

@@ -25,7 +25,7 @@ from natsbroker.interfaces import (
     IInterestTable,
 )
 from natsbroker.links.link import Handler, Link
-from natsbroker.routes.interest import AccountDoors
+from natsbroker.routes.interest import AccountBuses
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import gateway
@@ -99,7 +99,7 @@ class Outlet:
         link: Link,
         name: str,
         document: ServerDocument,
-        doors: AccountDoors,
+        buses: AccountBuses,
         policy: IGatewayInterestPolicy,
         replyPrefix: bytes,
         answers: tuple[bytes, ...],
@@ -108,7 +108,7 @@ class Outlet:
         """
         @param name: what the other cluster is called.
         @param document: what the peer says of itself.
-        @param doors: to the accounts, which are L{IGatewayBus}es.
+        @param buses: to the accounts, which are L{IGatewayBus}es.
         @param replyPrefix: see L{IGatewayLink}.
         @param answers: likewise.
         @param headers: whether we understand headers.
@@ -117,7 +117,7 @@ class Outlet:
         self._link = link
         self._name = name
         self._tellsAll = document.gateway_iom
-        self._doors = doors
+        self._buses = buses
         self._policy = policy
         self._replyPrefix = replyPrefix
         self._answers = answers
@@ -143,13 +143,13 @@ class Outlet:
         """
         There may be other accounts: send for those that there are.
         """
-        doors: dict[bytes, Any] = {
-            name.encode("utf-8", "surrogateescape"): self._doors.door(name)
-            for name in self._doors.names()
+        buses: dict[bytes, Any] = {
+            name.encode("utf-8", "surrogateescape"): self._buses.busOf(name)
+            for name in self._buses.names()
         }
-        for name in [each for each in self._open if self._open[each].bus is not doors.get(each)]:
+        for name in [each for each in self._open if self._open[each].bus is not buses.get(each)]:
             self._open.pop(name).passage.cancel()
-        for name, bus in doors.items():
+        for name, bus in buses.items():
             if name not in self._open and bus is not None:
                 account = GatewayAccount(
                     name, self._link.outbox, self._replyPrefix, self._answers, self._name

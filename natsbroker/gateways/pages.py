@@ -185,4 +185,4 @@ def showGateways(model: MonitoringModel, pages: GatewayPages, gateways: Gateways
     """
     model.gatewayz.gateways = pages
     model.varz.contributions["gateway"] = pages.varz
-    model.varz.books["gateways"] = gateways.context.book
+    model.varz.statistics["gateways"] = gateways.context.statistics

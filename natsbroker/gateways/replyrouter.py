@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from natsbroker.connections.labels import quoted
 from natsbroker.interfaces import ILinkSubscriber
-from natsbroker.routes.interest import AccountDoors
+from natsbroker.routes.interest import AccountBuses
 from natsbroker.wire.mapped import prefixOf
 from natsbroker.wire.values import Message
 
@@ -42,16 +42,16 @@ class LedBack:
 
     def __init__(
         self,
-        doors: AccountDoors,
+        buses: AccountBuses,
         replies: MappedReplies,
         member: Callable[[bytes, str], ILinkSubscriber | None],
     ) -> None:
         """
-        @param doors: to the accounts, which are L{natsbroker.interfaces.IGatewayBus}es.
+        @param buses: to the accounts, which are L{natsbroker.interfaces.IGatewayBus}es.
         @param member: gives the way to the member of our cluster with a hash, for an account;
             C{None} if there is none.
         """
-        self._doors = doors
+        self._buses = buses
         self._replies = replies
         self._member = member
 
@@ -77,7 +77,7 @@ class LedBack:
             if link is not None:
                 link.forward(message, ())
                 return True
-        bus: Any = self._doors.door(account)
+        bus: Any = self._buses.busOf(account)
         if bus is not None:
             answer = message.readdressed(subject, message.reply)
             bus.answer(answer.led(message.via) if message.via else answer)

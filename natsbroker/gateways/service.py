@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.error import ConnectError
 from twisted.logger import Logger
 
-from natsbroker.accounts.registry import LinkDoors
+from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.gateways.gateways import Gateways
@@ -34,12 +34,12 @@ from natsbroker.gateways.settingsmapper import (
 from natsbroker.gateways.terms import GatewayTarget
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.interfaces import IGatewayInterestPolicy
-from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
 from natsbroker.links.settingsmapper import linkTLSFrom
-from natsbroker.routes.cluster import Cluster
+from natsbroker.routes.cluster import Routes
 from natsbroker.server.reload import Step
 from natsbroker.wire.values import Kind
 
@@ -64,37 +64,37 @@ class GatewayService(LinkService[str]):
 
     def __init__(
         self,
-        ground: LinkGround,
-        cluster: Cluster | None,
+        dependencies: LinkDependencies,
+        cluster: Routes | None,
         policy: IGatewayInterestPolicy,
     ) -> None:
         """
-        @param ground: its settings have a C{gateway} block.
+        @param dependencies: its settings have a C{gateway} block.
         @param cluster: our own; C{None} for none.
         @param policy: decides what other clusters are sent and told.
         @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
-        settings = ground.settings
+        settings = dependencies.settings
         block = _blockOf(settings)
-        super().__init__(ground, limitsFrom(settings, block))
+        super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
         self._policy = policy
         self._soliciting: Any = None
         neighbours = ClusterNeighbours(cluster, newHash)
         traffic = GatewayTraffic(
             block.name,
-            LinkDoors(ground.accounts, Kind.GATEWAY),
+            LinkBuses(dependencies.accounts, Kind.GATEWAY),
             policy,
-            ReplyNames(block.name, ground.serverId),
+            ReplyNames(block.name, dependencies.serverId),
             neighbours.way,
-            ground.reactor.seconds,
+            dependencies.reactor.seconds,
             not settings.no_header_support,
-            ground.clients.notify,
+            dependencies.clients.notify,
         )
         tls = linkTLSFrom(block.tls)
         self.gateways = Gateways(
             self.context,
-            identityFrom(settings, block, ground.serverId, max(block.port, 0)),
+            identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
             termsFrom(settings, block, tls, remoteTLSFrom(block), policy.tellsAll),
             traffic,
             neighbours,
@@ -105,7 +105,7 @@ class GatewayService(LinkService[str]):
             cluster.ledBack = traffic.ledBack
         self._factory = LinkFactory(self.gateways.accepting, tls)
         self._port = LinkPort(
-            ground.reactor, block.host, block.port, self._factory, "gateway", "nats-gw"
+            dependencies.reactor, block.host, block.port, self._factory, "gateway", "nats-gw"
         )
 
     @property

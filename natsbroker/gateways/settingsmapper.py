@@ -20,7 +20,7 @@ from natsbroker.links.settings import advertised
 from natsbroker.links.settingsmapper import backoffTerms, identityAt, limitsOf, linkTLSFrom
 from natsbroker.links.tls import LinkTLS
 from natsbroker.routes.settings import splitRoute
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 from natsbroker.server.hostaddresses import addressesOf
 
 __all__ = ["dialTermsFrom", "identityFrom", "limitsFrom", "placeFrom", "remoteTLSFrom", "termsFrom"]
@@ -88,7 +88,7 @@ def placeFrom(gateway: Gateway, port: int) -> tuple[str, int]:
     return addressesOf(gateway.host)[0], port
 
 
-def identityFrom(settings: Settings, gateway: Gateway, serverId: str, port: int) -> Identity:
+def identityFrom(settings: Settings, gateway: Gateway, serverId: str, port: int) -> LinkIdentity:
     """
     Who we are to other clusters.
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from natsbroker.links.tls import LinkTLS, isAddress
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire.serverinfo import GatewayCommand
 
 __all__ = [
@@ -126,7 +126,7 @@ def certifiedName(target: GatewayTarget, others: Iterable[GatewayTarget]) -> str
 
 
 def infoDocument(
-    identity: Identity, terms: GatewayTerms, url: str, urls: Iterable[str]
+    identity: LinkIdentity, terms: GatewayTerms, url: str, urls: Iterable[str]
 ) -> dict[str, Any]:
     """
     What our INFO says.
@@ -151,7 +151,7 @@ def infoDocument(
 
 
 def connectOptions(
-    identity: Identity, terms: GatewayTerms, target: GatewayTarget, hasTLS: bool
+    identity: LinkIdentity, terms: GatewayTerms, target: GatewayTarget, hasTLS: bool
 ) -> dict[str, Any]:
     """
     What our CONNECT says to whom we dialled.

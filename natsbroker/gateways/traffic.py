@@ -15,7 +15,7 @@ from natsbroker.gateways.inbound import Intake
 from natsbroker.gateways.outbound import Outlet
 from natsbroker.gateways.replyrouter import LedBack
 from natsbroker.interfaces import IGatewayInterestPolicy, ILinkSubscriber
-from natsbroker.routes.interest import AccountDoors
+from natsbroker.routes.interest import AccountBuses
 
 __all__ = ["GatewayTraffic", "ReplyPrefixes"]
 
@@ -49,7 +49,7 @@ class GatewayTraffic:
     def __init__(
         self,
         ourName: str,
-        doors: AccountDoors,
+        buses: AccountBuses,
         policy: IGatewayInterestPolicy,
         replies: ReplyPrefixes,
         member: Callable[[bytes, str], ILinkSubscriber | None],
@@ -59,7 +59,7 @@ class GatewayTraffic:
     ) -> None:
         """
         @param ourName: what our gateway is called.
-        @param doors: to the accounts, which are L{natsbroker.interfaces.IGatewayBus}es.
+        @param buses: to the accounts, which are L{natsbroker.interfaces.IGatewayBus}es.
         @param member: see L{LedBack}.
         @param now: tells the time in seconds since the epoch.
         @param headers: whether we understand headers.
@@ -67,12 +67,12 @@ class GatewayTraffic:
         """
         self._notify = notify
         self._ourName = ourName
-        self._doors = doors
+        self._buses = buses
         self._policy = policy
         self._replies = replies
         self._now = now
         self._headers = headers
-        self.ledBack = LedBack(doors, replies, member)
+        self.ledBack = LedBack(buses, replies, member)
 
     def arriving(self, link: Any) -> Intake:
         document = link.document
@@ -80,7 +80,7 @@ class GatewayTraffic:
             link,
             link.gateway,
             document,
-            self._doors,
+            self._buses,
             self._policy,
             self._ourName,
             self.ledBack,
@@ -94,7 +94,7 @@ class GatewayTraffic:
             link,
             link.gateway,
             document,
-            self._doors,
+            self._buses,
             self._policy,
             replies.prefix if document.gateway_nrp else replies.oldPrefix,
             replies.answersOf(link.gateway),

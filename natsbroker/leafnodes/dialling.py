@@ -18,7 +18,7 @@ from natsbroker.leafnodes.leafnode import Leaf, LeafPeer
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.rules import LeafRules, spokeRules
 from natsbroker.leafnodes.terms import LeafURL
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire import ops
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.serverinfo import ServerDocument, connectLine, infoLine, parseDocument
@@ -35,7 +35,7 @@ _log = Logger(namespace="natsbroker")
 _ANSWER = 2.0
 
 #: What a spoke says of itself when it agrees on compression: nothing.
-_NOBODY = {**Identity("", "", "", "", "").head(0), "headers": False, "max_payload": 0}
+_NOBODY = {**LinkIdentity("", "", "", "", "").head(0), "headers": False, "max_payload": 0}
 
 #: For how many seconds a peer is left in peace, by what it says.
 _PAUSES = {
@@ -69,7 +69,7 @@ class DialledLeaf(Leaf):
         return True
 
     @property
-    def lateness(self) -> errors.WireError:
+    def timeoutError(self) -> errors.WireError:
         isSilent = self._document is None or self._isSwitching
         return errors.LEAF_SILENT if isSilent else errors.LEAF_STALE
 

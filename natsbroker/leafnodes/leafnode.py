@@ -116,7 +116,7 @@ class Leaf(Link):
         @return: the account's door; C{None} if it takes no more, and the connection is closed.
         """
         try:
-            bus = self.leafs.doors.admit(grant, self.kind)
+            bus = self.leafs.buses.admit(grant, self.kind)
         except errors.ConnectionLimit as limit:
             self.close(limit.error)
         except KeyError:

@@ -32,13 +32,13 @@ from natsbroker.leafnodes.terms import (
 )
 from natsbroker.links.compression import Compression
 from natsbroker.links.context import LinkContext
-from natsbroker.links.registry import LinkRoll
-from natsbroker.routes.terms import Identity
+from natsbroker.links.registry import LinkRegistry
+from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.serverinfo import infoLine
 from natsbroker.wire.values import Kind
 
-__all__ = ["LeafDoors", "Leafs"]
+__all__ = ["LeafBuses", "Leafs"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -46,7 +46,7 @@ _LETTERS = string.ascii_letters + string.digits
 _BEACON_LENGTH = 22
 
 
-class LeafDoors(Protocol):
+class LeafBuses(Protocol):
     """
     Where leafnodes find their accounts.
     """
@@ -65,12 +65,12 @@ class LeafDoors(Protocol):
         """
 
 
-class Leafs(LinkRoll[Leaf]):
+class Leafs(LinkRegistry[Leaf]):
     """
     All leafnode connections of one broker; iterating gives those that are agreed on.
 
     @ivar identity: who we are.
-    @ivar doors: where they find their accounts.
+    @ivar buses: where they find their accounts.
     @ivar terms: how we take part.
     @ivar authorizer: gives what decides who is let in.
     @ivar cluster: gives the name of our cluster.
@@ -80,8 +80,8 @@ class Leafs(LinkRoll[Leaf]):
     def __init__(
         self,
         context: LinkContext,
-        identity: Identity,
-        doors: LeafDoors,
+        identity: LinkIdentity,
+        buses: LeafBuses,
         terms: LeafTerms,
         authorizer: Callable[[], IAuthorizer],
         cluster: Callable[[], str],
@@ -95,7 +95,7 @@ class Leafs(LinkRoll[Leaf]):
         """
         super().__init__(context)
         self.identity = identity
-        self.doors = doors
+        self.buses = buses
         self.terms = terms
         self.authorizer = authorizer
         self.cluster = cluster
@@ -200,7 +200,7 @@ class Leafs(LinkRoll[Leaf]):
         user = "" if leaf.grant is None else leaf.grant.user
         self.notify(LeafConnected(leaf.number, leaf.account, user))
 
-    def parted(self, leaf: Leaf) -> None:
+    def linkEnding(self, leaf: Leaf) -> None:
         """
         A connection ends: it is no longer in its account.
         """
@@ -209,13 +209,13 @@ class Leafs(LinkRoll[Leaf]):
             return
         self.notify(LeafDisconnected(leaf.number, grant.account, grant.user, leaf.reason))
         leaf.grant = None
-        self.doors.dismiss(grant)
+        self.buses.dismiss(grant)
 
-    def forgotten(self, leaf: Leaf) -> None:
+    def linkGone(self, leaf: Leaf) -> None:
         """
         A connection is gone: dial again if it was us.
         """
-        super().forgotten(leaf)
+        super().linkGone(leaf)
         if isinstance(leaf, DialledLeaf) and not self.isOver:
             self._redial(leaf.target)
 

@@ -38,7 +38,7 @@ class LeafPages:
         """
         leafs = self._service.leafs
         monitoring.leafz.view = self
-        monitoring.varz.books["leafs"] = leafs.context.book
+        monitoring.varz.statistics["leafs"] = leafs.context.statistics
         monitoring.varz.contributions |= {"leaf": self.varz, "leafnodes": lambda: len(leafs)}
         monitoring.accountz.contributions["leafnode_connections"] = self._countIn
 

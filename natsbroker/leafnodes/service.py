@@ -34,7 +34,7 @@ from natsbroker.leafnodes.settingsmapper import (
     termsFrom,
 )
 from natsbroker.leafnodes.terms import LeafTerms, RemoteTerms
-from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.service import LinkService
@@ -52,7 +52,7 @@ _CHANGEABLE = frozenset({"compression", "remotes", "tls"})
 
 class LeafAccounts:
     """
-    The doors to the accounts for leafnodes.
+    The buses to the accounts for leafnodes.
     """
 
     def __init__(self, accounts: AccountRegistry) -> None:
@@ -72,41 +72,42 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     def __init__(
         self,
-        ground: LinkGround,
+        dependencies: LinkDependencies,
         checks: PasswordChecks,
         cluster: Callable[[], str],
         changed: Callable[[], None],
     ) -> None:
         """
-        @param ground: whoever decides there which clients are let in decides about leafnodes, too,
-            unless the settings say who may be one.
+        @param dependencies: its authorizer decides about leafnodes, too, unless the settings have
+            logins for them.
         @param cluster: gives the name of our cluster; empty for none.
         @param changed: called when it has changed where leafnodes can connect to us.
         @raise ValueError: if the settings make no sense, or a certificate is no good.
         """
-        settings = ground.settings
+        settings = dependencies.settings
         block = _blockOf(settings)
-        super().__init__(ground, limitsFrom(settings, block))
+        super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
         self._changed = changed
         self._own = authorizerFrom(settings, block, checks)
         self.leafs = Leafs(
             self.context,
-            identityFrom(settings, block, ground.serverId, max(block.port, 0)),
-            LeafAccounts(ground.accounts),
+            identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
+            LeafAccounts(dependencies.accounts),
             termsFrom(settings, block),
             self._authorizer,
             self.clusterName,
             self._redial,
             self._notify,
-            ground.clients.nonceBytes,
+            dependencies.clients.nonceBytes,
         )
         self._factory = LeafFactory(self.leafs.accepted, acceptingTLSFrom(block))
         self._port = LinkPort(
-            ground.reactor, block.host, block.port, self._factory, "leafnode", "nats-leaf"
+            dependencies.reactor, block.host, block.port, self._factory, "leafnode", "nats-leaf"
         )
         self._remotes = {
-            each.name: LeafRemote(remoteFrom(each, block), ground.random) for each in block.remotes
+            each.name: LeafRemote(remoteFrom(each, block), dependencies.random)
+            for each in block.remotes
         }
 
     @property

@@ -35,7 +35,7 @@ from natsbroker.links.settingsmapper import (
     limitsOf,
     secured,
 )
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 from natsbroker.server.hostaddresses import addressesOf
 
 __all__ = [
@@ -80,7 +80,9 @@ def limitsFrom(settings: Settings, leafnodes: Leafnodes) -> LinkLimits:
     return replace(limitsOf(settings, leafnodes), max_payload=settings.max_payload)
 
 
-def identityFrom(settings: Settings, leafnodes: Leafnodes, serverId: str, port: int) -> Identity:
+def identityFrom(
+    settings: Settings, leafnodes: Leafnodes, serverId: str, port: int
+) -> LinkIdentity:
     """
     Who we are to leafnodes.
 

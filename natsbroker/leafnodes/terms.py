@@ -13,7 +13,7 @@ from typing import Any
 
 from natsbroker.links.compression import NO_COMPRESSION, UNSUPPORTED, Compression
 from natsbroker.links.tls import LinkTLS
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 
 __all__ = [
     "Credentials",
@@ -154,7 +154,7 @@ class LeafTerms:
 
 
 def infoDocument(
-    identity: Identity, terms: LeafTerms, cluster: str, **connection: Any
+    identity: LinkIdentity, terms: LeafTerms, cluster: str, **connection: Any
 ) -> dict[str, Any]:
     """
     What an INFO says to those who dialled us.
@@ -178,7 +178,7 @@ def infoDocument(
 
 
 def connectOptions(
-    identity: Identity,
+    identity: LinkIdentity,
     terms: LeafTerms,
     cluster: str,
     remote: RemoteTerms,

@@ -19,7 +19,7 @@ from natsbroker.clients.publishing import ReplyTracker
 from natsbroker.interfaces import ILinkSubscriber, IMessageBus, IOrigin, IOutboxLink
 from natsbroker.leafnodes.rules import BEACON, LeafRules
 from natsbroker.links.link import Handler, Link
-from natsbroker.routes.interest import Announcer, RemoteInterest
+from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest
 from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.permissions import Verdict
@@ -114,7 +114,7 @@ class _Door:
     def __init__(self, bus: IMessageBus) -> None:
         self._bus = bus
 
-    def door(self, account: str) -> IMessageBus | None:
+    def busOf(self, account: str) -> IMessageBus | None:
         return self._bus
 
     def names(self) -> Iterable[str]:
@@ -173,7 +173,7 @@ class LeafTraffic:
             cluster=cluster,
             beacon=BEACON,
         )
-        self._announcer: Announcer | None = None
+        self._announcer: InterestAdvertiser | None = None
         self._useLane(peer, cluster)
 
     def _useLane(self, peer: Kind, cluster: bytes) -> None:
@@ -210,7 +210,7 @@ class LeafTraffic:
         """
         Tell the peer of our interest from now on.
         """
-        self._announcer = Announcer(
+        self._announcer = InterestAdvertiser(
             self._bus, self._rules, self._tellGained, self._tellLost, self._audience
         )
         self._tellGained(self._beacon, b"", 1, b"")

@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from natsbroker import hot
 from natsbroker.clients.context import Tracing
 from natsbroker.connections.wheel import DeadlineWheel
-from natsbroker.links.linkbook import LinkBook
+from natsbroker.links.statistics import LinkStatistics
 
 __all__ = ["LinkContext", "LinkLimits"]
 
@@ -60,7 +60,7 @@ class LinkContext:
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
     @ivar hub: reads and writes plain TCP connections, a L{natsbroker.connections.poller.Hub};
         C{None} for Twisted's own ways.
-    @ivar book: the links that there are, and figures about those that were.
+    @ivar statistics: the links that there are, and figures about those that were.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LinkContext:
         self.fastLane = True
         self.maxTraced = 0
         self.hub: Any = None
-        self.book = LinkBook()
+        self.statistics = LinkStatistics()
         self._last = 0
 
     def useTracing(self, tracing: Tracing) -> None:

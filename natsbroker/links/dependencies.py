@@ -12,11 +12,11 @@ from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Settings
 
-__all__ = ["LinkGround"]
+__all__ = ["LinkDependencies"]
 
 
 @dataclass(frozen=True, slots=True)
-class LinkGround:
+class LinkDependencies:
     """
     What a broker gives to links of every kind.
 

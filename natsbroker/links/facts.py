@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from natsbroker.links.link import Link
-from natsbroker.links.linkbook import Traffic, trafficOf
+from natsbroker.links.statistics import Traffic, linkTraffic
 
 __all__ = ["LinkFacts", "Shared", "sharedFacts"]
 
@@ -58,6 +58,6 @@ def sharedFacts(link: Link, subscriptions: int) -> Shared:
         link.decoder.heard,
         link.roundTrip,
         link.outbox.pending,
-        trafficOf(link),
+        linkTraffic(link),
         subscriptions,
     )

@@ -37,19 +37,19 @@ _log = Logger(namespace="natsbroker")
 Handler = Callable[..., None]
 
 
-class Roll(Protocol):
+class LinkOwner(Protocol):
     """
     The links of one kind that there are, as one of them sees it: see
-    L{natsbroker.links.registry.LinkRoll}.
+    L{natsbroker.links.registry.LinkRegistry}.
     """
 
     context: LinkContext
 
-    def joined(self, link: Any) -> None: ...
+    def linkOpened(self, link: Any) -> None: ...
 
-    def parted(self, link: Any) -> None: ...
+    def linkEnding(self, link: Any) -> None: ...
 
-    def forgotten(self, link: Any) -> None: ...
+    def linkGone(self, link: Any) -> None: ...
 
 
 class Link(TurnTaker):
@@ -78,13 +78,17 @@ class Link(TurnTaker):
     LETTER: ClassVar[str]
 
     def __init__(
-        self, roll: Roll, peer: LinkPeer, dialect: Dialect, wanted: Compression = NO_COMPRESSION
+        self,
+        registry: LinkOwner,
+        peer: LinkPeer,
+        dialect: Dialect,
+        wanted: Compression = NO_COMPRESSION,
     ) -> None:
         """
-        @param roll: is told when it comes, ends and is gone.
+        @param registry: is told when it comes, ends and is gone.
         @param wanted: the compression.
         """
-        context = roll.context
+        context = registry.context
         limits = context.limits
         now = context.reactor.seconds()
         self.context = context
@@ -110,7 +114,7 @@ class Link(TurnTaker):
         self.compression = LinkCompression(wanted, peer.compress)
         self.isQuiet = False
         self.measures = False
-        self._roll = roll
+        self._registry = registry
         self._beginTurns(context.turn)
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
         self._handshakeBy: float | None = now + limits.handshake
@@ -140,7 +144,7 @@ class Link(TurnTaker):
         traffic, self.traffic = self.traffic, None
         if traffic is not None:
             traffic.end()
-        self._roll.parted(self)
+        self._registry.linkEnding(self)
 
     @property
     def remote(self) -> str:
@@ -150,7 +154,7 @@ class Link(TurnTaker):
         return ""
 
     @property
-    def lateness(self) -> errors.WireError:
+    def timeoutError(self) -> errors.WireError:
         """
         How a peer is refused that took too long to say who it is.
         """
@@ -164,13 +168,13 @@ class Link(TurnTaker):
         """
         self.isOpen = True
         self.context.wheel.schedule(self, self._nextDeadline())
-        self.context.book.begins(self)
+        self.context.statistics.begins(self)
         self._inTurn(self._enter)
         if not self.reason:
             _log.info("{link} - {what} connection created", link=str(self), what=self.CREATED)
 
     def _enter(self) -> None:
-        self._roll.joined(self)
+        self._registry.linkOpened(self)
         self.greet()
 
     def received(self, data: bytes) -> None:
@@ -343,7 +347,7 @@ class Link(TurnTaker):
             return None
         limits, stuck = self.context.limits, self._stuckSince
         if self._handshakeBy is not None and now >= self._handshakeBy:
-            self._inTurn(lambda: self.close(self.lateness))
+            self._inTurn(lambda: self.close(self.timeoutError))
         elif stuck is not None and now >= stuck + limits.write_deadline:
             if self.outbox.sent > self._sentBefore:
                 self.writeBlocked()
@@ -426,7 +430,7 @@ class Link(TurnTaker):
         self.reason = self.reason or reason
         self._over()
         self.outbox.close()
-        self.context.book.ends(self)
+        self.context.statistics.ends(self)
         name = f" - Remote: {quoted(self.remote)[1:-1]}" if self.remote else ""
         _log.info(
             "{link} - {kind} connection closed: {why}{name}",
@@ -435,7 +439,7 @@ class Link(TurnTaker):
             why=self.reason,
             name=name,
         )
-        self._roll.forgotten(self)
+        self._registry.linkGone(self)
 
     def _over(self) -> None:
         if self._isOver:

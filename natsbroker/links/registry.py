@@ -1,8 +1,5 @@
 """
-The links of one kind that there are.
-
-Whoever comes after the end was decided is sent away; the end is told once when nobody is
-left.
+The links of one kind.
 """
 
 from __future__ import annotations
@@ -14,18 +11,17 @@ from natsbroker import errors
 from natsbroker.links.context import LinkContext
 from natsbroker.links.link import Link
 
-__all__ = ["LinkRoll"]
+__all__ = ["LinkRegistry"]
 
 AnyLink = TypeVar("AnyLink", bound=Link)
 
 
-class LinkRoll(Generic[AnyLink]):
+class LinkRegistry(Generic[AnyLink]):
     """
-    Iterating gives the links; they may come and go meanwhile. Each kind has a roll of its own that
-    adds what it means to come and to go.
+    Open links by number. Iterating gives a snapshot. Each kind of link has a subclass.
 
-    @ivar context: what the links share.
-    @ivar isOver: whether there are to be none any more.
+    @ivar context: shared by the links.
+    @ivar isOver: the registry closes: a link that opens later is closed at once.
     """
 
     def __init__(self, context: LinkContext) -> None:
@@ -46,7 +42,7 @@ class LinkRoll(Generic[AnyLink]):
     def __len__(self) -> int:
         return len(self._links)
 
-    def joined(self, link: AnyLink) -> None:
+    def linkOpened(self, link: AnyLink) -> None:
         """
         There is one more.
         """
@@ -54,12 +50,12 @@ class LinkRoll(Generic[AnyLink]):
         if self.isOver:
             link.close(errors.SERVER_SHUTDOWN)
 
-    def parted(self, link: AnyLink) -> None:
+    def linkEnding(self, link: AnyLink) -> None:
         """
         One ends: at once it leads to nobody.
         """
 
-    def forgotten(self, link: AnyLink) -> None:
+    def linkGone(self, link: AnyLink) -> None:
         """
         One is gone, perhaps one that never came.
         """

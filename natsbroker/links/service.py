@@ -16,10 +16,10 @@ from twisted.logger import Logger
 
 from natsbroker.config.model import Settings
 from natsbroker.links.context import LinkContext, LinkLimits
-from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.diallers import Diallers
 from natsbroker.links.listener import LinkPort, ended
-from natsbroker.links.registry import LinkRoll
+from natsbroker.links.registry import LinkRegistry
 
 __all__ = ["LinkService"]
 
@@ -39,20 +39,20 @@ class LinkService(ABC, Generic[Key]):
 
     _port: LinkPort
 
-    def __init__(self, ground: LinkGround, limits: LinkLimits) -> None:
-        self._reactor = reactor = ground.reactor
-        self._settings = ground.settings
-        self._clients = clients = ground.clients
-        self._serverId = ground.serverId
-        self._random = random = ground.random
+    def __init__(self, dependencies: LinkDependencies, limits: LinkLimits) -> None:
+        self._reactor = reactor = dependencies.reactor
+        self._settings = dependencies.settings
+        self._clients = clients = dependencies.clients
+        self._serverId = dependencies.serverId
+        self._random = random = dependencies.random
         self._diallers: Diallers[Key] = Diallers(reactor, random)
         self.context = LinkContext(reactor, clients.turn, clients.wheel, random, limits)
-        self.context.fastLane = ground.settings.fast_lane
+        self.context.fastLane = dependencies.settings.fast_lane
         self.tracingChanged()
 
     @property
     @abstractmethod
-    def links(self) -> LinkRoll[Any]:
+    def links(self) -> LinkRegistry[Any]:
         """
         The links that there are.
         """

@@ -18,7 +18,7 @@ from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IGatewayInterestPolicy
-from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.server.planners import clusterPlanner, gatewayPlanner, nothing
 from natsbroker.server.reload import Planner, Step
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from natsbroker.leafnodes.service import LeafnodeService
     from natsbroker.links.service import LinkService
     from natsbroker.monitoring.model import MonitoringModel
-    from natsbroker.routes.service import ClusterMembership
+    from natsbroker.routes.service import RouteService
 
 __all__ = ["Links"]
 
@@ -45,7 +45,7 @@ class Links:
 
     def __init__(
         self,
-        ground: LinkGround,
+        dependencies: LinkDependencies,
         checks: PasswordChecks,
         policy: Callable[[], IGatewayInterestPolicy],
         changed: Callable[[], None],
@@ -56,22 +56,22 @@ class Links:
         @param changed: called when it has changed what clients are told of the cluster.
         @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
-        self._ground = ground
+        self._dependencies = dependencies
         self._checks = checks
         self._changed = changed
         self._hub: Any = None
         self._monitoring: MonitoringModel | None = None
-        settings = ground.settings
-        self.membership: ClusterMembership | None = None
+        settings = dependencies.settings
+        self.membership: RouteService | None = None
         self.leafnodes: LeafnodeService | None = None
         self.gateways: GatewayService | None = None
         self.advice: GatewayAdvice | None = None
         self._switchAfter = 0
-        ground.accounts.location = self._location
+        dependencies.accounts.location = self._location
         if settings.cluster is not None and settings.cluster.port:
-            from natsbroker.routes.service import ClusterMembership
+            from natsbroker.routes.service import RouteService
 
-            self.membership = ClusterMembership(ground, self._clusterChanged)
+            self.membership = RouteService(dependencies, self._clusterChanged)
         if settings.leafnodes is not None:
             self.leafnodes = self._makeLeafnodes()
         if settings.gateway is not None and settings.gateway.isOn:
@@ -81,7 +81,7 @@ class Links:
         from natsbroker.leafnodes.service import LeafnodeService
 
         return LeafnodeService(
-            self._ground, self._checks, self._clusterName, self._leafPlacesChanged
+            self._dependencies, self._checks, self._clusterName, self._leafPlacesChanged
         )
 
     def _makeGateways(self, policy: IGatewayInterestPolicy) -> None:
@@ -89,11 +89,11 @@ class Links:
         from natsbroker.gateways.advisingsettings import GatewayAdvice
         from natsbroker.gateways.service import GatewayService
 
-        ground, membership = self._ground, self.membership
-        advised = AdvisedPolicy(policy, ground.reactor.seconds)
+        dependencies, membership = self._dependencies, self.membership
+        advised = AdvisedPolicy(policy, dependencies.reactor.seconds)
         cluster = None if membership is None else membership.cluster
-        self.gateways = GatewayService(ground, cluster, advised)
-        self.advice = GatewayAdvice(advised, self.gateways.gateways, ground.accounts)
+        self.gateways = GatewayService(dependencies, cluster, advised)
+        self.advice = GatewayAdvice(advised, self.gateways.gateways, dependencies.accounts)
         self._switchAfter = int(getattr(policy, "switchAfter", 0))
 
     def show(self, monitoring: MonitoringModel, settings: Callable[[], Settings]) -> None:

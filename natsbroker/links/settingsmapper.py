@@ -17,7 +17,7 @@ from natsbroker.links.compressionsettings import Compression as CompressionSetti
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.tls import LinkTLS
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 
 __all__ = [
     "backoffTerms",
@@ -112,14 +112,14 @@ def backoffTerms(settings: Settings, block: DialBlock, isConfigured: bool) -> Di
 
 def identityAt(
     settings: Settings, serverId: str, host: str, port: int, ip: str = "", gateway: str = ""
-) -> Identity:
+) -> LinkIdentity:
     """
     Who we are, and where links of a kind are listened for.
 
     @param ip: where that can be dialled, as what is said there has it.
     @param gateway: likewise of gateways.
     """
-    return Identity(
+    return LinkIdentity(
         server_id=serverId,
         server_name=settings.server_name or serverId,
         version=NATS_VERSION,

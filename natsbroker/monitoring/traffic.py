@@ -153,7 +153,7 @@ class TrafficModel:
         The slow links that were closed, by kind of peer.
         """
         for name, kind in _BOOKS.items():
-            book = self._monitoring.varz.books.get(name)
+            book = self._monitoring.varz.statistics.get(name)
             if book is not None:
                 before, self._books[name] = self._books.get(name, 0), book.slow
                 yield kind, book.slow - before

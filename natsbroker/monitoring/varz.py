@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from natsbroker.links.linkbook import LinkBook
+from natsbroker.links.statistics import LinkStatistics
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant, nanoseconds, number, uptime
 from natsbroker.monitoring.queries import Query
@@ -37,12 +37,12 @@ class Varz:
     @ivar contributions: by key, the functions of other services that give its value: a mapping for
         C{cluster}, C{gateway}, C{leaf}, C{mqtt}, C{websocket} and C{jetstream}, a number for
         C{routes}, C{remotes} and C{leafnodes}.
-    @ivar books: the link statistics under C{routes}, C{gateways} and C{leafs}.
+    @ivar statistics: the link statistics under C{routes}, C{gateways} and C{leafs}.
     """
 
     def __init__(self, state: BrokerState, requests: Mapping[str, int]) -> None:
         self.contributions: dict[str, Callable[[], Any]] = {}
-        self.books: dict[str, LinkBook] = {}
+        self.statistics: dict[str, LinkStatistics] = {}
         self._state = state
         self._requests = requests
 
@@ -163,7 +163,7 @@ class Varz:
 
     def _messages(self, traffic: list[int]) -> Document:
         inMessages, inBytes, outMessages, outBytes = traffic
-        sums = [each.traffic for each in self.books.values()]
+        sums = [each.traffic for each in self.statistics.values()]
         links = [sum(counts) for counts in zip(*sums, strict=True)]
         inLinks, inLinkBytes, outLinks, outLinkBytes = links or (0, 0, 0, 0)
         return {
@@ -189,8 +189,10 @@ class Varz:
         slow = {"clients": sum(connections.slow.values())}
         stale = {"clients": connections.ended.get(_STALE, 0)}
         for kind in ("routes", "gateways", "leafs"):
-            book = self.books.get(kind)
-            slow[kind], stale[kind] = (0, 0) if book is None else (book.slow, book.stale)
+            statistics = self.statistics.get(kind)
+            slow[kind], stale[kind] = (
+                (0, 0) if statistics is None else (statistics.slow, statistics.stale)
+            )
         return {"slow_consumer_stats": slow, "stale_connection_stats": stale}
 
     def _configuration(self) -> Document:

@@ -21,16 +21,16 @@ from natsbroker.interfaces import ILinkSubscriber, IMessageBus
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
 from natsbroker.routes.interest import (
-    AccountDoors,
-    Announcer,
+    AccountBuses,
+    InterestAdvertiser,
     RemoteInterest,
     RoutePermissions,
 )
-from natsbroker.routes.sids import HeardSid, HeardSids, ToldSids
+from natsbroker.routes.sids import LocalSids, RemoteSid, RemoteSids
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import cluster
-from natsbroker.wire.dialects.route import Interest
+from natsbroker.wire.dialects.route import LinkInterest
 from natsbroker.wire.values import GroupMessage, Message
 
 __all__ = ["GLOBAL_ACCOUNT", "ClassicMember", "ClassicTraffic"]
@@ -76,23 +76,23 @@ class ClassicTraffic:
     """
 
     def __init__(
-        self, link: Link, doors: AccountDoors, permissions: RoutePermissions, isOldest: bool
+        self, link: Link, buses: AccountBuses, permissions: RoutePermissions, isOldest: bool
     ) -> None:
         """
         @param isOldest: whether the peer closes the connection for what only servers may say.
         """
         self._link = link
-        self._doors = doors
+        self._buses = buses
         self._permissions = permissions
         self._isOldest = isOldest
         self.isVerbose = False
         link.outbox.headers = False
         self._member = ClassicMember(self, link)
-        self._told = ToldSids(link.context.reactor.seconds)
-        self._heard = HeardSids()
-        self._announcer: Announcer | None = None
-        self._bus: IMessageBus | None = doors.door(GLOBAL_ACCOUNT)
-        self.interest = RemoteInterest(doors, lambda *_: self._member, link)
+        self._told = LocalSids(link.context.reactor.seconds)
+        self._heard = RemoteSids()
+        self._announcer: InterestAdvertiser | None = None
+        self._bus: IMessageBus | None = buses.busOf(GLOBAL_ACCOUNT)
+        self.interest = RemoteInterest(buses, lambda *_: self._member, link)
         self.interest.permit(permissions)
         self.dialect = cluster.FROM_MEMBER
         self.handlers: dict[int, Handler] = {
@@ -114,7 +114,9 @@ class ClassicTraffic:
             self._announcer = None
             announcer.end(True)
         elif announcer is None and isWanted and bus is not None:
-            self._announcer = Announcer(bus, self._permissions, self._tellGained, self._tellLost)
+            self._announcer = InterestAdvertiser(
+                bus, self._permissions, self._tellGained, self._tellLost
+            )
 
     def _tellGained(self, pattern: bytes, queue: bytes, weight: int, origin: bytes) -> None:
         for line in self._told.gained(pattern, queue, weight):
@@ -150,7 +152,7 @@ class ClassicTraffic:
         """
         There may be other accounts now.
         """
-        self._bus = self._doors.door(GLOBAL_ACCOUNT)
+        self._bus = self._buses.busOf(GLOBAL_ACCOUNT)
         self.interest.accountsChanged()
 
     def end(self) -> None:
@@ -201,7 +203,7 @@ class ClassicTraffic:
         weights = [each.weight for each in members]
         return self._link.context.random.choices(members, weights)
 
-    def _send(self, message: Message, heard: HeardSid) -> None:
+    def _send(self, message: Message, heard: RemoteSid) -> None:
         outbox = self._link.outbox
         outbox.messages += 1
         outbox.messageBytes += len(message.payload)
@@ -238,7 +240,7 @@ class ClassicTraffic:
                 self._lose(heard)
         self._understood()
 
-    def _lose(self, heard: HeardSid) -> None:
+    def _lose(self, heard: RemoteSid) -> None:
         self._heard.remove(heard)
         self._weigh(heard.pattern, heard.queue)
 
@@ -248,7 +250,7 @@ class ClassicTraffic:
         """
         account = GLOBAL_ACCOUNT.encode()
         weight = self._heard.weight(pattern, queue)
-        interest = Interest(account, b"", pattern, queue, weight if queue else 0)
+        interest = LinkInterest(account, b"", pattern, queue, weight if queue else 0)
         if weight:
             self.interest.gained(interest)
         else:

@@ -19,15 +19,15 @@ from natsbroker.connections.labels import quoted
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.gateways.replyrouter import LedBack
 from natsbroker.links.context import LinkContext
-from natsbroker.links.registry import LinkRoll
-from natsbroker.routes.interest import AccountDoors
-from natsbroker.routes.members import Foreigners, Member, poolIndex
-from natsbroker.routes.news import GatewayNews, News
-from natsbroker.routes.pool import Placing
+from natsbroker.links.registry import LinkRegistry
+from natsbroker.routes.interest import AccountBuses
+from natsbroker.routes.members import IncompatiblePeers, Member, poolIndex
+from natsbroker.routes.news import ClusterGossip, GatewayGossipListener
+from natsbroker.routes.pool import RoutePool
 from natsbroker.routes.route import Route
 from natsbroker.routes.terms import (
     ClusterTerms,
-    Identity,
+    LinkIdentity,
     RouteTarget,
     connectOptions,
     infoDocument,
@@ -35,7 +35,7 @@ from natsbroker.routes.terms import (
 )
 from natsbroker.wire.serverinfo import GossipMode, ServerDocument, infoLine
 
-__all__ = ["Cluster"]
+__all__ = ["Routes"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -46,12 +46,12 @@ _REDIAL = 1.0
 _SOON = 0.1
 
 
-class Cluster(LinkRoll[Route]):
+class Routes(LinkRegistry[Route]):
     """
     All routes of one broker.
 
     @ivar identity: who we are.
-    @ivar doors: where messages find their accounts.
+    @ivar buses: where messages find their accounts.
     @ivar terms: how we take part.
     @ivar members: the others, by their ids.
     @ivar urls: where our own clients connect.
@@ -64,8 +64,8 @@ class Cluster(LinkRoll[Route]):
     def __init__(
         self,
         context: LinkContext,
-        identity: Identity,
-        doors: AccountDoors,
+        identity: LinkIdentity,
+        buses: AccountBuses,
         terms: ClusterTerms,
         dial: Callable[[RouteTarget, float], None],
         changed: Callable[[], None],
@@ -76,7 +76,7 @@ class Cluster(LinkRoll[Route]):
         """
         super().__init__(context)
         self.identity = identity
-        self.doors = doors
+        self.buses = buses
         self.terms = terms
         self.members: dict[str, Member] = {}
         self.urls: tuple[str, ...] = ()
@@ -84,11 +84,11 @@ class Cluster(LinkRoll[Route]):
         self.isLeaving = False
         self._dial = dial
         self.changed = changed
-        self.gateways: GatewayNews | None = None
+        self.gateways: GatewayGossipListener | None = None
         self.ledBack: LedBack | None = None
-        self._news = News(self)
-        self._placing = Placing(self, self._news, dial)
-        self._foreigners = Foreigners()
+        self._news = ClusterGossip(self)
+        self._pool = RoutePool(self, self._news, dial)
+        self._incompatible = IncompatiblePeers()
         self._selves: set[tuple[str, int]] = set()
         self._learned: set[str] = set()
 
@@ -163,20 +163,20 @@ class Cluster(LinkRoll[Route]):
         if self.isOver:
             route.close(errors.SERVER_SHUTDOWN)
         else:
-            self._placing.place(route, document)
+            self._pool.place(route, document)
 
     def extend(self, route: Route) -> None:
         """
         A peer that we dialled has let us in: dial the other connections that there are to be.
         """
-        self._placing.extend(route)
+        self._pool.extend(route)
 
     def isDedicated(self, account: str) -> bool:
         """
         Whether an account has connections of its own.
         """
         known = account in self.terms.dedicated or account in self._learned
-        return known and self.doors.door(account) is not None
+        return known and self.buses.busOf(account) is not None
 
     def metSelf(self, route: Route) -> None:
         """
@@ -186,7 +186,7 @@ class Cluster(LinkRoll[Route]):
             self._selves.add((route.target.host, route.target.port))
             _log.debug("Detected route to self, ignoring {target}", target=str(route.target))
 
-    # News.
+    # Gossip.
 
     def informed(self, route: Route, document: ServerDocument) -> None:
         """
@@ -209,7 +209,7 @@ class Cluster(LinkRoll[Route]):
         account = document.route_account
         if not account:
             return
-        if self.doors.door(account) is None:
+        if self.buses.busOf(account) is None:
             _log.error(
                 "{link} - Error looking up account {name}: account missing",
                 link=str(route),
@@ -236,7 +236,7 @@ class Cluster(LinkRoll[Route]):
 
     # Coming and going.
 
-    def parted(self, route: Route) -> None:
+    def linkEnding(self, route: Route) -> None:
         """
         A connection ends: at once it leads to nobody.
         """
@@ -251,11 +251,11 @@ class Cluster(LinkRoll[Route]):
         if wasLast and (member.urls or member.leafUrls):
             self.changed()
 
-    def forgotten(self, route: Route) -> None:
+    def linkGone(self, route: Route) -> None:
         """
         A connection is gone: dial again if somebody wants it.
         """
-        super().forgotten(route)
+        super().linkGone(route)
         target = route.target
         if target is None or not route.mayRedial or self.isOver or not self._isWanted(target):
             return
@@ -268,7 +268,7 @@ class Cluster(LinkRoll[Route]):
                 first.target = first.target or target
                 return
         isBrief = not target.isConfigured and route.document is not None
-        self.dial(target, self._foreigners.pause(route, _SOON if isBrief else _REDIAL))
+        self.dial(target, self._incompatible.pause(route, _SOON if isBrief else _REDIAL))
 
     def _isWanted(self, target: RouteTarget) -> bool:
         if target.account and not self.isDedicated(target.account):
@@ -320,7 +320,7 @@ class Cluster(LinkRoll[Route]):
         """
         if route.account:
             return [route.account]
-        names = self.doors.names()
+        names = self.buses.names()
         if not member.isPooled:
             return list(names)
         size = self.terms.poolSize

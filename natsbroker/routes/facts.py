@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from natsbroker.links.facts import LinkFacts, sharedFacts
 from natsbroker.routes.route import Route
-from natsbroker.wire.dialects.route import Interest
+from natsbroker.wire.dialects.route import LinkInterest
 
 __all__ = ["RouteFacts", "routeFacts"]
 
@@ -37,7 +37,7 @@ class RouteFacts(LinkFacts):
     _route: Route
 
     @property
-    def interest(self) -> Iterator[tuple[Interest, int]]:
+    def interest(self) -> Iterator[tuple[LinkInterest, int]]:
         """
         What the peer is subscribed to, and how many messages it has had for each.
         """

@@ -20,20 +20,26 @@ from natsbroker.interfaces import IInterestWatcher, IMessageBus, IOutboxLink
 from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
 from natsbroker.subjects.shapes import TooManyShapes
-from natsbroker.wire.dialects.route import Interest
+from natsbroker.wire.dialects.route import LinkInterest
 from natsbroker.wire.grants import Grant, Verb
 
-__all__ = ["AccountDoors", "Announcer", "LinkPermissions", "RemoteInterest", "RoutePermissions"]
+__all__ = [
+    "AccountBuses",
+    "InterestAdvertiser",
+    "LinkPermissions",
+    "RemoteInterest",
+    "RoutePermissions",
+]
 
 _log = Logger(namespace="natsbroker")
 
 
-class AccountDoors(Protocol):
+class AccountBuses(Protocol):
     """
     Where the messages of a link find their accounts.
     """
 
-    def door(self, account: str) -> IMessageBus | None:
+    def busOf(self, account: str) -> IMessageBus | None:
         """
         The door to an account for what comes over the link; C{None} if there is no such account.
         """
@@ -109,7 +115,7 @@ _Told = tuple[bytes, bytes, bytes]
 
 
 @implementer(IInterestWatcher)
-class Announcer:
+class InterestAdvertiser:
     """
     Tells one peer what one account is subscribed to here.
     """
@@ -214,7 +220,7 @@ class RemoteInterest:
 
     def __init__(
         self,
-        doors: AccountDoors,
+        buses: AccountBuses,
         target: Callable[[bytes, bytes], Any],
         label: object,
         permissions: LinkPermissions | None = None,
@@ -224,16 +230,16 @@ class RemoteInterest:
             sent with, an L{ILinkSubscriber}; an L{IOutboxLink} may be written to directly.
         @param label: whose text names the peer in the log.
         """
-        self._doors = doors
+        self._buses = buses
         self._target = target
         self._label = label
         self._permissions = permissions or RoutePermissions()
         self._weights: dict[bytes, dict[_Key, int]] = {}
         self._made: dict[bytes, dict[_Key, Any]] = {}
-        self._buses: dict[bytes, IMessageBus] = {}
+        self._busOf: dict[bytes, IMessageBus] = {}
         self._places: dict[tuple[bytes, bytes], _Place] = {}
 
-    def gained(self, interest: Interest) -> None:
+    def gained(self, interest: LinkInterest) -> None:
         """
         The peer has interest, or a queue group there has another weight.
         """
@@ -251,7 +257,7 @@ class RemoteInterest:
         if made is not None:
             made.reweigh(max(weight, 1))
 
-    def lost(self, interest: Interest) -> None:
+    def lost(self, interest: LinkInterest) -> None:
         """
         The peer has no such interest any more.
         """
@@ -271,7 +277,7 @@ class RemoteInterest:
         """
         place = self._places.get((account, origin))
         if place is None:
-            bus = self._doors.door(account.decode("utf-8", "surrogateescape"))
+            bus = self._buses.busOf(account.decode("utf-8", "surrogateescape"))
             if bus is None:
                 return None
             target: Any = self._target(account, origin)
@@ -314,7 +320,7 @@ class RemoteInterest:
         known = self._made.get(account)
         if known is None:
             known = self._made[account] = {}
-            self._buses[account] = bus
+            self._busOf[account] = bus
         known[key] = made
 
     def permit(self, permissions: LinkPermissions) -> None:
@@ -342,7 +348,7 @@ class RemoteInterest:
                     self._subscribe(account, key, weights[key])
 
     def _isUnknown(self, account: bytes) -> bool:
-        return self._doors.door(account.decode("utf-8", "surrogateescape")) is None
+        return self._buses.busOf(account.decode("utf-8", "surrogateescape")) is None
 
     def forget(self, account: bytes) -> None:
         """
@@ -365,12 +371,12 @@ class RemoteInterest:
     def _cancelAll(self, account: bytes) -> None:
         made = self._made.pop(account, None)
         if made:
-            self._buses[account].cancelAll(made.values())
+            self._busOf[account].cancelAll(made.values())
 
     def __len__(self) -> int:
         return sum(map(len, self._weights.values()))
 
-    def counted(self) -> Iterator[tuple[Interest, int]]:
+    def counted(self) -> Iterator[tuple[LinkInterest, int]]:
         """
         All interest, and how many messages the peer has had for each.
         """
@@ -379,7 +385,7 @@ class RemoteInterest:
             made = self._made.get(interest.account, {}).get(key)
             yield interest, 0 if made is None else made.delivered
 
-    def __iter__(self) -> Iterator[Interest]:
+    def __iter__(self) -> Iterator[LinkInterest]:
         for account, weights in self._weights.items():
             for (origin, pattern, queue), weight in weights.items():
-                yield Interest(account, origin, pattern, queue, weight)
+                yield LinkInterest(account, origin, pattern, queue, weight)

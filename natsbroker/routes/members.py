@@ -25,7 +25,7 @@ from natsbroker.wire.serverinfo import ServerDocument
 if TYPE_CHECKING:
     from natsbroker.routes.route import Route
 
-__all__ = ["Foreigners", "Member", "poolIndex", "prevails"]
+__all__ = ["IncompatiblePeers", "Member", "poolIndex", "prevails"]
 
 #: How long two connections may be on their way at the same time, in seconds.
 _RACE = 5.0
@@ -145,7 +145,7 @@ class Member:
         return bool(self.pool or self.dedicated)
 
 
-class Foreigners:
+class IncompatiblePeers:
     """
     Those whom the settings name and who speak another dialect: they are dialled less and less
     often, until they speak ours.
@@ -165,7 +165,7 @@ class Foreigners:
         if target is None:
             return usual
         place = target.host, target.port
-        if not route.isForeign:
+        if not route.isIncompatible:
             if route.document is not None:
                 self._pauses.pop(place, None)
             return usual

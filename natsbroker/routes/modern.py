@@ -21,8 +21,8 @@ from natsbroker.interfaces import IMessageBus, IOutboxLink
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
 from natsbroker.routes.interest import (
-    AccountDoors,
-    Announcer,
+    AccountBuses,
+    InterestAdvertiser,
     RemoteInterest,
     RoutePermissions,
 )
@@ -99,7 +99,7 @@ class ModernTraffic:
     def __init__(
         self,
         link: Link,
-        doors: AccountDoors,
+        buses: AccountBuses,
         permissions: RoutePermissions,
         headers: bool,
         namesOrigin: bool,
@@ -115,7 +115,7 @@ class ModernTraffic:
         @param ledBack: takes answers that came from other clusters; C{None} without gateways.
         """
         self._link = link
-        self._doors = doors
+        self._buses = buses
         self._permissions = permissions
         link.outbox.headers = headers
         self._namesOrigin = namesOrigin
@@ -125,8 +125,8 @@ class ModernTraffic:
         self._dedicated = account.encode("utf-8", "surrogateescape")
         self._targets: dict[tuple[bytes, bytes], RouteAccount] = {}
         self._accounts: dict[tuple[bytes, bytes], tuple[RouteAccount, IMessageBus]] = {}
-        self._announcers: dict[str, Announcer] = {}
-        self.interest = RemoteInterest(doors, self._target, link)
+        self._announcers: dict[str, InterestAdvertiser] = {}
+        self.interest = RemoteInterest(buses, self._target, link)
         self.interest.permit(permissions)
         self.dialect = route.routeLines(self._dedicated)
         if hot.LinkLane is not None and link.context.fastLane:
@@ -151,11 +151,11 @@ class ModernTraffic:
         for name in [each for each in self._announcers if each not in wanted]:
             self._announcers.pop(name).end(True)
         for name in wanted:
-            bus = self._doors.door(name)
+            bus = self._buses.busOf(name)
             if bus is None or name in self._announcers:
                 continue
             wire = b"" if self._dedicated else name.encode("utf-8", "surrogateescape")
-            self._announcers[name] = Announcer(
+            self._announcers[name] = InterestAdvertiser(
                 bus,
                 self._permissions,
                 partial(self._tellGained, wire),
@@ -240,7 +240,7 @@ class ModernTraffic:
         else:
             self.interest.lost(self._knownAs(interest, isLeaf))
 
-    def _knownAs(self, interest: route.Interest, isLeaf: bool) -> route.Interest:
+    def _knownAs(self, interest: route.LinkInterest, isLeaf: bool) -> route.LinkInterest:
         """
         A peer that does not name the origin in the end is taken not to name it in the beginning.
         """
@@ -284,7 +284,7 @@ class ModernTraffic:
         return self._target(account.encode("utf-8", "surrogateescape"), b"")
 
     def _account(self, name: bytes, origin: bytes) -> tuple[RouteAccount, IMessageBus] | None:
-        bus = self._doors.door(name.decode("utf-8", "surrogateescape"))
+        bus = self._buses.busOf(name.decode("utf-8", "surrogateescape"))
         if bus is None:
             return None
         known = self._accounts[name, origin] = self._target(name, origin), bus

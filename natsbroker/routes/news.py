@@ -20,15 +20,15 @@ from natsbroker.routes.members import Member
 from natsbroker.wire.serverinfo import ServerDocument, infoLine
 
 if TYPE_CHECKING:
-    from natsbroker.routes.cluster import Cluster
+    from natsbroker.routes.cluster import Routes
     from natsbroker.routes.route import Route
 
-__all__ = ["GatewayNews", "News"]
+__all__ = ["ClusterGossip", "GatewayGossipListener"]
 
 _log = Logger(namespace="natsbroker")
 
 
-class GatewayNews(Protocol):
+class GatewayGossipListener(Protocol):
     """
     What wants to know of the members of our cluster because of other clusters.
     """
@@ -54,12 +54,12 @@ class GatewayNews(Protocol):
         """
 
 
-class News:
+class ClusterGossip:
     """
     The news of one cluster.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Routes) -> None:
         self._cluster = cluster
 
     def tell(self, route: Route, member: Member) -> None:

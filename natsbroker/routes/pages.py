@@ -14,7 +14,7 @@ from natsbroker.clients.listener import joined
 from natsbroker.monitoring.formats import nanoseconds, number
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.routes.facts import RouteFacts, routeFacts
-from natsbroker.routes.service import ClusterMembership
+from natsbroker.routes.service import RouteService
 from natsbroker.routes.settings import Cluster as ClusterSettings
 
 __all__ = ["ClusterPages"]
@@ -28,7 +28,7 @@ class ClusterPages:
     The cluster as monitoring shows it.
     """
 
-    def __init__(self, membership: ClusterMembership) -> None:
+    def __init__(self, membership: RouteService) -> None:
         self._membership = membership
 
     def contribute(self, monitoring: MonitoringModel) -> None:
@@ -37,7 +37,7 @@ class ClusterPages:
         """
         cluster = self._membership.cluster
         monitoring.routez.cluster = self
-        monitoring.varz.books["routes"] = cluster.context.book
+        monitoring.varz.statistics["routes"] = cluster.context.statistics
         monitoring.varz.contributions |= {
             "cluster": self.varz,
             "routes": lambda: len(list(self.routes())),

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 
 from natsbroker import errors
 from natsbroker.routes.members import Member, prevails
-from natsbroker.routes.news import News
+from natsbroker.routes.news import ClusterGossip
 from natsbroker.wire.serverinfo import ServerDocument
 
 if TYPE_CHECKING:
-    from natsbroker.routes.cluster import Cluster
+    from natsbroker.routes.cluster import Routes
     from natsbroker.routes.route import Route
     from natsbroker.routes.terms import RouteTarget
 
-__all__ = ["Placing"]
+__all__ = ["RoutePool"]
 
 
-class Placing:
+class RoutePool:
     """
     The places of one cluster.
     """
 
     def __init__(
-        self, cluster: Cluster, news: News, dial: Callable[[RouteTarget, float], None]
+        self, cluster: Routes, news: ClusterGossip, dial: Callable[[RouteTarget, float], None]
     ) -> None:
         """
         @param news: tells of members that are new.
@@ -59,7 +59,7 @@ class Placing:
         elif route.isPooled and not 0 <= index < largest:
             route.close(errors.WRONG_POOL_INDEX, str(index), str(document.route_pool_size))
         elif route.account and not cluster.isDedicated(route.account):
-            isKnown = cluster.doors.door(route.account) is not None
+            isKnown = cluster.buses.busOf(route.account) is not None
             error = errors.UNKNOWN_ROUTE_ACCOUNT if isKnown else errors.MISSING_ROUTE_ACCOUNT
             route.close(error, route.account)
         else:

@@ -35,7 +35,7 @@ from natsbroker.wire.serverinfo import (
 )
 
 if TYPE_CHECKING:
-    from natsbroker.routes.cluster import Cluster
+    from natsbroker.routes.cluster import Routes
 
 __all__ = ["Route"]
 
@@ -58,14 +58,14 @@ class Route(Link):
     @ivar wantsMore: whether other connections to the peer are dialled when it has answered a PING,
         since then it is sure that it has let us in.
     @ivar isClassic: whether the classic dialect is spoken, as far as that is known.
-    @ivar isForeign: whether it was closed because there is no common dialect.
+    @ivar isIncompatible: whether it was closed because there is no common dialect.
     """
 
     CREATED = "Route"
     KIND = "Router"
     LETTER = "rid"
 
-    def __init__(self, cluster: Cluster, peer: LinkPeer, target: RouteTarget | None) -> None:
+    def __init__(self, cluster: Routes, peer: LinkPeer, target: RouteTarget | None) -> None:
         super().__init__(cluster, peer, FROM_ROUTE, cluster.terms.compression)
         self._cluster = cluster
         self.target = target
@@ -77,7 +77,7 @@ class Route(Link):
         self.mayRedial = True
         self.traffic: ModernTraffic | ClassicTraffic | None = None
         self.isClassic = False
-        self.isForeign = False
+        self.isIncompatible = False
         self.wantsMore = False
         self._connect: LinkConnect | None = None
         self._isSwitching = False
@@ -199,7 +199,7 @@ class Route(Link):
         dialect = chosen(terms.dialect, document)
         self.isClassic = dialect is RouteDialect.CLASSIC
         if dialect is None:
-            self.isForeign = True
+            self.isIncompatible = True
             self.mayRedial = self.target is not None and self.target.isConfigured
             isOurs = terms.dialect is RouteDialect.CLASSIC
             self.close(errors.ONLY_CLASSIC if isOurs else errors.NOT_CLASSIC)
@@ -312,12 +312,12 @@ class Route(Link):
 
     def _trafficWith(self, document: ServerDocument) -> ModernTraffic | ClassicTraffic:
         cluster = self._cluster
-        doors, permissions = cluster.doors, cluster.terms.permissions
+        buses, permissions = cluster.buses, cluster.terms.permissions
         if not self.isClassic:
             headers = document.headers and cluster.terms.headers
             return ModernTraffic(
                 self,
-                doors,
+                buses,
                 permissions,
                 headers,
                 document.lnocu,
@@ -325,7 +325,7 @@ class Route(Link):
                 document.lnoc,
                 cluster.ledBack,
             )
-        traffic = ClassicTraffic(self, doors, permissions, not document.proto)
+        traffic = ClassicTraffic(self, buses, permissions, not document.proto)
         traffic.isVerbose = self._connect is not None and self._connect.verbose
         return traffic
 

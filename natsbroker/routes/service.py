@@ -16,16 +16,16 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from natsbroker.accounts.registry import LinkDoors
+from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
 from natsbroker.links.settingsmapper import linkTLSFrom
 from natsbroker.routes.classic import GLOBAL_ACCOUNT
-from natsbroker.routes.cluster import Cluster
+from natsbroker.routes.cluster import Routes
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.settings import Cluster as ClusterSettings
 from natsbroker.routes.settingsmapper import (
@@ -39,7 +39,7 @@ from natsbroker.server.hostaddresses import clientUrls
 from natsbroker.server.reload import Step
 from natsbroker.wire.values import Kind
 
-__all__ = ["ClusterMembership"]
+__all__ = ["RouteService"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -51,39 +51,39 @@ _NAME_LENGTH = 22
 _DIAL = 5.0
 
 
-class ClusterMembership(LinkService[tuple[str, int, str]]):
+class RouteService(LinkService[tuple[str, int, str]]):
     """
     One broker's part.
 
     @ivar cluster: who is a member, and the routes.
     """
 
-    def __init__(self, ground: LinkGround, changed: Callable[[], None]) -> None:
+    def __init__(self, dependencies: LinkDependencies, changed: Callable[[], None]) -> None:
         """
-        @param ground: its settings have a C{cluster} block with a port.
+        @param dependencies: its settings have a C{cluster} block with a port.
         @param changed: called when it has changed where clients can connect, or the cluster's name.
         @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
-        settings = ground.settings
+        settings = dependencies.settings
         block = _blockOf(settings)
-        super().__init__(ground, linkLimitsFrom(settings, block))
+        super().__init__(dependencies, linkLimitsFrom(settings, block))
         self._tls = linkTLSFrom(block.tls)
-        self._name = "".join(ground.random.choices(_LETTERS, k=_NAME_LENGTH))
-        self.cluster = Cluster(
+        self._name = "".join(dependencies.random.choices(_LETTERS, k=_NAME_LENGTH))
+        self.cluster = Routes(
             self.context,
-            identityFrom(settings, block, ground.serverId, max(block.port, 0)),
-            LinkDoors(ground.accounts, Kind.ROUTE),
+            identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
+            LinkBuses(dependencies.accounts, Kind.ROUTE),
             termsFrom(settings, block, self._name),
             self._dial,
             changed,
         )
         self._factory = LinkFactory(self.cluster.routeFor(None), self._tls)
         self._port = LinkPort(
-            ground.reactor, block.host, block.port, self._factory, "router", "nats-route"
+            dependencies.reactor, block.host, block.port, self._factory, "router", "nats-route"
         )
 
     @property
-    def links(self) -> Cluster:
+    def links(self) -> Routes:
         return self.cluster
 
     @property
@@ -125,7 +125,7 @@ class ClusterMembership(LinkService[tuple[str, int, str]]):
         _log.info("Cluster name is {name}", name=terms.name)
         if terms.isDynamic:
             _log.warn("Cluster name was dynamically generated, consider setting one")
-        others = set(self.cluster.doors.names()) - {GLOBAL_ACCOUNT, self._settings.system_account}
+        others = set(self.cluster.buses.names()) - {GLOBAL_ACCOUNT, self._settings.system_account}
         if terms.dialect is RouteDialect.CLASSIC and others:
             _log.warn("Only messages of the global account pass over classic routes")
         _log.info("Listening for route connections on {where}", where=str(self._port))

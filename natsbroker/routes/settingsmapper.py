@@ -25,7 +25,7 @@ from natsbroker.links.settingsmapper import (
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.interest import RoutePermissions
 from natsbroker.routes.settings import Cluster, splitRoute
-from natsbroker.routes.terms import ClusterTerms, Identity, RouteTarget
+from natsbroker.routes.terms import ClusterTerms, LinkIdentity, RouteTarget
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 
 __all__ = ["dialTermsFrom", "identityFrom", "linkLimitsFrom", "termsFrom"]
@@ -125,7 +125,7 @@ def _shown(permission: SubjectPermission) -> dict[str, list[str]]:
     return {name: patterns for name, patterns in lists.items() if patterns}
 
 
-def identityFrom(settings: Settings, cluster: Cluster, serverId: str, port: int) -> Identity:
+def identityFrom(settings: Settings, cluster: Cluster, serverId: str, port: int) -> LinkIdentity:
     """
     Who we are to other members.
 

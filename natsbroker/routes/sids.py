@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from natsbroker.wire.dialects import cluster
 
-__all__ = ["HeardSid", "HeardSids", "ToldSids"]
+__all__ = ["LocalSids", "RemoteSid", "RemoteSids"]
 
 #: How long a queue group is remembered in which nobody is left, in seconds.
 _MEMORY = 30.0
@@ -26,7 +26,7 @@ _MOST = 128
 _Interest = tuple[bytes, bytes]
 
 
-class ToldSids:
+class LocalSids:
     """
     What this member serves, as one peer knows it.
     """
@@ -95,7 +95,7 @@ class ToldSids:
         return len(self._groups)
 
 
-class HeardSid:
+class RemoteSid:
     """
     One interest of the peer.
 
@@ -121,14 +121,14 @@ class HeardSid:
         return 0 < self.maximum <= self.sent
 
 
-class HeardSids:
+class RemoteSids:
     """
     The interest of one peer by the peer's sids.
     """
 
     def __init__(self) -> None:
-        self._sids: dict[bytes, HeardSid] = {}
-        self._places: dict[_Interest, OrderedDict[bytes, HeardSid]] = {}
+        self._sids: dict[bytes, RemoteSid] = {}
+        self._places: dict[_Interest, OrderedDict[bytes, RemoteSid]] = {}
 
     def add(self, sid: bytes, pattern: bytes, queue: bytes) -> bool:
         """
@@ -138,17 +138,17 @@ class HeardSids:
         """
         if sid in self._sids:
             return False
-        heard = self._sids[sid] = HeardSid(sid, pattern, queue)
+        heard = self._sids[sid] = RemoteSid(sid, pattern, queue)
         self._places.setdefault((pattern, queue), OrderedDict())[sid] = heard
         return True
 
-    def get(self, sid: bytes) -> HeardSid | None:
+    def get(self, sid: bytes) -> RemoteSid | None:
         """
         The interest with a sid; C{None} if there is none.
         """
         return self._sids.get(sid)
 
-    def remove(self, heard: HeardSid) -> None:
+    def remove(self, heard: RemoteSid) -> None:
         """
         The peer has no such interest any more.
         """
@@ -164,7 +164,7 @@ class HeardSids:
         """
         return len(self._places.get((pattern, queue), ()))
 
-    def choose(self, pattern: bytes, queue: bytes) -> HeardSid:
+    def choose(self, pattern: bytes, queue: bytes) -> RemoteSid:
         """
         The one whose turn it is among those for a pattern: for a queue group each in turn, else the
         oldest.

@@ -19,7 +19,7 @@ from natsbroker.wire.serverinfo import GossipMode
 
 __all__ = [
     "ClusterTerms",
-    "Identity",
+    "LinkIdentity",
     "RouteTarget",
     "connectOptions",
     "infoDocument",
@@ -34,7 +34,7 @@ _CLASSIC_PROTO = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class LinkIdentity:
     """
     Who we are to other members.
 
@@ -175,7 +175,7 @@ def _isSame(said: str, wanted: str) -> bool:
     )
 
 
-def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:
+def infoDocument(identity: LinkIdentity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:
     """
     What an INFO says.
 
@@ -205,7 +205,7 @@ def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> 
 
 
 def _classicDocument(
-    identity: Identity, terms: ClusterTerms, connection: Mapping[str, Any]
+    identity: LinkIdentity, terms: ClusterTerms, connection: Mapping[str, Any]
 ) -> dict[str, Any]:
     """
     The same where only the classic dialect is spoken.
@@ -228,7 +228,9 @@ def _classicDocument(
 _CLASSIC_CONNECTION = ("connect_urls", "ldm", "gossip_mode")
 
 
-def connectOptions(identity: Identity, terms: ClusterTerms, target: RouteTarget) -> dict[str, Any]:
+def connectOptions(
+    identity: LinkIdentity, terms: ClusterTerms, target: RouteTarget
+) -> dict[str, Any]:
     """
     What a CONNECT says.
     """

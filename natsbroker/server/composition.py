@@ -34,7 +34,7 @@ from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.poller import Hub
 from natsbroker.interfaces import ISubjectRouter
-from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.services import Links
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
 from natsbroker.server.info import ServerInfoPublisher, infoFrom
@@ -260,13 +260,15 @@ class BrokerParts:
             self.authority.require(settings.leafnodes.account)
             for remote in settings.leafnodes.remotes:
                 self.authority.require(remote.account)
-        ground = LinkGround(
+        dependencies = LinkDependencies(
             self._reactor, settings, self.clients, self.accounts, self._keys.id, self._random
         )
         policy = partial(
             self._plugins.gatewayPolicy, self._host, settings, self._given.gatewayPolicy
         )
-        self.links = Links(ground, self._checks, policy, lambda: self.publisher.clusterChanged())
+        self.links = Links(
+            dependencies, self._checks, policy, lambda: self.publisher.clusterChanged()
+        )
 
     def _makeMonitoring(self) -> None:
         self._monitoring: MonitoringModel | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from natsbroker.auth.operator.service import OperatorService
     from natsbroker.gateways.service import GatewayService
     from natsbroker.monitoring.service import MonitoringService
-    from natsbroker.routes.service import ClusterMembership
+    from natsbroker.routes.service import RouteService
 
 __all__ = [
     "authorizationPlanner",
@@ -215,7 +215,7 @@ def sectionsPlanner(services: Mapping[str, IService]) -> Planner:
     return plan
 
 
-def clusterPlanner(membership: ClusterMembership | None) -> Planner:
+def clusterPlanner(membership: RouteService | None) -> Planner:
     """
     Routes, and what passes over them. It comes after whoever changes accounts.
 

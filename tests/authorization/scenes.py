@@ -158,7 +158,7 @@ class Leaves:
     def __init__(self, grant: Grant) -> None:
         self.broker = leaves.Broker()
         self.heard = Recorder()
-        self.broker.doors.accounts["A"].busFor(Kind.INTERNAL).subscribe(b">", self.heard, None, b"")
+        self.broker.buses.accounts["A"].busFor(Kind.INTERNAL).subscribe(b">", self.heard, None, b"")
         self.broker.decider.answer = grant
         self.wire = self.broker.spoke()
 

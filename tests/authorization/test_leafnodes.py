@@ -106,7 +106,7 @@ def test_forged(forged: bytes) -> None:
     """What a leafnode says about who asks is left out, however often and however spelled: the
     service is told of the account that the leafnode is in (CVE-2026-33246)."""
     broker = Broker()
-    ours, theirs = broker.doors.accounts["A"], broker.doors.accounts["B"]
+    ours, theirs = broker.buses.accounts["A"], broker.buses.accounts["B"]
     service = ServiceImport(ours, theirs, ServiceExport(b"ask"), Renaming(b"ask", b"ask"), True)
     ours.exchange.importServices([service])
     asked = broker.subscribe(b"ask", account="B")
@@ -152,4 +152,4 @@ def test_lateConnect() -> None:
     wire.send(b'CONNECT {"server_id":"' + b"x" * 4000)
     broker.settle(30.0)
     assert wire.closed == "Authentication Timeout"
-    assert broker.doors.accounts["A"].busFor(Kind.CLIENT).hasInterest(b"a") is False
+    assert broker.buses.accounts["A"].busFor(Kind.CLIENT).hasInterest(b"a") is False

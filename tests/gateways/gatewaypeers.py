@@ -22,7 +22,7 @@ from natsbroker.gateways.remote import Remote
 from natsbroker.gateways.terms import GatewayTarget, GatewayTerms, RemoteTerms
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.protocol import LinkProtocol
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire.serverinfo import ServerDocument
 from tests.links.linkpeers import LinkNode, LinkWire, said
 
@@ -170,7 +170,9 @@ class Joined(LinkNode):
         self.port = port
         self.gateways = Gateways(
             self.context,
-            Identity(f"ID-{name}-{port}", f"{name}-{port}", "2.15.1", "0.1.0", "127.0.0.1", port),
+            LinkIdentity(
+                f"ID-{name}-{port}", f"{name}-{port}", "2.15.1", "0.1.0", "127.0.0.1", port
+            ),
             GatewayTerms(name, remotes=tuple(remotes), **terms),
             self.traffic,
             self.neighbours,

@@ -21,7 +21,7 @@ from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.values import Kind
 from tests.gateways.gatewaypeers import GatewayWire, Joined, connect, info
-from tests.routes.clusters import Doors
+from tests.routes.clusters import FakeBuses
 from tests.support import Recorder, Router
 
 SEEDS = [
@@ -67,9 +67,9 @@ TOKENS = [
 ]
 
 
-class Doorways(Doors):
+class FuzzedBuses(FakeBuses):
     """
-    The doors to accounts for gateways.
+    The buses to accounts for gateways.
     """
 
     def __init__(self, turn: Any, clock: Any) -> None:
@@ -78,28 +78,28 @@ class Doorways(Doors):
         super().__init__(turn, ["A", "B"])
 
     def add(self, name: str) -> None:
-        """See L{Doors.add}."""
+        """See L{FakeBuses.add}."""
         self.accounts[name] = Account(name, Router(), self._turn, Random(1), self._clock)
 
-    def door(self, account: str) -> IMessageBus | None:
-        """See L{natsbroker.routes.interest.AccountDoors.door}."""
+    def busOf(self, account: str) -> IMessageBus | None:
+        """See L{natsbroker.routes.interest.AccountBuses.busOf}."""
         found = self.accounts.get(account)
         return None if found is None else found.busFor(Kind.GATEWAY)
 
 
-def made() -> tuple[Joined, Doorways]:
+def made() -> tuple[Joined, FuzzedBuses]:
     """A broker with accounts, in one of which somebody listens."""
     turn = hot.Turn(lambda call: None)
     clock = Clock()
-    doors = Doorways(turn, clock)
+    buses = FuzzedBuses(turn, clock)
     member: Any = lambda server, account: None  # noqa: E731
     traffic = GatewayTraffic(
-        "A", doors, SwitchingPolicy(3), ReplyNames("A", "ID"), member, lambda: 1.0
+        "A", buses, SwitchingPolicy(3), ReplyNames("A", "ID"), member, lambda: 1.0
     )
     node = Joined(traffic=traffic, clock=clock)
     for subject, queue in ((b"foo", b""), (b"foo.*", b"q"), (b"ears", b"")):
-        doors.accounts["A"].busFor(Kind.CLIENT).subscribe(subject, Recorder(), None, queue)
-    return node, doors
+        buses.accounts["A"].busFor(Kind.CLIENT).subscribe(subject, Recorder(), None, queue)
+    return node, buses
 
 
 def opened(node: Joined, state: int) -> GatewayWire:
@@ -130,8 +130,8 @@ def mutated(random: Random) -> bytes:
 def test_survives(state: int) -> None:
     """Whatever is said, it is dealt with, and forgotten with the connection."""
     random = Random(state)
-    node, doors = made()
-    before = {name: len(account) for name, account in doors.accounts.items()}
+    node, buses = made()
+    before = {name: len(account) for name, account in buses.accounts.items()}
     for _ in range(400):
         wire = opened(node, state)
         data = mutated(random)
@@ -145,7 +145,7 @@ def test_survives(state: int) -> None:
         node.settle(0.0)
     node.settle(2.0)
     assert len(node.gateways) == 0 and not node.gateways.inbound and not node.gateways.outbound
-    assert {name: len(account) for name, account in doors.accounts.items()} == before
+    assert {name: len(account) for name, account in buses.accounts.items()} == before
     wire = node.arrived()
     wire.take()
     wire.send(b"RMSG A foo 2\r\nhi\r\nPING\r\n")

@@ -24,16 +24,16 @@ class Heard:
         self.events: list[Any] = []
 
     def memberJoined(self, url: str, say: Any) -> None:
-        """See L{natsbroker.routes.news.GatewayNews.memberJoined}."""
+        """See L{natsbroker.routes.news.GatewayGossipListener.memberJoined}."""
         self.events.append(("joined", url))
         say(b"INFO hello\r\n")
 
     def memberLeft(self, url: str) -> None:
-        """See L{natsbroker.routes.news.GatewayNews.memberLeft}."""
+        """See L{natsbroker.routes.news.GatewayGossipListener.memberLeft}."""
         self.events.append(("left", url))
 
     def heard(self, document: ServerDocument, who: str) -> None:
-        """See L{natsbroker.routes.news.GatewayNews.heard}."""
+        """See L{natsbroker.routes.news.GatewayGossipListener.heard}."""
         self.events.append((document.gateway, who))
 
 
@@ -123,7 +123,7 @@ def test_ledBack() -> None:
     taking: Any = Taking()
     node.cluster.ledBack = taking
     clock: Any = node.clock
-    node.doors.accounts["A"] = Account("A", Router(), node.turn, Random(1), clock)
+    node.buses.accounts["A"] = Account("A", Router(), node.turn, Random(1), clock)
     ears = node.subscribe(b"foo")
     wire = node.joined()
     prefix = b"_GR_.AAAAAA.BBBBBB."

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.address import IPv4Address
 
-from natsbroker.accounts.registry import LinkDoors
+from natsbroker.accounts.registry import LinkBuses
 from natsbroker.server.reload import ReloadError
 from natsbroker.server.start import StartError
 from natsbroker.wire.values import Kind
@@ -247,11 +247,11 @@ class TestReloading:
         host = Edge().start()
         peer = host.peer()
         peer.take()
-        assert "C" not in LinkDoors(host.broker.accounts, Kind.GATEWAY).names()
+        assert "C" not in LinkBuses(host.broker.accounts, Kind.GATEWAY).names()
         text = (GATEWAY % ("", "")).replace("A {}", "A {}, C {}")
         host.broker.reload(settingsOf(text))
         host.settle()
-        door = LinkDoors(host.broker.accounts, Kind.GATEWAY).door("C")
+        door = LinkBuses(host.broker.accounts, Kind.GATEWAY).busOf("C")
         assert door is not None and door.account == "C"
         assert b'"gateway_cmd":2,"gateway_cmd_payload":"Qw=="' in peer.take()
 

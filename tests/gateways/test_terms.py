@@ -13,9 +13,9 @@ from natsbroker.gateways.terms import (
     infoDocument,
     placeOf,
 )
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 
-IDENTITY = Identity("ID", "name", "2.15.1", "0.1.0")
+IDENTITY = LinkIdentity("ID", "name", "2.15.1", "0.1.0")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from natsbroker.leafnodes.protocol import LeafProtocol
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.terms import LeafTerms, LeafURL, RemoteTerms
 from natsbroker.links.context import LinkLimits
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.values import Kind
 from tests.links.linkpeers import AccountNode, LinkWire, said
@@ -73,7 +73,7 @@ class Decider:
         return lambda: None
 
 
-class Doors:
+class FakeBuses:
     """
     The accounts of a broker.
 
@@ -87,7 +87,7 @@ class Doors:
         self.refusal: Exception | None = None
 
     def admit(self, grant: Grant, kind: Kind) -> IMessageBus:
-        """See L{natsbroker.leafnodes.leafnodes.LeafDoors.admit}."""
+        """See L{natsbroker.leafnodes.leafnodes.LeafBuses.admit}."""
         if self.refusal is not None:
             raise self.refusal
         bus = self.accounts[grant.account].busFor(kind)
@@ -95,7 +95,7 @@ class Doors:
         return bus
 
     def dismiss(self, grant: Grant) -> None:
-        """See L{natsbroker.leafnodes.leafnodes.LeafDoors.dismiss}."""
+        """See L{natsbroker.leafnodes.leafnodes.LeafBuses.dismiss}."""
         self.counts[grant.account] -= 1
 
 
@@ -117,14 +117,14 @@ class Broker(AccountNode):
         **terms: Any,
     ) -> None:
         super().__init__(clock, Random(name), limits)
-        self.doors = Doors(self.turn, self.clock, accounts)
+        self.buses = FakeBuses(self.turn, self.clock, accounts)
         self.decider = Decider()
         self.redialled: list[tuple[LeafRemote, float]] = []
         self.advisories: list[Advisory] = []
         self.leafs = Leafs(
             self.context,
-            Identity(f"ID-{name}", name, "2.15.1", "0.1", "127.0.0.1", 7422, f"{name}:7422"),
-            self.doors,
+            LinkIdentity(f"ID-{name}", name, "2.15.1", "0.1", "127.0.0.1", 7422, f"{name}:7422"),
+            self.buses,
             LeafTerms(**terms),
             lambda: IAuthorizer(self.decider),
             lambda: cluster,

@@ -67,7 +67,7 @@ class TestLettingIn:
         (said,) = wire.documents()
         assert said["connect_info"] and said["remote_account"] == "A"
         assert "import" not in said and "export" not in said
-        assert len(broker.leafs) == 1 and broker.doors.counts["A"] == 1
+        assert len(broker.leafs) == 1 and broker.buses.counts["A"] == 1
         (hello,) = broker.decider.hellos
         assert (hello.kind, hello.connectionType) == (Kind.SPOKE, "LEAFNODE")
         assert (hello.text("user"), hello.text("nkey"), hello.nonce) == (
@@ -86,7 +86,7 @@ class TestLettingIn:
         assert broker.publish(b"foo") == 1
         wire.transport.hangUp()
         broker.settle()
-        assert broker.publish(b"foo") == 0 and broker.doors.counts["A"] == 0
+        assert broker.publish(b"foo") == 0 and broker.buses.counts["A"] == 0
         assert broker.advisories[-1] == LeafDisconnected(1, "A", "u", "Client Closed")
 
     def test_denied(self) -> None:
@@ -180,7 +180,7 @@ class TestLettingIn:
     def test_full(self, refusal: Exception, lines: list[bytes], reason: str) -> None:
         """An account may be gone, or take no more."""
         broker = Broker()
-        broker.doors.refusal = refusal
+        broker.buses.refusal = refusal
         wire = broker.accepted()
         wire.take()
         wire.send(connect())

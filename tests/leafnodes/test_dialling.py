@@ -42,7 +42,7 @@ class TestAgreeing:
         wire.send(info(connect_info=True, remote_account="R"))
         assert wire.lines() == [b"LS+ foo"]
         assert wire.leaf.kind is Kind.HUB and wire.leaf.remoteAccount == "R"
-        assert len(broker.leafs) == 1 and broker.doors.counts["A"] == 1
+        assert len(broker.leafs) == 1 and broker.buses.counts["A"] == 1
 
     def test_oldPeer(self) -> None:
         """A peer that does not answer CONNECT with INFO has let us in at once."""
@@ -133,7 +133,7 @@ class TestAgreeing:
     def test_full(self) -> None:
         """Our account may be missing."""
         broker = Broker("spoke")
-        broker.doors.refusal = KeyError("A")
+        broker.buses.refusal = KeyError("A")
         with logLines() as lines:
             wire = broker.hub()
         assert wire.closed == "Missing Account"

@@ -86,7 +86,7 @@ def played(
         member = RouteEar(names, broker, b"")
         ears["route"] = ears["routed leaf"] = member
         routed = type(member.account)(b"A", "A", member.outbox, "m", b"other", True)
-        account = broker.doors.accounts["A"]
+        account = broker.buses.accounts["A"]
         for number, (party, pattern, queue) in enumerate(listeners):
             if party in others:
                 weight = b" 1" if queue else b""
@@ -177,7 +177,7 @@ def test_taken(isHub: bool, cluster: str) -> None:
         ear = Ear(names, broker)
         broker.bus().subscribe(b"foo", ear, b"1")
         member = RouteEar(names, broker, b"")
-        bus = broker.doors.accounts["A"].busFor(Kind.ROUTE)
+        bus = broker.buses.accounts["A"].busFor(Kind.ROUTE)
         bus.subscribe(b"foo", member.account, b"A ")
         sibling.take()
         calls: list[Any] = []

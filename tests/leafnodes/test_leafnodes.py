@@ -185,7 +185,7 @@ class TestTopologies:
         hub, spoke = Broker("hub", clock), Broker("spoke", clock, cluster="LC")
         spoke.join(hub)
         ear = spoke.subscribe(b"foo")
-        bus: Any = hub.doors.accounts["A"].busFor(kind)
+        bus: Any = hub.buses.accounts["A"].busFor(kind)
         bus.post(b"foo", b"hi")
         hub.settle()
         assert len(ear.got) == 1

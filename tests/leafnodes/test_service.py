@@ -74,12 +74,12 @@ class TestHub:
         """An account may have so many leafnodes."""
         host = Leafy(HUB)
         host.broker.accounts.include("A", AccountLimits(max_leafnodes=1))
-        doors = LeafAccounts(host.broker.accounts)
-        assert doors.admit(Grant("A"), Kind.SPOKE).account == "A"
+        buses = LeafAccounts(host.broker.accounts)
+        assert buses.admit(Grant("A"), Kind.SPOKE).account == "A"
         with pytest.raises(errors.ConnectionLimit, match="maximum account active connections"):
-            doors.admit(Grant("A"), Kind.HUB)
-        doors.dismiss(Grant("A"))
-        doors.admit(Grant("A"), Kind.HUB)
+            buses.admit(Grant("A"), Kind.HUB)
+        buses.dismiss(Grant("A"))
+        buses.admit(Grant("A"), Kind.HUB)
 
     def test_revoked(self) -> None:
         """A user whom a reload takes away is closed."""

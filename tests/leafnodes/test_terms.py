@@ -11,9 +11,9 @@ from natsbroker.leafnodes.terms import (
     connectOptions,
     infoDocument,
 )
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 
-IDENTITY = Identity("ID", "n", "2.15.1", "0.1", "h", 7422, "h:7422")
+IDENTITY = LinkIdentity("ID", "n", "2.15.1", "0.1", "h", 7422, "h:7422")
 
 
 def test_info() -> None:

@@ -22,7 +22,7 @@ class TestTelling:
     def test_spoke(self, kind: Kind) -> None:
         """A spoke is told of everything that messages reach from here."""
         broker = Broker()
-        broker.doors.accounts["A"].busFor(kind).subscribe(b"foo", LinkRecorder(), b"")
+        broker.buses.accounts["A"].busFor(kind).subscribe(b"foo", LinkRecorder(), b"")
         wire = broker.accepted()
         wire.send(connect())
         assert wire.lines() == ([] if kind is Kind.LOCAL else [b"LS+ foo"])
@@ -32,7 +32,7 @@ class TestTelling:
         """A hub is told of what we serve."""
         broker = Broker("spoke")
         wire = broker.hub()
-        broker.doors.accounts["A"].busFor(kind).subscribe(b"foo", LinkRecorder(), b"")
+        broker.buses.accounts["A"].busFor(kind).subscribe(b"foo", LinkRecorder(), b"")
         isOurs = kind in (Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE)
         assert wire.lines() == ([b"LS+ foo"] if isOurs else [])
 
@@ -181,7 +181,7 @@ class TestMessages:
     def test_nearest(self) -> None:
         """A group's own members come first, then those of the cluster, then leafnodes."""
         broker = Broker()
-        account = broker.doors.accounts["A"]
+        account = broker.buses.accounts["A"]
         wire, route = broker.spoke(), LinkRecorder()
         wire.send(b"LS+ foo q 9\r\n")
         account.busFor(Kind.ROUTE).subscribe(b"foo", route, b"", b"q")

@@ -63,14 +63,14 @@ class AccountNode(LinkNode):
     """
     A broker with accounts, too.
 
-    @ivar doors: has them as C{accounts}, by their names.
+    @ivar buses: has them as C{accounts}, by their names.
     """
 
-    doors: Any
+    buses: Any
 
     def bus(self, account: str = "A") -> Any:
         """A client's door to an account."""
-        return self.doors.accounts[account].busFor(Kind.CLIENT)
+        return self.buses.accounts[account].busFor(Kind.CLIENT)
 
     def subscribe(self, pattern: bytes, queue: bytes = b"", account: str = "A") -> Recorder:
         """Somebody subscribes."""

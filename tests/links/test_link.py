@@ -56,7 +56,7 @@ class TestKeepalive:
         wire.transport.taking = False
         node.settle(4.0)
         assert wire.closed == "Stale Connection"
-        assert len(node.doors.accounts["A"]) == 0
+        assert len(node.buses.accounts["A"]) == 0
         node.settle(2.0)
         assert wire.transport.closed == "aborted" and len(node.cluster) == 0
 
@@ -160,7 +160,7 @@ class TestEnd:
         assert node.publish(b"foo") == 0 and wire.closed == "Client Closed"
 
     def test_roll(self) -> None:
-        """It is on the roll of its kind until its transport is gone, and leads nowhere before."""
+        """The registry of its kind has it until its transport is gone."""
         node = Node()
         wire = node.joined()
         assert node.cluster.everyone() == [wire.route] and "PEER" in node.cluster.members

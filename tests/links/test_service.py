@@ -17,10 +17,10 @@ from natsbroker.clients.context import ClientContext, Tracing
 from natsbroker.clients.info import ServerInfo
 from natsbroker.config.model import Settings
 from natsbroker.links.context import LinkLimits
-from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.listener import LinkPort
-from natsbroker.links.registry import LinkRoll
+from natsbroker.links.registry import LinkRegistry
 from natsbroker.links.service import LinkService
 from natsbroker.server.start import StartError
 from tests.links.linkhosts import occupy
@@ -65,19 +65,19 @@ class Threads(LinkService[str]):
         self.clients = ClientContext(self.reactor, accounts, Doorkeeper(), info)
         self.clients.tracing = Tracing(True, maxLength=7)
         self.limits = LinkLimits(max_payload=9)
-        ground = LinkGround(
+        dependencies = LinkDependencies(
             self.reactor, settings or Settings(), self.clients, accounts, "ID", Random(1)
         )
-        super().__init__(ground, self.limits)
-        self.roll: LinkRoll[Any] = LinkRoll(self.context)
+        super().__init__(dependencies, self.limits)
+        self.registry: LinkRegistry[Any] = LinkRegistry(self.context)
         self._port = LinkPort(self.reactor, "127.0.0.1", 4, Factory(), "thread", "nats-thread")
         self.places: list[int] = []
         self.dialled: list[str] = []
 
     @property
-    def links(self) -> LinkRoll[Any]:
+    def links(self) -> LinkRegistry[Any]:
         """See L{LinkService.links}."""
-        return self.roll
+        return self.registry
 
     def _identify(self) -> None:
         self.places.append(self.port)
@@ -151,7 +151,7 @@ def test_stopListening() -> None:
     threads = Threads()
     begun(threads.open())
     link = Thread(threads)
-    threads.roll.joined(link)
+    threads.registry.linkOpened(link)
     assert begun(threads.stopListening()).called
     threads.dial("a")
     assert (threads.port, threads.dialled, link.told) == (0, [], [])
@@ -162,10 +162,10 @@ def test_close() -> None:
     threads = Threads()
     begun(threads.open())
     link = Thread(threads)
-    threads.roll.joined(link)
+    threads.registry.linkOpened(link)
     closing = begun(threads.close())
     assert (threads.port, link.told, closing.called) == (0, ["Server Shutdown"], False)
-    threads.roll.forgotten(link)
+    threads.registry.linkGone(link)
     assert closing.called
 
 
@@ -173,7 +173,7 @@ def test_use() -> None:
     """Other settings hold for the links that there are, and so does what is traced."""
     threads = Threads()
     link = Thread(threads)
-    threads.roll.joined(link)
+    threads.registry.linkOpened(link)
     limits = LinkLimits(max_payload=10)
     threads.clients.tracing = Tracing()
     threads.use(limits)

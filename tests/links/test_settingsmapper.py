@@ -25,7 +25,7 @@ from natsbroker.links.settingsmapper import (
     secured,
 )
 from natsbroker.routes.settings import Cluster
-from natsbroker.routes.terms import Identity
+from natsbroker.routes.terms import LinkIdentity
 from tests.interop.certificates import writeCertificates
 
 
@@ -83,7 +83,7 @@ def test_identity() -> None:
     assert (identity.ip, identity.gateway_url) == ("h:7", "h:8")
     assert identity.version == NATS_VERSION
     named = identityAt(Settings(server_name="n1"), "ID", "h", 7)
-    assert isinstance(named, Identity) and named.server_name == "n1"
+    assert isinstance(named, LinkIdentity) and named.server_name == "n1"
     assert (named.ip, named.gateway_url) == ("", "")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.routes.service import ClusterMembership
+from natsbroker.routes.service import RouteService
 from natsbroker.testing.transport import MemoryTransport
 from tests.links.linkhosts import LinkHost
 from tests.routes.clusters import connect, info
@@ -34,7 +34,7 @@ class Member(LinkHost):
         return self
 
     @property
-    def membership(self) -> ClusterMembership:
+    def membership(self) -> RouteService:
         """Its part in the cluster."""
         assert self.broker.membership is not None
         return self.broker.membership

@@ -24,10 +24,10 @@ from natsbroker.client.pipe import connectPipe
 from natsbroker.interfaces import IMessageBus
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.protocol import LinkProtocol
-from natsbroker.routes.cluster import Cluster
+from natsbroker.routes.cluster import Routes
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.route import Route
-from natsbroker.routes.terms import ClusterTerms, Identity, RouteTarget
+from natsbroker.routes.terms import ClusterTerms, LinkIdentity, RouteTarget
 from natsbroker.wire.values import Kind
 from tests.links.linkpeers import AccountNode, LinkWire, said
 from tests.support import Router
@@ -99,7 +99,7 @@ def info(**changes: Any) -> bytes:
     return said(b"INFO", INFO, changes)
 
 
-class Doors:
+class FakeBuses:
     """
     The accounts of a member.
     """
@@ -114,13 +114,13 @@ class Doors:
         """Have one more account."""
         self.accounts[name] = Account(name, Router(), self._turn, Random(1))
 
-    def door(self, account: str) -> IMessageBus | None:
-        """See L{natsbroker.routes.interest.AccountDoors.door}."""
+    def busOf(self, account: str) -> IMessageBus | None:
+        """See L{natsbroker.routes.interest.AccountBuses.busOf}."""
         found = self.accounts.get(account)
         return None if found is None else found.busFor(Kind.ROUTE)
 
     def names(self) -> Iterable[str]:
-        """See L{natsbroker.routes.interest.AccountDoors.names}."""
+        """See L{natsbroker.routes.interest.AccountBuses.names}."""
         return list(self.accounts)
 
 
@@ -143,14 +143,14 @@ class Node(AccountNode):
         **terms: Any,
     ) -> None:
         super().__init__(clock, Random(7), limits)
-        self.doors = Doors(self.turn, accounts)
+        self.buses = FakeBuses(self.turn, accounts)
         self.dialled: list[tuple[RouteTarget, float]] = []
         self.changes = 0
         self.network: dict[int, Node] = {}
         self.isDown = False
-        self.cluster = Cluster(
+        self.cluster = Routes(
             self.context,
-            Identity(
+            LinkIdentity(
                 f"ID-{name}",
                 name,
                 "2.15.1",
@@ -159,7 +159,7 @@ class Node(AccountNode):
                 port,
                 f"nats-route://127.0.0.1:{port}/",
             ),
-            self.doors,
+            self.buses,
             ClusterTerms(**{"name": "C1", "poolSize": -1, **terms}),
             self._dial,
             self._changed,

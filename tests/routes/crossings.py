@@ -21,7 +21,7 @@ from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.links.context import LinkContext
 from natsbroker.links.link import Link
 from natsbroker.links.protocol import LinkProtocol
-from natsbroker.links.registry import LinkRoll
+from natsbroker.links.registry import LinkRegistry
 from natsbroker.wire.dialects.gateway import FROM_GATEWAY
 from natsbroker.wire.serverinfo import ServerDocument
 from natsbroker.wire.values import Kind, Message
@@ -44,7 +44,7 @@ class Crossing(Link):
     LETTER = "gid"
 
     def __init__(self, context: LinkContext, peer: Any, document: ServerDocument) -> None:
-        super().__init__(LinkRoll(context), peer, FROM_GATEWAY)
+        super().__init__(LinkRegistry(context), peer, FROM_GATEWAY)
         self.decoder.authorized = True
         self.document = document
         self.gateway = document.gateway
@@ -111,13 +111,13 @@ class Town(LinkNode):
         self.accounts[name] = made
         return made
 
-    def door(self, account: str) -> Any:
-        """See L{AccountDoors.door}."""
+    def busOf(self, account: str) -> Any:
+        """See L{AccountBuses.busOf}."""
         found = self.accounts.get(account)
         return None if found is None else found.busFor(Kind.GATEWAY)
 
     def names(self) -> Iterable[str]:
-        """See L{AccountDoors.names}."""
+        """See L{AccountBuses.names}."""
         return list(self.accounts)
 
     def bus(self, kind: Kind = Kind.CLIENT, account: str = "A") -> Any:

@@ -24,7 +24,7 @@ from tests.support import Recorder
 HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
 
 
-def trafficOf(wire: Wire) -> ClassicTraffic:
+def linkTraffic(wire: Wire) -> ClassicTraffic:
     """What passes over a connection."""
     assert isinstance(wire.route.traffic, ClassicTraffic)
     return wire.route.traffic
@@ -68,7 +68,7 @@ class TestTelling:
         with logLines() as lines:
             wire.send(b"SUB foo  RSID:1:1\r\nMSG foo RSID:1:1 1\r\nx\r\nPING\r\n")
         assert wire.lines() == [b"PONG"] and "Unknown account" in "".join(lines)
-        node.doors.add("$G")
+        node.buses.add("$G")
         node.cluster.accountsChanged()
         node.subscribe(b"bar", account="$G")
         node.publish(b"foo", account="$G")
@@ -218,7 +218,7 @@ class TestHearing:
         node = Node.classic()
         wire = node.joinedOld()
         wire.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\n")
-        traffic = trafficOf(wire)
+        traffic = linkTraffic(wire)
         assert len(traffic.interest) == 2
         wire.hangUp()
         assert len(traffic.interest) == 0 and node.publish(b"foo", account="$G") == 0
@@ -257,7 +257,7 @@ class TestOrigin:
     def test_interfaces(self) -> None:
         """It is a link, and an origin."""
         wire = Node.classic().joinedOld()
-        member = ClassicMember(trafficOf(wire), wire.route)
+        member = ClassicMember(linkTraffic(wire), wire.route)
         assert verifyObject(ILinkSubscriber, member) and verifyObject(IOrigin, member)
         assert member.clientInfo(False).server == ""
         told = member.clientInfo(True)
@@ -266,7 +266,7 @@ class TestOrigin:
     def test_closed(self) -> None:
         """Nothing is sent to whoever is gone."""
         wire = Node.classic().joinedOld()
-        traffic = trafficOf(wire)
+        traffic = linkTraffic(wire)
         wire.send(b"SUB foo RSID:1:1\r\n")
         wire.hangUp()
         traffic.forward(Message(b"foo", b"x"), ())
@@ -374,7 +374,7 @@ class TestAgreeing:
 
 
 class TestGossip:
-    """News among classic members."""
+    """Gossip among classic members."""
 
     def test_told(self) -> None:
         """Others are told of a new one with where it can be dialled; itself is told of nobody."""

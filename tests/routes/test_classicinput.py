@@ -114,7 +114,7 @@ def answer(seed: int, cuts: int) -> tuple[list[bytes], list[list[bytes]], str]:
     reason = wire.closed
     wire.hangUp()
     other.hangUp()
-    account = node.doors.accounts["$G"]
+    account = node.buses.accounts["$G"]
     assert [each for each in account.subscriptions() if each.kind == Kind.ROUTE] == []
     assert len(node.cluster) == 0 and node.peers() == []
     for ear in ears:

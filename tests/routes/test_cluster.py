@@ -244,13 +244,13 @@ class TestChanging:
         """Accounts that come are told of, and those that go taken back."""
         node = Node()
         wire = node.joined()
-        node.doors.add("N")
+        node.buses.add("N")
         node.subscribe(b"foo", account="N")
         node.subscribe(b"foo", account="B")
         node.cluster.accountsChanged()
         assert sorted(wire.lines()) == [b"RS+ B foo", b"RS+ N foo"]
         wire.send(b"RS+ B bar\r\n")
-        del node.doors.accounts["B"]
+        del node.buses.accounts["B"]
         node.cluster.accountsChanged()
         assert wire.lines() == [b"RS- B foo"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.routes.dialects import RouteDialect, chosen, understand
-from natsbroker.routes.terms import ClusterTerms, Identity, infoDocument
+from natsbroker.routes.terms import ClusterTerms, LinkIdentity, infoDocument
 from natsbroker.wire.serverinfo import ServerDocument, infoLine, parseDocument
 
 CLASSIC, MODERN, AUTO = RouteDialect.CLASSIC, RouteDialect.MODERN, RouteDialect.AUTO
@@ -15,7 +15,7 @@ CLASSIC, MODERN, AUTO = RouteDialect.CLASSIC, RouteDialect.MODERN, RouteDialect.
 
 def said(dialect: RouteDialect) -> ServerDocument:
     """What a natsbroker says of itself."""
-    identity = Identity("ID", "n", "2.15.1", "0.1.0")
+    identity = LinkIdentity("ID", "n", "2.15.1", "0.1.0")
     document = infoDocument(identity, ClusterTerms("C", dialect=dialect))
     return parseDocument(infoLine(document)[5:])
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import IInterestWatcher
-from natsbroker.routes.interest import Announcer, RemoteInterest, RoutePermissions
+from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest, RoutePermissions
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
-from natsbroker.wire.dialects.route import Interest
+from natsbroker.wire.dialects.route import LinkInterest
 from natsbroker.wire.values import Kind
 from tests.routes.clusters import Node
 from tests.support import LinkRecorder, Recorder
@@ -39,10 +39,10 @@ class Heard:
         del self.known[pattern, queue]
 
 
-def announced(node: Node, heard: Heard, permissions: RoutePermissions) -> Announcer:
+def announced(node: Node, heard: Heard, permissions: RoutePermissions) -> InterestAdvertiser:
     """Somebody who is told what account A is subscribed to."""
-    bus: Any = node.doors.door("A")
-    return Announcer(bus, permissions, heard.gained, heard.lost)
+    bus: Any = node.buses.busOf("A")
+    return InterestAdvertiser(bus, permissions, heard.gained, heard.lost)
 
 
 class TestAnnouncer:
@@ -128,35 +128,35 @@ class TestRemoteInterest:
     def interest(self, node: Node) -> tuple[RemoteInterest, LinkRecorder]:
         """The interest of a peer, and what stands for it."""
         link = LinkRecorder()
-        return RemoteInterest(node.doors, lambda account, origin: link, "peer"), link
+        return RemoteInterest(node.buses, lambda account, origin: link, "peer"), link
 
     def test_kind(self) -> None:
         """It stands among the account's subscriptions as a route's, with its weight."""
         node = Node()
         interest, _ = self.interest(node)
-        interest.gained(Interest(b"A", b"", b"foo", b"q", 3))
-        (made,) = node.doors.accounts["A"].subscriptions()
+        interest.gained(LinkInterest(b"A", b"", b"foo", b"q", 3))
+        (made,) = node.buses.accounts["A"].subscriptions()
         assert (made.kind, made.weight, made.queue) == (Kind.ROUTE, 3, b"q")
-        interest.gained(Interest(b"A", b"", b"foo", b"q", 5))
+        interest.gained(LinkInterest(b"A", b"", b"foo", b"q", 5))
         assert made.weight == 5 and len(interest) == 1
-        assert list(interest) == [Interest(b"A", b"", b"foo", b"q", 5)]
+        assert list(interest) == [LinkInterest(b"A", b"", b"foo", b"q", 5)]
 
     def test_clear(self) -> None:
         """Nothing stays."""
         node = Node()
         interest, _ = self.interest(node)
         for account in (b"A", b"B", b"nope"):
-            interest.gained(Interest(account, b"", b"foo", b""))
+            interest.gained(LinkInterest(account, b"", b"foo", b""))
         interest.clear()
         assert len(interest) == 0
-        assert not any(len(account) for account in node.doors.accounts.values())
+        assert not any(len(account) for account in node.buses.accounts.values())
 
     def test_forget(self) -> None:
         """One account can be forgotten."""
         node = Node()
         interest, link = self.interest(node)
         for account in (b"A", b"B"):
-            interest.gained(Interest(account, b"", b"foo", b""))
+            interest.gained(LinkInterest(account, b"", b"foo", b""))
         interest.forget(b"A")
         assert (node.publish(b"foo"), node.publish(b"foo", account="B")) == (0, 1)
         assert len(link.got) == 1
@@ -166,8 +166,8 @@ class TestRemoteInterest:
         node = Node()
         interest, _ = self.interest(node)
         interest.permit(RoutePermissions(None, SubscribePermissions([b"a"])))
-        interest.gained(Interest(b"A", b"", b"a", b""))
-        interest.gained(Interest(b"A", b"", b"b", b""))
+        interest.gained(LinkInterest(b"A", b"", b"a", b""))
+        interest.gained(LinkInterest(b"A", b"", b"b", b""))
         assert (node.publish(b"a"), node.publish(b"b")) == (1, 0)
         interest.permit(RoutePermissions())
         assert (node.publish(b"a"), node.publish(b"b")) == (1, 1)
@@ -181,11 +181,11 @@ class TestRemoteInterest:
             for number in range(1500)
         ]
         for pattern in patterns:
-            interest.gained(Interest(b"A", b"", pattern, b""))
+            interest.gained(LinkInterest(b"A", b"", pattern, b""))
         assert len(interest) == 1500
         for pattern in patterns:
-            interest.lost(Interest(b"A", b"", pattern, b""))
-        assert len(node.doors.accounts["A"]) == 0
+            interest.lost(LinkInterest(b"A", b"", pattern, b""))
+        assert len(node.buses.accounts["A"]) == 0
 
 
 @pytest.mark.parametrize(

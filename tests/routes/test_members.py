@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.routes.members import Foreigners, Member, poolIndex, prevails
+from natsbroker.routes.members import IncompatiblePeers, Member, poolIndex, prevails
 from natsbroker.wire.serverinfo import ServerDocument
 from tests.routes.clusters import Node, info
 
@@ -93,7 +93,7 @@ def test_bothAgree() -> None:
 
 def test_foreigners() -> None:
     """Who speaks another dialect is dialled less and less often, each by itself."""
-    node, foreigners = Node(), Foreigners()
+    node, foreigners = Node(), IncompatiblePeers()
     strange, other, accepted = node.dialling(), node.dialling(port=7778), node.accepted()
     for wire in (strange, other):
         wire.send(info(proto=1))

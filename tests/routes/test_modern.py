@@ -210,7 +210,7 @@ class TestHearing:
         with logLines() as lines:
             wire.send(b"RS+ NOPE foo\r\n")
         assert any('Unknown account "NOPE" for remote subject "foo"' in line for line in lines)
-        node.doors.add("NOPE")
+        node.buses.add("NOPE")
         node.cluster.accountsChanged()
         assert node.publish(b"foo", account="NOPE") == 1
         assert wire.take() == b"RMSG NOPE foo 2\r\nhi\r\n"
@@ -341,7 +341,7 @@ class TestEnd:
         wire.send(b"RS+ A foo\r\n")
         wire.hangUp()
         assert node.publish(b"foo") == 0
-        assert len(node.doors.accounts["A"]) == 0
+        assert len(node.buses.accounts["A"]) == 0
         node.subscribe(b"more")
         assert node.cluster.members == {}
 
@@ -353,5 +353,5 @@ class TestEnd:
             wire = node.joined(server_id=f"P{number}", server_name=f"p{number}")
             wire.send(b"RS+ A foo\r\nRS+ B bar q 3\r\n")
             wire.hangUp()
-        assert len(node.doors.accounts["A"]) == 1 and len(node.doors.accounts["B"]) == 0
+        assert len(node.buses.accounts["A"]) == 1 and len(node.buses.accounts["B"]) == 0
         assert len(node.cluster) == 0

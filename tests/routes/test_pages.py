@@ -8,7 +8,7 @@ from typing import Any
 
 from natsbroker.monitoring.answers import complete
 from natsbroker.routes.pages import ClusterPages
-from natsbroker.routes.service import ClusterMembership
+from natsbroker.routes.service import RouteService
 from tests.monitoring.staging import Stage
 from tests.routes.brokers import Member
 
@@ -65,7 +65,7 @@ def test_slow() -> None:
 
 def test_contributed() -> None:
     """The pages of any model show it."""
-    membership: ClusterMembership = Member("permissions { import: a }").start().membership
+    membership: RouteService = Member("permissions { import: a }").start().membership
     stage = Stage()
     ClusterPages(membership).contribute(stage.model)
     page = stage.page("/routez")

@@ -366,8 +366,8 @@ class TestInbound:
             node = Node()
             wire = node.joined()
             renaming = Renaming(b"in.>", b"from.>")
-            imported = StreamImport(node.doors.accounts["A"], renaming)
-            assert node.doors.accounts["B"].exchange.importStreams([imported]) == []
+            imported = StreamImport(node.buses.accounts["A"], renaming)
+            assert node.buses.accounts["B"].exchange.importStreams([imported]) == []
             ear = Ear(COMPILED, node)
             node.bus("B").subscribe(b"from.1", ear, b"7")
             wire.send(b"RMSG A nobody 2\r\nhi\r\n")
@@ -388,7 +388,7 @@ class TestInbound:
             wire = node.joined()
             wire.send(b"RMSG A nobody 2\r\nhi\r\n")
             leafs, ear = [LinkRecorder(), LinkRecorder()], Ear(COMPILED, node)
-            door = node.doors.accounts["A"].busFor(Kind.SPOKE)
+            door = node.buses.accounts["A"].busFor(Kind.SPOKE)
             door.subscribe(b"foo", leafs[0])
             door.subscribe(b"bar", leafs[1], None, b"q")
             node.bus().subscribe(b"foo", ear, b"1")
@@ -417,8 +417,8 @@ class TestInbound:
         with using(COMPILED):
             node = Node()
             one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
-            imported = StreamImport(node.doors.accounts["A"], Renaming(b"foo", b"foo"))
-            assert node.doors.accounts["B"].exchange.importStreams([imported]) == []
+            imported = StreamImport(node.buses.accounts["A"], Renaming(b"foo", b"foo"))
+            assert node.buses.accounts["B"].exchange.importStreams([imported]) == []
             ear = Ear(COMPILED, node)
             member = node.bus(name).subscribe(b"foo", ear, b"1", b"q")
             two.send(b"RS+ A foo q 1\r\n")
@@ -439,7 +439,7 @@ class TestInbound:
             node = Node()
             wire = node.joined()
             wire.send(b"RMSG A foo 1\r\na\r\n")
-            node.doors.add("A")
+            node.buses.add("A")
             node.cluster.accountsChanged()
             ear = Ear(COMPILED, node)
             node.bus().subscribe(b"foo", ear, b"1")

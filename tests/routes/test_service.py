@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.accounts.registry import LinkDoors
+from natsbroker.accounts.registry import LinkBuses
 from natsbroker.links.tls import LinkTLS
 from natsbroker.server.reload import ReloadError
 from natsbroker.server.start import StartError
@@ -316,8 +316,8 @@ class TestReload:
 def test_doors() -> None:
     """Every account has a door for routes; others have none."""
     host = Member()
-    doors = LinkDoors(host.broker.accounts, Kind.ROUTE)
-    assert set(doors.names()) == {"$G", "$SYS", "A"}
-    bus = doors.door("A")
+    buses = LinkBuses(host.broker.accounts, Kind.ROUTE)
+    assert set(buses.names()) == {"$G", "$SYS", "A"}
+    bus = buses.busOf("A")
     assert bus is not None and bus.account == "A"
-    assert doors.door("nope") is None
+    assert buses.busOf("nope") is None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.routes.sids import HeardSids, ToldSids
+from natsbroker.routes.sids import LocalSids, RemoteSids
 
 
 class TestTold:
@@ -14,7 +14,7 @@ class TestTold:
 
     def test_plain(self) -> None:
         """One sid for a pattern, however many are subscribed to it; never the same again."""
-        told = ToldSids(lambda: 0.0)
+        told = LocalSids(lambda: 0.0)
         assert list(told.gained(b"foo", b"", 5)) == [b"SUB foo  RSID:1:1\r\n"]
         assert list(told.gained(b"bar", b"", 1)) == [b"SUB bar  RSID:2:1\r\n"]
         assert list(told.lost(b"foo", b"")) == [b"UNSUB RSID:1:1\r\n"]
@@ -23,7 +23,7 @@ class TestTold:
 
     def test_group(self) -> None:
         """One sid for each member of a queue group, also as they come and go."""
-        told = ToldSids(lambda: 0.0)
+        told = LocalSids(lambda: 0.0)
         assert list(told.gained(b"foo", b"q", 2)) == [
             b"SUB foo q QRSID:1:1\r\n",
             b"SUB foo q QRSID:1:2\r\n",
@@ -37,13 +37,13 @@ class TestTold:
 
     def test_again(self) -> None:
         """What is told again has the same sids."""
-        told = ToldSids(lambda: 0.0)
+        told = LocalSids(lambda: 0.0)
         lines = list(told.gained(b"foo", b"q", 2)) + list(told.gained(b"bar", b"", 1))
         assert list(told.gained(b"foo", b"q", 2)) + list(told.gained(b"bar", b"", 1)) == lines
 
     def test_many(self) -> None:
         """No more than so many members count, and no line is lost or said twice for that."""
-        told = ToldSids(lambda: 0.0)
+        told = LocalSids(lambda: 0.0)
         lines = list(told.gained(b"foo", b"q", 1 << 30))
         assert len(lines) == len(set(lines)) == 128
         assert list(told.gained(b"foo", b"q", 1 << 20)) == []
@@ -54,7 +54,7 @@ class TestTold:
     def test_memory(self) -> None:
         """A group that is gone is remembered for half a minute."""
         now = [0.0]
-        told = ToldSids(lambda: now[0])
+        told = LocalSids(lambda: now[0])
         list(told.gained(b"foo", b"q", 1))
         assert told.group(b"QRSID:1:1") == b"q"
         list(told.lost(b"foo", b"q"))
@@ -66,7 +66,7 @@ class TestTold:
     @pytest.mark.parametrize("sid", [b"QRSID:2:1", b"QRSID", b"QRSID:x:1", b"RSID:1:1"])
     def test_unknown(self, sid: bytes) -> None:
         """A sid that nobody was told is of no group."""
-        told = ToldSids(lambda: 0.0)
+        told = LocalSids(lambda: 0.0)
         list(told.gained(b"foo", b"q", 1))
         assert told.group(sid) == b""
 
@@ -76,7 +76,7 @@ class TestHeard:
 
     def test_add(self) -> None:
         """A sid stands for one pattern until it is taken back."""
-        heard = HeardSids()
+        heard = RemoteSids()
         assert heard.add(b"RSID:1:1", b"foo", b"")
         assert not heard.add(b"RSID:1:1", b"bar", b"")
         assert (heard.weight(b"foo", b""), heard.weight(b"bar", b"")) == (1, 0)
@@ -88,7 +88,7 @@ class TestHeard:
 
     def test_choose(self) -> None:
         """Members of a group have their turns; of plain sids the oldest is as good as any."""
-        heard = HeardSids()
+        heard = RemoteSids()
         for sid in (b"1", b"2", b"3"):
             heard.add(sid, b"foo", b"q")
             heard.add(b"p" + sid, b"foo", b"")
@@ -99,7 +99,7 @@ class TestHeard:
 
     def test_full(self) -> None:
         """A maximum counts what was sent."""
-        heard = HeardSids()
+        heard = RemoteSids()
         heard.add(b"1", b"foo", b"")
         one = heard.choose(b"foo", b"")
         one.sent = 2
@@ -111,7 +111,7 @@ class TestHeard:
 
     def test_clear(self) -> None:
         """Nothing is left of a peer that is gone."""
-        heard = HeardSids()
+        heard = RemoteSids()
         heard.add(b"1", b"foo", b"q")
         heard.clear()
         assert len(heard) == 0 and heard.weight(b"foo", b"q") == 0

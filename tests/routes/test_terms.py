@@ -9,7 +9,7 @@ import pytest
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.terms import (
     ClusterTerms,
-    Identity,
+    LinkIdentity,
     RouteTarget,
     connectOptions,
     infoDocument,
@@ -17,7 +17,7 @@ from natsbroker.routes.terms import (
 )
 from natsbroker.wire.serverinfo import infoLine, parseDocument
 
-IDENTITY = Identity("ID", "n1", "2.15.1", "0.1.0", "0.0.0.0", 6222, "nats-route://a:1/")
+IDENTITY = LinkIdentity("ID", "n1", "2.15.1", "0.1.0", "0.0.0.0", 6222, "nats-route://a:1/")
 
 
 def test_info() -> None:

@@ -15,9 +15,9 @@ import pytest
 from natsbroker.accounts import reach
 from natsbroker.accounts.delivery import Delivery
 from natsbroker.routes.classic import ClassicMember, ClassicTraffic
-from natsbroker.routes.interest import Announcer, RemoteInterest
+from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest
 from natsbroker.routes.modern import ModernTraffic, RouteAccount
-from natsbroker.routes.sids import ToldSids
+from natsbroker.routes.sids import LocalSids
 from natsbroker.wire.dialects import cluster
 from natsbroker.wire.values import Kind, Message
 from tests.simulation import world
@@ -75,12 +75,14 @@ def twice(patch: pytest.MonkeyPatch) -> None:
 
 def silentEnd(patch: pytest.MonkeyPatch) -> None:
     """Others are not told that interest ended."""
-    patch.setattr(Announcer, "interestLost", lambda self, pattern, queue: None)
+    patch.setattr(InterestAdvertiser, "interestLost", lambda self, pattern, queue: None)
 
 
 def silentWeight(patch: pytest.MonkeyPatch) -> None:
     """Others are not told that a queue group has grown."""
-    patch.setattr(Announcer, "interestWeightChanged", lambda self, pattern, queue, weight: None)
+    patch.setattr(
+        InterestAdvertiser, "interestWeightChanged", lambda self, pattern, queue, weight: None
+    )
 
 
 def staleRoute(patch: pytest.MonkeyPatch) -> None:
@@ -93,7 +95,7 @@ def onceTold(patch: pytest.MonkeyPatch) -> None:
     tell, told = ModernTraffic.tell, set()
 
     def first(self: Any, accounts: Any) -> None:
-        key = id(self._doors), self._link.remoteId
+        key = id(self._buses), self._link.remoteId
         tell(self, [] if key in told else accounts)
         told.add(key)
 
@@ -141,17 +143,17 @@ def toEverybody(patch: pytest.MonkeyPatch) -> None:
 def toGroupsToo(patch: pytest.MonkeyPatch) -> None:
     """What is for those without a group reaches the groups as well."""
     patch.setattr("natsbroker.routes.classic.cluster.isDirected", lambda sid: True)
-    patch.setattr(ToldSids, "group", lambda self, sid: b"q")
+    patch.setattr(LocalSids, "group", lambda self, sid: b"q")
 
 
 def anyGroup(patch: pytest.MonkeyPatch) -> None:
     """A message for one queue group is given to another."""
-    group = ToldSids.group
+    group = LocalSids.group
 
     def other(self: Any, sid: bytes) -> bytes:
         return {b"q": b"r", b"r": b"q"}.get(group(self, sid), b"")
 
-    patch.setattr(ToldSids, "group", other)
+    patch.setattr(LocalSids, "group", other)
 
 
 def sameSid(patch: pytest.MonkeyPatch) -> None:
@@ -171,7 +173,7 @@ def staleSids(patch: pytest.MonkeyPatch) -> None:
     tell, told = ClassicTraffic.tell, set()
 
     def first(self: Any, accounts: Any) -> None:
-        key = id(self._doors), self._link.remoteId
+        key = id(self._buses), self._link.remoteId
         tell(self, [] if key in told else accounts)
         told.add(key)
 

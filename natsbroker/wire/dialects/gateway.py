@@ -24,7 +24,7 @@ from natsbroker.wire import ops
 from natsbroker.wire.dialects import route
 from natsbroker.wire.dialects.client import splitBlanks
 from natsbroker.wire.dialects.route import (
-    Interest,
+    LinkInterest,
     RouteLines,
     interestLine,
     lostLine,
@@ -34,7 +34,7 @@ from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine
 
 __all__ = [
     "FROM_GATEWAY",
-    "Interest",
+    "LinkInterest",
     "accountLine",
     "accountOf",
     "commandLine",
@@ -59,7 +59,7 @@ FROM_GATEWAY = RouteLines(
 )
 
 
-def splitInterest(line: bytes) -> Interest | None:
+def splitInterest(line: bytes) -> LinkInterest | None:
     """
     Cut the arguments of RS+.
 
@@ -68,7 +68,7 @@ def splitInterest(line: bytes) -> Interest | None:
     return route.splitInterest(line, False)
 
 
-def splitLost(line: bytes) -> Interest | None:
+def splitLost(line: bytes) -> LinkInterest | None:
     """
     Cut the arguments of RS-.
 

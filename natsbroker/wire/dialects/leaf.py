@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.client import splitBlanks
 from natsbroker.wire.dialects.linklines import frameOf, parseWeight, splitTargets
-from natsbroker.wire.dialects.route import Interest
+from natsbroker.wire.dialects.route import LinkInterest
 from natsbroker.wire.lines import BAD, Frame, LineReader, LineRules, checkedHead
 from natsbroker.wire.values import Message
 
@@ -74,7 +74,7 @@ FROM_LEAF = LineReader(_OPERATIONS, _BARE, _HEADS)
 FROM_NEW_LEAF = LineReader(_OPERATIONS, _BARE, _HEADS, (b"C", b"c", b"I", b"i"))
 
 
-def splitInterest(line: bytes, account: bytes) -> Interest | None:
+def splitInterest(line: bytes, account: bytes) -> LinkInterest | None:
     """
     Cut the arguments of LS+.
 
@@ -83,14 +83,14 @@ def splitInterest(line: bytes, account: bytes) -> Interest | None:
     """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     if len(arguments) == 1:
-        return Interest(account, b"", arguments[0], b"")
+        return LinkInterest(account, b"", arguments[0], b"")
     weight = parseWeight(arguments[2]) if len(arguments) == 3 else -1
     if weight < 0:
         return None
-    return Interest(account, b"", arguments[0], arguments[1], weight)
+    return LinkInterest(account, b"", arguments[0], arguments[1], weight)
 
 
-def splitLost(line: bytes, account: bytes) -> Interest | None:
+def splitLost(line: bytes, account: bytes) -> LinkInterest | None:
     """
     Cut the arguments of LS-.
 
@@ -100,7 +100,7 @@ def splitLost(line: bytes, account: bytes) -> Interest | None:
     arguments = splitBlanks(line.replace(b"\r", b" "))
     if not 1 <= len(arguments) <= 2:
         return None
-    return Interest(account, b"", arguments[0], b"".join(arguments[1:]))
+    return LinkInterest(account, b"", arguments[0], b"".join(arguments[1:]))
 
 
 def interestLine(pattern: bytes, queue: bytes, weight: int) -> bytes:

@@ -33,7 +33,7 @@ __all__ = [
     "BARE",
     "FROM_ROUTE",
     "OPERATIONS",
-    "Interest",
+    "LinkInterest",
     "RouteLines",
     "interestLine",
     "lostLine",
@@ -62,7 +62,7 @@ OPERATIONS = {
 BARE = {b"PING": ops.PING, b"PONG": ops.PONG, b"+OK": ops.OK}
 
 
-class Interest(NamedTuple):
+class LinkInterest(NamedTuple):
     """
     What an operation says about interest.
 
@@ -131,7 +131,7 @@ def routeLines(account: bytes = b"") -> RouteLines:
     return RouteLines(account) if account else FROM_ROUTE
 
 
-def splitInterest(line: bytes, isLeaf: bool, account: bytes = b"") -> Interest | None:
+def splitInterest(line: bytes, isLeaf: bool, account: bytes = b"") -> LinkInterest | None:
     """
     Cut the arguments of RS+, or of LS+.
 
@@ -143,16 +143,16 @@ def splitInterest(line: bytes, isLeaf: bool, account: bytes = b"") -> Interest |
     if account:
         arguments.insert(0, account)
     if len(arguments) == 2:
-        return Interest(arguments[0], origin, arguments[1], b"")
+        return LinkInterest(arguments[0], origin, arguments[1], b"")
     if len(arguments) != 4:
         return None
     weight = parseWeight(arguments[3])
     if weight < 0:
         return None
-    return Interest(arguments[0], origin, arguments[1], arguments[2], weight)
+    return LinkInterest(arguments[0], origin, arguments[1], arguments[2], weight)
 
 
-def splitLost(line: bytes, hasOrigin: bool, account: bytes = b"") -> Interest | None:
+def splitLost(line: bytes, hasOrigin: bool, account: bytes = b"") -> LinkInterest | None:
     """
     Cut the arguments of RS-, or of LS-.
 
@@ -166,7 +166,7 @@ def splitLost(line: bytes, hasOrigin: bool, account: bytes = b"") -> Interest | 
         arguments.insert(0, account)
     if not 2 <= len(arguments) <= 3:
         return None
-    return Interest(arguments[0], origin, arguments[1], b"".join(arguments[2:]))
+    return LinkInterest(arguments[0], origin, arguments[1], b"".join(arguments[2:]))
 
 
 def interestLine(

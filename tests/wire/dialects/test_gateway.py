@@ -15,7 +15,7 @@ from natsbroker.testing.strategies import patterns
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import (
     FROM_GATEWAY,
-    Interest,
+    LinkInterest,
     accountLine,
     accountOf,
     commandLine,
@@ -183,7 +183,7 @@ def test_accountLine() -> None:
 def test_interestReadsWhatItWrites(pattern: bytes, queue: bytes) -> None:
     """Interest comes back as it was told; no leafnode is named."""
     gained, lost = interestLine(b"A", pattern, queue, 1), lostLine(b"A", pattern, queue)
-    expected = Interest(b"A", b"", pattern, queue, 1 if queue else 0)
+    expected = LinkInterest(b"A", b"", pattern, queue, 1 if queue else 0)
     assert splitInterest(gained[4:-2]) == expected
     assert splitLost(lost[4:-2]) == expected._replace(weight=0)
     assert splitInterest(b"A foo q") is None

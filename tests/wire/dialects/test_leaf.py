@@ -21,7 +21,7 @@ from natsbroker.wire.dialects.leaf import (
     splitInterest,
     splitLost,
 )
-from natsbroker.wire.dialects.route import Interest
+from natsbroker.wire.dialects.route import LinkInterest
 from natsbroker.wire.values import Message
 from tests.support import Names, onEach
 from tests.wire.dialects.frames import framesOf
@@ -118,10 +118,10 @@ def test_messages(
 def test_interest(pattern: bytes, queue: bytes, weight: int) -> None:
     """So is interest."""
     gained = interestLine(pattern, queue, weight)
-    expected = Interest(b"A", b"", pattern, queue, weight if queue else 0)
+    expected = LinkInterest(b"A", b"", pattern, queue, weight if queue else 0)
     assert splitInterest(gained[4:-2], b"A") == expected
     lost = lostLine(pattern, queue)
-    assert splitLost(lost[4:-2], b"A") == Interest(b"A", b"", pattern, queue)
+    assert splitLost(lost[4:-2], b"A") == LinkInterest(b"A", b"", pattern, queue)
 
 
 @pytest.mark.parametrize("line", [b"", b"a b", b"a b x", b"a b 1 2"])

@@ -15,7 +15,7 @@ from natsbroker.testing.strategies import literalSubjects, patterns, payloads
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.route import (
     FROM_ROUTE,
-    Interest,
+    LinkInterest,
     interestLine,
     lostLine,
     messageFrame,
@@ -204,7 +204,7 @@ def test_interestReadsWhatItWrites(
     named, known = (b"", account) if isDedicated else (account, b"")
     gained = interestLine(named, pattern, queue, weight)
     lost = lostLine(named, pattern, queue)
-    expected = Interest(account, b"", pattern, queue, weight if queue else 0)
+    expected = LinkInterest(account, b"", pattern, queue, weight if queue else 0)
     assert splitInterest(gained[4:-2], False, known) == expected
     assert splitLost(lost[4:-2], False, known) == expected._replace(weight=0)
 
@@ -212,14 +212,14 @@ def test_interestReadsWhatItWrites(
 @pytest.mark.parametrize(
     ("line", "isLeaf", "account", "interest"),
     [
-        (b"A foo", False, b"", Interest(b"A", b"", b"foo", b"")),
-        (b" A\tfoo  ", False, b"", Interest(b"A", b"", b"foo", b"")),
-        (b"A foo q 2", False, b"", Interest(b"A", b"", b"foo", b"q", 2)),
-        (b"A foo q 0", False, b"", Interest(b"A", b"", b"foo", b"q", 1)),
-        (b"LC A foo", True, b"", Interest(b"A", b"LC", b"foo", b"")),
-        (b"LC A foo q 3", True, b"", Interest(b"A", b"LC", b"foo", b"q", 3)),
-        (b"foo q 2", False, b"A", Interest(b"A", b"", b"foo", b"q", 2)),
-        (b"LC foo", True, b"A", Interest(b"A", b"LC", b"foo", b"")),
+        (b"A foo", False, b"", LinkInterest(b"A", b"", b"foo", b"")),
+        (b" A\tfoo  ", False, b"", LinkInterest(b"A", b"", b"foo", b"")),
+        (b"A foo q 2", False, b"", LinkInterest(b"A", b"", b"foo", b"q", 2)),
+        (b"A foo q 0", False, b"", LinkInterest(b"A", b"", b"foo", b"q", 1)),
+        (b"LC A foo", True, b"", LinkInterest(b"A", b"LC", b"foo", b"")),
+        (b"LC A foo q 3", True, b"", LinkInterest(b"A", b"LC", b"foo", b"q", 3)),
+        (b"foo q 2", False, b"A", LinkInterest(b"A", b"", b"foo", b"q", 2)),
+        (b"LC foo", True, b"A", LinkInterest(b"A", b"LC", b"foo", b"")),
         (b"", False, b"", None),
         (b"A", False, b"", None),
         (b"A foo q", False, b"", None),
@@ -230,7 +230,7 @@ def test_interestReadsWhatItWrites(
     ],
 )
 def test_splitInterest(
-    line: bytes, isLeaf: bool, account: bytes, interest: Interest | None
+    line: bytes, isLeaf: bool, account: bytes, interest: LinkInterest | None
 ) -> None:
     """The arguments of RS+ and LS+."""
     assert splitInterest(line, isLeaf, account) == interest
@@ -239,17 +239,19 @@ def test_splitInterest(
 @pytest.mark.parametrize(
     ("line", "hasOrigin", "account", "interest"),
     [
-        (b"A foo", False, b"", Interest(b"A", b"", b"foo", b"")),
-        (b"A foo q", False, b"", Interest(b"A", b"", b"foo", b"q")),
-        (b"LC A foo", True, b"", Interest(b"A", b"LC", b"foo", b"")),
-        (b"LC A foo q", True, b"", Interest(b"A", b"LC", b"foo", b"q")),
-        (b"foo", False, b"A", Interest(b"A", b"", b"foo", b"")),
+        (b"A foo", False, b"", LinkInterest(b"A", b"", b"foo", b"")),
+        (b"A foo q", False, b"", LinkInterest(b"A", b"", b"foo", b"q")),
+        (b"LC A foo", True, b"", LinkInterest(b"A", b"LC", b"foo", b"")),
+        (b"LC A foo q", True, b"", LinkInterest(b"A", b"LC", b"foo", b"q")),
+        (b"foo", False, b"A", LinkInterest(b"A", b"", b"foo", b"")),
         (b"A", False, b"", None),
         (b"A foo q 1", False, b"", None),
         (b"", True, b"", None),
     ],
 )
-def test_splitLost(line: bytes, hasOrigin: bool, account: bytes, interest: Interest | None) -> None:
+def test_splitLost(
+    line: bytes, hasOrigin: bool, account: bytes, interest: LinkInterest | None
+) -> None:
     """The arguments of RS- and LS-."""
     assert splitLost(line, hasOrigin, account) == interest
 

@@ -1,5 +1,5 @@
 """
-The books of links.
+The statistics of links.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker import errors
-from natsbroker.links.linkbook import LinkBook, trafficOf
+from natsbroker.links.statistics import LinkStatistics, linkTraffic
 from tests.routes.clusters import Node
 
 
@@ -18,13 +18,13 @@ def test_traffic() -> None:
     first.send(b"RS+ A foo\r\nRMSG A bar 2\r\nhi\r\n")
     second.send(b"RMSG A bar 3\r\nhoi\r\n")
     node.publish(b"foo", b"12345")
-    book = node.context.book
-    assert (len(book), list(book)) == (2, [first.route, second.route])
-    assert book.traffic == (2, 5, 1, 5)
-    assert trafficOf(first.route) == (1, 2, 1, 5)
+    statistics = node.context.statistics
+    assert (len(statistics), list(statistics)) == (2, [first.route, second.route])
+    assert statistics.traffic == (2, 5, 1, 5)
+    assert linkTraffic(first.route) == (1, 2, 1, 5)
     first.hangUp()
-    assert (len(book), book.traffic) == (1, (2, 5, 1, 5))
-    assert (book.slow, book.stale, book.ended["Client Closed"]) == (0, 0, 1)
+    assert (len(statistics), statistics.traffic) == (1, (2, 5, 1, 5))
+    assert (statistics.slow, statistics.stale, statistics.ended["Client Closed"]) == (0, 0, 1)
 
 
 def test_silent() -> None:
@@ -32,7 +32,7 @@ def test_silent() -> None:
     node = Node()
     node.joined()
     node.settle(200)
-    assert (node.context.book.stale, node.context.book.slow) == (1, 0)
+    assert (node.context.statistics.stale, node.context.statistics.slow) == (1, 0)
 
 
 @pytest.mark.parametrize("error", [errors.SLOW_PENDING, errors.SLOW_DEADLINE])
@@ -41,13 +41,17 @@ def test_slow(error: errors.WireError) -> None:
     node = Node()
     node.joined().route.close(error, abort=True)
     node.settle()
-    assert (node.context.book.stale, node.context.book.slow, len(node.context.book)) == (0, 1, 0)
+    assert (
+        node.context.statistics.stale,
+        node.context.statistics.slow,
+        len(node.context.statistics),
+    ) == (0, 1, 0)
 
 
 def test_neverBegan() -> None:
-    """What was never in the book does not leave it."""
+    """What was never in the statistics does not leave it."""
     node = Node()
     route = node.joined().route
-    book = LinkBook()
-    book.ends(route)
-    assert (book.traffic, sum(book.ended.values())) == ((0, 0, 0, 0), 0)
+    statistics = LinkStatistics()
+    statistics.ends(route)
+    assert (statistics.traffic, sum(statistics.ended.values())) == ((0, 0, 0, 0), 0)

@@ -1,7 +1,7 @@
 """
-The books of one kind of link: those that there are, and what those were that are gone.
+The statistics of one kind of link: those that there are, and what those were that are gone.
 
-What is counted only grows; a link is in the book from its beginning to its end.
+What is counted only grows; a link is in the statistics from its beginning to its end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from natsbroker import errors
 if TYPE_CHECKING:
     from natsbroker.links.link import Link
 
-__all__ = ["LinkBook", "Traffic", "trafficOf"]
+__all__ = ["LinkStatistics", "Traffic", "linkTraffic"]
 
 _SLOW = (errors.SLOW_PENDING.reason, errors.SLOW_DEADLINE.reason)
 
@@ -23,7 +23,7 @@ _SLOW = (errors.SLOW_PENDING.reason, errors.SLOW_DEADLINE.reason)
 Traffic = tuple[int, int, int, int]
 
 
-def trafficOf(link: Link) -> Traffic:
+def linkTraffic(link: Link) -> Traffic:
     """
     What has passed over a link.
     """
@@ -31,7 +31,7 @@ def trafficOf(link: Link) -> Traffic:
     return decoder.messages, decoder.messageBytes, outbox.messages, outbox.messageBytes
 
 
-class LinkBook:
+class LinkStatistics:
     """
     @ivar ended: how many links ended for which reason.
     """
@@ -53,7 +53,7 @@ class LinkBook:
         """
         if self._links.pop(link.number, None) is not None:
             self.ended[link.reason] += 1
-            self._gone = _sum(self._gone, trafficOf(link))
+            self._gone = _sum(self._gone, linkTraffic(link))
 
     @property
     def traffic(self) -> Traffic:
@@ -62,7 +62,7 @@ class LinkBook:
         """
         total = self._gone
         for link in self._links.values():
-            total = _sum(total, trafficOf(link))
+            total = _sum(total, linkTraffic(link))
         return total
 
     @property
