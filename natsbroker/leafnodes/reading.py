@@ -16,7 +16,8 @@ from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.publickeys import ACCOUNT, USER, isPublicKey
 from natsbroker.config.tls import tlsOf
 from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf, splitRemote
-from natsbroker.links.compressionsettings import AUTO, AUTOMATIC, compressionOf
+from natsbroker.links.compression import AUTO
+from natsbroker.links.compressionsettings import AUTOMATIC, compressionOf
 from natsbroker.links.settings import (
     advertiseProblems,
     certificateProblems,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from natsbroker.config.addresses import RemoteURL, splitURL
 from natsbroker.config.tls import TLSSettings
-from natsbroker.links.compressionsettings import AUTOMATIC, Compression
+from natsbroker.links.compression import Compression
+from natsbroker.links.compressionsettings import AUTOMATIC
 
 __all__ = ["LEAF_PORT", "LeafUser", "Leafnodes", "RemoteLeaf", "RemoteURL", "splitRemote"]
 

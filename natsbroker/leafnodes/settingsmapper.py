@@ -29,7 +29,6 @@ from natsbroker.leafnodes.terms import Credentials, LeafTerms, LeafTLS, LeafURL,
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.settings import advertised
 from natsbroker.links.settingsmapper import (
-    compressionFrom,
     handshakeOf,
     identityAt,
     limitsOf,
@@ -69,7 +68,7 @@ def termsFrom(settings: Settings, leafnodes: Leafnodes) -> LeafTerms:
         system="" if settings.no_system_account else settings.system_account,
         extends=settings.jetstream.will_extend,
         defaultDomains=settings.jetstream.default_domains,
-        compression=compressionFrom(leafnodes.compression),
+        compression=leafnodes.compression,
     )
 
 
@@ -167,7 +166,7 @@ def remoteFrom(remote: RemoteLeaf, leafnodes: Leafnodes) -> RemoteTerms:
         dialling=remote.dial_timeout or leafnodes.dial_timeout,
         isDisabled=remote.disabled,
         tls=_diallingTLS(remote.tls or TLSSettings(), isRequired),
-        compression=compressionFrom(remote.compression),
+        compression=remote.compression,
     )
 
 

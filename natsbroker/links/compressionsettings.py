@@ -1,23 +1,19 @@
 """
-The C{compression} of a kind of link as a frozen value.
-
-This module promises the modes, defaults and complaints of nats-server 2.15, and durations as floats
-in seconds.
+The C{compression} key of the link blocks. Modes, defaults and errors are those of nats-server 2.15.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
+from natsbroker.links.compression import ACCEPT, AUTO, FAST, LEVELS, OFF, UNSUPPORTED, Compression
 from natsbroker.wire.durations import durationText
 
-__all__ = ["ACCEPTED", "AUTO", "AUTOMATIC", "FAST", "Compression", "compressionOf"]
+__all__ = ["ACCEPTED", "AUTOMATIC", "compressionOf"]
 
-OFF, ACCEPT, UNSUPPORTED = "off", "accept", "not supported"
-AUTO, FAST, BETTER, BEST = "s2_auto", "s2_fast", "s2_better", "s2_best"
+_BETTER, _BEST = LEVELS[2:]
 
 #: The spellings of each mode besides its name.
 _SPELLINGS = {
@@ -26,8 +22,8 @@ _SPELLINGS = {
     **dict.fromkeys(("not supported", "not_supported"), UNSUPPORTED),
     **dict.fromkeys(("auto", "s2_auto"), AUTO),
     **dict.fromkeys(("fast", "s2_fast"), FAST),
-    **dict.fromkeys(("better", "s2_better"), BETTER),
-    **dict.fromkeys(("best", "s2_best"), BEST),
+    **dict.fromkeys(("better", "s2_better"), _BETTER),
+    **dict.fromkeys(("best", "s2_best"), _BEST),
 }
 
 _ON = ("on", "enabled", "true")
@@ -36,21 +32,6 @@ _ON = ("on", "enabled", "true")
 _THRESHOLDS = (0.01, 0.05, 0.1)
 
 _MOST_THRESHOLDS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Compression:
-    """
-    How links of a kind are compressed.
-
-    @ivar mode: C{off}, C{accept}, C{not supported}, C{s2_auto}, C{s2_fast}, C{s2_better} or
-        C{s2_best}.
-    @ivar thresholds: of C{s2_auto}: the longest round trip at which each level is used, 0 for a
-        level that is not used; empty for any other mode.
-    """
-
-    mode: str
-    thresholds: tuple[float, ...] = ()
 
 
 def _named(mode: str) -> Compression:

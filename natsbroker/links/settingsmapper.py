@@ -12,8 +12,6 @@ from typing import Any, Protocol
 from natsbroker import NATS_VERSION, __version__
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.tlscontext import bothContextsFrom
-from natsbroker.links.compression import Compression
-from natsbroker.links.compressionsettings import Compression as CompressionSettings
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.tls import LinkTLS
@@ -21,7 +19,6 @@ from natsbroker.routes.terms import LinkIdentity
 
 __all__ = [
     "backoffTerms",
-    "compressionFrom",
     "handshakeOf",
     "identityAt",
     "limitsOf",
@@ -87,13 +84,6 @@ def limitsOf(settings: Settings, block: LinkBlock) -> LinkLimits:
         write_deadline=block.write_deadline or settings.write_deadline,
         stall=not settings.no_fast_producer_stall,
     )
-
-
-def compressionFrom(block: CompressionSettings) -> Compression:
-    """
-    How links are compressed.
-    """
-    return Compression(block.mode, block.thresholds)
 
 
 def backoffTerms(settings: Settings, block: DialBlock, isConfigured: bool) -> DialTerms:

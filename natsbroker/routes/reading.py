@@ -14,7 +14,8 @@ from natsbroker.auth.permissions import permissionsFrom
 from natsbroker.auth.settings import Permissions
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.tls import tlsOf
-from natsbroker.links.compressionsettings import ACCEPTED, FAST, compressionOf
+from natsbroker.links.compression import FAST
+from natsbroker.links.compressionsettings import ACCEPTED, compressionOf
 from natsbroker.links.settings import (
     advertiseProblems,
     certificateProblems,

@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 from natsbroker.auth.settings import Permissions
 from natsbroker.config.tls import TLSSettings
-from natsbroker.links.compressionsettings import ACCEPTED, Compression
+from natsbroker.links.compression import Compression
+from natsbroker.links.compressionsettings import ACCEPTED
 
 __all__ = ["DIALECTS", "Cluster", "RouteURL", "splitRoute"]
 

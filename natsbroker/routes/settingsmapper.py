@@ -18,7 +18,6 @@ from natsbroker.links.dialling import DialTerms
 from natsbroker.links.settings import advertised
 from natsbroker.links.settingsmapper import (
     backoffTerms,
-    compressionFrom,
     identityAt,
     limitsOf,
 )
@@ -64,7 +63,7 @@ def _compression(cluster: Cluster) -> Compression:
     """
     How routes are compressed: in the classic dialect, not at all.
     """
-    return NO_COMPRESSION if cluster.dialect == "classic" else compressionFrom(cluster.compression)
+    return NO_COMPRESSION if cluster.dialect == "classic" else cluster.compression
 
 
 def _poolSize(cluster: Cluster) -> int:

@@ -9,7 +9,7 @@ import pytest
 from natsbroker.config.errors import NotSupportedYet
 from natsbroker.leafnodes.reading import seedOf
 from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf
-from natsbroker.links.compressionsettings import Compression
+from natsbroker.links.compression import Compression
 from tests.config.support import built, complaintsOf
 from tests.config.support import errorsOf as mistakesIn
 from tests.leafnodes.keys import KEY, SEED

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.links.compressionsettings import Compression
+from natsbroker.links.compression import Compression
 from tests.config.support import built, complaintsOf
 
 AUTO = Compression("s2_auto", (0.01, 0.05, 0.1))
