@@ -49,7 +49,7 @@ def row(ours: str = "", others: str = "", typing: str = "") -> Row:
     return Row(frozenset(ours.split()), frozenset(others.split()), frozenset(typing.split()))
 
 
-_BASE = "interfaces errors advisories subjects wire"
+_BASE = "interfaces errors advisories subjects wire files"
 _ROOMS = (
     f"{_BASE} hot config connections accounts clients links routes gateways leafnodes auth"
     " streaming jetstream storage export monitoring server client"
@@ -61,6 +61,7 @@ _AUTH = "bcrypt nacl nkeys passlib"
 MAP: dict[str, Row] = {
     "subjects": row(),
     "errors": row(),
+    "files": row(),
     "_moved": row(),
     "wire": row("subjects errors"),
     "advisories": row("wire.values wire.grants subjects errors"),
@@ -91,7 +92,7 @@ MAP: dict[str, Row] = {
     "__main__": row("main"),
     "testing": row(f"{_ROOMS} broker", f"{_TWISTED} {_TLS} pytest hypothesis"),
     "spark": row(
-        "wire subjects config accounts.settings",
+        "wire subjects files config accounts.settings",
         "pyspark pyarrow nacl fastavro google deltalake pyiceberg sqlalchemy",
     ),
 }

@@ -5,9 +5,10 @@ trailing zeros, durations as Go prints them, uptimes in whole seconds.
 
 from __future__ import annotations
 
+from natsbroker.wire.durations import nanosecondsText
 from natsbroker.wire.instants import instant
 
-__all__ = ["decoded", "duration", "instant", "nanoseconds", "number", "roundTrip", "uptime"]
+__all__ = ["decoded", "instant", "nanoseconds", "number", "roundTrip", "uptime"]
 
 
 def nanoseconds(seconds: float) -> int:
@@ -37,26 +38,6 @@ def uptime(seconds: float) -> str:
     return "".join(parts) + f"{rest}s"
 
 
-def duration(count: int) -> str:
-    """
-    A duration as Go prints it: C{845µs}, C{1.5ms}, C{1m0.25s}.
-
-    @param count: nanoseconds.
-    """
-    if count < 1_000:
-        return f"{count}ns" if count else "0s"
-    if count < 1_000_000:
-        return _scaled(count, 1_000) + "µs"
-    if count < 1_000_000_000:
-        return _scaled(count, 1_000_000) + "ms"
-    minutes, rest = divmod(count, 60_000_000_000)
-    hours, minutes = divmod(minutes, 60)
-    seconds = _scaled(rest, 1_000_000_000) + "s"
-    if hours:
-        return f"{hours}h{minutes}m{seconds}"
-    return f"{minutes}m{seconds}" if minutes else seconds
-
-
 def roundTrip(seconds: float) -> str:
     """
     A round trip: between a microsecond and a millisecond in whole microseconds.
@@ -64,7 +45,7 @@ def roundTrip(seconds: float) -> str:
     count = nanoseconds(seconds)
     if 1_000 < count < 1_000_000:
         count -= count % 1_000
-    return duration(count)
+    return nanosecondsText(count)
 
 
 def decoded(text: bytes) -> str:
@@ -72,9 +53,3 @@ def decoded(text: bytes) -> str:
     A subject, a queue group or a sid as text; invalid UTF-8 is replaced.
     """
     return text.decode("utf-8", "replace")
-
-
-def _scaled(count: int, unit: int) -> str:
-    whole, rest = divmod(count, unit)
-    fraction = f"{rest:0{len(str(unit)) - 1}d}".rstrip("0")
-    return f"{whole}.{fraction}" if fraction else f"{whole}"

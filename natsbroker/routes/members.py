@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from natsbroker.subjects.functions import partitionOf
 from natsbroker.wire.serverinfo import ServerDocument
 
 if TYPE_CHECKING:
@@ -45,10 +46,7 @@ def poolIndex(size: int, account: str) -> int:
     """
     if size <= 1:
         return 0
-    number = 2166136261
-    for byte in account.encode("utf-8", "surrogateescape"):
-        number = ((number ^ byte) * 16777619) & 0xFFFFFFFF
-    return number % size
+    return partitionOf(account.encode("utf-8", "surrogateescape"), size)
 
 
 def prevails(newcomer: Route, there: Route, ours: str, now: float) -> bool:

@@ -21,6 +21,7 @@ from natsbroker.config.diff import Change
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
+from natsbroker.files import replaceFile
 from natsbroker.server.reload import ReloadError, Step
 from natsbroker.server.start import StartError
 
@@ -221,13 +222,11 @@ class PortsFile:
 
 
 def _writeWhole(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if path.exists() and not path.is_file():
             path.write_text(text)
         else:
-            partial.write_text(text)
-            partial.replace(path)
+            replaceFile(path, lambda draft: draft.write_text(text))
     except OSError as error:
         error.filename = str(path)
         raise

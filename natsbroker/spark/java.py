@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from natsbroker.files import replaceFile
 from natsbroker.spark.errors import JavaMissing
 
 __all__ = ["OLDEST", "Java", "findJava"]
@@ -159,8 +160,9 @@ def _write(home: Path, text: str) -> None:
     if target.is_file() and target.read_text("utf-8") == text and os.access(target, os.X_OK):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(name, 0o755)
-    os.replace(name, target)
+
+    def write(draft: Path) -> None:
+        draft.write_text(text, "utf-8")
+        draft.chmod(0o755)
+
+    replaceFile(target, write)

@@ -1,8 +1,7 @@
 """
 Durations as Go programs write them.
 
-This module promises the same values, and the same complaints, as Go's C{ParseDuration},
-and the same text as its C{Duration.String}.  It must never know keys or files.
+Values and complaints are those of Go's C{ParseDuration}, texts those of its C{Duration.String}.
 """
 
 from __future__ import annotations
@@ -80,7 +79,13 @@ def durationText(seconds: float) -> str:
     """
     Write a duration as Go does: C{2m0s}, C{1.5s}, C{250ms}, C{0s}.
     """
-    nanoseconds = round(seconds * 1e9)
+    return nanosecondsText(round(seconds * 1e9))
+
+
+def nanosecondsText(nanoseconds: int) -> str:
+    """
+    Write a duration in nanoseconds as Go does.
+    """
     sign = "-" if nanoseconds < 0 else ""
     nanoseconds = abs(nanoseconds)
     if nanoseconds == 0:

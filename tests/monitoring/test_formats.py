@@ -6,7 +6,6 @@ import pytest
 
 from natsbroker.monitoring.formats import (
     decoded,
-    duration,
     nanoseconds,
     number,
     roundTrip,
@@ -42,27 +41,6 @@ def test_number() -> None:
 def test_uptime(seconds: float, text: str) -> None:
     """An uptime begins with its first unit that is not zero, and names all smaller ones."""
     assert uptime(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0s"),
-        (1, "1ns"),
-        (999, "999ns"),
-        (1_000, "1µs"),
-        (1_500, "1.5µs"),
-        (845_000, "845µs"),
-        (1_000_000, "1ms"),
-        (1_234_567, "1.234567ms"),
-        (1_000_000_000, "1s"),
-        (60_250_000_000, "1m0.25s"),
-        (3_600_000_000_000, "1h0m0s"),
-    ],
-)
-def test_duration(count: int, text: str) -> None:
-    """A duration is printed as Go prints it."""
-    assert duration(count) == text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.wire.durations import durationText, nanosecondsFrom, secondsFrom
+from natsbroker.wire.durations import durationText, nanosecondsFrom, nanosecondsText, secondsFrom
 
 READABLE = [
     ("0", 0),
@@ -84,6 +84,27 @@ WRITTEN = [
 def test_written(seconds: float, text: str) -> None:
     """A duration is written as Go writes it."""
     assert durationText(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0s"),
+        (1, "1ns"),
+        (999, "999ns"),
+        (1_000, "1µs"),
+        (1_500, "1.5µs"),
+        (845_000, "845µs"),
+        (1_000_000, "1ms"),
+        (1_234_567, "1.234567ms"),
+        (1_000_000_000, "1s"),
+        (60_250_000_000, "1m0.25s"),
+        (3_600_000_000_000, "1h0m0s"),
+    ],
+)
+def test_nanosecondsWritten(count: int, text: str) -> None:
+    """A duration in nanoseconds is written as Go writes it."""
+    assert nanosecondsText(count) == text
 
 
 @given(st.integers(-(2**43), 2**43))

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from natsbroker.auth.nkeys import Role, decodeKey, isKey
 from natsbroker.auth.operator.tokens import LONGEST
+from natsbroker.files import replaceFile, syncDirectory
 
 __all__ = ["Deletion", "FolderError", "TokenFolder"]
 
@@ -125,14 +126,7 @@ class TokenFolder:
         if account not in self._tokens and 0 < self._limit <= len(self._tokens):
             raise FolderError("jwt store is full")
         file = self._fileOf(account)
-        draft = file.with_suffix(".draft")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as output:
-            output.write(text.encode("utf-8"))
-            output.flush()
-            os.fsync(output.fileno())
-        os.replace(draft, file)
-        self._sync()
+        replaceFile(file, lambda draft: _writePrivate(draft, text), isDurable=True)
         self._tokens[account] = text
         return True
 
@@ -153,7 +147,7 @@ class TokenFolder:
             os.replace(file, file.with_name(file.name + ".deleted"))
         else:
             os.remove(file)
-        self._sync()
+        syncDirectory(self._path)
         del self._tokens[account]
         return True
 
@@ -161,12 +155,10 @@ class TokenFolder:
         decodeKey(account, Role.ACCOUNT)
         return self._path / (account + _ENDING)
 
-    def _sync(self) -> None:
-        descriptor = os.open(self._path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+
+def _writePrivate(draft: Path, text: str) -> None:
+    draft.touch(0o600)
+    draft.write_text(text, "utf-8")
 
 
 def _textIn(file: Path) -> str:

@@ -28,9 +28,10 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, PostCommitHookProperties, RemoveAction, Transaction
 
+from natsbroker.files import syncDirectory
 from natsbroker.spark.tables.datafiles import SCHEMA
 from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError, dayOf, fileOf, tiled
-from natsbroker.spark.tables.table import Table, Vacuumed, deleted, failed, syncDirectory
+from natsbroker.spark.tables.table import Table, Vacuumed, deleted, failed
 
 __all__ = ["DeltaLakeTable"]
 

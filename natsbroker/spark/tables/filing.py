@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import SourceError
 from natsbroker.spark.tables.manifests import File, Manifest, TableError, newPath
-from natsbroker.spark.tables.table import Table, syncDirectory
+from natsbroker.spark.tables.table import Table
 
 __all__ = ["FileWriter", "added", "timeOf", "writeDays", "writeFile"]
 

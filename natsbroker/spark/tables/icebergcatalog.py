@@ -23,9 +23,9 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.pool import NullPool
 
+from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.manifests import TableError
-from natsbroker.spark.tables.table import syncDirectory
 
 __all__ = ["MARKS", "Place", "SyncedFileIO", "nameOf", "placeIn"]
 

@@ -18,8 +18,9 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from natsbroker.files import syncDirectory
 from natsbroker.spark.tables.manifests import Manifest, TableError
-from natsbroker.spark.tables.table import Table, Vacuumed, deleted, failed, syncDirectory
+from natsbroker.spark.tables.table import Table, Vacuumed, deleted, failed
 
 __all__ = ["ParquetTable"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from natsbroker.spark.tables.manifests import Manifest, TableError
 
-__all__ = ["Table", "Vacuumed", "deleted", "failed", "rootOf", "syncDirectory"]
+__all__ = ["Table", "Vacuumed", "deleted", "failed", "rootOf"]
 
 
 @dataclass(frozen=True)
@@ -112,17 +112,6 @@ def rootOf(place: str | os.PathLike[str]) -> Path:
     if re.match(r"[a-zA-Z][\w+.-]*:/", text):
         raise TableError(f"{text}: only directories of mounted file systems are supported yet")
     return Path(text).absolute()
-
-
-def syncDirectory(path: Path) -> None:
-    """
-    Make sure that the names in a directory survive.
-    """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def deleted(files: list[Path], oldest: float, isTrying: bool) -> Vacuumed:

@@ -36,22 +36,10 @@ __all__ = [
     "Marks",
     "readFormat",
     "readPiece",
-    "syncDirectory",
     "writeAt",
     "writeFormat",
     "writeWhole",
 ]
-
-
-def syncDirectory(path: Path) -> None:
-    """
-    Make the names in a directory durable.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _contents(path: Path) -> bytes | None:

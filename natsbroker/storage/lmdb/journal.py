@@ -41,7 +41,8 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from natsbroker.storage.lmdb.files import readPiece, syncDirectory, writeAt
+from natsbroker.files import syncDirectory
+from natsbroker.storage.lmdb.files import readPiece, writeAt
 from natsbroker.storage.records import crc32c, identityOf, lengthAt, sequenceOf
 
 __all__ = ["LARGEST_FRAME", "Frame", "Journal", "readFrames", "runsIn"]

@@ -22,12 +22,13 @@ from pathlib import Path
 from lmdb import verify
 from twisted.logger import Logger
 
+from natsbroker.files import syncDirectory
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.envelopes import unwrapAt, wrapTwice
 from natsbroker.storage.lmdb.backlog import LOG_WEIGHT
 from natsbroker.storage.lmdb.commits import GENERATIONS, Opened
 from natsbroker.storage.lmdb.environment import NO_SPACE, UNVERIFIABLE, Environment
-from natsbroker.storage.lmdb.files import Commits, Marks, readFormat, syncDirectory, writeFormat
+from natsbroker.storage.lmdb.files import Commits, Marks, readFormat, writeFormat
 from natsbroker.storage.lmdb.finding import Finder, Trust, findMark
 from natsbroker.storage.lmdb.jobs import jobFor
 from natsbroker.storage.lmdb.journal import Frame, Journal, readFrames, runsIn

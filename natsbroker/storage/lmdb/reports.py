@@ -14,7 +14,8 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from natsbroker.storage.lmdb.files import syncDirectory, writeWhole
+from natsbroker.files import syncDirectory
+from natsbroker.storage.lmdb.files import writeWhole
 
 __all__ = [
     "REPORT",

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import lmdb
 
+from natsbroker.files import syncDirectory
 from natsbroker.storage.blocks import build, chunks
 from natsbroker.storage.envelopes import wrap, wrapTwice
 from natsbroker.storage.lmdb.environment import Environment
-from natsbroker.storage.lmdb.files import Marks, readPiece, syncDirectory
+from natsbroker.storage.lmdb.files import Marks, readPiece
 from natsbroker.storage.lmdb.finding import Finder, FoundLog, Place, Trust, merged, trustIn
 from natsbroker.storage.lmdb.journal import Frame, runsIn
 from natsbroker.storage.lmdb.layout import (

@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
+from natsbroker.files import syncDirectory
 from natsbroker.interfaces import IReportingStore, IStreamLog
 from natsbroker.interfaces.records import (
     LogReadOnly,
@@ -35,7 +36,7 @@ from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.commits import Committer, Opened, Outcome
 from natsbroker.storage.lmdb.environment import asStoreError
-from natsbroker.storage.lmdb.files import Lock, syncDirectory
+from natsbroker.storage.lmdb.files import Lock
 from natsbroker.storage.lmdb.jobs import CreateJob, DropJob
 from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey
 from natsbroker.storage.lmdb.log import LMDBLog
