@@ -4,7 +4,7 @@ The parts of the streaming service that its request handlers share.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -12,20 +12,66 @@ from twisted.logger import Logger
 from natsbroker.interfaces import IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.channels import Channels
-from natsbroker.streaming.clients import Clients
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import ChannelDelivery, Run, Traffic
 from natsbroker.streaming.inactivity import InactivityTimers
 from natsbroker.streaming.ledger import Ledger, ledgerSpace
-from natsbroker.streaming.model import Channel
+from natsbroker.streaming.model import Channel, Client
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.protocol import Replies
 from natsbroker.streaming.redelivery import Redelivery
 from natsbroker.streaming.settings import Streaming
 
-__all__ = ["StreamingContext"]
+__all__ = ["Clients", "StreamingContext"]
 
 _log = Logger(namespace="natsbroker.streaming")
+
+
+class Clients:
+    """
+    The clients by client id and by connection id.
+    """
+
+    def __init__(self) -> None:
+        self.byID: dict[str, Client] = {}
+        self.byConnection: dict[bytes, Client] = {}
+
+    def register(self, client: Client) -> None:
+        """
+        Add a client.
+
+        @raise KeyError: if its client id is in use.
+        """
+        if client.clientID in self.byID:
+            raise KeyError(client.clientID)
+        self.byID[client.clientID] = client
+        if client.connID:
+            self.byConnection[client.connID] = client
+        client.isRegistered = True
+
+    def unregister(self, client: Client) -> None:
+        """
+        Remove a client.
+        """
+        client.isRegistered = False
+        del self.byID[client.clientID]
+        if self.byConnection.get(client.connID) is client:
+            del self.byConnection[client.connID]
+        heartbeat, client.heartbeat = client.heartbeat, None
+        if heartbeat is not None:
+            heartbeat.cancel()
+
+    def find(self, clientID: str, connID: bytes) -> Client | None:
+        """
+        The client of a request: by its connection id, or by its client id if it has none.
+        """
+        return self.byConnection.get(connID) if connID else self.byID.get(clientID)
+
+    def __len__(self) -> int:
+        return len(self.byID)
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter(list(self.byID.values()))
 
 
 class StreamingContext:

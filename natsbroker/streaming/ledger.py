@@ -26,8 +26,7 @@ from natsbroker.interfaces import IStateStore
 from natsbroker.interfaces.records import StoreError, UnknownFormat
 from natsbroker.streaming.deadlines import Deadline, Deadlines
 from natsbroker.streaming.model import Client, Group, Subscription
-from natsbroker.streaming.protocol import Malformed
-from natsbroker.streaming.schema import messageClasses
+from natsbroker.streaming.protocol import Malformed, messageClasses
 
 __all__ = [
     "FORMAT",

@@ -6,12 +6,15 @@ C{protocol.proto} beside this file defines them. Bytes that are not a message ra
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Any
 
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from natsbroker.interfaces import IMessageBus
-from natsbroker.streaming.schema import messageClasses
 
 __all__ = [
     "FIRST",
@@ -35,10 +38,28 @@ __all__ = [
     "SubscriptionResponse",
     "UnsubscribeRequest",
     "decode",
+    "messageClasses",
 ]
 
 #: The library's error for bytes that are not a message.
 Malformed = DecodeError
+
+
+def messageClasses(package: str, name: str) -> dict[str, Any]:
+    """
+    The message classes of a file, in a pool of their own.
+
+    @param package: the Python package that the file is in.
+    @param name: of the file, without its suffix.
+    @return: the classes by message name.
+    """
+    compiled = files(package).joinpath(f"{name}.binpb").read_bytes()
+    (file,) = FileDescriptorSet.FromString(compiled).file
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    messages = pool.FindFileByName(file.name).message_types_by_name
+    return {each: GetMessageClass(descriptor) for each, descriptor in messages.items()}
+
 
 _classes = messageClasses("natsbroker.streaming", "protocol")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from natsbroker.streaming.channels import Channels
-from natsbroker.streaming.clients import Clients
+from natsbroker.streaming.context import Clients
 from natsbroker.streaming.ledger import Ledger, Remembered
 from natsbroker.streaming.model import Channel, Client, Group, GroupKey, Subscription
 from natsbroker.subjects.grammar import isValidLiteral

@@ -28,20 +28,19 @@ from natsbroker.interfaces import (
     IMessageBus,
     IPrepared,
     IReportingStore,
+    IStoreWatcher,
     IStreamStore,
 )
 from natsbroker.interfaces.records import LeaseLost, StoreError
 from natsbroker.server.readiness import Readiness
 from natsbroker.streaming.channels import ChannelCatalogue
 from natsbroker.streaming.context import StreamingContext
-from natsbroker.streaming.leadership import lead
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.recovery import Recovery
 from natsbroker.streaming.requests.dispatcher import Dispatcher
 from natsbroker.streaming.settings import Streaming
-from natsbroker.streaming.storewatch import StoreWatch
 
-__all__ = ["StreamingService"]
+__all__ = ["StoreWatch", "StreamingService", "lead", "leaderLog"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
@@ -311,3 +310,76 @@ class StreamingService(Service):
         Why the store takes no writes; empty while it does.
         """
         return self._watch.stopped
+
+
+@implementer(IStoreWatcher)
+class StoreWatch:
+    """
+    Watches a store.
+
+    @ivar stopped: why the store takes no writes; empty while it does.
+    """
+
+    def __init__(self, lost: Callable[[], object] = lambda: None) -> None:
+        """
+        @param lost: called when another broker may serve what this one did.
+        """
+        self.stopped = ""
+        self._lost = lost
+
+    def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
+        _log.error(
+            "Messages {start} to {last} of {log} are damaged and lost: {reason}",
+            start=start,
+            last=stop - 1,
+            log=log,
+            reason=reason,
+        )
+
+    def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
+        if not space:
+            _log.error("State may be lost: {reason}", reason=reason)
+            return
+        shown = key.decode("ascii", "backslashreplace")
+        _log.error(
+            "State {key} of {space} is lost: {reason}", key=shown, space=space, reason=reason
+        )
+
+    def logQuarantined(self, log: str, reason: str) -> None:
+        _log.error("{log} can only be read: {reason}", log=log, reason=reason)
+
+    def writesStopped(self, reason: str) -> None:
+        self.stopped = reason or "unknown"
+        _log.error("The store takes no writes: {reason}", reason=reason)
+
+    def writesResumed(self) -> None:
+        self.stopped = ""
+        _log.info("The store takes writes again")
+
+    def logLost(self, log: str) -> None:
+        _log.error("{log} is served by another broker now", log=log)
+        self._lost()
+
+
+def leaderLog(clusterId: str) -> str:
+    """
+    The name of the log whose lease is that of the whole cluster.
+    """
+    return f"stan/{clusterId}"
+
+
+async def lead(store: IStreamStore, clusterId: str, standBy: Callable[[], object]) -> None:
+    """
+    Wait until this broker may serve.
+
+    @param standBy: called if another one does.
+    @raise natsbroker.interfaces.records.StoreError: if the store fails.
+    """
+    if not ILeasedStore.providedBy(store):
+        return
+    name = leaderLog(clusterId)
+    try:
+        await store.open(name)
+    except LeaseLost:
+        standBy()
+        await store.whenFree(name)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from natsbroker.streaming.context import StreamingContext
+import pytest
+from twisted.internet.task import Clock
+
+from natsbroker.streaming.context import Clients, StreamingContext
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.streaming.model import Client
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.settings import Streaming
 from tests.streaming.support import Stage
@@ -26,3 +31,55 @@ def test_creationHasNoEffects() -> None:
     )
     assert (len(context.clients), len(context.channels)) == (0, 0)
     assert (len(stage.account), stage.clock.getDelayedCalls()) == before
+
+
+def client(clientID: str = "a", connID: bytes = b"1") -> Client:
+    """A client."""
+    return Client(clientID, "hb", connID, 1, "")
+
+
+class TestClients:
+    """L{Clients}."""
+
+    def test_find(self) -> None:
+        """A connection id finds its client, whatever client id comes with it; without one the
+        client id does."""
+        clients = Clients()
+        one = client()
+        clients.register(one)
+        assert clients.find("a", b"1") is one
+        assert clients.find("other", b"1") is one
+        assert clients.find("a", b"") is one
+        assert clients.find("a", b"2") is None
+        assert clients.find("b", b"") is None
+        assert one.isRegistered
+
+    def test_oneForEachID(self) -> None:
+        """There is one client for each client id."""
+        clients = Clients()
+        clients.register(client())
+        with pytest.raises(KeyError):
+            clients.register(client(connID=b"2"))
+        assert clients.find("a", b"2") is None
+
+    def test_unregister(self) -> None:
+        """A client that is gone is not found, and sent no heartbeats."""
+        clients = Clients()
+        one = client()
+        clients.register(one)
+        clock = Clock()
+        one.heartbeat = Deadlines(clock, clock.seconds).after(1, lambda: None)
+        clients.unregister(one)
+        assert (len(clients), list(clients), clients.find("", b"1")) == (0, [], None)
+        assert not one.isRegistered
+        assert one.heartbeat is None
+
+    def test_sharedConnectionID(self) -> None:
+        """A connection id that two clients brought belongs to the second, also when the first
+        leaves."""
+        clients = Clients()
+        one, two = client(), client("b")
+        clients.register(one)
+        clients.register(two)
+        clients.unregister(one)
+        assert clients.find("a", b"1") is two

@@ -31,7 +31,6 @@ from natsbroker.streaming.filestore.framing import SourceError
 from natsbroker.streaming.filestore.messages import OVERHEAD, SourceMessage
 from natsbroker.streaming.filestore.report import Report
 from natsbroker.streaming.filestore.state import SourceSubscription
-from natsbroker.streaming.leadership import leaderLog
 from natsbroker.streaming.ledger import (
     FORMAT,
     IMPORT_KEY,
@@ -47,6 +46,7 @@ from natsbroker.streaming.ledger import (
 from natsbroker.streaming.messages import replyBlock
 from natsbroker.streaming.model import provides
 from natsbroker.streaming.names import isChannel, isClientID
+from natsbroker.streaming.service import leaderLog
 from natsbroker.streaming.settings import ChannelLimits, Streaming
 from natsbroker.subjects.grammar import isValidLiteral
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from natsbroker.streaming.filestore.framing import SourceError, TypedRecord
-from natsbroker.streaming.protocol import Malformed
-from natsbroker.streaming.schema import messageClasses
+from natsbroker.streaming.protocol import Malformed, messageClasses
 
 __all__ = ["ServerInfo", "SourceSubscription", "replayClients", "replaySubscriptions"]
 
