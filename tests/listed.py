@@ -2,7 +2,6 @@
 Lists of tests: which test tries what.
 
 Promises: a list that names a test that is not there is found out.
-Must never know: what is tried.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ as root; then the server runs as C{nobody}.
 
 Promises: nothing is left behind, no process and no file, save a directory by tests that are killed;
 each test can have a schema that nobody else uses.
-Must never know: what is stored.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ What the tests share: the implementations of the hot names, clients in memory, r
 Promises: L{onEach} runs a test once for every implementation that is there, L{using} puts one in
 place of what L{natsbroker.hot} chose; a L{World} is everything that client connections need, with
 a clock that only the test moves.
-Must never know: what a test is about.
 """
 
 from __future__ import annotations
@@ -200,13 +199,11 @@ class Recorder:
         self._onMessage = onMessage
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """See L{ISubscriber.deliver}."""
         self.got.append((message, tag))
         if self._onMessage is not None:
             self._onMessage(message)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """See L{ISubscriber.subscriptionEnded}."""
         self.ended.append(tag)
 
     @property
@@ -233,7 +230,6 @@ class BatchRecorder(Recorder):
         self.batches: list[list[bytes]] = []
 
     def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
-        """See L{IBatchSubscriber.deliverMany}."""
         self.batches.append([message.body for message, _ in messages])
         self.got += messages
 
@@ -251,7 +247,6 @@ class RunRecorder(Recorder):
         self.runs: list[list[bytes]] = []
 
     def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
-        """See L{IRunSubscriber.deliverRuns}."""
         self.runs += [run.bodies for run, _ in runs]
         self.got += [(message, tag) for run, tag in runs for message in run]
 
@@ -268,7 +263,6 @@ class LinkRecorder:
         self.got: list[tuple[bytes, tuple[bytes, ...]]] = []
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """See L{ILinkSubscriber.forward}."""
         self.got.append((message.body, queues))
 
 
@@ -284,15 +278,12 @@ class WatchRecorder:
         self.told: list[tuple[str, bytes, bytes, int]] = []
 
     def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
-        """See L{IInterestWatcher.interestGained}."""
         self.told.append(("+", pattern, queue, weight))
 
     def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
-        """See L{IInterestWatcher.interestWeightChanged}."""
         self.told.append(("=", pattern, queue, weight))
 
     def interestLost(self, pattern: bytes, queue: bytes) -> None:
-        """See L{IInterestWatcher.interestLost}."""
         self.told.append(("-", pattern, queue, 0))
 
     def taken(self) -> list[tuple[str, bytes, bytes, int]]:
@@ -311,20 +302,16 @@ class Router:
         self._index: Any = hot.SubjectIndex()
 
     def insert(self, pattern: bytes, entry: object) -> None:
-        """See L{ISubjectRouter.insert}."""
         self._index.insert(pattern, entry)
 
     def remove(self, pattern: bytes, entry: object) -> bool:
-        """See L{ISubjectRouter.remove}."""
         return bool(self._index.remove(pattern, entry))
 
     def match(self, subject: bytes) -> Iterable[Any]:
-        """See L{ISubjectRouter.match}."""
         found: Iterable[Any] = self._index.match(subject)
         return found
 
     def hasInterest(self, subject: bytes) -> bool:
-        """See L{ISubjectRouter.hasInterest}."""
         return bool(self._index.hasInterest(subject))
 
     def watchChanges(self, changed: Any) -> None:
@@ -360,12 +347,10 @@ class Doorkeeper:
         self.asked: list[Hello] = []
 
     def grantFor(self, hello: Hello) -> Any:
-        """See L{IAuthorizer.grantFor}."""
         self.asked.append(hello)
         return self.answer(hello)
 
     def watchRevocations(self, revoked: Callable[[], None]) -> Callable[[], None]:
-        """See L{IAuthorizer.watchRevocations}."""
         return lambda: None
 
 
@@ -390,7 +375,6 @@ class Accounts:
         return self._accounts[name]
 
     def admit(self, grant: Grant) -> IMessageBus:
-        """See L{natsbroker.clients.context.Accounts.admit}."""
         account = self._accounts[grant.account]
         if self.maximum and self.counts[grant.account] >= self.maximum:
             raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
@@ -398,11 +382,9 @@ class Accounts:
         return account.busFor(Kind.CLIENT)
 
     def dismiss(self, grant: Grant) -> None:
-        """See L{natsbroker.clients.context.Accounts.dismiss}."""
         self.counts[grant.account] -= 1
 
     def isSystem(self, account: str) -> bool:
-        """See L{natsbroker.clients.context.Accounts.isSystem}."""
         return account == "$SYS"
 
 
@@ -426,7 +408,6 @@ class Wire:
 
     @property
     def closed(self) -> str:
-        """See L{MemoryTransport.closed}."""
         self._world.settle()
         return self.transport.closed
 

@@ -62,7 +62,6 @@ class Denying(Authenticator):
         self.open = False
 
     def grant(self, avatar: Any, hello: Hello) -> Any:
-        """See L{Authenticator.grant}."""
         self.asked += 1
         if self.open:
             return Grant(user="me")
@@ -98,7 +97,6 @@ class Maker:
         self.given: list[Any] = []
 
     def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> IService:
-        """See L{IBrokerService.makeService}."""
         self.given.append((host, dict(section)))
         made: Any = Lifecycle(self.log, host)
         return made  # type: ignore[no-any-return]

@@ -1,7 +1,5 @@
 """
 The rule that a logged failure fails its test, shown on made-up tests.
-
-Promises: what L{tests.conftest} says of failures that are only logged.
 """
 
 from __future__ import annotations

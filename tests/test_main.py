@@ -44,7 +44,6 @@ class Process:
         self.made.append(arguments)
 
     def run(self) -> int:
-        """See L{natsbroker.server.process.ServerProcess.run}."""
         if isinstance(self.code, OSError):
             raise self.code
         return self.code
@@ -113,11 +112,9 @@ class ClosedPipe(io.StringIO):
         self._descriptor = descriptor
 
     def fileno(self) -> int:
-        """See L{io.IOBase.fileno}."""
         return self._descriptor
 
     def write(self, text: str) -> int:
-        """See L{io.TextIOBase.write}."""
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
 

@@ -4,8 +4,6 @@ The package as it is installed: built once as a wheel and looked at from outside
 Promises: the wheel holds what it should and nothing else, C{twistd} lists the broker once the wheel
 is installed, the console script is there, and neither a missing C compiler nor a missing Cython
 stops the build.
-
-Must never know: what the broker does. Nothing is fetched from a package index here.
 """
 
 from __future__ import annotations

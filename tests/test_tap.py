@@ -47,7 +47,6 @@ class LateStore:
         self.opening: Deferred[Any] = Deferred()
 
     def openStore(self, host: Any, section: Any) -> Any:
-        """See L{IStoreOpener}."""
         return self.opening
 
 

@@ -1,8 +1,8 @@
 """
-A client of NATS Streaming inside the broker, for services that store what they tell in a channel.
+A client of NATS Streaming inside the broker, for services that publish to a channel.
 
-Messages are stored in the order in which they were written, or the log says that some
-were not; what waits is bounded; no answer is waited for longer than some seconds.
+Messages are stored in the order of the calls; the log reports those that were not. The queue is
+bounded, and so is the time that an answer may take.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = Logger(namespace="natsbroker.streaming")
 #: How long an answer is waited for, in seconds.
 _PATIENCE = 10.0
 
-#: So many messages wait at most; more are lost.
+#: The most messages that wait; further ones are lost.
 _MOST = 1024
 
 
@@ -123,7 +123,7 @@ class ChannelWriter:
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
-        See L{ISubscriber.subscriptionEnded}.
+        Nothing to do: the subscription ends with the service.
         """
 
     # Writing.
@@ -138,7 +138,7 @@ class ChannelWriter:
                 self._waiting.popleft()
                 self.stored += 1
         except (NoResponders, RequestTimeout, Malformed, _Unstored) as error:
-            # The next one begins anew: perhaps another broker serves the channel by now.
+            # The next message connects again: another broker may serve the channel by now.
             self._isConnected = False
             self.lost += len(self._waiting)
             _log.warn(
@@ -176,7 +176,7 @@ class ChannelWriter:
             connID=self._connection,
         )
         answer = ConnectResponse.FromString(await self._ask(self._subjects.discover, asked))
-        # Whoever is registered already is us: the broker that serves the channel knows us still.
+        # A client that is registered already is this one, from before a reconnect.
         if answer.error and "already registered" not in answer.error:
             raise _Unstored(answer.error)
         self._isConnected = True

@@ -58,7 +58,7 @@ as for the broker itself, by -c FILE or by flags:
     --file_crc_poly <n>     the server's, if it is none of the usual ones
     --encryption_key <key>  the server's; or NATS_STREAMING_ENCRYPTION_KEY in the environment
 
-What is found is told on standard error. The last line on standard output is JSON. An import that
+Progress and findings go to standard error. The last line on standard output is JSON. An import that
 was interrupted is finished by running it again. The exit code is 0; 1 if DIR or the store is
 refused, or something is damaged (nothing is imported then); 2 for a wrong command line; 3 if the
 store failed.

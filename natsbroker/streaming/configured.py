@@ -1,8 +1,5 @@
 """
-NATS Streaming, as the settings want it.
-
-The service that the C{streaming} block describes, over the store that it names, and what
-serves jobs over the same logs.
+Composition of the streaming service from its settings.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
-Things to be done at a time, any number of them, with one timer of the reactor.
+Any number of timed calls on one timer of the reactor.
 
-A call is never made before its time by the clock that was given, whatever the wall clock
-does in between; calls due at once are made in the order of their times; a call that raises is
-logged and hinders no other. Setting and cancelling cost next to nothing.
+No call is early by the given clock, whatever happens to the wall clock. Calls that are due together
+run in the order of their times, and an exception of one is logged. Setting and cancelling is cheap.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
-Sending the messages of channels to subscribers.
+Delivery of channels' messages to subscribers.
 
-Each group gets every message after its position, in order, once, as far as its members
-have room (maxInFlight); what comes out of the store is read in pieces, so that a long channel
-neither fills memory nor holds up others. A message that cannot be read is never taken for one that
-was acknowledged.
+Each group receives every message after its position once, in order, as far as its members have room
+(maxInFlight). Reads from the store are limited, so that a long channel neither fills memory nor
+delays others. A message that cannot be read now is not skipped.
 """
 
 from __future__ import annotations
@@ -229,8 +228,8 @@ def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMes
     """
     The first ones of some messages, at least one.
 
-    @param last: not beyond this sequence.
-    @param size: no more once they have so many bytes.
+    @param last: the highest sequence.
+    @param size: the bytes after which no more messages follow.
     """
     if messages[-1].sequence <= last and sum(each.size for each in messages) < size:
         return messages
@@ -241,5 +240,5 @@ def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMes
 
 def _nothing(member: Subscription) -> None:
     """
-    Nobody looks at what is pending.
+    The default for redelivery: nothing watches the pending messages.
     """

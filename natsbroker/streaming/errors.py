@@ -1,8 +1,8 @@
 """
-What clients of NATS Streaming are told when something is refused.
+Error texts for clients of NATS Streaming.
 
-The exact words of nats-streaming-server 0.25.6, because clients compare them; those of
-our own stand in a group by themselves.
+They are those of nats-streaming-server 0.25.6, because clients compare them; our own form the last
+group.
 """
 
 from __future__ import annotations

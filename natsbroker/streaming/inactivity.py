@@ -1,9 +1,8 @@
 """
-Deleting channels that nobody uses.
+Deletion of inactive channels.
 
-A channel with a limit on inactivity is deleted when it has had no active subscription and
-no new message for that long, and not while anybody is subscribing, a message is being stored, or a
-job holds messages that it has not had yet.
+A channel with a limit on inactivity is deleted after that time without an active subscription and
+without a new message, unless a subscription or an append is in progress or a job holds messages.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """
-What the service remembers beside the channels' logs: its clients, and who was sent what.
+The durable state of the service beside the channels' logs: clients, subscriptions, positions.
 
-What a client was promised (that it is connected, that a subscription exists or is gone)
-is durable when the Deferred fires. What was sent and acknowledged is written down a little later,
-so a broker that ends unexpectedly may send again what was acknowledged just before, but never
-leaves anything out: every change of a group is written with all others of that group, at once.
-While the store takes no writes, clients and subscriptions that must not outlive the broker are
-written down as soon as it does.
+A client or a subscription is durable, or removed durably, when the Deferred fires. Positions and
+acknowledgements are written a little later, and all members of a group in one write: after an
+unexpected end the service may redeliver what was acknowledged just before, and never skips a
+message. While the store takes no writes, removals of clients and subscriptions wait until it does.
 
 Keys: C{service}; C{client/ID}; C{subscription/NUMBER}; C{import}, written by
 L{natsbroker.streaming.filestore.importer}.
@@ -258,8 +256,7 @@ class Ledger:
         self, result: Failure | None, changes: dict[bytes, bytes | None], write: int
     ) -> Failure | None:
         """
-        Note what was to be deleted, was not, and was not written anew in the meantime; and clients
-        that are not written down yet.
+        Remember deletions and new clients whose write failed, unless a later write has their key.
         """
         for key, value in changes.items():
             if self._writing.get(key) == write:

@@ -1,8 +1,8 @@
 """
-Messages of the protocol that come and go in numbers.
+Encoding and decoding of protocol messages in bulk.
 
-What L{natsbroker.streaming.protocol} says, where the compiled steps in front of it are
-not there or decline; they take what every client sends, and a test holds them equal to the library.
+The Python side of the compiled steps: it runs where they are not installed or decline a message.
+They handle what every client sends; a test compares them with the protobuf library.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Tail:
         Messages that follow each other.
 
         @param sequence: where to begin.
-        @param most: not more than so many.
+        @param most: the most messages.
         @return: none if already the first one is not here.
         """
         found = []
@@ -211,8 +211,8 @@ class Tail:
 
     def trim(self) -> None:
         """
-        Let go of what is too much. Called when a batch was delivered, so that whoever kept up finds
-        all of it here.
+        Remove the oldest messages beyond the bounds. Called after the delivery of a batch, so that
+        subscribers that keep up find all of it here.
         """
         messages = self._messages
         while messages and (len(messages) > self._mostMessages or self._bytes > self._mostBytes):

@@ -1,12 +1,10 @@
 """
-The names of NATS Streaming: subjects of a cluster, client ids, channels.
+The subjects of a cluster, and valid names of clients and channels.
 
-Pure functions. What is let through can stand in a subject, in a log line and in a key of
-a store.
-
-A channel is what nats-streaming-server takes for one: tokens joined by full stops, without C{/},
-C{*} and C{>} anywhere. Beyond that, blanks, control characters and names over L{LONGEST_CHANNEL}
-bytes are refused here: a channel's name is part of a subject that permissions are about.
+A valid name can be part of a subject, of a log line and of a store's key. Channels are those of
+nats-streaming-server: tokens joined by full stops, without C{/}, C{*} and C{>}. Spaces, control
+characters and names over L{LONGEST_CHANNEL} bytes are refused as well, because permissions name
+channels in subjects.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """
 Permissions for clients of NATS Streaming, by channel.
 
-An authorizer that hands out grants can say which channels a user may use, and need not know by
-which subjects the clients talk to the service::
+An authorizer grants channels without knowing the subjects of requests::
 
     publish, subscribe = channelPermissions(publish=["orders.anna"], subscribe=["prices.>"])
     return Grant(user="anna", publish=publish, subscribe=subscribe)
 
-What is allowed to a user is what such a client needs, and the channels that were named;
-nothing else.
+The grant contains what any streaming client needs, the named channels, and nothing else.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Going on where the service stopped, expectedly or not.
+Recovery of clients and subscriptions when the service starts.
 
-Clients are connected as they were; every subscription goes on where it was, and what it
-had not acknowledged comes again, marked as such, and so does what may have been sent since its
-state was last written down. What belongs to nobody any more is forgotten.
+Clients are connected as before. Every subscription resumes at its position; unacknowledged messages
+are redelivered, and so are those that may have been sent after its state was last written.
+Subscriptions without a client that are not durable are removed.
 """
 
 from __future__ import annotations

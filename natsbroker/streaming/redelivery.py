@@ -1,10 +1,10 @@
 """
-Sending again what was not acknowledged.
+Redelivery of unacknowledged messages.
 
-A message is sent again only when its ack wait has passed, when its durable subscription
-is resumed, or when the member of a queue group that had it is gone; a message that is not in the
-store any more is dropped; one that cannot be read now stays pending and is tried again. A single
-subscription whose client leaves heartbeats unanswered is not sent anything again.
+A message is redelivered when its ack wait has passed, when its durable subscription is resumed, or
+when the member of a queue group that had it is gone. One that the store has removed is dropped; one
+that cannot be read now stays pending. A single subscription whose client does not answer heartbeats
+receives no redeliveries.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ __all__ = ["Redelivery"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
-#: Messages that are due within so many seconds after each other are sent again together, with the
-#: last of them.
+#: Seconds within which due messages are redelivered together, with the last of them.
 TOGETHER = 0.015
 
 #: Seconds until what a member that left had is sent to others.
@@ -107,7 +106,7 @@ class Redelivery:
         """
         Look again when the next message is due.
 
-        @param wait: not before so many seconds have passed.
+        @param wait: seconds until then.
         """
         if not member.isActive or not member.pending:
             return

@@ -93,8 +93,8 @@ class ServerPool:
 
 def optionsFor(streaming: Streaming, place: RemoteURL) -> ConnectOptions:
     """
-    As whom the service logs in: the URL decides, before the other settings. A URL with a name alone
-    has a token.
+    The login of the service: that of the URL, or else of the other settings. A user name without a
+    password in a URL is a token.
     """
     name = f"_NSS-{streaming.cluster_id}-general"
     if place.user and place.password is None:

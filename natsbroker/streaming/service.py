@@ -1,11 +1,9 @@
 """
-NATS Streaming as a service on a message bus and a store.
+NATS Streaming as a Twisted service over a message bus and a store.
 
-Everything that the service is made of is introduced to each other here. It is ready when
-what the store remembers is in force again, or when another broker serves the same channels of a
-store that several share; then it serves as soon as that one does not. When it has stopped,
-everything is written down and the store is closed. Only public interfaces are used:
-L{IMessageBus}, L{IStreamStore}, L{IOrigin}.
+The service is ready when it serves, with all clients and subscriptions recovered, or when it is on
+standby because another broker serves the channels of a shared store. It uses public interfaces
+only: L{IMessageBus}, L{IStreamStore}, L{IOrigin}.
 """
 
 from __future__ import annotations
@@ -197,7 +195,7 @@ class StreamingService(Service):
 
     def _lost(self) -> None:
         """
-        Another broker may serve the channels: end, and begin anew, unless that is happening.
+        Stop serving, because another broker may serve the channels, and try again after a while.
         """
         if self.running and not self._isRetreating:
             self._isRetreating = True
@@ -253,7 +251,7 @@ class StreamingService(Service):
             try:
                 await channel.settled()
             except StoreError:
-                pass  # It was never opened; whoever asked for it was told.
+                pass  # It was never opened; the requests for it were answered.
         for running in list(self._running):
             running.cancel()
         context.deadlines.stop()

@@ -1,9 +1,8 @@
 """
-What every router, authorizer, bus, subscriber and watcher must do, as tests: for our own and for
-those of others.
+Contract tests for providers of the interfaces: routers, authorizers, buses, subscribers, watchers.
 
-Each function takes a way to make the provider and gives a trial test case, which any test runner
-collects from the module that keeps it::
+Each function takes a factory of the provider and returns a trial test case, which any test runner
+collects from a module::
 
     from natsbroker.testing.contracts import subjectRouterTests
 
@@ -124,7 +123,7 @@ class Contract(SynchronousTestCase):
 
 class _Entry:
     """
-    An entry that is equal to all others: entries are told apart by identity.
+    An entry that is equal to all others: a router distinguishes entries by identity.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -178,7 +177,7 @@ def subjectRouterTests(
                 self.same(bool(router.hasInterest(subject)), answer, (pattern, subject))
 
         def test_identity(self) -> None:
-            """Entries that are equal are told apart, under one pattern and several."""
+            """Equal entries are distinguished, under one pattern and several."""
             router = factory()
             entries = [_Entry() for _ in range(40)]
             for entry in entries:
@@ -346,12 +345,12 @@ def authorizerTests(
             self.holds(isinstance(grant.user, str), grant.user)
 
         def test_bad(self) -> None:
-            """Who is denied is denied by Unauthorized, not by another failure."""
+            """A denied login fails with Unauthorized, not with another error."""
             self.isNothing(self.ask(factory(), badHello))
 
-        def test_again(self) -> None:
-            """Who is asked about again is the same user of the same account, and nobody is let in
-            because of what was asked before."""
+        def test_repeatedLogin(self) -> None:
+            """A second login with the same credentials gives the same user of the same account,
+            and a grant before does not let other credentials in."""
             authorizer = factory()
             first = self.ask(authorizer, goodHello)
             denied = self.ask(authorizer, badHello)
@@ -379,7 +378,7 @@ def authorizerTests(
                         self.isNothing(grant, options)
 
         def test_revocations(self) -> None:
-            """Whoever watches is told of revocations until he ends that."""
+            """A watcher learns of revocations until it stops watching."""
             authorizer = factory()
             told: list[str] = []
             stops = [
@@ -529,7 +528,7 @@ def messageBusTests(
             self.holds(not bus.hasInterest(b"a"))
 
         def test_cancelAfter(self) -> None:
-            """A subscription with a maximum gets so many in all, and is said to have ended."""
+            """A subscription with a maximum ends after that many messages and says so."""
             bus, listener = factory(), _Listener()
             subscription = bus.subscribe(b"a", listener, "tag")
             self.publish(bus, b"a")
@@ -574,7 +573,7 @@ def messageBusTests(
             self.same([message.body for message, _ in listener.got], [b"answer"])
 
         def test_watching(self) -> None:
-            """A watcher is told what there is, then of every change, until it ends that."""
+            """A watcher learns of present interest, and of changes until it stops watching."""
             bus, watcher = factory(), _Watcher()
             early = bus.subscribe(b"a", _Listener())
             stop = bus.watchInterest(watcher)

@@ -1,10 +1,7 @@
 """
-What a server wrote, cut into protocol frames, and expectations of single frames.
+A server's output as protocol frames, and expectations of single frames.
 
-Frames joined again are the bytes that came in; an expectation says in words what is
-wrong with a frame.
-
-This module must never know how the bytes were obtained.
+The frames joined are the bytes that were received. A failed expectation says what is wrong.
 """
 
 from __future__ import annotations
@@ -61,7 +58,7 @@ def splitFrames(data: bytes) -> tuple[list[bytes], bytes]:
 @dataclass(frozen=True)
 class Info:
     """
-    An INFO line: one line, a blank before its CRLF, keys in the server's order.
+    An INFO line: one line, a space before its CRLF, keys in the server's order.
 
     @ivar fields: values that it must have; a compiled pattern is matched against the text of the
         value, a type against the value's type, anything else must be equal.
@@ -76,7 +73,7 @@ class Info:
         @return: what is wrong with this frame, or C{None}.
         """
         if not (frame.startswith(b"INFO {") and frame.endswith(b"} \r\n")):
-            return "not framed as 'INFO {...} CRLF' with a blank before the CRLF"
+            return "not framed as 'INFO {...} CRLF' with a space before the CRLF"
         values: dict[str, Any] = json.loads(frame[5:])
         known = [key for key in values if key in INFO_KEYS]
         if known != sorted(known, key=INFO_KEYS.index):
@@ -135,7 +132,7 @@ class OneOf:
 @dataclass(frozen=True, init=False)
 class AnyOrder:
     """
-    Frames that arrive together in an order that nobody promises: compared as a multiset.
+    Frames that arrive together in any order: compared as a multiset.
     """
 
     frames: tuple[bytes | OneOf, ...]

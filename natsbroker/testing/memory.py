@@ -251,8 +251,8 @@ class MemoryBroker:
         """
         Connect a client.
 
-        @param options: what it says in CONNECT; INFO and the answer are then taken already.
-            Without, nothing is said, and INFO is to be received.
+        @param options: of its CONNECT; INFO and the answer are then read already. C{None} sends
+            nothing, and INFO is the first frame to read.
         @param host: where it seems to come from.
         @raise ConnectionRefusedError: if the broker listens no more.
         """
@@ -274,7 +274,7 @@ class MemoryBroker:
 
     def bus(self, account: str = "$G", isLocal: bool = False) -> Bus:
         """
-        The door to an account, for a service inside the broker.
+        The bus of an account, for a service inside the broker.
 
         @param isLocal: for a service that answers for this broker alone.
         """

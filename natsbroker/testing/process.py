@@ -63,7 +63,7 @@ class BrokerProcess:
         """
         Stop it.
 
-        @param patience: after so many seconds it is killed.
+        @param patience: the seconds after which it is killed.
         @return: its exit status.
         """
         if self._process.poll() is None:

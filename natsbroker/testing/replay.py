@@ -1,11 +1,7 @@
 """
-The player of transcripts: connections by name, what was said on them, and comparison.
+Replays transcripts over connections, and compares frame by frame, byte for byte.
 
-Output is compared frame by frame and byte for byte; nothing is normalised except what
-an expectation names as variable.  A mismatch tells the whole conversation.
-
-This module must never know what serves the other end: it holds no reactor, socket or process, and
-it has no opinion about which answers are right.
+Only what an expectation names as variable may differ. A mismatch shows the whole conversation.
 """
 
 from __future__ import annotations

@@ -312,7 +312,7 @@ class LogContract(StoreHarness):
         self.assertEqual(self.payloads(log), payloads)
 
     def test_readLimits(self) -> None:
-        """A read stops after so many records, or after the one that reaches so many bytes."""
+        """A read stops at its limit of records, or after the record that reaches that of bytes."""
         log = self.log()
         self.wait(log.append([entry(b"x" * 99) for _ in range(1000)]))
         self.assertEqual([each.sequence for each in self.wait(log.read(5, 3))], [5, 6, 7])
@@ -641,7 +641,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(self.wait(log.read(701, 1))[0].payload, b"101")
 
     def test_keepsACount(self) -> None:
-        """No more than so many records stay, by the time an append is durable."""
+        """The limit of records holds by the time an append is durable."""
         log = self.log()
         log.retain(Retention(count=100))
         for start in range(0, 5000, 70):
@@ -653,7 +653,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(self.sequences(log), list(range(last - 99, last + 1)))
 
     def test_keepsBytes(self) -> None:
-        """No more than so many bytes stay, but the newest record always does."""
+        """The limit of bytes holds, but the newest record always stays."""
         log = self.log()
         log.retain(Retention(size=1000))
         for _ in range(10):
@@ -890,7 +890,7 @@ class SubjectContract(StoreHarness):
         self.assertEqual(self.tallies(log), {b"b": (1, 11, 11)})
 
     def test_longSubjects(self) -> None:
-        """Subjects longer than any key of an index are told apart."""
+        """Subjects longer than any key of an index are distinguished."""
         log = self.log()
         names = [b"x" * 600 + b".%d" % each for each in range(5)] + [b"x" * 600, b"y"]
         self.wait(log.append([entry(each, each) for each in names]))
@@ -899,7 +899,7 @@ class SubjectContract(StoreHarness):
         self.assertEqual(set(self.tallies(log)), set(names))
 
     def test_keepsPerSubject(self) -> None:
-        """No more than so many records of each subject stay."""
+        """The limit of records per subject holds."""
         log = self.log()
         log.retain(Retention(perSubject=2))
         for turn in range(6):
@@ -1141,7 +1141,7 @@ class DurableContract(StoreHarness):
         self.assertEqual(self.allOf(log), before)
 
     def test_holdsSurvive(self) -> None:
-        """Holds are in force after opening again; limits come anew from the owner."""
+        """Holds are in force after opening again; limits come from the owner again."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
         self.wait(log.append(numbered(0, 100)))
@@ -1333,13 +1333,13 @@ class HistoryContract(StoreHarness):
                 store = self.reopen(store)
 
     def test_history1(self) -> None:
-        """A random history leaves what its model says."""
+        """A random history ends as its model does."""
         self.history(1)
 
     def test_history2(self) -> None:
-        """Another random history leaves what its model says."""
+        """Another random history ends as its model does."""
         self.history(2)
 
     def test_history3(self) -> None:
-        """A third random history leaves what its model says."""
+        """A third random history ends as its model does."""
         self.history(3)

@@ -14,8 +14,6 @@ connections: sockets to a process, or transports in memory.
     Send(data=b'PING\\r\\n', on='a')
 
 Steps are values; they hold no state of a replay.
-
-This module must never know what serves the other end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """
 The same conversation in other packets.
 
-Promises: the bytes of every step stay the same and in order; only where packets end changes.
-
 This module must never know what the bytes mean.
 """
 

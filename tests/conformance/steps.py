@@ -1,8 +1,6 @@
 """
 Steps of a transcript that need a server process: its signals, log, pages and TLS.
 
-Promises: they run on any L{ProcessStage} and say so where there is none.
-
 This module must never know how a server is started.
 """
 

@@ -3,7 +3,6 @@ NATS Streaming by hand: fields are numbers, and everything is bytes.
 
 Promises: nothing of natsbroker encodes or decodes what is sent here, so a mistake in our messages
 cannot hide.
-Must never know: what the fields mean.
 """
 
 from __future__ import annotations

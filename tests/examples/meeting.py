@@ -2,7 +2,6 @@
 Clients of several brokers that ought to hear each other.
 
 Promises: waits until each client has heard every other one before anything is counted.
-Must never know: how the brokers are joined.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 A stage for the broker's side of the pipeline: a bus, a clock, logs in memory, somebody who asks.
 
 Promises: everything but the network is the real thing; time moves only when the test moves it.
-Must never know: what is tested on it.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ class Connection:
         self.grant = grant
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        """See L{IOrigin}."""
         return ClientInfo()
 
 
@@ -68,7 +66,6 @@ class PlainLog:
 
     @property
     def nextSequence(self) -> int:
-        """See L{IStreamLog}."""
         return int(self.bounds().last + 1)
 
 
@@ -84,15 +81,12 @@ class Shelf:
         self.logs: dict[str, Any] = {}
 
     def names(self) -> list[str]:
-        """See L{ILogCatalogue}."""
         return sorted(self.logs)
 
     def find(self, name: str) -> Any:
-        """See L{ILogCatalogue}."""
         return self.logs.get(name)
 
     def states(self) -> Any:
-        """See L{ILogCatalogue}."""
         return self.store.states("pipeline")
 
 
@@ -106,7 +100,6 @@ class Inbox:
         self.subscription: Any = None
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """See L{ISubscriber}."""
         self.got.append(message.payload)
 
     def subscriptionEnded(self, tag: Any) -> None:

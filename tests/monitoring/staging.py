@@ -2,7 +2,6 @@
 A broker in memory with its monitoring pages: clients on one side, HTTP on the other.
 
 Promises: no sockets, and time that only the test moves.
-Must never know: what a test looks for.
 """
 
 from __future__ import annotations

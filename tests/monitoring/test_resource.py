@@ -43,7 +43,6 @@ class Model:
         self.asked: list[tuple[str, dict[str, str]]] = []
 
     def answer(self, path: str, query: Mapping[str, str]) -> Answer | None:
-        """See L{natsbroker.monitoring.resource.Model}."""
         self.asked.append((path, dict(query)))
         answer = self.answers.get(path)
         if isinstance(answer, Exception):

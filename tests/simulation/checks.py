@@ -13,8 +13,6 @@ What must hold in every history.
         queue group has gone to one that has members of it: it is handed over
     I6  a message that did not come has a reason: trouble between the two brokers at that time
     I12 nothing failed inside a broker
-
-Must never know: how a history came about.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 Faults that a way to others may have, whatever way it is, so that tests see whether they are found.
 
 Promises: they are gone with the patch.
-Must never know: how a simulation finds them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
 Clients of the simulated brokers, and what each of them knows: what it asked for, published and got.
-
-Must never know: brokers, or what should have happened.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ What must hold in every history of a super-cluster, besides L{tests.simulation.c
         in either mode
     I5  a message comes to each broker once at most, whichever way it takes, and passes between the
         clusters once at most
-
-Must never know: how a history came about.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ Two clusters of two brokers each, joined by gateways, with a leafnode on each::
 
 Promises: as L{tests.simulation.world}; besides, a connection between clusters can be cut in the
 middle of a switch of its mode.
-Must never know: what should come of it.
 """
 
 from __future__ import annotations
@@ -128,7 +127,6 @@ class SuperWorld(World):
     numbers = (*CLUSTERS, *LEAFS)
 
     def _choose(self) -> None:
-        """See L{World}."""
         self.slits = 0
         self.switches = 0
         self.superChoice = self.random.choice(SUPER_CHOICES)
@@ -137,26 +135,21 @@ class SuperWorld(World):
 
     @property
     def account(self) -> str:
-        """See L{World.account}."""
         return "A"
 
     @property
     def copies(self) -> int:
-        """See L{World.copies}."""
         return 1
 
     @property
     def settle(self) -> float:
-        """See L{World.settle}."""
         return 0.5 + _HOPS * self.network.latency
 
     def neighbours(self, number: int) -> tuple[int, ...]:
-        """See L{World.neighbours}."""
         members = MEMBERS.get(CLUSTERS.get(number, ""), ())
         return tuple(each for each in members if each != number)
 
     def settingsOf(self, number: int) -> Settings:
-        """See L{World.settingsOf}."""
         return superSettings(number, self.superChoice)
 
     def start(self, number: int) -> None:

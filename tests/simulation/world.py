@@ -2,7 +2,6 @@
 Three brokers in a cluster, their clients, the network between them, and what goes wrong with it.
 
 Promises: the same seed and steps make the same run, byte by byte.
-Must never know: what should come of it.
 """
 
 from __future__ import annotations

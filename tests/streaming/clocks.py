@@ -9,7 +9,6 @@ Promises, of each history: timestamps never fall; no message goes while no clock
 its minute is over, and those go of which the clock shows it; what is not acknowledged comes again
 when its ack wait has passed by the clock that nobody sets, neither before nor much later; a client
 that answers its heartbeats stays.
-Must never know: how the service measures time.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Stores that do what the test says.
 Promises: a L{LeasedStore} is one broker's view of a store that several share, whose leases change
 hands when the test says so. A L{HeldStore} keeps the contract of a store whose disk is slow or
 fails: what was asked is done, in order, when the test says so, or fails; reading is by memory.
-Must never know: the service.
 """
 
 from __future__ import annotations
@@ -66,31 +65,25 @@ class HeldStore:
                 call().addBoth(_pass, done)
 
     def logs(self) -> Deferred[list[str]]:
-        """See L{IStreamStore}."""
         return self.inner.logs()
 
     def open(self, name: str, create: bool = True) -> Deferred[Any]:
-        """See L{IStreamStore}."""
         return self.do(lambda: self.inner.open(name, create)).addCallback(self._opened)
 
     def _opened(self, log: Any) -> HeldLog:
         return self._logs.setdefault(log.name, HeldLog(self, log))
 
     def drop(self, name: str) -> Deferred[None]:
-        """See L{IStreamStore}."""
         self._logs.pop(name, None)
         return self.do(lambda: self.inner.drop(name))
 
     def states(self, space: str) -> Any:
-        """See L{IStreamStore}."""
         return HeldStates(self, self.inner.states(space))
 
     def watch(self, watcher: Any) -> Callable[[], None]:
-        """See L{IStreamStore}."""
         return self.inner.watch(watcher)
 
     def close(self) -> Deferred[None]:
-        """See L{IStreamStore}."""
         return succeed(None)
 
 
@@ -119,11 +112,9 @@ class HeldLog:
 
     @property
     def nextSequence(self) -> int:
-        """See L{IRetainedLog}."""
         return int(self.inner.nextSequence) + self._coming
 
     def append(self, batch: Sequence[Entry]) -> Deferred[range]:
-        """See L{IRetainedLog}."""
         entries = list(batch)
         self._coming += len(entries)
         if entries:
@@ -137,7 +128,6 @@ class HeldLog:
     def read(
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Deferred[list[Record]]:
-        """See L{IRetainedLog}."""
         self._store.reads.append((sequence, limit))
         if self._store.unreadable is not None:
             return fail(self._store.unreadable)
@@ -145,31 +135,25 @@ class HeldLog:
         return found
 
     def bounds(self) -> LogBounds:
-        """See L{IRetainedLog}."""
         bounds: LogBounds = self.inner.bounds()
         return bounds
 
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
-        """See L{IRetainedLog}."""
         if self._store.unreadable is not None:
             return fail(self._store.unreadable)
         found: Deferred[int] = self.inner.sequenceAt(timestamp)
         return found
 
     def retain(self, retention: Retention) -> None:
-        """See L{IRetainedLog}."""
         self.inner.retain(retention)
 
     def discardBefore(self, sequence: int) -> Deferred[int]:
-        """See L{IRetainedLog}."""
         return self._store.do(lambda: self.inner.discardBefore(sequence))
 
     def delete(self, sequences: Any) -> Deferred[int]:
-        """See L{IRetainedLog}."""
         return self._store.do(lambda: self.inner.delete(sequences))
 
     def skipTo(self, sequence: int) -> Deferred[None]:
-        """See L{IRetainedLog}."""
         return self._store.do(lambda: self.inner.skipTo(sequence))
 
 
@@ -184,20 +168,16 @@ class HeldStates:
         self._inner = inner
 
     def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
-        """See L{IStateStore}."""
         found: Deferred[dict[bytes, bytes]] = self._inner.load(prefix)
         return found
 
     def put(self, key: bytes, value: bytes) -> Deferred[None]:
-        """See L{IStateStore}."""
         return self.change({key: value})
 
     def delete(self, key: bytes) -> Deferred[None]:
-        """See L{IStateStore}."""
         return self.change({key: None})
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
-        """See L{IStateStore}."""
         copied = dict(changes)
         return self._store.do(lambda: self._inner.change(copied))
 
@@ -247,7 +227,6 @@ class LeasedStore(HeldStore):
         return super().do(call)
 
     def whenFree(self, name: str) -> Deferred[Any]:
-        """See L{ILeasedStore}."""
         entry: list[Any] = []
         waiting: Deferred[Any] = Deferred(lambda _: self.shared.waiting.remove(entry[0]))
         entry.append((self, name, waiting))
@@ -255,11 +234,9 @@ class LeasedStore(HeldStore):
         return waiting
 
     def giveUp(self, name: str) -> Deferred[None]:
-        """See L{ILeasedStore}."""
         return fail(NotImplementedError())
 
     def watch(self, watcher: Any) -> Callable[[], None]:
-        """See L{ILeasedStore}."""
         self._watchers.append(watcher)
         return lambda: self._watchers.remove(watcher)
 
@@ -269,7 +246,6 @@ class LeasedStore(HeldStore):
             each.logLost(log)
 
     def close(self) -> Deferred[None]:
-        """See L{ILeasedStore}."""
         self._isClosed = True
         if self.shared.holder is self:
             self.shared.free()

@@ -3,7 +3,6 @@ A stage for the streaming service: a bus, a clock, a store in memory, and client
 
 Promises: everything but the network is the real thing; time moves only when the test moves it, from
 event to event; clients speak the protocol's bytes.
-Must never know: what is tested on it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ class Connection:
         self.grant = grant
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        """See L{IOrigin}."""
         return ClientInfo()
 
 
@@ -215,7 +213,6 @@ class Inbox:
         self._subscription = stage.bus.subscribe(self.subject, self)
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """See L{ISubscriber}."""
         self.got.append(message)
         if self._answer is not None:
             self._answer(message)

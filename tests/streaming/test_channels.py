@@ -294,13 +294,11 @@ class User:
         self.outcome: Deferred[None] = succeed(None)
 
     def begin(self, catalogue: ILogCatalogue) -> Deferred[None]:
-        """See L{ILogUser}."""
         self.catalogue = catalogue
         self.events.append("begin")
         return self.outcome
 
     def end(self) -> Deferred[None]:
-        """See L{ILogUser}."""
         self.events.append("end")
         return succeed(None)
 

@@ -36,21 +36,17 @@ class RunnableReactor(PumpedReactor):
         self._stopping: list[Callable[[], Any]] = []
 
     def addSystemEventTrigger(self, phase: str, event: str, call: Callable[[], Any]) -> object:
-        """See L{IReactorCore}."""
         assert (phase, event) == ("before", "shutdown")
         self._stopping.append(call)
         return call
 
     def removeSystemEventTrigger(self, trigger: Any) -> None:
-        """See L{IReactorCore}."""
         self._stopping.remove(trigger)
 
     def callWhenRunning(self, call: Callable[[], object]) -> None:
-        """See L{IReactorCore}."""
         self._begin.append(call)
 
     def run(self) -> None:
-        """See L{IReactorCore}."""
         for begin in self._begin:
             begin()
         turns = 0
@@ -61,7 +57,6 @@ class RunnableReactor(PumpedReactor):
             self.wait(stop())
 
     def stop(self) -> None:
-        """See L{IReactorCore}."""
         self._isRunning = False
 
 

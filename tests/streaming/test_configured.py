@@ -105,11 +105,9 @@ class Slow(Service):
         self.ready: Deferred[None] = Deferred()
 
     def makeService(self, host: Any, section: Any) -> Any:
-        """See L{IBrokerService}."""
         return self
 
     def whenPrepared(self) -> Deferred[None]:
-        """See L{IPrepared}."""
         return self.ready
 
 

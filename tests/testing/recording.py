@@ -24,26 +24,20 @@ class Recording(Protocol):
         self.onData: Callable[[], None] = lambda: None
 
     def connectionMade(self) -> None:
-        """See L{Protocol.connectionMade}."""
         self.events.append("made")
 
     def dataReceived(self, data: bytes) -> None:
-        """See L{Protocol.dataReceived}."""
         self.events.append(data)
         self.onData()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """See L{Protocol.connectionLost}."""
         self.events.append(reason.type)
 
     def pauseProducing(self) -> None:
-        """See L{IPushProducer.pauseProducing}."""
         self.events.append("pause")
 
     def resumeProducing(self) -> None:
-        """See L{IPushProducer.resumeProducing}."""
         self.events.append("resume")
 
     def stopProducing(self) -> None:
-        """See L{IPushProducer.stopProducing}."""
         self.events.append("stop")

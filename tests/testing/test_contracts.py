@@ -54,11 +54,9 @@ class ListRouter:
         self.held: list[tuple[bytes, Any]] = []
 
     def insert(self, pattern: bytes, entry: object) -> None:
-        """See L{ISubjectRouter.insert}."""
         self.held.append((pattern, entry))
 
     def remove(self, pattern: bytes, entry: object) -> bool:
-        """See L{ISubjectRouter.remove}."""
         for place, (known, each) in enumerate(self.held):
             if known == pattern and each is entry:
                 del self.held[place]
@@ -66,11 +64,9 @@ class ListRouter:
         return False
 
     def match(self, subject: bytes) -> Iterable[Any]:
-        """See L{ISubjectRouter.match}."""
         return [entry for pattern, entry in self.held if matches(pattern, subject)]
 
     def hasInterest(self, subject: bytes) -> bool:
-        """See L{ISubjectRouter.hasInterest}."""
         return bool(self.match(subject))
 
     def watchChanges(self, changed: Any) -> None:
@@ -89,7 +85,6 @@ class Gatekeeper(Authenticator):
     """
 
     def authenticate(self, hello: Hello) -> Any:
-        """See L{Authenticator.authenticate}."""
         if (hello.text("user"), hello.text("pass")) != ("me", "secret"):
             raise Unauthorized("wrong password")
         return "me"
@@ -101,7 +96,6 @@ class LateGatekeeper(Gatekeeper):
     """
 
     async def authenticate(self, hello: Hello) -> Any:
-        """See L{Authenticator.authenticate}."""
         await succeed(None)
         return Gatekeeper.authenticate(self, hello)
 
@@ -161,7 +155,6 @@ class Forgetful(ListRouter):
     """Removes every entry that is equal."""
 
     def remove(self, pattern: bytes, entry: object) -> bool:
-        """See L{ISubjectRouter.remove}."""
         before = len(self.held)
         self.held = [each for each in self.held if each != (pattern, entry)]
         return len(self.held) < before
@@ -171,7 +164,6 @@ class Greedy(ListRouter):
     """Lets C{a.>} match C{a}."""
 
     def match(self, subject: bytes) -> Iterable[Any]:
-        """See L{ISubjectRouter.match}."""
         return [
             entry
             for pattern, entry in self.held
@@ -187,7 +179,6 @@ class Stale(ListRouter):
         self.known: dict[bytes, Iterable[Any]] = {}
 
     def match(self, subject: bytes) -> Iterable[Any]:
-        """See L{ISubjectRouter.match}."""
         return self.known.setdefault(subject, super().match(subject))
 
 
@@ -195,7 +186,6 @@ class Silent(ListRouter):
     """Ignores case, and does not announce the other spellings."""
 
     def match(self, subject: bytes) -> Iterable[Any]:
-        """See L{ISubjectRouter.match}."""
         return [entry for pattern, entry in self.held if caseless(pattern, subject)]
 
 
@@ -208,7 +198,6 @@ class Lying(ListRouter):
     """Says that there is interest where there is none."""
 
     def hasInterest(self, subject: bytes) -> bool:
-        """See L{ISubjectRouter.hasInterest}."""
         return True
 
 
@@ -216,7 +205,6 @@ class Careless(Gatekeeper):
     """Lets everybody in who has a name."""
 
     def authenticate(self, hello: Hello) -> Any:
-        """See L{Authenticator.authenticate}."""
         return hello.text("user") or None
 
 
@@ -224,7 +212,6 @@ class Fragile(Gatekeeper):
     """Stumbles over what is no text."""
 
     def authenticate(self, hello: Hello) -> Any:
-        """See L{Authenticator.authenticate}."""
         hello.options["user"].encode("ascii")
         return super().authenticate(hello)
 
@@ -242,13 +229,11 @@ class Fixed:
         self.watchers: list[Any] = []
 
     def grantFor(self, hello: Hello) -> Any:
-        """See L{IAuthorizer.grantFor}."""
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
     def watchRevocations(self, revoked: Callable[[], None]) -> Callable[[], None]:
-        """See L{IAuthorizer.watchRevocations}."""
         self.watchers.append(revoked)
         return lambda: None
 
@@ -264,7 +249,6 @@ class ForgetfulKeeper(Gatekeeper):
     seen = 0
 
     def authenticate(self, hello: Hello) -> Any:
-        """See L{Authenticator.authenticate}."""
         if not self.seen:
             super().authenticate(hello)
         self.seen += 1
@@ -307,7 +291,6 @@ class Clumsy:
     """Raises at headers that are none, and changes what it gets."""
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """See L{ISubscriber.deliver}."""
         message.reply = b""
 
     def subscriptionEnded(self, tag: Any) -> None:
@@ -319,7 +302,6 @@ class Ascii(WatchRecorder):
     """Thinks that patterns are ASCII."""
 
     def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
-        """See L{IInterestWatcher.interestGained}."""
         pattern.decode("ascii")
 
 

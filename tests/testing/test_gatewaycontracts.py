@@ -18,7 +18,6 @@ class Forgetful(OptimisticPolicy):
     """Forgets what was refused."""
 
     def lost(self, table: InterestTable, pattern: bytes, queue: bytes) -> InterestTable:
-        """See L{OptimisticPolicy}."""
         return super().lost(table, pattern, queue) if queue else table
 
 
@@ -26,7 +25,6 @@ class Stubborn(OptimisticPolicy):
     """Sends nothing more that was refused once."""
 
     def gained(self, table: InterestTable, pattern: bytes, queue: bytes) -> InterestTable:
-        """See L{OptimisticPolicy}."""
         if queue:
             return super().gained(table, pattern, queue)
         table.want(pattern, b"never")
@@ -37,7 +35,6 @@ class Hasty(OptimisticPolicy):
     """Withholds what nobody spoke of when the list begins."""
 
     def listed(self, table: InterestTable, isComplete: bool) -> InterestTable:
-        """See L{OptimisticPolicy}."""
         table.switch(INTEREST_ONLY, 1.0)
         return super().listed(table, isComplete)
 
@@ -46,7 +43,6 @@ class Deaf(OptimisticPolicy):
     """Takes no notice of the list."""
 
     def listed(self, table: InterestTable, isComplete: bool) -> InterestTable:
-        """See L{OptimisticPolicy}."""
         return table
 
 
@@ -58,7 +54,6 @@ class Shared(OptimisticPolicy):
         self._table = InterestTable("there", "A", "optimistic")
 
     def connected(self, gateway: str, account: str, tellsAll: bool) -> InterestTable:
-        """See L{OptimisticPolicy}."""
         return self._table
 
 
@@ -66,7 +61,6 @@ class Mistrustful(OptimisticPolicy):
     """Does not believe in promises."""
 
     def connected(self, gateway: str, account: str, tellsAll: bool) -> InterestTable:
-        """See L{OptimisticPolicy}."""
         return super().connected(gateway, account, False)
 
 
@@ -74,7 +68,6 @@ class Greedy(OptimisticPolicy):
     """Drops queue groups with the account."""
 
     def accountWanted(self, table: InterestTable, isWanted: bool) -> InterestTable:
-        """See L{OptimisticPolicy}."""
         if not isWanted:
             table.permitted = Nothing()
         return table
@@ -94,7 +87,6 @@ class Liar(OptimisticPolicy):
     tellsAll = True
 
     def introduces(self, gateway: str, account: str, tellsAll: bool) -> bool:
-        """See L{OptimisticPolicy}."""
         return False
 
 

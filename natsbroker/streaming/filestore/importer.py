@@ -209,7 +209,7 @@ def _firstKept(sizes: array[int], timestamps: array[int], limits: ChannelLimits,
 
 class Importer:
     """
-    Writes to a store what a plan says.
+    Writes a plan to a store.
 
     @ivar written: how many messages this run has written.
     """

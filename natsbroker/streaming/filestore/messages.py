@@ -62,7 +62,7 @@ class SourceMessage(NamedTuple):
 
 class _Entry(NamedTuple):
     """
-    What the index says of one message.
+    The entry of one message in the index.
 
     @ivar offset: of the record's header in the data file.
     @ivar size: of its payload.
@@ -76,7 +76,7 @@ class _Entry(NamedTuple):
 
 class _Mismatch(Exception):
     """
-    A record is not what the index says, or its checksum does not match.
+    A record differs from its index entry, or its checksum does not match.
     """
 
 
@@ -182,7 +182,7 @@ class ChannelMessages:
         self, path: Path, file: BinaryIO, length: int, report: Report
     ) -> tuple[list[_Entry] | None, int]:
         """
-        What an index says.
+        Read an index.
 
         @return: its entries, C{None} if the index cannot be used; and the last sequence in those
             entries that are intact.

@@ -1,5 +1,5 @@
 """
-What an operator is told about a directory that is read.
+Progress and findings of an import, for its operator.
 """
 
 from __future__ import annotations

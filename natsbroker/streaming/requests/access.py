@@ -1,5 +1,5 @@
 """
-Who is behind a message, and what it may do to a channel.
+The user behind a request, and its permissions for channels.
 
 NATS Streaming has no permissions of its own. Here the grant that an authorizer gave to a connection
 decides, so nothing is configured twice: a request about a channel is allowed if the connection may
@@ -19,8 +19,8 @@ itself.
 What comes over a link was let in by a peer, which knows the subject that its client published to
 and not the channel inside: a message that is published over a link must name that channel in both.
 
-Whoever is not known is refused; only services inside the broker, which have no origin,
-may do everything. The answer for one origin is looked up once for a run of its messages.
+Unknown users are refused. Services inside the broker have no origin and may do everything. The
+answer for an origin is looked up once for consecutive messages.
 """
 
 from __future__ import annotations

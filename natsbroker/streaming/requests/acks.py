@@ -1,10 +1,10 @@
 """
-Taking acknowledgements.
+Acknowledgements.
 
-An acknowledgement counts for the subscription at whose ackInbox it came; in a queue
-group, for the member that has the message now. Whoever has room again is sent more when all that
-one chunk of input brought was taken. Whoever acknowledges and may not subscribe to the channel any
-more is told apart: so nobody who has lost the permission is sent more than one window of messages.
+An acknowledgement belongs to the subscription whose ackInbox received it or, in a queue group, to
+the member that has the message now. Subscriptions with room receive more messages when one chunk of
+input has been handled. A client that has lost the permission to subscribe receives nothing more
+after its acknowledgement, so at most one window of messages.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """
-Clients that come, and clients that are there no more.
+Connect requests, pings and heartbeats.
 
-A client that is registered already may have crashed and come back: its old heartbeat inbox is asked
-whether anybody is there. If somebody answers within half a second, the newcomer is refused; if not,
-it takes the place of the old one.
+A second client with the id of a registered one may be the same program after a crash, so the old
+heartbeat inbox is asked first. With an answer within half a second the new client is refused;
+without, it replaces the old one.
 
-nats-streaming-server's checks, texts and times. A client is durable before it is told
-that it is connected. It is gone when it has left more heartbeats in a row unanswered than it may.
+Checks, error texts and times are those of nats-streaming-server. A client is durable before its
+connect request is answered, and removed when it leaves too many heartbeats in a row unanswered.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """
-Storing what clients publish.
+Published messages.
 
-The checks of nats-streaming-server in its order, and its texts; all that one chunk of
-input brings for a channel goes into the store as one batch; subscribers are sent a message before
-its publisher is told that it is stored, and both only when it is durable; every message is
-answered, in the order in which a publisher sent them to a channel. Messages that follow each other
-from one client to one channel are read and checked together.
+Checks and error texts are those of nats-streaming-server, in its order. The messages for a channel
+in one chunk of input are appended as one batch, and consecutive messages of a client to a channel
+are decoded and checked together. When a batch is durable, subscribers receive it first; then its
+publishers receive their answers, in the order of their messages.
 """
 
 from __future__ import annotations
@@ -211,7 +210,7 @@ class PublishHandler:
 
     def _batchFor(self, name: str) -> _Batch:
         """
-        What is to be stored for a channel, if whoever publishes now may publish to it.
+        The batch of a channel, if the client may publish to it.
         """
         subject = name.encode()
         if not isChannel(subject):

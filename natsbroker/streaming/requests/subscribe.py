@@ -1,10 +1,10 @@
 """
-Making subscriptions.
+Subscription requests.
 
-nats-streaming-server's checks in its order, and its texts; the subscription is durable
-before the client is told of it, and the client is told of it before it is sent anything; it begins
-where the request said, counted from the moment when the request came. A durable subscription is
-resumed where it was, whatever the request says.
+Checks and error texts are those of nats-streaming-server, in its order. A subscription is durable
+before the request is answered, and receives messages after the answer. Its start position counts
+from the arrival of the request. A durable subscription resumes at its own position, whatever the
+request asks for.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class _Request:
     """
     A request that was checked.
 
-    @ivar asked: what it says.
-    @ivar requester: who sent it.
-    @ivar client: for whom.
+    @ivar asked: the decoded request.
+    @ivar requester: the user that sent it.
+    @ivar client: its client.
     @ivar last: the highest sequence that was given in the channel when it came.
     """
 

@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 __all__ = ["RunawayError", "SimulatedClock"]
 
-#: So many events without any time passing are a loop that does not end.
+#: Events at one time that make a loop without end.
 _PATIENCE = 200_000
 
 
@@ -58,7 +58,7 @@ class SimulatedClock:
         self._push(call)
         return call
 
-    def post(self, when: float, call: Callable[[], object]) -> None:
+    def schedule(self, when: float, call: Callable[[], object]) -> None:
         """
         Have something called at a time, or now if that is past, which nobody will cancel: it costs
         little.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "Connector", "End"]
 
-#: So many bytes on the way, and not taken yet, pause a producer.
+#: Bytes on the way at which a producer is paused.
 _ROOM = 1 << 16
 
 #: What may be on a wire behind all bytes.
@@ -93,7 +93,7 @@ class Wire:
         """
         if self._pieces and not self._isScheduled and self._isOpen():
             self._isScheduled = True
-            self._network.clock.post(self._pieces[0][0], self._arrive)
+            self._network.clock.schedule(self._pieces[0][0], self._arrive)
 
     def _isOpen(self) -> bool:
         if not self.target.isReading:

@@ -23,7 +23,7 @@ from natsbroker.testing.simulation.connection import Connection, Connector, Wire
 
 __all__ = ["Host", "Network"]
 
-#: The first port that a host has for whoever dials without choosing one.
+#: The first port of a host for outgoing connections.
 _EPHEMERAL = 40_000
 
 
@@ -40,7 +40,7 @@ class _Port:
 
     def startListening(self) -> None:
         """
-        See L{IListeningPort.startListening}.
+        Nothing to do: the port listens from its creation.
         """
 
     def stopListening(self) -> None:
@@ -115,7 +115,7 @@ class Host:
 
     def die(self) -> None:
         """
-        Stop everything that runs here at once; whoever is connected learns it from the network.
+        Stop everything that runs here at once; peers learn it from the network.
         """
         self.isAlive = False
         for port in self.ports.values():
@@ -247,5 +247,5 @@ class Network:
 
 def _nobody(wire: Wire, data: bytes) -> None:
     """
-    Nobody watches.
+    An observer that does nothing.
     """

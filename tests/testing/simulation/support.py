@@ -25,12 +25,10 @@ class Notes(Protocol):
         self.calls: list[str] = []
 
     def dataReceived(self, data: bytes) -> None:
-        """See L{Protocol.dataReceived}."""
         self.got += data
         self.pieces += 1
 
     def connectionLost(self, reason: Any = None) -> None:
-        """See L{Protocol.connectionLost}."""
         self.lost = reason.type.__name__
 
     def pauseProducing(self) -> None:
@@ -60,7 +58,6 @@ class Dialling(ClientFactory):
         return self.made
 
     def clientConnectionFailed(self, connector: Any, reason: Any) -> None:
-        """See L{ClientFactory.clientConnectionFailed}."""
         self.failed = reason.type.__name__
 
 

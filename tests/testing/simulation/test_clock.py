@@ -43,11 +43,11 @@ class TestClock:
         seen: list[tuple[str, float]] = []
         clock = SimulatedClock(5.0)
         clock.callLater(1, lambda: seen.append(("call", clock.seconds())))
-        clock.post(6.0, lambda: seen.append(("post", clock.seconds())))
-        clock.post(1.0, lambda: seen.append(("late", clock.seconds())))
+        clock.schedule(6.0, lambda: seen.append(("schedule", clock.seconds())))
+        clock.schedule(1.0, lambda: seen.append(("late", clock.seconds())))
         assert len(clock.getDelayedCalls()) == 1
         clock.advance(2)
-        assert seen == [("late", 5.0), ("call", 6.0), ("post", 6.0)]
+        assert seen == [("late", 5.0), ("call", 6.0), ("schedule", 6.0)]
         assert clock.events == 3
 
     def test_cancelled(self) -> None:
