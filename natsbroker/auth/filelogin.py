@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from natsbroker.auth.checkers import CheckerAuthenticator
 from natsbroker.auth.htpasswd import HtpasswdChecker, htpasswdChecks, parseHtpasswd
-from natsbroker.auth.restingfile import RestingFile, RunInThread
+from natsbroker.auth.watchedfile import RestingFile, RunInThread
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import IPrepared
 

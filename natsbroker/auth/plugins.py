@@ -20,8 +20,8 @@ from zope.interface import implementer
 from natsbroker.auth.avatars import SettingsAvatars
 from natsbroker.auth.checkers import CheckerAuthenticator
 from natsbroker.auth.filelogin import HtpasswdAuthenticator
-from natsbroker.auth.httplogin import HTTPAuthorizer, HTTPTerms
-from natsbroker.auth.restingfile import readSnapshot
+from natsbroker.auth.httpservice import HTTPAuthorizer, HTTPTerms
+from natsbroker.auth.watchedfile import readSnapshot
 from natsbroker.config.model import TLSSettings
 from natsbroker.interfaces import IAuthorizer, IAuthorizerPlugin, IBrokerHost, IReloadable
 from natsbroker.server.agents import agentFor

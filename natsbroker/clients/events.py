@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.advisories import Advisory, ClientConnected, ClientDisconnected, ClientRefused
-from natsbroker.auth.answering import Describe
+from natsbroker.auth.responder import Describe
 from natsbroker.clients.facts import ConnectionFacts, clientInfoOf
 from natsbroker.config.model import GLOBAL_ACCOUNT
 from natsbroker.interfaces import IMessageBus, IObserver

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from natsbroker.accounts.account import Account
-from natsbroker.auth.answering import Answering, Describe
+from natsbroker.auth.responder import Answering, Describe
 from natsbroker.clients.session import ClientSession
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant

@@ -18,7 +18,7 @@ from typing import Any
 from twisted.application.service import Service
 
 from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.auth.answering import Describe
+from natsbroker.auth.responder import Describe
 from natsbroker.clients.context import Connections
 from natsbroker.interfaces import IMessageBus
 from natsbroker.monitoring.process import ProcessUsage

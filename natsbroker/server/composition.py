@@ -20,8 +20,8 @@ from twisted.logger import Logger
 from natsbroker import hot
 from natsbroker.accounts.bus import Bus
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
-from natsbroker.auth.authority import Authority
 from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.auth.selection import Authority
 from natsbroker.clients.context import REMEMBERED, ClientContext, Connections, tracingFrom
 from natsbroker.clients.events import ClientEvents
 from natsbroker.clients.finding import closeExcess, sessionOf, sessionsOf

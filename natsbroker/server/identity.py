@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-from natsbroker.auth.answering import Describe
 from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.nkeys import Role, Signer
+from natsbroker.auth.responder import Describe
 from natsbroker.clients.info import ServerInfo
 from natsbroker.wire.instants import instant
 

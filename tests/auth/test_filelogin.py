@@ -15,7 +15,7 @@ from twisted.internet.task import Clock
 from zope.interface.verify import verifyObject
 
 from natsbroker.auth.filelogin import HtpasswdAuthenticator
-from natsbroker.auth.restingfile import readSnapshot
+from natsbroker.auth.watchedfile import readSnapshot
 from natsbroker.errors import BrokerError, Unauthorized
 from natsbroker.interfaces import IPrepared
 from natsbroker.testing.contracts import authorizerTests

@@ -154,7 +154,7 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_TEMPLATES}::TestExpansion::test_noWiderThanTheTemplate",
             f"{_TEMPLATES}::TestExpansion::test_unknownFunctions",
             "tests/auth/operator/test_userclaims.py::TestUserClaims::test_everyClaim",
-            "tests/auth/operator/test_exchange.py::TestImports::test_activationsOfOthers",
+            "tests/auth/operator/test_exchangeclaims.py::TestImports::test_activationsOfOthers",
             "tests/auth/test_fields.py::TestMembers::test_notIntegers",
         ),
     ),
@@ -245,7 +245,7 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "CVE-2021-3127": Listed(
         "an activation for another account or subject",
-        ("tests/auth/operator/test_exchange.py::TestImports::test_activationsOfOthers",),
+        ("tests/auth/operator/test_exchangeclaims.py::TestImports::test_activationsOfOthers",),
     ),
     "CVE-2021-32026": Listed(
         "the same cipher suites from the command line",

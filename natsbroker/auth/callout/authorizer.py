@@ -18,8 +18,8 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.auth.callout.answers import Answer, stayOf
 from natsbroker.auth.callout.callouts import Callouts, CalloutService, guarded
+from natsbroker.auth.callout.messages import Answer, stayOf
 from natsbroker.auth.callout.questions import Applicant, nameIn
 from natsbroker.auth.operator.granting import expiryOf, rulesInto
 from natsbroker.auth.revocations import Revocations

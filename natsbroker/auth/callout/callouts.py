@@ -17,12 +17,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from natsbroker.accounts.requests import newInbox, request
-from natsbroker.auth.answering import Describe
-from natsbroker.auth.callout.answers import Answer, readAnswer
+from natsbroker.auth.callout.messages import Answer, readAnswer
 from natsbroker.auth.callout.questions import Applicant, questionOf
 from natsbroker.auth.callout.xkeys import CurveKeys, SealError
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.operator.tokens import encodeToken
+from natsbroker.auth.responder import Describe
 from natsbroker.errors import NoResponders, RequestTimeout, Unauthorized
 from natsbroker.interfaces import IMessageBus
 from natsbroker.subjects.permissions import PermissionSet

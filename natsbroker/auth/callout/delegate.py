@@ -14,8 +14,8 @@ from typing import Any
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from natsbroker import errors
-from natsbroker.auth.callout.answers import Answer, stayOf
 from natsbroker.auth.callout.callouts import Callouts, CalloutService, guarded
+from natsbroker.auth.callout.messages import Answer, stayOf
 from natsbroker.auth.callout.questions import Applicant, nameIn
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.nkeys import Role, isKey
-from natsbroker.auth.operator.exchange import (
+from natsbroker.auth.operator.exchangeclaims import (
     ExportClaim,
     ImportClaim,
     MappingClaim,

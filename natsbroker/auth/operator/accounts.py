@@ -31,7 +31,7 @@ from natsbroker.accounts.settings import (
     mappingFrom,
 )
 from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
-from natsbroker.auth.operator.exchange import ExportClaim, ImportClaim, MappingClaim
+from natsbroker.auth.operator.exchangeclaims import ExportClaim, ImportClaim, MappingClaim
 from natsbroker.auth.settings import Account, AccountLimits
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.subjects.mapping import InvalidMapping

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.operator.tokenfolder import Deletion, TokenFolder
+from natsbroker.auth.operator.folders import Deletion, TokenFolder
 from natsbroker.auth.operator.tokens import expiryIn
 
 __all__ = ["LIMIT", "CachedFolder"]

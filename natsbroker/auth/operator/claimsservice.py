@@ -18,14 +18,14 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from natsbroker.auth.answering import Answering, Describe
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.folderresolver import FolderResolver
-from natsbroker.auth.operator.tokenfolder import Deletion, FolderError
+from natsbroker.auth.operator.folders import Deletion, FolderError
 from natsbroker.auth.operator.tokens import Token, decodeAny, expiryIn
+from natsbroker.auth.responder import Answering, Describe
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.values import Message
 

@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.cachedfolder import CachedFolder
-from natsbroker.auth.operator.tokenfolder import TokenFolder
+from natsbroker.auth.operator.folders import TokenFolder
 from natsbroker.auth.operator.tokens import decodeToken
 from natsbroker.interfaces import IAccountResolver
 
@@ -90,7 +90,7 @@ class FolderResolver:
         """
         As L{saveIfNewer}, at once: before anything runs that must not wait for the disk.
 
-        @raise natsbroker.auth.operator.tokenfolder.FolderError: if there are too many.
+        @raise natsbroker.auth.operator.folders.FolderError: if there are too many.
         @raise OSError: if the disk does not take it.
         """
         self._saveIfNewer(account, text)

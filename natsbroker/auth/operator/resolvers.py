@@ -13,8 +13,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.web.iweb import IAgent
 from zope.interface import implementer
 
+from natsbroker.auth.httpexchange import exchange
 from natsbroker.auth.operator.tokens import LONGEST
-from natsbroker.auth.web import exchange
 from natsbroker.interfaces import IAccountResolver
 
 __all__ = ["MemoryResolver", "URLResolver"]

@@ -19,7 +19,6 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.auth.answering import Describe
 from natsbroker.auth.callout.callouts import Callouts
 from natsbroker.auth.callout.delegate import CalloutDelegate
 from natsbroker.auth.nkeys import Role, isKey
@@ -30,12 +29,13 @@ from natsbroker.auth.operator.cachedfolder import CachedFolder
 from natsbroker.auth.operator.claimsservice import ClaimsService
 from natsbroker.auth.operator.directory import AccountDirectory, placeholder
 from natsbroker.auth.operator.folderresolver import FolderResolver
+from natsbroker.auth.operator.folders import Deletion, FolderError, TokenFolder
 from natsbroker.auth.operator.granting import ServerLimits
-from natsbroker.auth.operator.neighbours import Neighbours
 from natsbroker.auth.operator.operators import operatorsIn
+from natsbroker.auth.operator.peers import Neighbours
 from natsbroker.auth.operator.resolvers import TIMEOUT, MemoryResolver, URLResolver
 from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY
-from natsbroker.auth.operator.tokenfolder import Deletion, FolderError, TokenFolder
+from natsbroker.auth.responder import Describe
 from natsbroker.config.model import SYSTEM_ACCOUNT, AccountLimits, Resolver, Settings
 from natsbroker.interfaces import IAccountResolver, IMessageBus
 from natsbroker.server.agents import agentFor

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims, AccountTerms, External
-from natsbroker.auth.operator.exchange import MappingClaim
+from natsbroker.auth.operator.exchangeclaims import MappingClaim
 from natsbroker.auth.operator.terms import NO_LIMIT, Rules
 from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, oldToken, token
 from tests.auth.operator.claimvalues import KNOWN, VALUES

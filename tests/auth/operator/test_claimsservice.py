@@ -13,7 +13,7 @@ from twisted.internet.defer import execute
 from natsbroker.auth.operator.cachedfolder import CachedFolder
 from natsbroker.auth.operator.claimsservice import ClaimsService
 from natsbroker.auth.operator.folderresolver import FolderResolver
-from natsbroker.auth.operator.tokenfolder import Deletion, TokenFolder
+from natsbroker.auth.operator.folders import Deletion, TokenFolder
 from tests.auth.buses import Clients, busOf
 from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, token
 from tests.auth.operator.directories import ACCOUNT, OPERATOR, World, issued

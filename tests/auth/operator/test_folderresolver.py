@@ -14,7 +14,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.auth.operator.cachedfolder import CachedFolder
 from natsbroker.auth.operator.folderresolver import FolderResolver
-from natsbroker.auth.operator.tokenfolder import Deletion, FolderError, TokenFolder
+from natsbroker.auth.operator.folders import Deletion, FolderError, TokenFolder
 from natsbroker.interfaces import IAccountResolver
 from tests.auth.operator.chain import Identity
 from tests.auth.operator.directories import ACCOUNT, issued

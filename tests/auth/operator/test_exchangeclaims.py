@@ -1,5 +1,5 @@
 """
-Tests of L{natsbroker.auth.operator.exchange}.
+Tests of L{natsbroker.auth.operator.exchangeclaims}.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from natsbroker.auth.fields import FieldError, Fields
-from natsbroker.auth.operator.exchange import (
+from natsbroker.auth.operator.exchangeclaims import (
     ExportClaim,
     MappingClaim,
     readExports,

@@ -19,9 +19,9 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.auth.answering import Answering
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.resolvers import TIMEOUT
+from natsbroker.auth.responder import Answering
 from natsbroker.interfaces import IMessageBus, ISubscriber
 from natsbroker.wire.values import Message
 

@@ -22,10 +22,10 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.auth.complaints import Complaints
+from natsbroker.auth.httpexchange import exchange
 from natsbroker.auth.inquiries import grantFromAnswer, question
 from natsbroker.auth.revocations import Revocations
 from natsbroker.auth.turnstile import Turnstile
-from natsbroker.auth.web import exchange
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import Grant, Hello
 

@@ -1,5 +1,5 @@
 """
-Tests of L{natsbroker.auth.operator.tokenfolder}.
+Tests of L{natsbroker.auth.operator.folders}.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.auth.nkeys import NkeyError
-from natsbroker.auth.operator.tokenfolder import Deletion, FolderError, TokenFolder
+from natsbroker.auth.operator.folders import Deletion, FolderError, TokenFolder
 from natsbroker.auth.operator.tokens import LONGEST
 from tests.auth.operator.chain import Identity
 

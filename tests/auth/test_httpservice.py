@@ -1,5 +1,5 @@
 """
-Tests of L{natsbroker.auth.httplogin}.
+Tests of L{natsbroker.auth.httpservice}.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectError
 from twisted.internet.task import Clock
 
-from natsbroker.auth.httplogin import HTTPAuthorizer, HTTPTerms
+from natsbroker.auth.httpservice import HTTPAuthorizer, HTTPTerms
 from natsbroker.errors import Unauthorized
 from natsbroker.testing.contracts import authorizerTests
 from natsbroker.wire.grants import Grant, Hello

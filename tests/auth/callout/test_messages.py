@@ -1,5 +1,5 @@
 """
-Tests of L{natsbroker.auth.callout.answers}.
+Tests of L{natsbroker.auth.callout.messages}.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.auth.callout.answers import Answer, readAnswer, stayOf
+from natsbroker.auth.callout.messages import Answer, readAnswer, stayOf
 from natsbroker.auth.callout.xkeys import SealError
 from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.errors import Unauthorized

@@ -1,5 +1,5 @@
 """
-Tests of L{natsbroker.auth.operator.neighbours}.
+Tests of L{natsbroker.auth.operator.peers}.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 
-from natsbroker.auth.answering import Answering
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.operator.neighbours import Neighbours
+from natsbroker.auth.operator.peers import Neighbours
+from natsbroker.auth.responder import Answering
 from natsbroker.wire.values import Message
 from tests.auth.buses import busOf
 from tests.conftest import FlushLoggedErrors

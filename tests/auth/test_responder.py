@@ -1,12 +1,12 @@
 """
-Tests of L{natsbroker.auth.answering}.
+Tests of L{natsbroker.auth.responder}.
 """
 
 from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from natsbroker.auth.answering import Answering
+from natsbroker.auth.responder import Answering
 from natsbroker.wire.values import Message
 from tests.auth.buses import Clients, busOf
 from tests.conftest import FlushLoggedErrors

@@ -1,5 +1,5 @@
 """
-Tests of L{natsbroker.auth.web}.
+Tests of L{natsbroker.auth.httpexchange}.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure as UntypedFailure
 from twisted.web.http import PotentialDataLoss
 
-from natsbroker.auth.web import AnswerTooLong, exchange
+from natsbroker.auth.httpexchange import AnswerTooLong, exchange
 from tests.auth.agents import FakeAgent
 
 Failure: Any = UntypedFailure

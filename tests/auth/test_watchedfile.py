@@ -1,5 +1,5 @@
 """
-Tests of L{natsbroker.auth.restingfile}.
+Tests of L{natsbroker.auth.watchedfile}.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
 
-from natsbroker.auth import restingfile
-from natsbroker.auth.restingfile import RestingFile, readSnapshot
+from natsbroker.auth import watchedfile as restingfile
+from natsbroker.auth.watchedfile import RestingFile, readSnapshot
 from tests.server.support import logLines
 
 

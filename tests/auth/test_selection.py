@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from zope.interface.exceptions import Invalid
 
-from natsbroker.auth.authority import Authority
 from natsbroker.auth.configured import SettingsAuthorizer
+from natsbroker.auth.selection import Authority
 from natsbroker.config.model import Settings
 from tests.support import Doorkeeper
 
