@@ -30,7 +30,7 @@ from natsbroker.config.model import Settings
 from natsbroker.errors import Unauthorized
 from natsbroker.streaming.permissions import channelPermissions
 from natsbroker.streaming.settings import Streaming
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
 
 @dataclass
@@ -59,17 +59,17 @@ class ChannelAuthenticator(Authenticator):
         super().__init__()
         self._users = {user.name: user for user in users}
 
-    def authenticate(self, hello: Hello) -> User:
+    def authenticate(self, request: ConnectRequest) -> User:
         """
         Say who a connection is.
         """
-        user = self._users.get(hello.text("user"))
-        given = hello.text("pass").encode("utf-8")
+        user = self._users.get(request.text("user"))
+        given = request.text("pass").encode("utf-8")
         if user is None or not hmac.compare_digest(user.password.encode("utf-8"), given):
             raise Unauthorized("unknown user or wrong password")
         return user
 
-    def grant(self, avatar: User, hello: Hello) -> Grant:
+    def grant(self, avatar: User, request: ConnectRequest) -> Grant:
         """
         Say what a user may do.
         """

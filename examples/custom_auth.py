@@ -40,7 +40,7 @@ from natsbroker.config.model import Settings
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizerPlugin, IBrokerHost
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
 
 @dataclass
@@ -84,17 +84,17 @@ class TableAuthenticator(Authenticator):
         super().__init__()
         self._table = table
 
-    async def authenticate(self, hello: Hello) -> User:
+    async def authenticate(self, request: ConnectRequest) -> User:
         """
         Say who a connection is.
         """
-        user = await self._table.find(hello.text("user"))
-        given = hello.text("pass").encode("utf-8")
+        user = await self._table.find(request.text("user"))
+        given = request.text("pass").encode("utf-8")
         if user is None or not hmac.compare_digest(user.password.encode("utf-8"), given):
             raise Unauthorized("unknown user or wrong password")
         return user
 
-    def grant(self, avatar: User, hello: Hello) -> Grant:
+    def grant(self, avatar: User, request: ConnectRequest) -> Grant:
         """
         Say what a user may do: data that the broker then checks by itself, message by message.
         """

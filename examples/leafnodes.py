@@ -24,7 +24,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
 from natsbroker.broker import Broker
-from natsbroker.config.model import Account, Settings, User
+from natsbroker.config.model import AccountSettings, Settings, User
 from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
 
 
@@ -43,7 +43,7 @@ async def main(reactor: Any) -> None:
     """
     Serve until the process ends.
     """
-    shop = Account("SHOP", users=(User("shop", "shop", "SHOP"),))
+    shop = AccountSettings("SHOP", users=(User("shop", "shop", "SHOP"),))
     hub = await started(
         reactor,
         Settings(

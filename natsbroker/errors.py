@@ -17,6 +17,7 @@ __all__ = [
     "Unauthorized",
     "WireError",
     "escaped",
+    "logText",
     "printableASCII",
 ]
 
@@ -65,6 +66,15 @@ def printableASCII(text: str) -> str:
     Escape everything but printable ASCII as Python does, so that a log line stays one line.
     """
     return _UNPRINTABLE.sub(lambda found: ascii(found.group())[1:-1], text)
+
+
+def logText(text: str | bytes) -> str:
+    """
+    Escape text of a peer or of a file for a log line: as L{escaped}, in printable ASCII.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    return printableASCII(escaped(text))
 
 
 @dataclass(frozen=True, slots=True)

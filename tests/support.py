@@ -49,7 +49,7 @@ from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, clo
 from natsbroker.subjects.tally import Tally
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.decoder import Decoder
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind, Message, Run
 
 _log = Logger()
@@ -329,13 +329,13 @@ class Doorkeeper:
     """
     An authorizer that does what the test says.
 
-    @ivar answer: called with the L{Hello}; what it returns or raises is the answer.
-    @ivar asked: every L{Hello} so far.
+    @ivar answer: called with the L{ConnectRequest}; what it returns or raises is the answer.
+    @ivar asked: every L{ConnectRequest} so far.
     """
 
     def __init__(
         self,
-        answer: Callable[[Hello], Any] | None = None,
+        answer: Callable[[ConnectRequest], Any] | None = None,
         required: bool = False,
         nonce: bool = False,
         deadline: bool = False,
@@ -344,9 +344,9 @@ class Doorkeeper:
         self.required = required
         self.deadline = required or deadline
         self.nonce = nonce
-        self.asked: list[Hello] = []
+        self.asked: list[ConnectRequest] = []
 
-    def grantFor(self, hello: Hello) -> Any:
+    def grantFor(self, hello: ConnectRequest) -> Any:
         self.asked.append(hello)
         return self.answer(hello)
 

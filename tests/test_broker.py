@@ -40,7 +40,7 @@ from natsbroker.monitoring.healthz import HealthQuery
 from natsbroker.server.plugins import PluginError, Plugins
 from natsbroker.server.reload import ReloadError
 from natsbroker.server.start import StartError
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind, Message
 from tests.server.support import Advisories, Host, logLines, settingsOf
 from tests.support import Recorder, needsCompiled
@@ -61,7 +61,7 @@ class Denying(Authenticator):
         self.asked = 0
         self.open = False
 
-    def grant(self, avatar: Any, hello: Hello) -> Any:
+    def grant(self, avatar: Any, hello: ConnectRequest) -> Any:
         self.asked += 1
         if self.open:
             return Grant(user="me")

@@ -19,7 +19,7 @@ from natsbroker.accounts.exports import Latency, ResponseType, ServiceExport
 from natsbroker.accounts.importchecks import exportFor, problems
 from natsbroker.accounts.imports import ServiceImport, StreamImport
 from natsbroker.accounts.settings import bytesOf, mappingFrom
-from natsbroker.auth.settings import Account as Described
+from natsbroker.auth.settings import AccountSettings
 from natsbroker.config.jetstream import JetStream
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.leafnodes.domains import API, fromDomain, toDomain
@@ -41,7 +41,7 @@ def checkExchange(settings: Settings) -> None:
         raise ValueError(f"accounts.{problem.account}: {problem.message}")
 
 
-def describedIn(settings: Settings) -> dict[str, Described]:
+def describedIn(settings: Settings) -> dict[str, AccountSettings]:
     """
     The accounts that settings describe, with what they say about the global one.
     """
@@ -51,7 +51,7 @@ def describedIn(settings: Settings) -> dict[str, Described]:
     # nats-server does the same: without accounts everybody has the cluster's JetStream.
     hasJetStream = isJoined and not others and not settings.operator.isOn
     if settings.mappings or hasJetStream or GLOBAL_ACCOUNT in settings.jetstream.default_domains:
-        described[GLOBAL_ACCOUNT] = Described(
+        described[GLOBAL_ACCOUNT] = AccountSettings(
             GLOBAL_ACCOUNT, mappings=settings.mappings, jetstream=hasJetStream
         )
     return described
@@ -83,7 +83,9 @@ class Exchanges:
         self._services: dict[Account, list[Any]] = {}
         self._mappings: dict[Account, tuple[blocks.SubjectMapping, ...]] = {}
 
-    def apply(self, accounts: Mapping[str, Account], described: Mapping[str, Described]) -> None:
+    def apply(
+        self, accounts: Mapping[str, Account], described: Mapping[str, AccountSettings]
+    ) -> None:
         """
         Have accounts exchange what is said, and nothing else. An import that is not allowed is left
         out.
@@ -92,9 +94,9 @@ class Exchanges:
         @param described: the accounts about which something is said.
         """
         for name, account in accounts.items():
-            self._map(account, described.get(name, Described(name)))
+            self._map(account, described.get(name, AccountSettings(name)))
         for name, account in accounts.items():
-            about = described.get(name, Described(name))
+            about = described.get(name, AccountSettings(name))
             streams: list[tuple[Account, Renaming]] = []
             services: list[tuple[Account, ServiceExport, Renaming, bool]] = []
             for each in about.imports:
@@ -118,14 +120,14 @@ class Exchanges:
         """
         An account is no more: it has nothing and owes nothing.
         """
-        self._map(account, Described(account.name))
+        self._map(account, AccountSettings(account.name))
         self._importStreams(account, [])
         self._importServices(account, [])
         account.exchange.close()
         for key in [key for key in self._exports if key[0] is account]:
             del self._exports[key]
 
-    def _map(self, account: Account, described: Described) -> None:
+    def _map(self, account: Account, described: AccountSettings) -> None:
         wanted = described.mappings + self._domainsOf(described)
         if self._mappings.get(account, ()) == wanted:
             return
@@ -138,7 +140,7 @@ class Exchanges:
 
     # The JetStream of other servers.
 
-    def _domainsOf(self, described: Described) -> tuple[blocks.SubjectMapping, ...]:
+    def _domainsOf(self, described: AccountSettings) -> tuple[blocks.SubjectMapping, ...]:
         """
         What leads to JetStream's domains, besides what the account maps itself.
         """
@@ -154,7 +156,7 @@ class Exchanges:
     def _jetstreamOf(
         self,
         account: Account,
-        described: Described,
+        described: AccountSettings,
         services: list[tuple[Account, ServiceExport, Renaming, bool]],
     ) -> list[tuple[Account, ServiceExport, Renaming, bool]]:
         """

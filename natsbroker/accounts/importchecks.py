@@ -29,7 +29,7 @@ from natsbroker.accounts.settings import (
     StreamImport,
     bytesOf,
 )
-from natsbroker.auth.settings import Account
+from natsbroker.auth.settings import AccountSettings
 from natsbroker.subjects.functions import isCall, wildcardNumber
 from natsbroker.subjects.grammar import (
     hasWildcard,
@@ -60,7 +60,7 @@ class Problem:
     message: str
 
 
-def problems(accounts: Mapping[str, Account], hasSystem: bool) -> Iterator[Problem]:
+def problems(accounts: Mapping[str, AccountSettings], hasSystem: bool) -> Iterator[Problem]:
     """
     Find what does not fit together.
 
@@ -79,7 +79,7 @@ def problems(accounts: Mapping[str, Account], hasSystem: bool) -> Iterator[Probl
                 yield Problem(account.name, "imports", index, message)
 
 
-def exportFor(wanted: Import, exporter: Account, importer: str) -> Export | None:
+def exportFor(wanted: Import, exporter: AccountSettings, importer: str) -> Export | None:
     """
     Find the export that an import rests on.
 
@@ -109,7 +109,10 @@ def _admits(export: Export, subject: str, importer: str, isExact: bool) -> bool:
 
 
 def _exportProblems(
-    export: Export, account: Account, accounts: Mapping[str, Account], hasSystem: bool
+    export: Export,
+    account: AccountSettings,
+    accounts: Mapping[str, AccountSettings],
+    hasSystem: bool,
 ) -> Iterator[str]:
     kind = "service" if isinstance(export, ServiceExport) else "stream"
     for name in export.accounts or ():
@@ -123,7 +126,7 @@ def _exportProblems(
 
 
 def _latencyProblems(
-    export: ServiceExport, latency: Latency, account: Account, hasSystem: bool
+    export: ServiceExport, latency: Latency, account: AccountSettings, hasSystem: bool
 ) -> Iterator[str]:
     what = f'Error adding service latency sampling for "{export.subject}"'
     if not hasSystem:
@@ -142,8 +145,8 @@ def _latencyProblems(
 def _importProblem(
     wanted: Import,
     index: int,
-    account: Account,
-    accounts: Mapping[str, Account],
+    account: AccountSettings,
+    accounts: Mapping[str, AccountSettings],
     search: CycleSearch,
 ) -> str:
     """
@@ -225,7 +228,7 @@ class CycleSearch:
     The imports of some accounts.
     """
 
-    def __init__(self, accounts: Mapping[str, Account]) -> None:
+    def __init__(self, accounts: Mapping[str, AccountSettings]) -> None:
         self._accounts = accounts
         self._services: dict[str, list[tuple[ServiceImport, Renaming]]] = {}
         self._streams: dict[str, list[StreamImport]] = {}
@@ -364,7 +367,7 @@ def _single(source: bytes, token: bytes, shared: bytes) -> bytes | None:
     return b"*" if isCall(token) else token
 
 
-def _services(account: Account) -> Iterator[tuple[ServiceImport, Renaming]]:
+def _services(account: AccountSettings) -> Iterator[tuple[ServiceImport, Renaming]]:
     for each in account.imports:
         if isinstance(each, ServiceImport):
             try:

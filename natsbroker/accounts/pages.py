@@ -21,7 +21,7 @@ from natsbroker.accounts.settings import (
     ServiceImport,
     SubjectMapping,
 )
-from natsbroker.auth.settings import Account
+from natsbroker.auth.settings import AccountSettings
 from natsbroker.subjects.renaming import Renaming, numbered
 
 __all__ = ["exchangeContributions"]
@@ -30,7 +30,7 @@ _RESPONSES = {SINGLETON: "Singleton", STREAM: "Streamed", CHUNKED: "Chunked"}
 
 
 def exchangeContributions(
-    described: Callable[[str], Account | None],
+    described: Callable[[str], AccountSettings | None],
 ) -> dict[str, Callable[[str], Any]]:
     """
     What gives the values of some keys for an account's name.
@@ -38,7 +38,7 @@ def exchangeContributions(
     @param described: what is said about an account; C{None} for nothing.
     """
 
-    def told(tell: Callable[[Account], Any]) -> Callable[[str], Any]:
+    def told(tell: Callable[[AccountSettings], Any]) -> Callable[[str], Any]:
         def contribute(name: str) -> Any:
             account = described(name)
             return None if account is None else tell(account)

@@ -36,7 +36,7 @@ from natsbroker.accounts.settings import (
     bytesOf,
     mappingFrom,
 )
-from natsbroker.auth.settings import Account
+from natsbroker.auth.settings import AccountSettings
 from natsbroker.config.blocks import Diagnostics, NamedValues, ParsedBlock
 from natsbroker.config.errors import Position
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
@@ -74,7 +74,7 @@ class Exchanges:
         self._findings = findings
         self._places: dict[tuple[str, str, int], ParsedBlock] = {}
 
-    def check(self, accounts: abc.Mapping[str, Account], hasSystem: bool) -> None:
+    def check(self, accounts: abc.Mapping[str, AccountSettings], hasSystem: bool) -> None:
         """
         Report what does not fit together.
 

@@ -18,8 +18,7 @@ from natsbroker import errors, hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.clocks import Clock
 from natsbroker.accounts.configured import Exchanges, checkExchange, describedIn
-from natsbroker.auth.settings import UNLIMITED
-from natsbroker.auth.settings import Account as Described
+from natsbroker.auth.settings import UNLIMITED, AccountSettings
 from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
 from natsbroker.interfaces import IMessageBus, ISubjectRouter
 from natsbroker.wire.grants import Grant
@@ -169,7 +168,7 @@ class AccountRegistry:
             self._exchanges.forget(place.account)
             self._forget(name)
 
-    def exchange(self, described: Mapping[str, Described]) -> None:
+    def exchange(self, described: Mapping[str, AccountSettings]) -> None:
         """
         Have accounts that were included exchange what is said, and nothing else.
 

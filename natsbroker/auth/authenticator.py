@@ -16,7 +16,7 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.auth.revocations import Revocations
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
 __all__ = ["Authenticator"]
 
@@ -29,12 +29,12 @@ class Authenticator(Revocations):
     coroutine, and raise L{natsbroker.errors.Unauthorized} to deny::
 
         class Gatekeeper(Authenticator):
-            async def authenticate(self, hello):
-                if not await self.database.check(hello.text("user"), hello.text("pass")):
+            async def authenticate(self, request):
+                if not await self.database.check(request.text("user"), request.text("pass")):
                     raise Unauthorized("wrong password")
-                return hello.text("user")
+                return request.text("user")
 
-            def grant(self, avatar, hello):
+            def grant(self, avatar, request):
                 return Grant(user=avatar, publish=PermissionSet([b"orders.>"]))
 
     When what was granted may no longer hold, call L{revoke}: every connection is asked for again,
@@ -49,24 +49,24 @@ class Authenticator(Revocations):
     deadline: bool = True
     nonce: bool = False
 
-    def authenticate(self, hello: Hello) -> Any:
+    def authenticate(self, request: ConnectRequest) -> Any:
         """
         Say who a connection is.
 
-        @param hello: what is known of it.
+        @param request: what is known of it.
         @return: a user name, or anything that L{grant} understands. C{None}, the default, is
             nobody.
         @raise natsbroker.errors.Unauthorized: to deny.
         """
         return None
 
-    def grant(self, avatar: Any, hello: Hello) -> Any:
+    def grant(self, avatar: Any, request: ConnectRequest) -> Any:
         """
         Say what somebody may do.
 
         @param avatar: what L{authenticate} answered. By default a grant is taken as it is, a
             name may do everything in the global account, and nobody may do anything.
-        @param hello: what is known of the connection.
+        @param request: what is known of the connection.
         @return: a L{Grant}.
         @raise natsbroker.errors.Unauthorized: to deny.
         """
@@ -76,11 +76,11 @@ class Authenticator(Revocations):
             return Grant(user=avatar)
         raise errors.Unauthorized("nobody said who this is")
 
-    def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
-        avatar = _awaited(self.authenticate(hello))
+    def grantFor(self, request: ConnectRequest) -> Grant | Deferred[Grant]:
+        avatar = _awaited(self.authenticate(request))
         if isinstance(avatar, Deferred):
-            return avatar.addCallback(lambda known: _awaited(self.grant(known, hello)))
-        answer: Grant | Deferred[Grant] = _awaited(self.grant(avatar, hello))
+            return avatar.addCallback(lambda known: _awaited(self.grant(known, request)))
+        answer: Grant | Deferred[Grant] = _awaited(self.grant(avatar, request))
         return answer
 
 

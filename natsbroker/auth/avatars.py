@@ -17,7 +17,7 @@ from natsbroker.auth.checkers import IAvatars
 from natsbroker.auth.credentials import grantFrom
 from natsbroker.config.model import Settings, User
 from natsbroker.interfaces import IBrokerHost
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
 __all__ = ["SettingsAvatars"]
 
@@ -38,14 +38,14 @@ class SettingsAvatars:
         self._grants: dict[str, Grant] = {}
         self._others = Grant()
 
-    def grantOf(self, name: str, hello: Hello) -> Grant:
+    def grantOf(self, name: str, request: ConnectRequest) -> Grant:
         settings = self._read()
         name = name or settings.no_auth_user
         user = self._users.get(name)
         if user is None:
             return replace(self._others, user=name)
         types = user.allowed_connection_types
-        if types is not None and hello.connectionType not in types:
+        if types is not None and request.connectionType not in types:
             raise errors.Unauthorized("not with this kind of connection")
         if name not in self._grants:
             self._grants[name] = grantFrom(user, settings)

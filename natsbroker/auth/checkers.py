@@ -26,7 +26,7 @@ from zope.interface import Attribute, Interface, implementer
 
 from natsbroker import errors
 from natsbroker.auth.authenticator import Authenticator
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
 __all__ = [
     "SUPPORTED",
@@ -47,7 +47,8 @@ class IConnection(ICredentials):
     certificates, or addresses.
     """
 
-    hello = Attribute("A L{natsbroker.wire.grants.Hello}.")
+    request = Attribute("A L{natsbroker.wire.grants.ConnectRequest}.")
+    hello = Attribute("The old name of C{request}, for one release.")
 
 
 class IAvatars(Interface):
@@ -55,10 +56,10 @@ class IAvatars(Interface):
     Says what avatars may do.
     """
 
-    def grantOf(name: str, hello: Hello) -> Grant:
+    def grantOf(name: str, request: ConnectRequest) -> Grant:
         """
         @param name: an avatar id, as text; empty for somebody who need not say.
-        @param hello: what is known of the connection.
+        @param request: what is known of the connection.
         @raise natsbroker.errors.Unauthorized: if the avatar may not be there.
         """
 
@@ -74,7 +75,7 @@ class EverythingGranted:
     Lets every avatar do everything in the global account.
     """
 
-    def grantOf(self, name: str, hello: Hello) -> Grant:
+    def grantOf(self, name: str, request: ConnectRequest) -> Grant:
         return Grant(user=name)
 
     def hasGuests(self) -> bool:
@@ -82,28 +83,28 @@ class EverythingGranted:
 
 
 @implementer(IConnection)
-class _Connection:
-    def __init__(self, hello: Hello) -> None:
-        self.hello = hello
+class _ConnectionCredentials:
+    def __init__(self, request: ConnectRequest) -> None:
+        self.request = self.hello = request
 
 
 @implementer(IAnonymous)
-class _Nobody(_Connection):
+class _NoCredentials(_ConnectionCredentials):
     """
     The credentials of a connection that brings none.
     """
 
 
 @implementer(IUsernamePassword, IUsernameHashedPassword)
-class _Login(_Connection):
+class _PasswordCredentials(_ConnectionCredentials):
     """
     A name and a password. They are bytes, as C{twisted.cred} has them.
     """
 
-    def __init__(self, hello: Hello) -> None:
-        super().__init__(hello)
-        self.username = hello.text("user").encode("utf-8")
-        self.password = hello.text("pass").encode("utf-8")
+    def __init__(self, request: ConnectRequest) -> None:
+        super().__init__(request)
+        self.username = request.text("user").encode("utf-8")
+        self.password = request.text("pass").encode("utf-8")
 
     def checkPassword(self, password: Any) -> bool:
         """
@@ -112,18 +113,18 @@ class _Login(_Connection):
         return hmac.compare_digest(self.password, _encoded(password))
 
 
-def credentialsOf(hello: Hello) -> Any:
+def credentialsOf(request: ConnectRequest) -> Any:
     """
     What a connection says of itself, as C{twisted.cred} has it: L{IConnection} always;
     C{IUsernamePassword} and C{IUsernameHashedPassword} with a user; C{IAnonymous} with nothing.
     """
-    if hello.text("user"):
-        return _Login(hello)
-    return _Connection(hello) if _brings(hello) else _Nobody(hello)
+    if request.text("user"):
+        return _PasswordCredentials(request)
+    return _ConnectionCredentials(request) if _brings(request) else _NoCredentials(request)
 
 
-def _brings(hello: Hello) -> bool:
-    return any(hello.text(name) for name in _SIGNS)
+def _brings(request: ConnectRequest) -> bool:
+    return any(request.text(name) for name in _SIGNS)
 
 
 #: The kinds of credentials that a checker can be asked about.
@@ -154,8 +155,8 @@ class CheckerAuthenticator(Authenticator):
             IAnonymous in checker.credentialInterfaces for checker in self._checkers
         )
 
-    async def authenticate(self, hello: Hello) -> str:
-        credentials = credentialsOf(hello)
+    async def authenticate(self, request: ConnectRequest) -> str:
+        credentials = credentialsOf(request)
         if IAnonymous.providedBy(credentials) and self._avatars.hasGuests():
             return ""
         for checker in self._checkers:
@@ -168,8 +169,8 @@ class CheckerAuthenticator(Authenticator):
             return _nameOf(avatar)
         raise errors.Unauthorized("no checker knows who this is")
 
-    def grant(self, avatar: Any, hello: Hello) -> Any:
-        return self._avatars.grantOf(avatar, hello)
+    def grant(self, avatar: Any, request: ConnectRequest) -> Any:
+        return self._avatars.grantOf(avatar, request)
 
 
 def _inBytes(checker: Any) -> Any:

@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-__all__ = ["Complaints", "reasonOf"]
+__all__ = ["RateLimitedLog", "reasonOf"]
 
 _log = Logger()
 
@@ -19,7 +19,7 @@ _log = Logger()
 _LONGEST = 300
 
 
-class Complaints:
+class RateLimitedLog:
     """
     What is told of one thing that can be out of order.
 
@@ -37,7 +37,7 @@ class Complaints:
         self._silentUntil = float("-inf")
         self._untold = 0
 
-    def complain(self, failure: Failure) -> None:
+    def log(self, failure: Failure) -> None:
         """
         Tell of a trouble, or count it.
         """

@@ -18,21 +18,21 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.auth.certificates import CertificateNames
-from natsbroker.auth.decoys import Decoys
+from natsbroker.auth.decoys import DummySecrets
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.revocations import Revocations
 from natsbroker.auth.signatures import checkSignature
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["Identity", "SettingsAuthorizer"]
+__all__ = ["SettingsAuthorizer", "UserEntry"]
 
 #: Who brings none of these brings no credentials. A key counts too where there are users with keys.
 _CREDENTIALS = ("user", "pass", "auth_token")
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class UserEntry:
     """
     Somebody who may get in.
 
@@ -65,12 +65,12 @@ class SettingsAuthorizer(Revocations):
     def __init__(
         self,
         checks: PasswordChecks,
-        users: Mapping[str, Identity] | None = None,
-        token: Identity | None = None,
+        users: Mapping[str, UserEntry] | None = None,
+        token: UserEntry | None = None,
         noAuthUser: str = "",
         mapsCertificates: bool = False,
-        keys: Mapping[str, Identity] | None = None,
-        single: Identity | None = None,
+        keys: Mapping[str, UserEntry] | None = None,
+        single: UserEntry | None = None,
     ) -> None:
         """
         @param checks: compares secrets.
@@ -99,82 +99,82 @@ class SettingsAuthorizer(Revocations):
         self.deadline = not self._open
         self.nonce = bool(self._keys)
         given = [*self._users.values(), *([single] if single else [])]
-        self._decoys = Decoys(identity.secret for identity in given)
+        self._decoys = DummySecrets(identity.secret for identity in given)
 
-    def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
+    def grantFor(self, request: ConnectRequest) -> Grant | Deferred[Grant]:
         if self._open:
             return Grant()
-        isNobody = not any(hello.text(name) for name in _CREDENTIALS)
-        key = hello.text("nkey") if self._keys else ""
+        isNobody = not any(request.text(name) for name in _CREDENTIALS)
+        key = request.text("nkey") if self._keys else ""
         if isNobody and not key and self._noAuthUser in self._keys:
             key = self._noAuthUser
         if key:
-            return self._signed(key, hello)
+            return self._signed(key, request)
         if self._names is not None:
-            return self._mapped(hello, self._names)
+            return self._mapped(request, self._names)
         if isNobody and self._noAuthUser in self._users:
-            return _permitted(self._users[self._noAuthUser], hello)
-        name = hello.text("user")
+            return _permitted(self._users[self._noAuthUser], request)
+        name = request.text("user")
         if self._users and name:
-            return self._checked(self._users.get(name), name, hello, hello.text("pass"))
+            return self._checked(self._users.get(name), name, request, request.text("pass"))
         if self._token is not None:
-            return self._checked(self._token, "", hello, hello.text("auth_token"))
+            return self._checked(self._token, "", request, request.text("auth_token"))
         single = self._single
         if single is not None and single.grant.user != name:
             single = None
-        return self._checked(single, name, hello, hello.text("pass"))
+        return self._checked(single, name, request, request.text("pass"))
 
-    def _signed(self, key: str, hello: Hello) -> Grant:
+    def _signed(self, key: str, request: ConnectRequest) -> Grant:
         """
         The owner of a key. The one who stands for nobody need not sign. Whether anybody has the key
         is looked at last, so that this cannot be told from the time that it takes.
         """
         if key != self._noAuthUser:
-            checkSignature(key, hello)
+            checkSignature(key, request)
         identity = self._keys.get(key)
         if identity is None:
             raise errors.Unauthorized("unknown key", errors.AUTH_GONE)
-        return _permitted(identity, hello)
+        return _permitted(identity, request)
 
-    def _mapped(self, hello: Hello, names: CertificateNames) -> Grant | Deferred[Grant]:
+    def _mapped(self, request: ConnectRequest, names: CertificateNames) -> Grant | Deferred[Grant]:
         """
         Whoever the client's certificate names. Whom it names in CONNECT does not count, but a
         password must be the user's.
         """
-        if hello.certificate is not None:
-            for name in names.namesIn(hello.certificate):
-                if self._users[name].permits(hello.connectionType):
-                    return self._checked(self._users[name], name, hello, hello.text("pass"))
+        if request.certificate is not None:
+            for name in names.namesIn(request.certificate):
+                if self._users[name].permits(request.connectionType):
+                    return self._checked(self._users[name], name, request, request.text("pass"))
         raise errors.Unauthorized("no user is named by the certificate")
 
     def _checked(
-        self, identity: Identity | None, name: str, hello: Hello, given: str
+        self, identity: UserEntry | None, name: str, request: ConnectRequest, given: str
     ) -> Grant | Deferred[Grant]:
-        known = identity is not None and identity.permits(hello.connectionType)
+        known = identity is not None and identity.permits(request.connectionType)
         secret = identity.secret if identity is not None else self._decoys.secretFor(name)
         outcome = self._checks.check(secret, given)
-        farewell = self._farewellTo(hello)
+        farewell = self._farewellTo(request)
         if isinstance(outcome, Deferred):
             return outcome.addCallback(_judged, identity if known else None, farewell)
         return _judged(outcome, identity if known else None, farewell)
 
-    def _farewellTo(self, hello: Hello) -> errors.WireError:
+    def _farewellTo(self, request: ConnectRequest) -> errors.WireError:
         """
         What somebody is told who was let in before and is denied now: nothing, if the user or key
         is no longer listed.
         """
-        key, name = hello.text("nkey"), hello.text("user")
+        key, name = request.text("nkey"), request.text("user")
         listed = key in self._keys if key else name in self._users
         return errors.AUTHORIZATION if listed or not (key or name) else errors.AUTH_GONE
 
 
-def _judged(same: bool, identity: Identity | None, otherwise: errors.WireError) -> Grant:
+def _judged(same: bool, identity: UserEntry | None, otherwise: errors.WireError) -> Grant:
     if identity is None or not same:
         raise errors.Unauthorized("unknown user or wrong secret", otherwise)
     return identity.grant
 
 
-def _permitted(identity: Identity, hello: Hello) -> Grant:
-    if not identity.permits(hello.connectionType):
+def _permitted(identity: UserEntry, request: ConnectRequest) -> Grant:
+    if not identity.permits(request.connectionType):
         raise errors.Unauthorized("not with this kind of connection")
     return identity.grant

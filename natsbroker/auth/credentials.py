@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from natsbroker.auth.configured import Identity, SettingsAuthorizer
+from natsbroker.auth.configured import SettingsAuthorizer, UserEntry
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.settings import UNLIMITED
 from natsbroker.config.model import (
@@ -46,7 +46,7 @@ def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthor
         single = _identity(User(authorization.user, authorization.password), settings)
     token = None
     if authorization.token:
-        token = Identity(authorization.token, grantFrom(User(""), settings))
+        token = UserEntry(authorization.token, grantFrom(User(""), settings))
     authorizer = SettingsAuthorizer(
         checks,
         users,
@@ -60,7 +60,7 @@ def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthor
     return authorizer
 
 
-def _checkClear(settings: Settings, identities: Iterable[Identity]) -> None:
+def _checkClear(settings: Settings, identities: Iterable[UserEntry]) -> None:
     authorization = settings.authorization
     members = {each.grant.account for each in identities}
     told = authorization.defined or authorization.token or settings.no_auth_user
@@ -71,8 +71,8 @@ def _checkClear(settings: Settings, identities: Iterable[Identity]) -> None:
         )
 
 
-def _identity(user: User, settings: Settings) -> Identity:
-    return Identity(user.password, grantFrom(user, settings), user.allowed_connection_types)
+def _identity(user: User, settings: Settings) -> UserEntry:
+    return UserEntry(user.password, grantFrom(user, settings), user.allowed_connection_types)
 
 
 def grantFrom(user: User, settings: Settings) -> Grant:

@@ -11,10 +11,10 @@ import hashlib
 import secrets
 from collections.abc import Iterable
 
-__all__ = ["Decoys"]
+__all__ = ["DummySecrets"]
 
 
-class Decoys:
+class DummySecrets:
     """
     Stands in for the secrets of users that do not exist.
     """

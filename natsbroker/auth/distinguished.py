@@ -68,12 +68,12 @@ def readName(text: str) -> Distinguished | None:
     A user's name read as a distinguished name; C{None} for any other name.
     """
     try:
-        return tuple(_Reader(text).parts()) or None
+        return tuple(_DistinguishedNameReader(text).parts()) or None
     except _Unreadable:
         return None
 
 
-class _Reader:
+class _DistinguishedNameReader:
     """
     Reads one text, octet by octet.
     """

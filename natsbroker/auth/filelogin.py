@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from natsbroker.auth.checkers import CheckerAuthenticator
 from natsbroker.auth.htpasswd import HtpasswdChecker, htpasswdChecks, parseHtpasswd
-from natsbroker.auth.watchedfile import RestingFile, RunInThread
+from natsbroker.auth.watchedfile import RunInThread, WatchedFile
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import IPrepared
 
@@ -28,7 +28,7 @@ __all__ = ["HtpasswdAuthenticator"]
 _log = Logger()
 
 #: How many lines that let nobody in are told of one state of a file.
-_MOST_COMPLAINTS = 10
+_MOST_WARNINGS = 10
 
 
 @implementer(IPrepared)
@@ -53,7 +53,7 @@ class HtpasswdAuthenticator(CheckerAuthenticator, Service):
         """
         self._checker = HtpasswdChecker(htpasswdChecks(runInThread, clock))
         super().__init__([self._checker], avatars)
-        self.file = RestingFile(path, runInThread, self._take)
+        self.file = WatchedFile(path, runInThread, self._take)
         self._loop = LoopingCall(self.file.look)
         self._loop.clock = clock
 
@@ -83,10 +83,10 @@ class HtpasswdAuthenticator(CheckerAuthenticator, Service):
 
     def _take(self, text: str) -> None:
         entries, complaints = parseHtpasswd(text)
-        for complaint in complaints[:_MOST_COMPLAINTS]:
+        for complaint in complaints[:_MOST_WARNINGS]:
             _log.warn("{path}: {complaint}", path=self.file.path, complaint=complaint)
-        if len(complaints) > _MOST_COMPLAINTS:
-            more = len(complaints) - _MOST_COMPLAINTS
+        if len(complaints) > _MOST_WARNINGS:
+            more = len(complaints) - _MOST_WARNINGS
             _log.warn("{path}: {more} more lines let nobody in", path=self.file.path, more=more)
         self._checker.use(entries)
         self.revoke()

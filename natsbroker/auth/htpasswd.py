@@ -25,7 +25,7 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from natsbroker.auth.cryptforms import checkCrypt, isCrypt, problemOf
-from natsbroker.auth.decoys import Decoys
+from natsbroker.auth.decoys import DummySecrets
 from natsbroker.auth.passwords import PasswordChecks, RunInThread, checkHash, isHash
 
 __all__ = ["MOST_ROUNDS", "HtpasswdChecker", "htpasswdChecks", "parseHtpasswd"]
@@ -122,7 +122,7 @@ class HtpasswdChecker:
         Check by other entries from now on.
         """
         self._entries = dict(entries)
-        self._decoys = Decoys(self._entries.values())
+        self._decoys = DummySecrets(self._entries.values())
 
     def requestAvatarId(self, credentials: Any) -> Any:
         """

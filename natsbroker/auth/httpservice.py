@@ -21,15 +21,15 @@ from twisted.web.iweb import IAgent
 from zope.interface import implementer
 
 from natsbroker import errors
-from natsbroker.auth.complaints import Complaints
+from natsbroker.auth.complaints import RateLimitedLog
 from natsbroker.auth.httpexchange import exchange
 from natsbroker.auth.inquiries import grantFromAnswer, question
 from natsbroker.auth.revocations import Revocations
-from natsbroker.auth.turnstile import Turnstile
+from natsbroker.auth.turnstile import ConcurrencyLimiter
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["AuthorizationServiceError", "HTTPAuthorizer", "HTTPTerms"]
+__all__ = ["AuthorizationServiceError", "HTTPAuthorizer", "HTTPServiceSettings"]
 
 _OK = 200
 
@@ -44,7 +44,7 @@ class AuthorizationServiceError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class HTTPTerms:
+class HTTPServiceSettings:
     """
     How the service is asked.
 
@@ -83,23 +83,25 @@ class HTTPAuthorizer(Revocations):
     required = True
     deadline = True
 
-    def __init__(self, terms: HTTPTerms, agent: IAgent, clock: IReactorTime) -> None:
+    def __init__(self, terms: HTTPServiceSettings, agent: IAgent, clock: IReactorTime) -> None:
         """
         @param agent: makes the requests, and verifies the service's certificate.
         """
         super().__init__()
         self._clock = clock
         self._key = secrets.token_bytes(32)
-        self._complaints = Complaints(clock, "The authorization service failed, logins are denied")
+        self._complaints = RateLimitedLog(
+            clock, "The authorization service failed, logins are denied"
+        )
         self.use(terms, agent)
 
-    def use(self, terms: HTTPTerms, agent: IAgent) -> None:
+    def use(self, terms: HTTPServiceSettings, agent: IAgent) -> None:
         """
         Ask in another way from now on. What was remembered is forgotten.
         """
         self._terms = terms
         self._agent = agent
-        self._turnstile = Turnstile(terms.atATime, terms.waiting)
+        self._turnstile = ConcurrencyLimiter(terms.atATime, terms.waiting)
         self._remembered: OrderedDict[bytes, tuple[float, Grant | None]] = OrderedDict()
 
     @property
@@ -113,8 +115,8 @@ class HTTPAuthorizer(Revocations):
         self._remembered = OrderedDict()
         super().revoke(account)
 
-    def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
-        body = question(hello, self._terms.nonce)
+    def grantFor(self, request: ConnectRequest) -> Grant | Deferred[Grant]:
+        body = question(request, self._terms.nonce)
         key = hashlib.blake2b(body, digest_size=32, key=self._key).digest()
         until, grant = self._remembered.get(key, (0.0, None))
         if self._clock.seconds() < until:
@@ -130,7 +132,7 @@ class HTTPAuthorizer(Revocations):
         """
         if failure.check(errors.Unauthorized, CancelledError):
             return failure
-        self._complaints.complain(failure)
+        self._complaints.log(failure)
         raise errors.Unauthorized("the authorization service failed")
 
     def _ask(self, body: bytes) -> Deferred[tuple[int, bytes]]:

@@ -19,7 +19,7 @@ from natsbroker.subjects.permissions import (
     SubscribePermissions,
 )
 from natsbroker.subjects.shapes import TooManyShapes
-from natsbroker.wire.grants import GLOBAL_ACCOUNT, Grant, Hello
+from natsbroker.wire.grants import GLOBAL_ACCOUNT, ConnectRequest, Grant
 
 __all__ = ["grantFromAnswer", "question"]
 
@@ -31,21 +31,21 @@ _NAMES = frozenset(
 )
 
 
-def question(hello: Hello, nonce: bool = False) -> bytes:
+def question(request: ConnectRequest, nonce: bool = False) -> bytes:
     """
     What the service is asked.
 
     @param nonce: whether it is told the nonce that the client signed, too.
     """
     asked: dict[str, Any] = {
-        "host": hello.host,
-        "connection_type": hello.connectionType,
-        "connect": {name: hello.text(name) for name in _TOLD if hello.text(name)},
+        "host": request.host,
+        "connection_type": request.connectionType,
+        "connect": {name: request.text(name) for name in _TOLD if request.text(name)},
     }
     if nonce:
-        asked["nonce"] = hello.nonce
-    if hello.certificate is not None:
-        asked["certificate"] = hello.certificate.public_bytes(Encoding.PEM).decode("ascii")
+        asked["nonce"] = request.nonce
+    if request.certificate is not None:
+        asked["certificate"] = request.certificate.public_bytes(Encoding.PEM).decode("ascii")
     return json.dumps(asked, separators=(",", ":"), sort_keys=True).encode("ascii")
 
 

@@ -73,7 +73,7 @@ class PasswordChecks:
 
     AT_A_TIME = 2
     WAITING = 64
-    PENANCE = 1.0
+    DENIAL_DELAY = 1.0
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class PasswordChecks:
         if self._clock is None:
             raise why
         result: Deferred[bool] = Deferred(lambda _: timer.cancel())
-        timer = self._clock.callLater(self.PENANCE, result.errback, why)
+        timer = self._clock.callLater(self.DENIAL_DELAY, result.errback, why)
         return result
 
     def _cancelled(self, result: Deferred[bool]) -> None:

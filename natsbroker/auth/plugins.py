@@ -20,7 +20,7 @@ from zope.interface import implementer
 from natsbroker.auth.avatars import SettingsAvatars
 from natsbroker.auth.checkers import CheckerAuthenticator
 from natsbroker.auth.filelogin import HtpasswdAuthenticator
-from natsbroker.auth.httpservice import HTTPAuthorizer, HTTPTerms
+from natsbroker.auth.httpservice import HTTPAuthorizer, HTTPServiceSettings
 from natsbroker.auth.watchedfile import readSnapshot
 from natsbroker.config.model import TLSSettings
 from natsbroker.interfaces import IAuthorizer, IAuthorizerPlugin, IBrokerHost, IReloadable
@@ -128,11 +128,11 @@ class _HTTPFromSection(HTTPAuthorizer):
         return lambda: self.use(terms, agent)
 
 
-def _terms(section: Mapping[str, Any], reactor: Any) -> tuple[HTTPTerms, IAgent]:
+def _terms(section: Mapping[str, Any], reactor: Any) -> tuple[HTTPServiceSettings, IAgent]:
     reading = PluginOptions(section)
     tls = _tls(*(reading.text(name) for name in ("ca_file", "cert_file", "key_file")))
-    default = HTTPTerms("")
-    terms = HTTPTerms(
+    default = HTTPServiceSettings("")
+    terms = HTTPServiceSettings(
         _url(reading.text("url"), reading.flag("insecure_http")),
         reading.seconds("request_timeout", default.timeout),
         reading.count("max_answer", default.longest, 1),

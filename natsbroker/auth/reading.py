@@ -17,9 +17,9 @@ from natsbroker.auth.permissions import permissionsFrom
 from natsbroker.auth.settings import (
     GLOBAL_ACCOUNT,
     UNLIMITED,
-    Account,
     AccountLimits,
-    Authorization,
+    AccountSettings,
+    AuthorizationSettings,
     Permissions,
     User,
 )
@@ -43,7 +43,7 @@ CONNECTION_TYPES = frozenset(
 _BCRYPT = re.compile(r"\$2[aby]\$([0-9]{2})\$")
 
 
-class Identities:
+class AuthorizationReader:
     """
     Collects who there is, and notices who is there twice.
     """
@@ -61,7 +61,7 @@ class Identities:
 
         return Exchanges(self._findings)
 
-    def everybody(self, root: ParsedBlock) -> tuple[Authorization, dict[str, Account]]:
+    def read(self, root: ParsedBlock) -> tuple[AuthorizationSettings, dict[str, AccountSettings]]:
         """
         Make the C{authorization} block and the accounts, in the order of the file, so
         that a name which stands twice is reported where it stands again.
@@ -77,20 +77,20 @@ class Identities:
             self._exchanges.check(accounts, not root.flag("no_system_account"))
         return authorization, accounts
 
-    def _authorization(self, root: ParsedBlock) -> Authorization:
+    def _authorization(self, root: ParsedBlock) -> AuthorizationSettings:
         """
         Make the top-level C{authorization} block; its C{timeout} is 0 when not given.
         """
         block = root.block("authorization")
         if block is None:
-            return Authorization(timeout=0.0)
+            return AuthorizationSettings(timeout=0.0)
         default = self._permissions(block, "default_permissions")
         self._findings.refuseEmpty(block, "user", "pass", "token")
         self._checkSecret(block, "pass")
         self._checkSecret(block, "token")
         self._checkTimeout(block)
         callout = block.block("auth_callout")
-        return Authorization(
+        return AuthorizationSettings(
             defined=True,
             user=block.text("user"),
             password=block.text("pass"),
@@ -103,7 +103,7 @@ class Identities:
             options=block.others,
         )
 
-    def _checkSingles(self, root: ParsedBlock, accounts: dict[str, Account]) -> None:
+    def _checkSingles(self, root: ParsedBlock, accounts: dict[str, AccountSettings]) -> None:
         """
         Report a single user or a token beside other users.
         """
@@ -121,11 +121,11 @@ class Identities:
         if others and token:
             self._exclusive(block, f"Can not have a token and {others}")
 
-    def _accounts(self, root: ParsedBlock) -> dict[str, Account]:
+    def _accounts(self, root: ParsedBlock) -> dict[str, AccountSettings]:
         """
         Make the accounts, whether they are listed or described.
         """
-        found: dict[str, Account] = {}
+        found: dict[str, AccountSettings] = {}
         for name in root.texts("accounts"):
             path, position = root.pathTo("accounts"), root.place("accounts")
             if name == GLOBAL_ACCOUNT:
@@ -133,7 +133,7 @@ class Identities:
             elif name in found:
                 self._findings.error(f"Duplicate Account Entry: {name}", path, position)
             else:
-                found[name] = Account(name)
+                found[name] = AccountSettings(name)
         for name, block in root.named("accounts"):
             if name == GLOBAL_ACCOUNT:
                 message = f'"{name}" is a Reserved Account'
@@ -142,13 +142,13 @@ class Identities:
                 found[name] = self._account(name, block)
         return found
 
-    def _account(self, name: str, block: ParsedBlock) -> Account:
+    def _account(self, name: str, block: ParsedBlock) -> AccountSettings:
         default = self._permissions(block, "default_permissions")
         key = block.text("nkey")
         if "nkey" in block and not isPublicKey(key, ACCOUNT):
             message = f'Not a valid public nkey for an account: "{key}"'
             self._findings.errorAt(block, "nkey", message)
-        return Account(
+        return AccountSettings(
             name,
             users=self._users(block, name, default),
             limits=self._limits(block.block("limits")),

@@ -18,7 +18,7 @@ from zope.interface import implementer
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
 from natsbroker.wire.values import Message
 
-__all__ = ["Answer", "Answering", "Describe"]
+__all__ = ["Answer", "Describe", "RequestResponder"]
 
 _log = Logger()
 
@@ -30,7 +30,7 @@ Describe = Callable[[], Mapping[str, Any]]
 
 
 @implementer(ISubscriber)
-class Answering:
+class RequestResponder:
     """
     The services of one account's bus.
     """

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from natsbroker.auth.callout.callouts import Callouts
     from natsbroker.auth.operator.service import OperatorService
 
-__all__ = ["Authority"]
+__all__ = ["AuthorizerSelection"]
 
 
-class Authority:
+class AuthorizerSelection:
     """
     What decides in one broker.
 

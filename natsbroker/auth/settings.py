@@ -110,7 +110,7 @@ class AccountLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class AccountSettings:
     """
     A subject space of its own and the users who live in it.
 
@@ -153,7 +153,7 @@ class AuthCallout:
 
 
 @dataclass(frozen=True, slots=True)
-class Authorization:
+class AuthorizationSettings:
     """
     The top-level C{authorization} block.
 

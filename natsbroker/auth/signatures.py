@@ -10,18 +10,18 @@ from __future__ import annotations
 from natsbroker import errors
 from natsbroker.auth.nkeys import Role, decodeKey, isSignature
 from natsbroker.auth.octets import decodeSignature
-from natsbroker.wire.grants import Hello
+from natsbroker.wire.grants import ConnectRequest
 
 __all__ = ["checkSignature"]
 
 
-def checkSignature(key: str, hello: Hello) -> None:
+def checkSignature(key: str, request: ConnectRequest) -> None:
     """
     Check that a connection's nonce is signed with a user's key.
 
     @raise errors.Unauthorized: if not, or if there is no nonce.
     """
-    nonce, text = hello.nonce, hello.text("sig")
+    nonce, text = request.nonce, request.text("sig")
     if not nonce or not text:
         raise errors.Unauthorized("nothing is signed")
     try:

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 
 from natsbroker import errors
 
-__all__ = ["Turnstile"]
+__all__ = ["ConcurrencyLimiter"]
 
 
 class _Turn:
@@ -53,7 +53,7 @@ class _Turn:
             self._running.cancel()
 
 
-class Turnstile:
+class ConcurrencyLimiter:
     """
     Lets calls through.
 

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-__all__ = ["LONGEST", "RestingFile", "Snapshot", "readSnapshot"]
+__all__ = ["LONGEST", "Snapshot", "WatchedFile", "readSnapshot"]
 
 #: Bytes that a file may have.
 LONGEST = 16 * 1024 * 1024
@@ -74,7 +74,7 @@ def _look(path: str, known: _Stamp, seen: _Stamp) -> Snapshot:
     return snapshot if snapshot.stamp == _stampOf(path) else Snapshot(snapshot.stamp, None)
 
 
-class RestingFile:
+class WatchedFile:
     """
     One such file.
 

@@ -20,11 +20,12 @@ from natsbroker.clients.publishing import PublishRules
 from natsbroker.clients.subscriptions import SubscriptionTable
 from natsbroker.clients.timing import TimedConversation
 from natsbroker.connections.backlog import LOGIN, RECEIVER
+from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import Peer
 from natsbroker.connections.trace import Trace
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.connect import parseConnect
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
 __all__ = ["AdmittedConversation"]
 
@@ -76,7 +77,7 @@ class AdmittedConversation(TimedConversation):
         """
         Ask the authorizer. Until it has answered, nothing more is read and its time is limited.
         """
-        hello = Hello(
+        request = ConnectRequest(
             options=self.options if self._connected else {},
             host=self._peer.host,
             nonce=self._nonce,
@@ -88,7 +89,7 @@ class AdmittedConversation(TimedConversation):
         )
         self._decided = decided
         login = self._login = Login(lambda grant: self._inTurn(self._answered, decided, grant))
-        login.ask(self._context.authorizer, hello)
+        login.ask(self._context.authorizer, request)
         if login.waiting:
             self._loginBy = self._context.reactor.seconds() + self._context.limits.auth_timeout
             self._schedule()
@@ -300,7 +301,7 @@ class AdmittedConversation(TimedConversation):
         _log.info(
             "Removed sub {what} for User {user} - not authorized",
             what=line[len(_REMOVED) : -3].decode("utf-8", "replace"),
-            user=f'"{errors.escaped(self.grant.user if self.grant is not None else "")}"',
+            user=inQuotes(self.grant.user if self.grant is not None else ""),
         )
 
     def _permitting(self, steps: Iterator[tuple[bytes, bytes, bytes] | None]) -> Iterator[None]:

@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 
 from natsbroker import errors
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
 __all__ = ["Login"]
 
@@ -44,12 +44,12 @@ class Login:
         self.waiting = True
         self.denial = errors.AUTHORIZATION
 
-    def ask(self, authorizer: IAuthorizer, hello: Hello) -> None:
+    def ask(self, authorizer: IAuthorizer, request: ConnectRequest) -> None:
         """
         Ask. A plain value, a Deferred or a coroutine will do as an answer.
         """
         try:
-            answer: Any = authorizer.grantFor(hello)
+            answer: Any = authorizer.grantFor(request)
         except errors.Unauthorized as denied:
             self._denied(denied)
             return

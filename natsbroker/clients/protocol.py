@@ -172,7 +172,7 @@ class ClientFactory(Factory):
 
     def __init__(self, context: ClientContext, connectionType: str = "STANDARD") -> None:
         """
-        @param connectionType: see L{natsbroker.wire.grants.Hello}.
+        @param connectionType: see L{natsbroker.wire.grants.ConnectRequest}.
         """
         self.context = context
         self.connectionType = connectionType

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from natsbroker.accounts.account import Account
-from natsbroker.auth.responder import Answering, Describe
+from natsbroker.auth.responder import Describe, RequestResponder
 from natsbroker.clients.session import ClientSession
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
@@ -45,7 +45,7 @@ class UserInfo:
         """
         Answer in an account too, for as long as there is one.
         """
-        Answering(account.busFor(Kind.LOCAL)).on(SUBJECT, self._answer)
+        RequestResponder(account.busFor(Kind.LOCAL)).on(SUBJECT, self._answer)
 
     def _answer(self, message: Message) -> dict[str, Any] | None:
         origin = message.origin

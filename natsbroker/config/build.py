@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from natsbroker.auth.operator.reading import operatorModeFrom
-from natsbroker.auth.reading import Identities
+from natsbroker.auth.reading import AuthorizationReader
 from natsbroker.config.addresses import checkPort
 from natsbroker.config.blocks import Diagnostics, ParsedBlock, plainValues, positionsIn, readTable
 from natsbroker.config.checks import check
@@ -153,7 +153,7 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
     """
     defaults = Settings()
     host, port = _address(root, ("listen", "host", "port"), findings)
-    authorization, accounts = Identities(findings).everybody(root)
+    authorization, accounts = AuthorizationReader(findings).read(root)
     router = root.block("router")
     settings = replace(
         defaults,

@@ -22,10 +22,10 @@ from natsbroker.auth.operator.settings import OperatorMode, Resolver
 from natsbroker.auth.settings import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
-    Account,
     AccountLimits,
+    AccountSettings,
     AuthCallout,
-    Authorization,
+    AuthorizationSettings,
     Permissions,
     ResponsePermission,
     SubjectPermission,
@@ -47,10 +47,10 @@ __all__ = [
     "RANDOM_PORT",
     "SYSTEM_ACCOUNT",
     "TLS",
-    "Account",
     "AccountLimits",
+    "AccountSettings",
     "AuthCallout",
-    "Authorization",
+    "AuthorizationSettings",
     "Cluster",
     "Gateway",
     "InterestPolicy",
@@ -74,8 +74,8 @@ __all__ = [
 
 _Frozen = TypeVar("_Frozen")
 
-TLS = TLSSettings
-"""The old name, for one more release."""
+Account, Authorization, TLS = AccountSettings, AuthorizationSettings, TLSSettings
+"""The old names, for one more release."""
 
 DEFAULT_PORT = 4222
 RANDOM_PORT = -1
@@ -238,9 +238,9 @@ class Settings:
     monitoring: Monitoring = field(default_factory=Monitoring)
     tls: TLSSettings | None = None
     allow_non_tls: bool = False
-    authorization: Authorization = field(default_factory=Authorization)
+    authorization: AuthorizationSettings = field(default_factory=AuthorizationSettings)
     no_auth_user: str = ""
-    accounts: Mapping[str, Account] = field(default_factory=dict)
+    accounts: Mapping[str, AccountSettings] = field(default_factory=dict)
     mappings: tuple[SubjectMapping, ...] = ()
     system_account: str = SYSTEM_ACCOUNT
     no_system_account: bool = False

@@ -11,18 +11,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from natsbroker import errors
+from natsbroker.errors import logText
 from natsbroker.wire.grants import Grant
 
-__all__ = ["authenticationFailure", "clientLabel", "quoted", "violationText"]
+__all__ = ["authenticationFailure", "clientLabel", "inQuotes", "violationText"]
 
 
-def quoted(text: str | bytes) -> str:
+def inQuotes(text: str | bytes) -> str:
     """
-    A text in quotes, on one line of printable ASCII.
+    @return: L{logText} between quotes.
     """
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "surrogateescape")
-    return f'"{errors.printableASCII(errors.escaped(text))}"'
+    return f'"{logText(text)}"'
 
 
 def clientLabel(
@@ -41,9 +40,9 @@ def clientLabel(
     parts = [f"v{version}" if version else "", options.get("lang"), options.get("name")]
     described = ":".join(str(part)[:256] for part in parts if part)
     if described:
-        label += f" - {quoted(described)}"
+        label += f" - {inQuotes(described)}"
     if grant.user:
-        label += f" - {quoted(f'{grant.account}/user:{grant.user}')}"
+        label += f" - {inQuotes(f'{grant.account}/user:{grant.user}')}"
     return label
 
 
@@ -67,8 +66,8 @@ def _publicKey(key: str) -> str:
 
 
 _WHO: dict[str, Callable[[str], str]] = {
-    "nkey": lambda key: f"Nkey {quoted(_publicKey(key))}",
-    "user": lambda name: f"User {quoted(name)}",
+    "nkey": lambda key: f"Nkey {inQuotes(_publicKey(key))}",
+    "user": lambda name: f"User {inQuotes(name)}",
     "jwt": lambda token: 'JWT User ""',
     "auth_token": lambda token: 'Token "[REDACTED]"',
 }
@@ -82,10 +81,10 @@ def violationText(violation: errors.ProtocolViolation, sid: bytes = b"") -> str:
 
     @param sid: of the subscription that it wanted.
     """
-    error, arguments = violation.error, [quoted(each) for each in violation.arguments]
+    error, arguments = violation.error, [inQuotes(each) for each in violation.arguments]
     if error in _PUBLISHING:
         return f"Publish Violation - {_PUBLISHING[error]} {arguments[0]}"
-    number = quoted(sid)[1:-1]
+    number = logText(sid)
     if error == errors.SUBSCRIBE_DENIED:
         return f"Subscription Violation - Subject {arguments[0]}, SID {number}"
     if error == errors.QUEUE_DENIED:

@@ -13,7 +13,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.wire import ops
 from natsbroker.wire.lines import Frame
 from natsbroker.wire.values import Message
@@ -123,9 +123,9 @@ class Trace:
             return
         longest = self._longest
         if 0 < longest < len(body):
-            self._line(arrow, f'MSG_PAYLOAD: [{quoted(body[:longest])[:-1]}..."]')
+            self._line(arrow, f'MSG_PAYLOAD: [{inQuotes(body[:longest])[:-1]}..."]')
         else:
-            self._line(arrow, f"MSG_PAYLOAD: [{quoted(body)}]")
+            self._line(arrow, f"MSG_PAYLOAD: [{inQuotes(body)}]")
 
     def _line(self, arrow: str, text: str) -> None:
         _log.debug(

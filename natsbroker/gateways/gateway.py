@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.logger import Logger
 
 from natsbroker import errors
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.gateways.terms import GatewayTarget
 from natsbroker.links.link import Link
@@ -88,7 +88,7 @@ class GatewayLink(Link):
             _log.error(
                 "{link} - Remote server has a duplicate name: {name}",
                 link=str(self),
-                name=quoted(document.server_name),
+                name=inQuotes(document.server_name),
             )
             self.close(errors.DUPLICATE_SERVER_NAME)
         else:
@@ -169,7 +169,7 @@ class InboundGateway(GatewayLink):
             _log.error(
                 "{link} - Rejecting connection from gateway {name}",
                 link=str(self),
-                name=quoted(given.gateway),
+                name=inQuotes(given.gateway),
             )
             self.close(errors.UNKNOWN_GATEWAY, gateways.terms.name)
         else:
@@ -231,8 +231,8 @@ class OutboundGateway(GatewayLink):
             _log.error(
                 "{link} - Failing connection to gateway {wanted}, remote gateway name is {name}",
                 link=str(self),
-                wanted=quoted(name),
-                name=quoted(document.gateway),
+                wanted=inQuotes(name),
+                name=inQuotes(document.gateway),
             )
             self.close(errors.WRONG_GATEWAY, gateways.terms.name, name, document.gateway)
             return

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 from twisted.logger import Logger
 
 from natsbroker import errors
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
+from natsbroker.errors import logText
 from natsbroker.gateways.gateway import GatewayLink, InboundGateway, OutboundGateway
 from natsbroker.gateways.gossip import GatewayGossip
 from natsbroker.gateways.remote import Remote
@@ -181,8 +182,8 @@ class Gateways(LinkRegistry[GatewayLink]):
         _log.info(
             "{link} - Inbound gateway connection from {name} ({id}) registered",
             link=str(link),
-            name=quoted(document.gateway),
-            id=quoted(document.server_id)[1:-1],
+            name=inQuotes(document.gateway),
+            id=logText(document.server_id),
         )
         link.begin(self._traffic.arriving(link))
         self.learned(document.gateway, document.gateway_urls)
@@ -203,8 +204,8 @@ class Gateways(LinkRegistry[GatewayLink]):
         _log.info(
             "{link} - Outbound gateway connection to {name} ({id}) registered",
             link=str(link),
-            name=quoted(remote.name),
-            id=quoted(document.server_id)[1:-1],
+            name=inQuotes(remote.name),
+            id=logText(document.server_id),
         )
         link.begin(self._traffic.leaving(link))
         self.gossip.spread(document.gateway, document.gateway_urls)
@@ -276,7 +277,7 @@ class Gateways(LinkRegistry[GatewayLink]):
                 "{link} - Received unknown command {command} from gateway {name}",
                 link=str(link),
                 command=command,
-                name=quoted(link.gateway),
+                name=inQuotes(link.gateway),
             )
 
     def learned(self, name: str, urls: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
-from natsbroker.connections.labels import quoted
+from natsbroker.errors import logText
 from natsbroker.gateways.gateway import InboundGateway
 from natsbroker.gateways.terms import gossipDocument
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine
@@ -90,7 +90,7 @@ class GatewayGossip:
             _log.error(
                 "Unknown command {command} from server {who}",
                 command=document.gateway_cmd,
-                who=quoted(who)[1:-1],
+                who=logText(who),
             )
         elif self._gateways.welcomes(document.gateway):
             self._gateways.learned(document.gateway, document.gateway_urls)

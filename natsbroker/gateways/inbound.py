@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from natsbroker import hot
 from natsbroker.advisories import Advisory, GatewayUnwanted
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.gateways.advertiser import Telling
 from natsbroker.gateways.replyrouter import LedBack
 from natsbroker.interfaces import IGatewayBus, IGatewayInterestPolicy
@@ -228,8 +228,8 @@ class Intake:
         _log.debug(
             "{link} - Unknown account {account} for gateway message on subject: {subject}",
             link=str(self._link),
-            account=quoted(account),
-            subject=quoted(subject),
+            account=inQuotes(account),
+            subject=inQuotes(subject),
         )
         isTold = account not in self._unknown
         self._unwanted(account.decode("utf-8", "surrogateescape"), subject, size, isTold)

@@ -16,7 +16,8 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
+from natsbroker.errors import logText
 from natsbroker.interfaces import (
     IGatewayBus,
     IGatewayInterestPolicy,
@@ -240,7 +241,7 @@ class Outlet:
             _log.error(
                 "{link} - Could not insert subscription: {why}",
                 link=str(self._link),
-                why=quoted(str(error))[1:-1],
+                why=logText(str(error)),
             )
 
     def _lost(self, line: bytes) -> None:
@@ -274,8 +275,8 @@ class Outlet:
         _log.debug(
             "{link} - Gateway {gateway}: switching account {account} to interest-only mode{end}",
             link=str(self._link),
-            gateway=quoted(self._name),
-            account=quoted(account),
+            gateway=inQuotes(self._name),
+            account=inQuotes(account),
             end=" complete" if isComplete else "",
         )
         return True

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
+from natsbroker.errors import logText
 from natsbroker.gateways.terms import (
     GatewayTarget,
     GatewayTerms,
@@ -95,7 +96,7 @@ class Remote:
                 target = placeOf(self.name, url)
             except ValueError as error:
                 _log.debug(
-                    "Gateway {name}: {why}", name=quoted(self.name), why=quoted(str(error))[1:-1]
+                    "Gateway {name}: {why}", name=inQuotes(self.name), why=logText(str(error))
                 )
                 continue
             self._told[target.place] = target

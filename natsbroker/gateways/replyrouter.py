@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from twisted.logger import Logger
 
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.routes.interest import AccountBuses
 from natsbroker.wire.mapped import prefixOf
@@ -68,7 +68,7 @@ class LedBack:
         found = self._replies.destination(message.subject)
         if found is None:
             _log.debug(
-                "Dropping an answer to somebody else: {subject}", subject=quoted(message.subject)
+                "Dropping an answer to somebody else: {subject}", subject=inQuotes(message.subject)
             )
             return True
         server, subject = found

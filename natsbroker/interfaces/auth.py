@@ -13,7 +13,7 @@ from zope.interface import Attribute, Interface
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
-    from natsbroker.wire.grants import Grant, Hello
+    from natsbroker.wire.grants import ConnectRequest, Grant
 
 
 class IAuthorizer(Interface):
@@ -33,12 +33,12 @@ class IAuthorizer(Interface):
 
     nonce = Attribute("Whether INFO must carry a nonce for the client to sign.")
 
-    def grantFor(hello: Hello) -> Grant | Deferred[Grant]:
+    def grantFor(request: ConnectRequest) -> Grant | Deferred[Grant]:
         """
         Decide about a connection. Called for every CONNECT; for a connection that begins without
         CONNECT while C{required} is false; and for every connection after a revocation.
 
-        @param hello: all that is known of the connection.
+        @param request: all that is known of the connection.
         @return: the grant, at once or later. A grant after the authentication timeout is not used.
         @raise natsbroker.errors.Unauthorized: to deny; its text is in the debug log. Any other
             exception, and a result that is not a grant, deny too and are logged: a broken

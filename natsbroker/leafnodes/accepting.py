@@ -18,13 +18,14 @@ from twisted.logger import Logger
 from natsbroker import errors
 from natsbroker.advisories import LeafRefused
 from natsbroker.clients.login import Login
+from natsbroker.errors import logText
 from natsbroker.leafnodes.leafnode import Leaf, LeafPeer
 from natsbroker.leafnodes.rules import hubRules, permissionsOf, spokeRules
 from natsbroker.links.compression import OFF, UNSUPPORTED
 from natsbroker.wire import ops
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.dialects.leaf import FROM_LEAF, FROM_NEW_LEAF
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.serverinfo import LeafConnect, infoLine, parseDocument, parseLeafConnect
 from natsbroker.wire.values import Kind
 
@@ -108,7 +109,7 @@ class AcceptedLeaf(Leaf):
         Ask the authorizer. Until it has answered, nothing more is read.
         """
         peer = self.peer
-        hello = Hello(
+        request = ConnectRequest(
             kind=Kind.SPOKE,
             options=self._options or {},
             host=peer.host,
@@ -122,7 +123,7 @@ class AcceptedLeaf(Leaf):
         login = self._login = Login(
             lambda grant: self._inTurn(lambda: self._answered(decided, grant))
         )
-        login.ask(self.leafs.authorizer(), hello)
+        login.ask(self.leafs.authorizer(), request)
         if login.waiting:
             self.isHeld = True
             self._hold()
@@ -168,7 +169,7 @@ class AcceptedLeaf(Leaf):
         """
         options = self._options or {}
         who = f'User "{options["user"]}"' if options.get("user") else "no user"
-        _log.error("{link} - authentication error - {who}", link=str(self), who=ascii(who)[1:-1])
+        _log.error("{link} - authentication error - {who}", link=str(self), who=logText(who))
         reason = errors.AUTHORIZATION.reason
         self.leafs.notify(LeafRefused(self.number, self.peer.host, reason))
         self.close(errors.AUTHORIZATION)
@@ -210,7 +211,7 @@ class AcceptedLeaf(Leaf):
         try:
             return hubRules(grant, refused)
         except ValueError as error:
-            _log.error("{link} - {why}", link=str(self), why=ascii(str(error))[1:-1])
+            _log.error("{link} - {why}", link=str(self), why=logText(str(error)))
             return spokeRules({"allow": ()}, {"allow": ()})
 
     def _informed(self, argument: bytes) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from twisted.logger import Logger
 
 from natsbroker import errors
-from natsbroker.connections.labels import quoted
+from natsbroker.errors import logText
 from natsbroker.leafnodes.leafnode import Leaf, LeafPeer
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.rules import LeafRules, spokeRules
@@ -201,7 +201,7 @@ class DialledLeaf(Leaf):
                 (*terms.denyExports, *apart),
             )
         except ValueError as error:
-            _log.error("{link} - {why}", link=str(self), why=quoted(str(error))[1:-1])
+            _log.error("{link} - {why}", link=str(self), why=logText(str(error)))
             self.close(errors.BAD_ARGUMENTS)
             return False
         self._rules = rules
@@ -221,7 +221,7 @@ class DialledLeaf(Leaf):
             if host and port.isascii() and port.isdigit() and 0 < int(port) < 65536:
                 found.append(LeafURL(host.strip("[]"), int(port)))
             else:
-                _log.error('Error parsing url "{url}"', url=quoted(text)[1:-1])
+                _log.error('Error parsing url "{url}"', url=logText(text))
         self.target.learn(found)
 
     # The end.

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 from twisted.logger import Logger
 
 from natsbroker import errors
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
+from natsbroker.errors import logText
 from natsbroker.interfaces import IMessageBus
 from natsbroker.leafnodes.rules import LeafRules
 from natsbroker.leafnodes.traffic import LeafTraffic
@@ -123,7 +124,7 @@ class Leaf(Link):
             _log.error(
                 "{link} - Unable to lookup account {name} for leafnode connection",
                 link=str(self),
-                name=quoted(grant.account)[1:-1],
+                name=logText(grant.account),
             )
             self.close(errors.MISSING_ACCOUNT)
         else:
@@ -184,7 +185,7 @@ class Leaf(Link):
 
     def _peerFailed(self, text: bytes) -> None:
         told = text.strip().strip(b"'")[:256]
-        _log.error("{link} - Leafnode Error {text}", link=str(self), text=quoted(told))
+        _log.error("{link} - Leafnode Error {text}", link=str(self), text=inQuotes(told))
         self.failed(told)
 
     def failed(self, told: bytes) -> None:

@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from natsbroker.auth.configured import Identity as Somebody
-from natsbroker.auth.configured import SettingsAuthorizer
+from natsbroker.auth.configured import SettingsAuthorizer, UserEntry
 from natsbroker.auth.credentials import grantFrom
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.passwords import PasswordChecks
@@ -109,9 +108,9 @@ def authorizerFrom(
     @raise ValueError: if the settings make no sense.
     """
 
-    def somebody(name: str, password: str, account: str) -> Somebody:
+    def somebody(name: str, password: str, account: str) -> UserEntry:
         user = User(name, password, account or GLOBAL_ACCOUNT)
-        return Somebody(password, grantFrom(user, settings))
+        return UserEntry(password, grantFrom(user, settings))
 
     account = leafnodes.account
     if leafnodes.user:

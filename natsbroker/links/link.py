@@ -20,9 +20,10 @@ from twisted.logger import Logger
 from natsbroker import errors, hot
 from natsbroker.connections.backlog import FRAME
 from natsbroker.connections.keepalive import Keepalive, KeepaliveAction
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.connections.turns import TurnTaker
+from natsbroker.errors import logText
 from natsbroker.links.compression import AUTO, NO_COMPRESSION, Compression, LinkCompression
 from natsbroker.links.context import LinkContext
 from natsbroker.links.trace import traceCame, traceSaid
@@ -230,7 +231,7 @@ class Link(TurnTaker):
         self.compression.measured(self.roundTrip)
 
     def _peerFailed(self, text: bytes) -> None:
-        told = quoted(text.strip().strip(b"'")[:256])
+        told = inQuotes(text.strip().strip(b"'")[:256])
         _log.error("{link} - {kind} Error {text}", link=str(self), kind=self.CREATED, text=told)
         self.close(errors.PEER_ERROR)
 
@@ -431,7 +432,7 @@ class Link(TurnTaker):
         self._over()
         self.outbox.close()
         self.context.statistics.ends(self)
-        name = f" - Remote: {quoted(self.remote)[1:-1]}" if self.remote else ""
+        name = f" - Remote: {logText(self.remote)}" if self.remote else ""
         _log.info(
             "{link} - {kind} connection closed: {why}{name}",
             link=str(self),

@@ -11,8 +11,8 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from natsbroker.connections.labels import quoted
 from natsbroker.connections.trace import redactedConnect
+from natsbroker.errors import logText
 from natsbroker.wire import ops
 
 __all__ = ["traceCame", "traceSaid"]
@@ -47,6 +47,4 @@ def traceSaid(link: str, line: bytes) -> None:
 
 
 def _trace(link: str, arrow: str, text: bytes) -> None:
-    _log.debug(
-        "{link} - {arrow} [{text}]", link=link, arrow=arrow, text=quoted(text)[1:-1], trace=True
-    )
+    _log.debug("{link} - {arrow} [{text}]", link=link, arrow=arrow, text=logText(text), trace=True)

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.interfaces import ILinkSubscriber, IMessageBus
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
@@ -285,8 +285,8 @@ class ClassicTraffic:
             _log.debug(
                 "{link} - No queue group for routed message with {sid} on subject: {subject}",
                 link=str(self._link),
-                sid=quoted(sid),
-                subject=quoted(subject),
+                sid=inQuotes(sid),
+                subject=inQuotes(subject),
             )
         elif bus is not None:
             bus.publish(

@@ -15,8 +15,9 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker import errors
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
+from natsbroker.errors import logText
 from natsbroker.gateways.replyrouter import LedBack
 from natsbroker.links.context import LinkContext
 from natsbroker.links.registry import LinkRegistry
@@ -148,7 +149,7 @@ class Routes(LinkRegistry[Route]):
         if not name or not terms.isDynamic or (isDynamic and name < terms.name):
             return False
         self.terms = replace(terms, name=name, isDynamic=isDynamic)
-        _log.info("Cluster name updated to {name}", name=quoted(name)[1:-1])
+        _log.info("Cluster name updated to {name}", name=logText(name))
         for route in self:
             isNamed = route.traffic is not None and not route.isClassic
             if isNamed and route.remoteId != remoteId:
@@ -213,7 +214,7 @@ class Routes(LinkRegistry[Route]):
             _log.error(
                 "{link} - Error looking up account {name}: account missing",
                 link=str(route),
-                name=quoted(account),
+                name=inQuotes(account),
             )
             return
         self._learned.add(account)

@@ -15,7 +15,8 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
+from natsbroker.errors import logText
 from natsbroker.interfaces import IInterestWatcher, IMessageBus, IOutboxLink
 from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
@@ -292,8 +293,8 @@ class RemoteInterest:
             _log.error(
                 "{link} - Unknown account {account} for remote subject {subject}",
                 link=str(self._label),
-                account=quoted(account),
-                subject=quoted(pattern),
+                account=inQuotes(account),
+                subject=inQuotes(pattern),
             )
             return
         verdict = self._permissions.takes(pattern, queue)
@@ -301,7 +302,7 @@ class RemoteInterest:
             _log.debug(
                 "{link} - Can not export {subject}, ignoring remote subscription request",
                 link=str(self._label),
-                subject=quoted(pattern),
+                subject=inQuotes(pattern),
             )
             return
         bus, target, tag = place
@@ -311,7 +312,7 @@ class RemoteInterest:
             _log.error(
                 "{link} - Could not insert subscription: {why}",
                 link=str(self._label),
-                why=quoted(str(error))[1:-1],
+                why=logText(str(error)),
             )
             return
         if verdict is Verdict.FILTERED:

@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.gateways.replyrouter import LedBack
 from natsbroker.interfaces import IMessageBus, IOutboxLink
 from natsbroker.links.link import Handler, Link
@@ -265,8 +265,8 @@ class ModernTraffic:
             _log.debug(
                 "{link} - Unknown account {account} for routed message on subject: {subject}",
                 link=str(self._link),
-                account=quoted(account),
-                subject=quoted(subject),
+                account=inQuotes(account),
+                subject=inQuotes(subject),
             )
             return
         target, bus = known

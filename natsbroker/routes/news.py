@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from twisted.logger import Logger
 
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
+from natsbroker.errors import logText
 from natsbroker.links.tls import isAddress
 from natsbroker.routes import gossip
 from natsbroker.routes.dialects import understand
@@ -117,8 +118,8 @@ class ClusterGossip:
             return
         _log.error(
             "Received information about gateway {name} from {id}, but gateway is not configured",
-            name=quoted(document.gateway),
-            id=quoted(route.remoteId)[1:-1],
+            name=inQuotes(document.gateway),
+            id=logText(route.remoteId),
         )
 
     def _setUrls(self, route: Route, urls: tuple[str, ...], leafUrls: tuple[str, ...] = ()) -> None:
@@ -144,7 +145,7 @@ class ClusterGossip:
         try:
             target = gossip.targetFrom(document, terms.user, terms.password, self._certified())
         except ValueError as error:
-            _log.error("Error parsing URL from INFO: {why}", why=quoted(str(error))[1:-1])
+            _log.error("Error parsing URL from INFO: {why}", why=logText(str(error)))
             return
         cluster.dial(target, 0.0)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.logger import Logger
 
 from natsbroker import errors
-from natsbroker.connections.labels import quoted
+from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.links.link import Link
 from natsbroker.routes.classic import ClassicTraffic
@@ -222,7 +222,7 @@ class Route(Link):
 
     def _peerFailed(self, text: bytes) -> None:
         if self.isClassic and text.strip() == _HARMLESS:
-            _log.error("{link} - Route Error {text}", link=str(self), text=quoted(text.strip()))
+            _log.error("{link} - Route Error {text}", link=str(self), text=inQuotes(text.strip()))
         else:
             super()._peerFailed(text)
 
@@ -287,7 +287,7 @@ class Route(Link):
             _log.error(
                 "{link} - Remote server has a duplicate name: {name}",
                 link=str(self),
-                name=quoted(document.server_name),
+                name=inQuotes(document.server_name),
             )
             self.close(errors.DUPLICATE_SERVER_NAME)
             return False

@@ -21,7 +21,7 @@ from natsbroker import hot
 from natsbroker.accounts.bus import Bus
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.auth.selection import Authority
+from natsbroker.auth.selection import AuthorizerSelection
 from natsbroker.clients.context import REMEMBERED, ClientContext, Connections, tracingFrom
 from natsbroker.clients.events import ClientEvents
 from natsbroker.clients.finding import closeExcess, sessionOf, sessionsOf
@@ -170,7 +170,7 @@ class BrokerParts:
         self.callouts = cache(self._makeCallouts)
         operators = self._makeOperators()
         self._adopt(operators)
-        self.authority = Authority(self._checks, self.callouts, operators)
+        self.authority = AuthorizerSelection(self._checks, self.callouts, operators)
         self._authorizer = self.authority.choose(
             settings, self._plugins.authorizer(self._host, settings, given)
         )

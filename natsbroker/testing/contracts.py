@@ -38,7 +38,7 @@ from natsbroker.interfaces import (
 )
 from natsbroker.subjects.grammar import matches
 from natsbroker.testing.strategies import literalSubjects, patterns
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Message
 
 __all__ = [
@@ -285,8 +285,8 @@ def _onlyDenied(failure: Failure) -> None:
 
 def authorizerTests(
     factory: Callable[[], Any],
-    goodHello: Hello,
-    badHello: Hello,
+    goodHello: ConnectRequest,
+    badHello: ConnectRequest,
     revoke: Callable[[Any], object] | None = None,
     settle: Callable[[], object] = lambda: None,
 ) -> type[SynchronousTestCase]:
@@ -306,7 +306,7 @@ def authorizerTests(
         The contract of L{IAuthorizer}.
         """
 
-        def ask(self, authorizer: IAuthorizer, hello: Hello) -> Grant | None:
+        def ask(self, authorizer: IAuthorizer, hello: ConnectRequest) -> Grant | None:
             """
             @return: the grant, or C{None} for a denial. Anything else fails the test.
             """
@@ -364,7 +364,7 @@ def authorizerTests(
             """A connection that says nothing gets a grant or a denial; where a login is required
             it is denied."""
             authorizer = factory()
-            grant = self.ask(authorizer, Hello())
+            grant = self.ask(authorizer, ConnectRequest())
             if authorizer.required:
                 self.isNothing(grant)
 
@@ -373,7 +373,7 @@ def authorizerTests(
             for options in _STRANGE:
                 authorizer = factory()
                 for nonce in ("", "AAAAAAAAAAAAAAA"):
-                    grant = self.ask(authorizer, Hello(options=options, nonce=nonce))
+                    grant = self.ask(authorizer, ConnectRequest(options=options, nonce=nonce))
                     if authorizer.required:
                         self.isNothing(grant, options)
 

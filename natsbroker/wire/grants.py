@@ -19,7 +19,7 @@ from natsbroker.subjects.permissions import (
 )
 from natsbroker.wire.values import Kind
 
-__all__ = ["GLOBAL_ACCOUNT", "Grant", "Hello", "Security", "Verb"]
+__all__ = ["GLOBAL_ACCOUNT", "ConnectRequest", "Grant", "Security", "Verb"]
 
 #: The account of connections to which no other is given.
 GLOBAL_ACCOUNT = "$G"
@@ -65,7 +65,7 @@ class Security:
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class ConnectRequest:
     """
     All that is known of a connection that asks to be let in.
 
@@ -99,6 +99,10 @@ class Hello:
         """
         value = self.options.get(name)
         return value if isinstance(value, str) else ""
+
+
+#: The old name of L{ConnectRequest}, for one release.
+Hello = ConnectRequest
 
 
 @dataclass(frozen=True, slots=True)

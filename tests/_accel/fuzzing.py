@@ -66,7 +66,7 @@ ACKED = b"\x0a\x03foo\x10\x85\x01"
 
 
 @implementer(ILogObserver)
-class Complaints:
+class RateLimitedLog:
     """
     What was logged as critical, which nothing here may be.
     """
@@ -388,7 +388,7 @@ def run(inputs: int, seed: int) -> None:
     """
     if COMPILED is None:
         raise SystemExit("the compiled names are not there")
-    complaints = Complaints()
+    complaints = RateLimitedLog()
     with using(COMPILED):
         for number in range(seed, seed + inputs):
             random = Random(number)

@@ -16,8 +16,7 @@ from natsbroker.accounts.configured import checkExchange, describedIn
 from natsbroker.accounts.exports import ResponseType
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.accounts.settings import StreamImport
-from natsbroker.config.model import Account as Described
-from natsbroker.config.model import Settings
+from natsbroker.config.model import AccountSettings, Settings
 from natsbroker.server.reload import ReloadError
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.values import Kind, Message
@@ -327,7 +326,7 @@ class TestChecked:
         """Mappings of the file's top level are the global account's."""
         described = describedIn(settingsOf(ACCOUNTS))
         assert set(described) == {"$G", "A", "B"}
-        assert isinstance(described["$G"], Described)
+        assert isinstance(described["$G"], AccountSettings)
         assert describedIn(Settings()) == {}
 
 

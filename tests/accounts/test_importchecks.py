@@ -18,21 +18,21 @@ from natsbroker.accounts.settings import (
     StreamImport,
     SubjectMapping,
 )
-from natsbroker.auth.settings import Account
+from natsbroker.auth.settings import AccountSettings
 
 
-def accounts(*exports: Export, imports: tuple[Import, ...] = ()) -> dict[str, Account]:
+def accounts(*exports: Export, imports: tuple[Import, ...] = ()) -> dict[str, AccountSettings]:
     """
     @return: an account A with exports, B with imports, and C.
     """
     return {
-        "A": Account("A", exports=exports),
-        "B": Account("B", imports=imports),
-        "C": Account("C"),
+        "A": AccountSettings("A", exports=exports),
+        "B": AccountSettings("B", imports=imports),
+        "C": AccountSettings("C"),
     }
 
 
-def messages(found: dict[str, Account], hasSystem: bool = True) -> list[str]:
+def messages(found: dict[str, AccountSettings], hasSystem: bool = True) -> list[str]:
     """
     @return: what is wrong.
     """
@@ -196,15 +196,19 @@ class TestSubjects:
             ServiceExport("a"),
             imports=(ServiceImport("A", "a", "x"), ServiceImport("C", "a", "x")),
         )
-        found["C"] = Account("C", exports=(ServiceExport("a"),))
+        found["C"] = AccountSettings("C", exports=(ServiceExport("a"),))
         assert messages(found) == []
 
 
 def test_cycle() -> None:
     """An import that leads back is refused."""
     found = {
-        "A": Account("A", exports=(ServiceExport("f"),), imports=(ServiceImport("B", "g", "f"),)),
-        "B": Account("B", exports=(ServiceExport("g"),), imports=(ServiceImport("A", "f", "g"),)),
+        "A": AccountSettings(
+            "A", exports=(ServiceExport("f"),), imports=(ServiceImport("B", "g", "f"),)
+        ),
+        "B": AccountSettings(
+            "B", exports=(ServiceExport("g"),), imports=(ServiceImport("A", "f", "g"),)
+        ),
     }
     assert messages(found) == [
         'Error adding service import "g": import forms a cycle',
@@ -224,7 +228,7 @@ def mapping(source: str, *destinations: str) -> SubjectMapping:
     return SubjectMapping(source, made)
 
 
-def cycles(*accounts: Account) -> list[bool]:
+def cycles(*accounts: AccountSettings) -> list[bool]:
     """
     @return: for each import in turn, whether it leads back.
     """
@@ -234,7 +238,7 @@ def cycles(*accounts: Account) -> list[bool]:
     ]
 
 
-def ring(number: int, isClosed: bool) -> list[Account]:
+def ring(number: int, isClosed: bool) -> list[AccountSettings]:
     """
     @return: accounts each of which imports a service of the next.
     """
@@ -243,7 +247,7 @@ def ring(number: int, isClosed: bool) -> list[Account]:
         isLast = place == number - 1
         wanted = ServiceImport(f"A{(place + 1) % number}", "h", "h")
         made.append(
-            Account(
+            AccountSettings(
                 f"A{place}",
                 exports=(ServiceExport("h"),),
                 imports=() if isLast and not isClosed else (wanted,),
@@ -269,7 +273,7 @@ class TestServices:
     def test_ringThroughMappings(self, number: int) -> None:
         """Mappings close a ring that has another subject in each account."""
         made = [
-            Account(
+            AccountSettings(
                 f"A{place}",
                 exports=(ServiceExport(f"in{place}"),),
                 imports=(
@@ -282,7 +286,7 @@ class TestServices:
             for place in range(number)
         ]
         assert all(cycles(*made))
-        open_ = [Account(a.name, exports=a.exports, imports=a.imports) for a in made]
+        open_ = [AccountSettings(a.name, exports=a.exports, imports=a.imports) for a in made]
         assert not any(cycles(*open_))
 
     @pytest.mark.parametrize(
@@ -292,13 +296,13 @@ class TestServices:
     def test_mutated(self, destination: str) -> None:
         """Whatever function a mapping uses, it is followed."""
         found = cycles(
-            Account(
+            AccountSettings(
                 "A",
                 exports=(ServiceExport("in.*"),),
                 imports=(ServiceImport("B", "s.*", "out.*"),),
                 mappings=(mapping("in.*", "nowhere", destination),),
             ),
-            Account(
+            AccountSettings(
                 "B", exports=(ServiceExport("s.*"),), imports=(ServiceImport("A", "in.*", "s.*"),)
             ),
         )
@@ -307,13 +311,13 @@ class TestServices:
     def test_narrowed(self) -> None:
         """A mapping that leads to another subject does not close the ring."""
         found = cycles(
-            Account(
+            AccountSettings(
                 "A",
                 exports=(ServiceExport("in.*"),),
                 imports=(ServiceImport("B", "s.x", "out.x"),),
                 mappings=(mapping("in.*", "out.y.$1"),),
             ),
-            Account(
+            AccountSettings(
                 "B", exports=(ServiceExport("s.*"),), imports=(ServiceImport("A", "in.*", "t.*"),)
             ),
         )
@@ -322,19 +326,19 @@ class TestServices:
     def test_itself(self) -> None:
         """An account may import a service of its own under another subject, but not the same."""
         own = (ServiceExport("a"),)
-        other = Account("A", exports=own, imports=(ServiceImport("A", "a", "b"),))
-        same = Account("A", exports=own, imports=(ServiceImport("A", "a", "a"),))
+        other = AccountSettings("A", exports=own, imports=(ServiceImport("A", "a", "b"),))
+        same = AccountSettings("A", exports=own, imports=(ServiceImport("A", "a", "a"),))
         assert (cycles(other), cycles(same)) == ([False], [True])
 
     def test_wildcards(self) -> None:
         """Subjects that overlap are enough."""
         found = cycles(
-            Account(
+            AccountSettings(
                 "A",
                 exports=(ServiceExport("a.>"),),
                 imports=(ServiceImport("B", "b.*", "a.*"),),
             ),
-            Account(
+            AccountSettings(
                 "B", exports=(ServiceExport("b.*"),), imports=(ServiceImport("A", "a.x", "b.x"),)
             ),
         )
@@ -344,7 +348,7 @@ class TestServices:
         """A search that would take too long says that there is a cycle."""
         names = [f"A{number}" for number in range(30)]
         found = [
-            Account(
+            AccountSettings(
                 name,
                 exports=(ServiceExport(">"),),
                 imports=tuple(
@@ -367,10 +371,10 @@ class TestStreams:
     def test_ring(self) -> None:
         """Two accounts cannot import the same stream of each other."""
         found = cycles(
-            Account(
+            AccountSettings(
                 "A", exports=(StreamExport("a.>"),), imports=(StreamImport("B", "a.>", "a.>"),)
             ),
-            Account(
+            AccountSettings(
                 "B", exports=(StreamExport("a.>"),), imports=(StreamImport("A", "a.>", "a.>"),)
             ),
         )
@@ -379,18 +383,22 @@ class TestStreams:
     def test_chain(self) -> None:
         """An account may export what it imports."""
         found = cycles(
-            Account("A", exports=(StreamExport("a.>"),)),
-            Account(
+            AccountSettings("A", exports=(StreamExport("a.>"),)),
+            AccountSettings(
                 "B", exports=(StreamExport("x.>"),), imports=(StreamImport("A", "a.>", "x.a.>"),)
             ),
-            Account("C", imports=(StreamImport("B", "x.a.>", "x.a.>"),)),
+            AccountSettings("C", imports=(StreamImport("B", "x.a.>", "x.a.>"),)),
         )
         assert found == [False, False]
 
     def test_notExported(self) -> None:
         """What the exporter does not export does not lead anywhere."""
         found = cycles(
-            Account("A", exports=(StreamExport("a"),), imports=(StreamImport("B", "b", "c"),)),
-            Account("B", exports=(StreamExport("b"),), imports=(StreamImport("A", "a", "d"),)),
+            AccountSettings(
+                "A", exports=(StreamExport("a"),), imports=(StreamImport("B", "b", "c"),)
+            ),
+            AccountSettings(
+                "B", exports=(StreamExport("b"),), imports=(StreamImport("A", "a", "d"),)
+            ),
         )
         assert found == [False, False]

@@ -12,7 +12,7 @@ from zope.interface.verify import verifyObject
 from natsbroker import errors, hot
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter, accountNames
 from natsbroker.accounts.settings import StreamExport, StreamImport
-from natsbroker.config.model import Account, AccountLimits
+from natsbroker.config.model import AccountLimits, AccountSettings
 from natsbroker.interfaces import ISubjectRouter
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
@@ -223,8 +223,8 @@ class TestIncluded:
         publish = accounts["A"].busFor(Kind.CLIENT).publish
         accounts.exchange(
             {
-                "A": Account("A", exports=(StreamExport("news"),)),
-                "B": Account("B", imports=(StreamImport("A", "news", "news"),)),
+                "A": AccountSettings("A", exports=(StreamExport("news"),)),
+                "B": AccountSettings("B", imports=(StreamImport("A", "news", "news"),)),
             }
         )
         publish(Message(b"news", b"1"))

@@ -14,14 +14,14 @@ from natsbroker import errors
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.conftest import FlushLoggedErrors
 from tests.server.support import logLines
 
-HELLO = Hello(options={"user": "alice", "pass": "secret"})
+HELLO = ConnectRequest(options={"user": "alice", "pass": "secret"})
 
 
-def outcome(authenticator: Authenticator, hello: Hello = HELLO) -> list[Any]:
+def outcome(authenticator: Authenticator, hello: ConnectRequest = HELLO) -> list[Any]:
     """Where the answer will be: a grant, or the exception."""
     found: list[Any] = []
     answer = authenticator.grantFor(hello)
@@ -35,7 +35,7 @@ def outcome(authenticator: Authenticator, hello: Hello = HELLO) -> list[Any]:
 class Named(Authenticator):
     """Overrides the first step only."""
 
-    def authenticate(self, hello: Hello) -> Any:
+    def authenticate(self, hello: ConnectRequest) -> Any:
         """Anybody with a name."""
         if not hello.text("user"):
             raise errors.Unauthorized("no name")
@@ -45,7 +45,7 @@ class Named(Authenticator):
 class Granting(Authenticator):
     """Overrides the second step only."""
 
-    def grant(self, avatar: Any, hello: Hello) -> Any:
+    def grant(self, avatar: Any, hello: ConnectRequest) -> Any:
         """By address."""
         return Grant("A" if hello.host == "::1" else "B")
 
@@ -71,7 +71,7 @@ class TestDefaults:
         """What is neither a name nor a grant is nobody."""
 
         class Strange(Authenticator):
-            def authenticate(self, hello: Hello) -> Any:
+            def authenticate(self, hello: ConnectRequest) -> Any:
                 return avatar
 
         with pytest.raises(errors.Unauthorized):
@@ -88,33 +88,33 @@ class TestOverriding:
     def test_authenticateDenies(self) -> None:
         """Unauthorized reaches who asked."""
         with pytest.raises(errors.Unauthorized):
-            Named().grantFor(Hello())
+            Named().grantFor(ConnectRequest())
 
     def test_authenticateGrants(self) -> None:
         """The first step may answer with the grant itself."""
         given = Grant("A", "alice")
 
         class Direct(Authenticator):
-            def authenticate(self, hello: Hello) -> Any:
+            def authenticate(self, hello: ConnectRequest) -> Any:
                 return given
 
         assert outcome(Direct()) == [given]
 
     def test_grant(self) -> None:
         """The second step alone is enough."""
-        assert outcome(Granting(), Hello(host="::1")) == [Grant("A")]
-        assert outcome(Granting(), Hello(host="::2")) == [Grant("B")]
+        assert outcome(Granting(), ConnectRequest(host="::1")) == [Grant("A")]
+        assert outcome(Granting(), ConnectRequest(host="::2")) == [Grant("B")]
 
     def test_coroutines(self) -> None:
         """Both steps may be coroutines, and wait."""
         gate: Deferred[None] = Deferred()
 
         class Slow(Authenticator):
-            async def authenticate(self, hello: Hello) -> str:
+            async def authenticate(self, hello: ConnectRequest) -> str:
                 await gate
                 return "bob"
 
-            async def grant(self, avatar: str, hello: Hello) -> Grant:
+            async def grant(self, avatar: str, hello: ConnectRequest) -> Grant:
                 return Grant("A", avatar)
 
         found = outcome(Slow())
@@ -126,10 +126,10 @@ class TestOverriding:
         """Both may answer with a Deferred."""
 
         class Later(Authenticator):
-            def authenticate(self, hello: Hello) -> Any:
+            def authenticate(self, hello: ConnectRequest) -> Any:
                 return succeed("bob")
 
-            def grant(self, avatar: Any, hello: Hello) -> Any:
+            def grant(self, avatar: Any, hello: ConnectRequest) -> Any:
                 return succeed(Grant("A", avatar))
 
         assert outcome(Later()) == [Grant("A", "bob")]
@@ -138,7 +138,7 @@ class TestOverriding:
         """A coroutine that raises denies."""
 
         class Denying(Authenticator):
-            async def authenticate(self, hello: Hello) -> str:
+            async def authenticate(self, hello: ConnectRequest) -> str:
                 raise errors.Unauthorized("no")
 
         [failure] = outcome(Denying())
@@ -149,10 +149,10 @@ class TestOverriding:
         asked: list[Any] = []
 
         class Denying(Authenticator):
-            async def authenticate(self, hello: Hello) -> str:
+            async def authenticate(self, hello: ConnectRequest) -> str:
                 raise errors.Unauthorized("no")
 
-            def grant(self, avatar: Any, hello: Hello) -> Any:
+            def grant(self, avatar: Any, hello: ConnectRequest) -> Any:
                 asked.append(avatar)
                 return Grant()
 
@@ -206,15 +206,15 @@ class Custom(Authenticator):
         super().__init__()
         self._step, self._answer = step, answer
 
-    def authenticate(self, hello: Hello) -> Any:
+    def authenticate(self, hello: ConnectRequest) -> Any:
         """See L{Authenticator.authenticate}."""
         return self._answer() if self._step == "authenticate" else "alice"
 
-    def grant(self, avatar: Any, hello: Hello) -> Any:
+    def grant(self, avatar: Any, hello: ConnectRequest) -> Any:
         """See L{Authenticator.grant}."""
         return self._answer() if self._step == "grant" else super().grant(avatar, hello)
 
-    def grantFor(self, hello: Hello) -> Any:
+    def grantFor(self, hello: ConnectRequest) -> Any:
         """See L{Authenticator.grantFor}."""
         return self._answer() if self._step == "grantFor" else super().grantFor(hello)
 

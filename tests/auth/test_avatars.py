@@ -13,7 +13,7 @@ from natsbroker.auth.avatars import SettingsAvatars
 from natsbroker.auth.checkers import IAvatars
 from natsbroker.errors import Unauthorized
 from natsbroker.subjects.permissions import PermissionSet
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.server.support import settingsOf
 
 TEXT = """
@@ -55,13 +55,13 @@ def test_provides() -> None:
 
 def test_userOfAnAccount() -> None:
     """An avatar that is a user of an account is in it, with its limits."""
-    assert avatars().grantOf("anna", Hello()) == Grant("SHOP", "anna", maxPayload=5)
+    assert avatars().grantOf("anna", ConnectRequest()) == Grant("SHOP", "anna", maxPayload=5)
 
 
 def test_userOfAuthorization() -> None:
     """One of the authorization block has its permissions."""
     expected = Grant(user="bob", publish=PermissionSet([b"bobs"]))
-    assert avatars().grantOf("bob", Hello()) == expected
+    assert avatars().grantOf("bob", ConnectRequest()) == expected
 
 
 @pytest.mark.parametrize("name", ["carl", "", KEY])
@@ -69,14 +69,14 @@ def test_others(name: str) -> None:
     """Any other has the default permissions in the global account, also one whose name is the key
     of a user that must sign."""
     expected = Grant(user=name, publish=PermissionSet([b"public.>"]))
-    assert avatars().grantOf(name, Hello()) == expected
+    assert avatars().grantOf(name, ConnectRequest()) == expected
 
 
 def test_connectionType() -> None:
     """The kinds of connection of a user hold."""
     with pytest.raises(Unauthorized):
-        avatars().grantOf("web", Hello())
-    assert avatars().grantOf("web", Hello(connectionType="WEBSOCKET")).account == "SHOP"
+        avatars().grantOf("web", ConnectRequest())
+    assert avatars().grantOf("web", ConnectRequest(connectionType="WEBSOCKET")).account == "SHOP"
 
 
 def test_guests() -> None:
@@ -84,14 +84,14 @@ def test_guests() -> None:
     assert not avatars().hasGuests()
     guests = avatars(Host(TEXT + "no_auth_user: bob\n"))
     assert guests.hasGuests()
-    assert guests.grantOf("", Hello()).user == "bob"
+    assert guests.grantOf("", ConnectRequest()).user == "bob"
 
 
 def test_reload() -> None:
     """Other settings hold from then on."""
     host = Host()
     found = avatars(host)
-    assert found.grantOf("bob", Hello()).publish == PermissionSet([b"bobs"])
+    assert found.grantOf("bob", ConnectRequest()).publish == PermissionSet([b"bobs"])
     host.settings = settingsOf("accounts { A { users: [ {user: bob} ] } }")
-    assert found.grantOf("bob", Hello()) == Grant("A", "bob")
-    assert found.grantOf("anna", Hello()) == Grant(user="anna")
+    assert found.grantOf("bob", ConnectRequest()) == Grant("A", "bob")
+    assert found.grantOf("anna", ConnectRequest()) == Grant(user="anna")

@@ -36,12 +36,12 @@ from natsbroker.auth.checkers import (
 )
 from natsbroker.errors import Unauthorized
 from natsbroker.testing.contracts import authorizerTests
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
 
-def hello(**options: Any) -> Hello:
+def hello(**options: Any) -> ConnectRequest:
     """What a client says."""
-    return Hello(options=options)
+    return ConnectRequest(options=options)
 
 
 ANNA = hello(user="anna", **{"pass": "apple"})
@@ -84,7 +84,7 @@ async def coroutine(value: Any) -> Any:
     return value
 
 
-def outcome(authenticator: CheckerAuthenticator, asked: Hello = ANNA) -> Any:
+def outcome(authenticator: CheckerAuthenticator, asked: ConnectRequest = ANNA) -> Any:
     """The grant, or the type of the failure; C{None} while there is no answer."""
     answer: Any = authenticator.grantFor(asked)
     found: list[Any] = []
@@ -169,10 +169,10 @@ class TestCredentials:
 
     def test_nothing(self) -> None:
         """Who brings nothing is anonymous."""
-        credentials = credentialsOf(Hello(host="::1"))
+        credentials = credentialsOf(ConnectRequest(host="::1"))
         assert IAnonymous.providedBy(credentials) and IConnection.providedBy(credentials)
         assert not IUsernamePassword.providedBy(credentials)
-        assert credentials.hello.host == "::1"
+        assert credentials.request.host == "::1"
 
     def test_others(self) -> None:
         """A token is neither a login nor nothing, but can be checked by who wants it all."""
@@ -180,7 +180,7 @@ class TestCredentials:
         @implementer(ICredentials)
         class Tokens(Scripted):
             def requestAvatarId(self, credentials: Any) -> Any:
-                token = credentials.hello.text("auth_token")
+                token = credentials.request.text("auth_token")
                 return {"t0ken": b"robot"}.get(token) or fail(UnauthorizedLogin())
 
         authenticator = CheckerAuthenticator(
@@ -281,7 +281,7 @@ class TestAnswers:
 class Avatars(EverythingGranted):
     """Guests in an account of their own; others by name."""
 
-    def grantOf(self, name: str, hello: Hello) -> Grant:
+    def grantOf(self, name: str, hello: ConnectRequest) -> Grant:
         """See L{IAvatars.grantOf}."""
         if name == "bob":
             raise Unauthorized("not today")

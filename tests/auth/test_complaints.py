@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure as UntypedFailure
 from twisted.web.client import ResponseNeverReceived
 
-from natsbroker.auth.complaints import Complaints, reasonOf
+from natsbroker.auth.complaints import RateLimitedLog, reasonOf
 from tests.server.support import logLines
 
 Failure: Any = UntypedFailure
@@ -19,14 +19,14 @@ Failure: Any = UntypedFailure
 def test_nowAndThen() -> None:
     """The first trouble is told at once; others are counted, and told after a while."""
     clock = Clock()
-    complaints = Complaints(clock, "It failed")
+    complaints = RateLimitedLog(clock, "It failed")
     with logLines() as lines:
         for _ in range(3):
-            complaints.complain(Failure(ValueError("x")))
+            complaints.log(Failure(ValueError("x")))
         clock.advance(complaints.INTERVAL)
-        complaints.complain(Failure(KeyError("y")))
+        complaints.log(Failure(KeyError("y")))
         clock.advance(complaints.INTERVAL)
-        complaints.complain(Failure(KeyError("z")))
+        complaints.log(Failure(KeyError("z")))
     assert lines == [
         "[ERR] It failed: ValueError x",
         "[ERR] It failed: KeyError 'y' (and 2 times more before)",

@@ -12,36 +12,35 @@ from twisted.internet.defer import Deferred
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors
-from natsbroker.auth.configured import Identity, SettingsAuthorizer
+from natsbroker.auth.configured import SettingsAuthorizer, UserEntry
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.certificates import certificate
-from tests.auth.operator.chain import Identity as KeyPair
-from tests.auth.operator.chain import raw
+from tests.auth.operator.chain import KeyPair, raw
 from tests.auth.threads import Threads
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 
-ALICE = Identity("a", Grant("A", "alice"))
-BOB = Identity("b", Grant("B", "bob"), frozenset({"WEBSOCKET"}))
-CAROL = Identity(HASH, Grant("A", "carol"))
-TOKEN = Identity("t", Grant())
+ALICE = UserEntry("a", Grant("A", "alice"))
+BOB = UserEntry("b", Grant("B", "bob"), frozenset({"WEBSOCKET"}))
+CAROL = UserEntry(HASH, Grant("A", "carol"))
+TOKEN = UserEntry("t", Grant())
 
 
-def authorizer(*identities: Identity, threads: Any = None, **more: Any) -> SettingsAuthorizer:
+def authorizer(*identities: UserEntry, threads: Any = None, **more: Any) -> SettingsAuthorizer:
     """An authorizer with these users."""
     users = {each.grant.user: each for each in identities}
     return SettingsAuthorizer(PasswordChecks(threads or Threads()), users, **more)
 
 
-def hello(user: str = "", password: str = "", token: str = "", **more: Any) -> Hello:
+def hello(user: str = "", password: str = "", token: str = "", **more: Any) -> ConnectRequest:
     """What somebody says."""
     given = {"user": user, "pass": password, "auth_token": token}
-    return Hello(options={name: value for name, value in given.items() if value}, **more)
+    return ConnectRequest(options={name: value for name, value in given.items() if value}, **more)
 
 
-def refuses(made: SettingsAuthorizer, greeting: Hello) -> bool:
+def refuses(made: SettingsAuthorizer, greeting: ConnectRequest) -> bool:
     """Whether somebody is denied at once."""
     try:
         made.grantFor(greeting)
@@ -94,7 +93,7 @@ class TestUsers:
 
     def test_wrongTypes(self) -> None:
         """Options that are no text are as if they were not there."""
-        assert refuses(authorizer(ALICE), Hello(options={"user": 1, "pass": True}))
+        assert refuses(authorizer(ALICE), ConnectRequest(options={"user": 1, "pass": True}))
 
     def test_connectionTypes(self) -> None:
         """A user for some kinds of connection is denied on others, with the right password."""
@@ -104,7 +103,7 @@ class TestUsers:
 
     def test_secretsAreNotShown(self) -> None:
         """A secret is not in the repr of an identity."""
-        assert "hidden" not in repr(Identity("hidden", Grant()))
+        assert "hidden" not in repr(UserEntry("hidden", Grant()))
 
 
 class TestSingle:
@@ -122,9 +121,9 @@ class TestSingle:
             (hello(token="d"), False),
         ],
     )
-    def test_single(self, greeting: Hello, expected: bool) -> None:
+    def test_single(self, greeting: ConnectRequest, expected: bool) -> None:
         """Name and password must be right."""
-        made = authorizer(single=Identity("d", Grant(user="dora")))
+        made = authorizer(single=UserEntry("d", Grant(user="dora")))
         assert made.required
         assert refuses(made, greeting) is not expected
 
@@ -133,18 +132,18 @@ class TestKeys:
     """Users who sign."""
 
     ANN = KeyPair("U")
-    IDENTITY = Identity("", Grant("A", ANN.key))
+    IDENTITY = UserEntry("", Grant("A", ANN.key))
 
-    def made(self, *identities: Identity, **more: Any) -> SettingsAuthorizer:
+    def made(self, *identities: UserEntry, **more: Any) -> SettingsAuthorizer:
         """An authorizer with such a user."""
         return authorizer(*identities, keys={self.ANN.key: self.IDENTITY}, **more)
 
-    def hello(self, signer: KeyPair | None = None, **more: str) -> Hello:
+    def hello(self, signer: KeyPair | None = None, **more: str) -> ConnectRequest:
         """A connection that brings the key."""
         options = {"nkey": self.ANN.key, **more}
         if signer is not None:
             options["sig"] = raw(signer.sign(b"AAAA"))
-        return Hello(options=options, nonce="AAAA")
+        return ConnectRequest(options=options, nonce="AAAA")
 
     def test_nonce(self) -> None:
         """There is a nonce to sign where there are keys, and only there."""
@@ -175,8 +174,8 @@ class TestKeys:
         first = self.hello(self.ANN)
         made = self.made()
         assert made.grantFor(first) == self.IDENTITY.grant
-        assert refuses(made, Hello(options=first.options, nonce="BBBB"))
-        assert refuses(made, Hello(options=first.options))
+        assert refuses(made, ConnectRequest(options=first.options, nonce="BBBB"))
+        assert refuses(made, ConnectRequest(options=first.options))
 
     def test_others(self) -> None:
         """Users with passwords need no key; a key is no name."""
@@ -192,7 +191,7 @@ class TestKeys:
 
     def test_connectionTypes(self) -> None:
         """A key for some kinds of connection is denied on others."""
-        identity = Identity("", Grant(), frozenset({"WEBSOCKET"}))
+        identity = UserEntry("", Grant(), frozenset({"WEBSOCKET"}))
         made = authorizer(keys={self.ANN.key: identity})
         assert refuses(made, self.hello(self.ANN))
 
@@ -210,7 +209,7 @@ class TestKeys:
             hello(),
             self.hello(),
             self.hello(KeyPair("U")),
-            Hello(options={"jwt": "x"}),
+            ConnectRequest(options={"jwt": "x"}),
         ):
             assert made.grantFor(greeting) == self.IDENTITY.grant
         assert refuses(made, hello("alice", "x"))
@@ -308,7 +307,7 @@ class TestHashes:
     def test_wrongKindTakesTheSamePath(self) -> None:
         """For a user of another kind of connection too."""
         threads = Threads()
-        dave = Identity(HASH, Grant(user="dave"), frozenset({"WEBSOCKET"}))
+        dave = UserEntry(HASH, Grant(user="dave"), frozenset({"WEBSOCKET"}))
         answer = authorizer(dave, threads=threads).grantFor(hello("dave", "secret"))
         assert isinstance(answer, Deferred)
         found: list[Any] = []
@@ -333,13 +332,13 @@ class TestNobody:
     @pytest.mark.parametrize(
         "greeting", [hello("alice", "x"), hello("x"), hello("", "x"), hello(token="x")]
     )
-    def test_wrong(self, greeting: Hello) -> None:
+    def test_wrong(self, greeting: ConnectRequest) -> None:
         """Wrong credentials are still denied."""
         assert refuses(authorizer(ALICE, noAuthUser="alice"), greeting)
 
     def test_otherUser(self) -> None:
         """Right ones of another user are taken."""
-        made = authorizer(ALICE, Identity("e", Grant(user="eve")), noAuthUser="alice")
+        made = authorizer(ALICE, UserEntry("e", Grant(user="eve")), noAuthUser="alice")
         assert made.grantFor(hello("eve", "e")) == Grant(user="eve")
 
     def test_connectionType(self) -> None:
@@ -360,8 +359,8 @@ class TestCertificates:
     def made(self, **more: Any) -> SettingsAuthorizer:
         """An authorizer with two users."""
         users = [
-            Identity("", Grant("A", "alice@example.com")),
-            Identity("pw", Grant("B", "bob")),
+            UserEntry("", Grant("A", "alice@example.com")),
+            UserEntry("pw", Grant("B", "bob")),
         ]
         return authorizer(*users, mapsCertificates=True, **more)
 
@@ -390,7 +389,7 @@ class TestCertificates:
     def test_singleUser(self) -> None:
         """A single user, and a token, are not named by certificates."""
         given = certificate(emails=["alice@example.com"])
-        single = Identity("", Grant(user="alice@example.com"))
+        single = UserEntry("", Grant(user="alice@example.com"))
         made = authorizer(mapsCertificates=True, single=single)
         assert refuses(made, hello(certificate=given))
         assert made.grantFor(hello("alice@example.com")) == single.grant
@@ -413,7 +412,7 @@ class TestCertificates:
 
     def test_connectionType(self) -> None:
         """The user's kinds of connection hold."""
-        user = Identity("", Grant(user="alice"), frozenset({"WEBSOCKET"}))
+        user = UserEntry("", Grant(user="alice"), frozenset({"WEBSOCKET"}))
         made = authorizer(user, mapsCertificates=True)
         given = certificate(names=["alice"])
         assert refuses(made, hello(certificate=given))

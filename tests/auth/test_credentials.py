@@ -13,10 +13,16 @@ from natsbroker import errors
 from natsbroker.auth.configured import SettingsAuthorizer
 from natsbroker.auth.credentials import authorizerFrom, grantFrom
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.config.model import Account, Authorization, Settings, TLSSettings, User
+from natsbroker.config.model import (
+    AccountSettings,
+    AuthorizationSettings,
+    Settings,
+    TLSSettings,
+    User,
+)
 from natsbroker.subjects.permissions import Verdict
-from natsbroker.wire.grants import Grant, Hello
-from tests.auth.operator.chain import Identity, raw
+from natsbroker.wire.grants import ConnectRequest, Grant
+from tests.auth.operator.chain import KeyPair, raw
 from tests.server.support import settingsOf
 
 USERS = """
@@ -53,7 +59,7 @@ def authorizer(settings: Settings | str) -> SettingsAuthorizer:
 
 def grantOf(settings: Settings | str, **options: str) -> Grant:
     """What somebody gets who says that in CONNECT."""
-    grant = authorizer(settings).grantFor(Hello(options=options))
+    grant = authorizer(settings).grantFor(ConnectRequest(options=options))
     assert isinstance(grant, Grant)
     return grant
 
@@ -119,21 +125,21 @@ class TestSingles:
             settings = replace(settings, tls=TLSSettings(verify=True, verify_and_map=True))
             made = authorizer(settings)
             options = {"user": "u", "pass": "p", "auth_token": "t"}
-            assert isinstance(made.grantFor(Hello(options=options)), Grant)
+            assert isinstance(made.grantFor(ConnectRequest(options=options)), Grant)
 
     def test_nkey(self) -> None:
         """A user with a key signs, and has its permissions."""
-        user = Identity("U")
+        user = KeyPair("U")
         text = f"accounts {{ A {{ users: [{{nkey: {user.key}, permissions: {{publish: x}}}}] }} }}"
         made = authorizer(text)
         assert made.nonce
         options = {"nkey": user.key, "sig": raw(user.sign(b"nonce"))}
-        grant = made.grantFor(Hello(options=options, nonce="nonce"))
+        grant = made.grantFor(ConnectRequest(options=options, nonce="nonce"))
         assert isinstance(grant, Grant)
         assert (grant.account, grant.user) == ("A", user.key)
         assert grant.publish is not None and not grant.publish.allows(b"y")
         with pytest.raises(errors.Unauthorized):
-            made.grantFor(Hello(options={"user": user.key}))
+            made.grantFor(ConnectRequest(options={"user": user.key}))
 
     def test_nobody(self) -> None:
         """Without users everybody gets in."""
@@ -148,7 +154,7 @@ class TestAmbiguity:
 
     def settings(self, **more: object) -> Settings:
         """Settings in which only the system account has users."""
-        accounts = {"$SYS": Account("$SYS", (self.SYSTEM,))}
+        accounts = {"$SYS": AccountSettings("$SYS", (self.SYSTEM,))}
         return replace(Settings(accounts=accounts), **more)  # type: ignore[arg-type]
 
     def test_refused(self) -> None:
@@ -158,15 +164,15 @@ class TestAmbiguity:
 
     def test_told(self) -> None:
         """With an authorization block they are clear: nobody else gets in."""
-        made = authorizer(self.settings(authorization=Authorization(defined=True)))
+        made = authorizer(self.settings(authorization=AuthorizationSettings(defined=True)))
         assert made.required
         with pytest.raises(errors.Unauthorized):
-            made.grantFor(Hello())
+            made.grantFor(ConnectRequest())
 
     def test_reallyRequired(self) -> None:
         """Users of another account beside them make it clear too."""
         accounts = {
-            "$SYS": Account("$SYS", (self.SYSTEM,)),
-            "A": Account("A", (User("a", "a", "A"),)),
+            "$SYS": AccountSettings("$SYS", (self.SYSTEM,)),
+            "A": AccountSettings("A", (User("a", "a", "A"),)),
         }
         assert authorizer(Settings(accounts=accounts)).required

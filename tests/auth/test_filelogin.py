@@ -19,11 +19,11 @@ from natsbroker.auth.watchedfile import readSnapshot
 from natsbroker.errors import BrokerError, Unauthorized
 from natsbroker.interfaces import IPrepared
 from natsbroker.testing.contracts import authorizerTests
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.hashes import blowfish, sha
 from tests.server.support import logLines
 
-ANNA = Hello(options={"user": "anna", "pass": "apple"})
+ANNA = ConnectRequest(options={"user": "anna", "pass": "apple"})
 
 
 class World:
@@ -50,7 +50,9 @@ class World:
     def ask(self, user: str = "anna", password: str = "apple") -> Any:
         """The grant, or the type of the failure."""
         found: list[Any] = []
-        asking = self.authenticator.grantFor(Hello(options={"user": user, "pass": password}))
+        asking = self.authenticator.grantFor(
+            ConnectRequest(options={"user": user, "pass": password})
+        )
         assert isinstance(asking, Deferred)
         asking.addCallbacks(found.append, lambda why: found.append(type(why.value)))
         return found[0]
@@ -79,7 +81,7 @@ def test_contract(tmp_path: Path) -> None:
     case = authorizerTests(
         Prepared(tmp_path / "users"),
         ANNA,
-        Hello(options={"user": "anna", "pass": "banana"}),
+        ConnectRequest(options={"user": "anna", "pass": "banana"}),
         lambda authenticator: authenticator.revoke(),
     )
     result = unittest.TestResult()

@@ -13,15 +13,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectError
 from twisted.internet.task import Clock
 
-from natsbroker.auth.httpservice import HTTPAuthorizer, HTTPTerms
+from natsbroker.auth.httpservice import HTTPAuthorizer, HTTPServiceSettings
 from natsbroker.errors import Unauthorized
 from natsbroker.testing.contracts import authorizerTests
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.agents import FakeAgent
 from tests.server.support import logLines
 
 URL = "https://auth.example/ask"
-ANNA = Hello(options={"user": "anna", "pass": "apple"})
+ANNA = ConnectRequest(options={"user": "anna", "pass": "apple"})
 
 
 class World:
@@ -31,9 +31,9 @@ class World:
 
     def __init__(self, **terms: Any) -> None:
         self.agent, self.clock = FakeAgent(), Clock()
-        self.authorizer = HTTPAuthorizer(HTTPTerms(URL, **terms), self.agent, self.clock)
+        self.authorizer = HTTPAuthorizer(HTTPServiceSettings(URL, **terms), self.agent, self.clock)
 
-    def ask(self, hello: Hello = ANNA) -> list[Any]:
+    def ask(self, hello: ConnectRequest = ANNA) -> list[Any]:
         """Where the grant will be, or the type of the failure."""
         found: list[Any] = []
         try:
@@ -93,7 +93,7 @@ _CONTRACT = Contract()
 TestContract = authorizerTests(
     _CONTRACT.make,
     ANNA,
-    Hello(options={"user": "anna", "pass": "banana"}),
+    ConnectRequest(options={"user": "anna", "pass": "banana"}),
     lambda authorizer: authorizer.revoke(),
     _CONTRACT.settle,
 )
@@ -121,7 +121,7 @@ class TestAsking:
         assert world.authorizer.required and not world.authorizer.nonce
         world = World(nonce=True)
         assert world.authorizer.nonce
-        world.ask(Hello(nonce="n0nce"))
+        world.ask(ConnectRequest(nonce="n0nce"))
         assert json.loads(world.agent.requests[0][2])["nonce"] == "n0nce"
 
     def test_grant(self) -> None:
@@ -228,7 +228,7 @@ class TestFlood:
 class TestRemembering:
     """The same question again."""
 
-    def again(self, world: World, hello: Hello = ANNA) -> int:
+    def again(self, world: World, hello: ConnectRequest = ANNA) -> int:
         """Ask, and count the questions that come through."""
         before = len(world.agent.requests)
         world.ask(hello)
@@ -268,14 +268,14 @@ class TestRemembering:
     @pytest.mark.parametrize(
         "hello",
         [
-            Hello(options={"user": "anna", "pass": "apple2"}),
-            Hello(options={"user": "anna"}),
-            Hello(options={"user": "anna", "pass": "apple"}, host="::1"),
-            Hello(options={"user": "anna", "pass": "apple"}, connectionType="WEBSOCKET"),
-            Hello(options={"user": "anna", "pass": "apple", "auth_token": "x"}),
+            ConnectRequest(options={"user": "anna", "pass": "apple2"}),
+            ConnectRequest(options={"user": "anna"}),
+            ConnectRequest(options={"user": "anna", "pass": "apple"}, host="::1"),
+            ConnectRequest(options={"user": "anna", "pass": "apple"}, connectionType="WEBSOCKET"),
+            ConnectRequest(options={"user": "anna", "pass": "apple", "auth_token": "x"}),
         ],
     )
-    def test_others(self, hello: Hello) -> None:
+    def test_others(self, hello: ConnectRequest) -> None:
         """Another password, host or kind of connection is another question."""
         assert self.again(self.known(cacheFor=10.0), hello) == 1
 
@@ -283,30 +283,30 @@ class TestRemembering:
         """Not more is remembered than may; the oldest is forgotten first."""
         world = self.known(cacheFor=10.0, cacheSize=2)
         for user in ("b", "c"):
-            world.ask(Hello(options={"user": user}))
+            world.ask(ConnectRequest(options={"user": user}))
             world.agent.answer(403, b"")
-        assert self.again(world, Hello(options={"user": "c"})) == 0
+        assert self.again(world, ConnectRequest(options={"user": "c"})) == 0
         assert self.again(world) == 1
 
     def test_secrets(self) -> None:
         """What is remembered has no secret in it."""
         world = self.known(cacheFor=10.0)
         assert b"apple" not in repr(world.authorizer.__dict__).encode()
-        assert "Bearer" not in repr(HTTPTerms(URL, headers={"Authorization": "Bearer x"}))
+        assert "Bearer" not in repr(HTTPServiceSettings(URL, headers={"Authorization": "Bearer x"}))
 
     def test_revoke(self) -> None:
         """Revoking forgets everything, also what was asked before and is answered after."""
         world = self.known(cacheFor=10.0)
-        world.ask(Hello(options={"user": "b"}))
+        world.ask(ConnectRequest(options={"user": "b"}))
         world.authorizer.revoke()
         world.agent.answer(200, b'{"user":"b"}')
         assert self.again(world) == 1
-        assert self.again(world, Hello(options={"user": "b"})) == 1
+        assert self.again(world, ConnectRequest(options={"user": "b"})) == 1
 
     def test_use(self) -> None:
         """So does another service, which is asked from then on."""
         world = self.known(cacheFor=10.0)
         other = FakeAgent()
-        world.authorizer.use(HTTPTerms("https://other.example/"), other)
+        world.authorizer.use(HTTPServiceSettings("https://other.example/"), other)
         world.ask()
         assert other.requests[0][1] == "https://other.example/"

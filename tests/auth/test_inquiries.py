@@ -17,7 +17,7 @@ from natsbroker.subjects.permissions import (
     ResponsePermission,
     SubscribePermissions,
 )
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.certificates import certificate
 
 
@@ -43,7 +43,7 @@ class TestQuestion:
             "sig": 7,
             "something": "else",
         }
-        asked = question(Hello(options=options, host="1.2.3.4", nonce="n0nce"))
+        asked = question(ConnectRequest(options=options, host="1.2.3.4", nonce="n0nce"))
         assert json.loads(asked) == {
             "host": "1.2.3.4",
             "connection_type": "STANDARD",
@@ -58,20 +58,20 @@ class TestQuestion:
 
     def test_nonce(self) -> None:
         """The nonce is told to services that check signatures."""
-        hello = Hello(options={"nkey": "UKEY", "sig": "s"}, nonce="n0nce")
+        hello = ConnectRequest(options={"nkey": "UKEY", "sig": "s"}, nonce="n0nce")
         asked = json.loads(question(hello, nonce=True))
         assert (asked["nonce"], asked["connect"]) == ("n0nce", {"nkey": "UKEY", "sig": "s"})
 
     def test_certificate(self) -> None:
         """A certificate is told as PEM."""
         made = certificate("CN=anna")
-        asked = json.loads(question(Hello(certificate=made)))
+        asked = json.loads(question(ConnectRequest(certificate=made)))
         assert asked["certificate"].encode() == made.public_bytes(Encoding.PEM)
 
     def test_same(self) -> None:
         """The same connection makes the same question, in whatever order it said things."""
-        one = Hello(options={"user": "a", "pass": "b"})
-        other = Hello(options={"pass": "b", "user": "a"})
+        one = ConnectRequest(options={"user": "a", "pass": "b"})
+        other = ConnectRequest(options={"pass": "b", "user": "a"})
         assert question(one) == question(other)
 
 

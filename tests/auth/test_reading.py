@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.auth.settings import (
-    Account,
     AccountLimits,
-    Authorization,
+    AccountSettings,
+    AuthorizationSettings,
     Permissions,
     SubjectPermission,
     User,
@@ -27,18 +27,18 @@ class TestAuthorization:
     def test_none(self) -> None:
         """Without the block nobody has to say who they are."""
         authorization = settingsOf("port: 1").authorization
-        assert authorization == Authorization()
+        assert authorization == AuthorizationSettings()
         assert not authorization.defined
 
     def test_singleUser(self) -> None:
         """A user and a password."""
         assert settingsOf("authorization { username: a, password: b }").authorization == (
-            Authorization(True, "a", "b")
+            AuthorizationSettings(True, "a", "b")
         )
 
     def test_token(self) -> None:
         """A token."""
-        assert settingsOf("authorization { token: t }").authorization == Authorization(
+        assert settingsOf("authorization { token: t }").authorization == AuthorizationSettings(
             True, token="t"
         )
 
@@ -89,7 +89,10 @@ class TestAccounts:
 
     def test_list(self) -> None:
         """Accounts can be a list of names."""
-        assert settingsOf("accounts: [A, B]").accounts == {"A": Account("A"), "B": Account("B")}
+        assert settingsOf("accounts: [A, B]").accounts == {
+            "A": AccountSettings("A"),
+            "B": AccountSettings("B"),
+        }
 
     def test_described(self) -> None:
         """Accounts have users, limits and default permissions of their own."""
@@ -98,7 +101,7 @@ class TestAccounts:
             "limits { max_conn: 5, max_subs: 0, max_payload: 1k } } }"
         ).accounts
         assert accounts == {
-            "A": Account(
+            "A": AccountSettings(
                 "A",
                 (User("a", "b", "A", ONLY_X),),
                 AccountLimits(5, 0, 1000, -1),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from natsbroker.auth.responder import Answering
+from natsbroker.auth.responder import RequestResponder
 from natsbroker.wire.values import Message
 from tests.auth.buses import Clients, busOf
 from tests.conftest import FlushLoggedErrors
@@ -15,7 +15,7 @@ from tests.conftest import FlushLoggedErrors
 def test_answers() -> None:
     """Bytes are answered as they are, anything else as JSON, and nothing not at all."""
     bus = busOf()
-    answering = Answering(bus)
+    answering = RequestResponder(bus)
     answering.on(b"bytes", lambda message: b"raw:" + message.payload)
     answering.on(b"json", lambda message: {"a": [1, "é"]})
     answering.on(b"nothing", lambda message: None)
@@ -29,9 +29,9 @@ def test_later() -> None:
     """An answer may come later."""
     bus = busOf()
     answer: Deferred[bytes] = Deferred()
-    Answering(bus).on(b"later", lambda message: answer)
+    RequestResponder(bus).on(b"later", lambda message: answer)
     said: list[bytes] = []
-    Answering(bus).on(b"_INBOX.y", lambda message: said.append(message.payload))
+    RequestResponder(bus).on(b"_INBOX.y", lambda message: said.append(message.payload))
     Clients(bus).ask("later", b"", b"_INBOX.y")
     assert said == []
     answer.callback(b"now")
@@ -47,7 +47,7 @@ def test_noPlaceForIt() -> None:
         done.append(message)
         return b"answer"
 
-    Answering(bus).on(b"x", answer)
+    RequestResponder(bus).on(b"x", answer)
     assert Clients(bus).ask("x", reply=b"") == []
     assert len(done) == 1
 
@@ -55,7 +55,7 @@ def test_noPlaceForIt() -> None:
 def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
     """A service that fails is logged, and harms nobody else."""
     bus = busOf()
-    answering = Answering(bus)
+    answering = RequestResponder(bus)
     answering.on(b"x", lambda message: 1 // 0)
     answering.on(b"y", lambda message: {"no": object()})
     assert Clients(bus).ask("x") == []
@@ -68,14 +68,14 @@ def test_queue() -> None:
     """Of a group one answers."""
     bus = busOf()
     for _ in range(2):
-        Answering(bus).on(b"x", lambda message: b"one", b"group")
+        RequestResponder(bus).on(b"x", lambda message: b"one", b"group")
     assert Clients(bus).ask("x") == [b"one"]
 
 
 def test_close() -> None:
     """Who is closed answers no more."""
     bus = busOf()
-    answering = Answering(bus)
+    answering = RequestResponder(bus)
     answering.on(b"x", lambda message: b"answer")
     answering.close()
     assert Clients(bus).ask("x") == []

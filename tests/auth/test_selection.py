@@ -10,7 +10,7 @@ import pytest
 from zope.interface.exceptions import Invalid
 
 from natsbroker.auth.configured import SettingsAuthorizer
-from natsbroker.auth.selection import Authority
+from natsbroker.auth.selection import AuthorizerSelection
 from natsbroker.config.model import Settings
 from tests.support import Doorkeeper
 
@@ -33,10 +33,10 @@ class Operators:
         self.required.append(account)
 
 
-def authority(operators: Any = None) -> Authority:
+def authority(operators: Any = None) -> AuthorizerSelection:
     """Nobody in it has to compare secrets or ask services here."""
     unused: Any = None
-    return Authority(unused, unused, operators)
+    return AuthorizerSelection(unused, unused, operators)
 
 
 def test_settings() -> None:

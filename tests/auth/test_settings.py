@@ -7,9 +7,9 @@ from __future__ import annotations
 from natsbroker.auth.settings import (
     GLOBAL_ACCOUNT,
     UNLIMITED,
-    Account,
     AccountLimits,
-    Authorization,
+    AccountSettings,
+    AuthorizationSettings,
     Permissions,
     ResponsePermission,
     User,
@@ -22,8 +22,10 @@ def test_secretsStayOut() -> None:
     shown = repr(
         (
             user,
-            Account("A", (user,)),
-            Authorization(user="a", password="canary", token="canary", options={"k": "canary"}),
+            AccountSettings("A", (user,)),
+            AuthorizationSettings(
+                user="a", password="canary", token="canary", options={"k": "canary"}
+            ),
         )
     )
     assert "canary" not in shown

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
-from natsbroker.auth.turnstile import Turnstile
+from natsbroker.auth.turnstile import ConcurrencyLimiter
 from natsbroker.errors import Unauthorized
 
 
@@ -22,7 +22,7 @@ class Door:
     """
 
     def __init__(self, atATime: int = 2, waiting: int = 3) -> None:
-        self.turnstile = Turnstile(atATime, waiting)
+        self.turnstile = ConcurrencyLimiter(atATime, waiting)
         self.running: dict[int, Deferred[Any]] = {}
         self.outcomes: list[Any] = []
         self.most = 0
@@ -92,7 +92,7 @@ def test_failures() -> None:
 
 def test_manyAtOnce() -> None:
     """Any number of calls that end at once do not pile up on the stack."""
-    turnstile = Turnstile(1, 100_000)
+    turnstile = ConcurrencyLimiter(1, 100_000)
     first: Deferred[None] = Deferred()
     turnstile.run(lambda: first)
     done: list[int] = []
@@ -126,7 +126,7 @@ def test_cancel() -> None:
 
 def test_stubborn() -> None:
     """A call that cannot be cancelled keeps its place until it ends, and nobody hears of it."""
-    turnstile = Turnstile(1, 1)
+    turnstile = ConcurrencyLimiter(1, 1)
     stubborn: Deferred[None] = Deferred(lambda _: None)
     outcomes: list[Any] = []
     running = turnstile.run(lambda: stubborn)

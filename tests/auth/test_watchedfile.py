@@ -12,7 +12,7 @@ import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from natsbroker.auth import watchedfile as restingfile
-from natsbroker.auth.watchedfile import RestingFile, readSnapshot
+from natsbroker.auth.watchedfile import WatchedFile, readSnapshot
 from tests.server.support import logLines
 
 
@@ -28,7 +28,7 @@ class World:
         self.path = path
         self.taken: list[str] = []
         self.jobs: list[Any] = []
-        self.file = RestingFile(str(path), self.thread, self.taken.append)
+        self.file = WatchedFile(str(path), self.thread, self.taken.append)
         self._time = 1_000_000_000
 
     def thread(self, call: Any, *arguments: Any) -> Deferred[Any]:

@@ -27,7 +27,7 @@ from natsbroker.subjects.permissions import (
     SubscribePermissions,
 )
 from natsbroker.subjects.renaming import Renaming
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind, Message
 from tests.authorization.reference import Rules, fits, may
 from tests.leafnodes import leaves
@@ -221,7 +221,7 @@ class Scene:
         ours.exchange.importServices([service])
         ours.exchange.importStreams([StreamImport(theirs, renaming)])
 
-    def _grantFor(self, hello: Hello) -> Grant:
+    def _grantFor(self, hello: ConnectRequest) -> Grant:
         grant = self.grants.get(hello.text("user"))
         if grant is None:
             raise Unauthorized("nobody")

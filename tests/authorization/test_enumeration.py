@@ -16,12 +16,11 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from natsbroker.auth import passwords, signatures
-from natsbroker.auth.configured import Identity, SettingsAuthorizer
+from natsbroker.auth.configured import SettingsAuthorizer, UserEntry
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.errors import Unauthorized
-from natsbroker.wire.grants import Grant, Hello
-from tests.auth.operator.chain import Identity as KeyPair
-from tests.auth.operator.chain import raw
+from natsbroker.wire.grants import ConnectRequest, Grant
+from tests.auth.operator.chain import KeyPair, raw
 from tests.auth.threads import Threads
 from tests.server.support import Client, Host
 
@@ -44,14 +43,14 @@ class Work:
         self._count(monkeypatch, passwords, "checkHash", "hash")
         self._count(monkeypatch, signatures, "isSignature", "signature")
         users = {
-            name: Identity(secret, Grant(user=name))
+            name: UserEntry(secret, Grant(user=name))
             for name, secret in zip(NAMES[:20], secrets * 20, strict=False)
         }
         self.keys = [KeyPair("U") for _ in range(2)]
         self.authorizer = SettingsAuthorizer(
             PasswordChecks(self._threads),
             users,
-            keys={self.keys[0].key: Identity("", Grant(user="key"))},
+            keys={self.keys[0].key: UserEntry("", Grant(user="key"))},
         )
 
     def _count(self, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, kind: str) -> None:
@@ -63,7 +62,7 @@ class Work:
 
         monkeypatch.setattr(module, name, counting)
 
-    def of(self, hello: Hello) -> tuple[list[str], bool]:
+    def of(self, hello: ConnectRequest) -> tuple[list[str], bool]:
         """
         @return: the work for one login, and whether it came to something.
         """
@@ -80,9 +79,9 @@ class Work:
         return list(self.done), True
 
 
-def password(name: str, given: str = "wrong") -> Hello:
+def password(name: str, given: str = "wrong") -> ConnectRequest:
     """What somebody says."""
-    return Hello(options={"user": name, "pass": given})
+    return ConnectRequest(options={"user": name, "pass": given})
 
 
 class TestSameWork:
@@ -115,8 +114,8 @@ class TestSameWork:
         work = Work(monkeypatch, ["secret"])
         for mine, isIn in zip(work.keys, (True, False), strict=True):
             signed = {"nkey": mine.key, "sig": raw(mine.sign(b"nonce"))}
-            assert work.of(Hello(options=signed, nonce="nonce")) == (["signature"], isIn)
-            assert work.of(Hello(options=signed, nonce="other")) == (["signature"], False)
+            assert work.of(ConnectRequest(options=signed, nonce="nonce")) == (["signature"], isIn)
+            assert work.of(ConnectRequest(options=signed, nonce="other")) == (["signature"], False)
 
 
 class Gate:
@@ -220,7 +219,7 @@ class TestOthersDoNotWait:
         assert gate.held == PasswordChecks.AT_A_TIME
         assert early.ask(b"PING\r\n") == b"PONG\r\n"
         assert login(host, "plain", "p").receive() == b"PONG\r\n"
-        host.advance(PasswordChecks.PENANCE + 0.1)
+        host.advance(PasswordChecks.DENIAL_DELAY + 0.1)
         denied = [each for each in flood if each.closed]
         assert len(denied) == 200 - PasswordChecks.AT_A_TIME - PasswordChecks.WAITING
         for _ in range(200):

@@ -22,7 +22,7 @@ from natsbroker.client.errors import ClientError, ServerError
 from natsbroker.client.options import ConnectOptions
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.testing.transport import MemoryTransport
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.support import Doorkeeper
 
 REFUSED: Exception = ConnectionRefusedError()
@@ -161,9 +161,9 @@ class TestInProcess:
 
     def test_connected(self) -> None:
         """The broker authorizes it as any other client, and knows where it comes from."""
-        asked: list[Hello] = []
+        asked: list[ConnectRequest] = []
 
-        def answer(hello: Hello) -> Grant:
+        def answer(hello: ConnectRequest) -> Grant:
             asked.append(hello)
             return Grant()
 

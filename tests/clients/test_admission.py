@@ -21,7 +21,7 @@ from natsbroker.subjects.permissions import (
     ResponsePermission,
     SubscribePermissions,
 )
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.clients.lines import DENIED, msg, pub
 from tests.conftest import FlushLoggedErrors
 from tests.support import (
@@ -69,7 +69,7 @@ class TestLogin:
     ) -> None:
         """Who is denied, for whatever reason, is told the one text and closed."""
 
-        def answer(hello: Hello) -> Any:
+        def answer(hello: ConnectRequest) -> Any:
             if later:
                 return fail(error)
             raise error
@@ -90,7 +90,7 @@ class TestLogin:
     def test_coroutine(self) -> None:
         """An authorizer may be a coroutine."""
 
-        async def answer(hello: Hello) -> Grant:
+        async def answer(hello: ConnectRequest) -> Grant:
             await succeed(None)
             return Grant()
 

@@ -21,7 +21,7 @@ from natsbroker.subjects.permissions import (
     SubscribePermissions,
 )
 from natsbroker.subjects.renaming import Renaming
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests._accel import fuzzing
 from tests.support import HEADERS, QUIET, Doorkeeper, Names, World, onEach, using
 
@@ -182,7 +182,7 @@ class Neighbours(Pair):
     """A publisher in account A, and a subscriber in B, which imports from A."""
 
     def __init__(self, theirs: bytes = b"a.>", ours: bytes = b"x.a.>") -> None:
-        def grant(hello: Hello) -> Grant:
+        def grant(hello: ConnectRequest) -> Grant:
             return Grant(account=hello.text("user") or "A")
 
         self.world = World(authorizer=Doorkeeper(grant))

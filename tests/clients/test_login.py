@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
 from natsbroker.clients.login import Login
 from natsbroker.errors import AUTH_REVOKED, Unauthorized
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.conftest import FlushLoggedErrors
 from tests.server.support import logLines
 from tests.support import Doorkeeper
@@ -28,20 +28,20 @@ async def coroutine(value: Any) -> Any:
     return value
 
 
-def raises(error: Exception) -> Callable[[Hello], Any]:
+def raises(error: Exception) -> Callable[[ConnectRequest], Any]:
     """An authorizer's answer that is an exception."""
 
-    def answer(hello: Hello) -> Any:
+    def answer(hello: ConnectRequest) -> Any:
         raise error
 
     return answer
 
 
-def ask(answer: Callable[[Hello], Any]) -> tuple[Login, list[Grant | None]]:
+def ask(answer: Callable[[ConnectRequest], Any]) -> tuple[Login, list[Grant | None]]:
     """Ask an authorizer; the outcomes are in the list."""
     outcomes: list[Grant | None] = []
     login = Login(outcomes.append)
-    login.ask(Doorkeeper(answer), Hello())
+    login.ask(Doorkeeper(answer), ConnectRequest())
     return login, outcomes
 
 
@@ -53,7 +53,7 @@ class TestAnswers:
         [lambda hello: GRANT, lambda hello: succeed(GRANT), lambda hello: coroutine(GRANT)],
         ids=["plain", "Deferred", "coroutine"],
     )
-    def test_grant(self, answer: Callable[[Hello], Any]) -> None:
+    def test_grant(self, answer: Callable[[ConnectRequest], Any]) -> None:
         """A grant lets in, be it a plain value, a Deferred's or a coroutine's."""
         login, outcomes = ask(answer)
         assert outcomes == [GRANT]
@@ -68,7 +68,7 @@ class TestAnswers:
         ],
         ids=["plain", "Deferred", "coroutine"],
     )
-    def test_denial(self, answer: Callable[[Hello], Any]) -> None:
+    def test_denial(self, answer: Callable[[ConnectRequest], Any]) -> None:
         """Unauthorized denies, and is no failure of anybody."""
         login, outcomes = ask(answer)
         assert outcomes == [None]
@@ -91,7 +91,7 @@ class TestAnswers:
         ids=["plain", "Deferred", "coroutine"],
     )
     def test_broken(
-        self, answer: Callable[[Hello], Any], flushLoggedErrors: FlushLoggedErrors
+        self, answer: Callable[[ConnectRequest], Any], flushLoggedErrors: FlushLoggedErrors
     ) -> None:
         """An authorizer that fails lets nobody in, and its failure is logged."""
         _, outcomes = ask(answer)
@@ -102,7 +102,7 @@ class TestAnswers:
     def test_exits(self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors) -> None:
         """An exception that is meant to end the process denies, as any other does."""
 
-        def plain(hello: Hello) -> Grant:
+        def plain(hello: ConnectRequest) -> Grant:
             raise error
 
         async def later() -> Grant:
@@ -141,7 +141,7 @@ class TestAnswers:
     def test_hello(self) -> None:
         """The authorizer is asked once, with what is known of the connection."""
         keeper = Doorkeeper()
-        hello = Hello(host="1.2.3.4")
+        hello = ConnectRequest(host="1.2.3.4")
         Login(lambda grant: None).ask(keeper, hello)
         assert keeper.asked == [hello]
 

@@ -11,7 +11,7 @@ import pytest
 
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
 from natsbroker.wire.values import Message
-from tests.auth.operator.chain import Account, Identity, Operator
+from tests.auth.operator.chain import Account, KeyPair, Operator
 from tests.auth.operator.support import OperatorBroker, configOf
 from tests.server.support import settingsOf
 from tests.support import Recorder, WatchRecorder
@@ -34,7 +34,7 @@ system_account: SYS
 
 OPERATOR = Operator()
 ONE, SYSTEM = Account(OPERATOR), Account(OPERATOR)
-USER = Identity("U")
+USER = KeyPair("U")
 
 
 def asked(client: MemoryConnection) -> dict[str, Any]:

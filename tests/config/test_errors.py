@@ -50,7 +50,7 @@ class TestText:
         assert errors.position == PLACE
 
 
-class TestPrintable:
+class TestOneLine:
     """Text from a file never breaks a log."""
 
     def test_escapes(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from natsbroker.auth.settings import Account, Authorization, User
+from natsbroker.auth.settings import AccountSettings, AuthorizationSettings, User
 from natsbroker.config import model
 from natsbroker.config.model import Settings
 
@@ -39,8 +39,8 @@ def test_fileIsNotCompared() -> None:
 def test_users() -> None:
     """All users are found, those of the authorization block first."""
     settings = Settings(
-        authorization=Authorization(users=(User("a"),)),
-        accounts={"X": Account("X", (User("b", account="X"),)), "Y": Account("Y")},
+        authorization=AuthorizationSettings(users=(User("a"),)),
+        accounts={"X": AccountSettings("X", (User("b", account="X"),)), "Y": AccountSettings("Y")},
     )
     assert [user.user for user in settings.users()] == ["a", "b"]
 

@@ -10,7 +10,13 @@ import pytest
 
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.goflags import FlagValue
-from natsbroker.config.model import Authorization, Logging, Monitoring, Settings, TLSSettings
+from natsbroker.config.model import (
+    AuthorizationSettings,
+    Logging,
+    Monitoring,
+    Settings,
+    TLSSettings,
+)
 from natsbroker.config.overrides import overriding
 from tests.config.support import CERTIFICATES, filesystem
 
@@ -52,9 +58,9 @@ CHANGED: list[tuple[str, FlagValue, Settings]] = [
     ("l", "f", Settings(logging=Logging(logfile="f"))),
     ("log_size_limit", 9, Settings(logging=Logging(logfile_size_limit=9))),
     ("max_traced_msg_len", 9, Settings(logging=Logging(max_traced_msg_len=9))),
-    ("user", "u", Settings(authorization=Authorization(True, user="u"))),
-    ("pass", "p", Settings(authorization=Authorization(True, password="p"))),
-    ("auth", "t", Settings(authorization=Authorization(True, token="t"))),
+    ("user", "u", Settings(authorization=AuthorizationSettings(True, user="u"))),
+    ("pass", "p", Settings(authorization=AuthorizationSettings(True, password="p"))),
+    ("auth", "t", Settings(authorization=AuthorizationSettings(True, token="t"))),
     ("pure", True, Settings(fast_lane=False)),
     ("pure", False, Settings()),
 ]

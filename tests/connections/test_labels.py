@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker import errors
-from natsbroker.connections.labels import authenticationFailure, clientLabel, quoted, violationText
+from natsbroker.connections.labels import (
+    authenticationFailure,
+    clientLabel,
+    inQuotes,
+    violationText,
+)
 from natsbroker.wire.grants import Grant
 
 SECRETS = {
@@ -39,12 +44,12 @@ class TestQuoted:
     )
     def test_shown(self, text: str | bytes, shown: str) -> None:
         """Everything that is not printable ASCII is escaped."""
-        assert quoted(text) == shown
+        assert inQuotes(text) == shown
 
     @given(st.binary())
     def test_anyBytes(self, data: bytes) -> None:
         """Whatever the bytes, it is printable ASCII between two quotes."""
-        shown = quoted(data)
+        shown = inQuotes(data)
         assert shown[0] == shown[-1] == '"'
         assert all(" " <= character <= "~" for character in shown)
 

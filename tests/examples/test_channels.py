@@ -15,14 +15,14 @@ from examples import channels
 from natsbroker.streaming import protocol
 from natsbroker.testing.contracts import authorizerTests
 from natsbroker.testing.memory import MemoryBroker
-from natsbroker.wire.grants import Hello
+from natsbroker.wire.grants import ConnectRequest
 from tests.examples.running import running
 from tests.streaming.calls import joined, publish, request
 
 TestContract = authorizerTests(
     channels.makeAuthenticator,
-    Hello(options={"user": "anna", "pass": "apple"}),
-    Hello(options={"user": "anna", "pass": "banana"}),
+    ConnectRequest(options={"user": "anna", "pass": "apple"}),
+    ConnectRequest(options={"user": "anna", "pass": "banana"}),
     lambda keeper: keeper.moveOut("anna"),
 )
 

@@ -14,13 +14,13 @@ from examples import custom_auth
 from examples.custom_auth import TableAuthenticator, TablePlugin
 from natsbroker.testing.contracts import authorizerTests
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
-from natsbroker.wire.grants import Hello
+from natsbroker.wire.grants import ConnectRequest
 from tests.examples.running import running
 
 TestContract = authorizerTests(
     custom_auth.makeAuthenticator,
-    Hello(options={"user": "anna", "pass": "apple"}),
-    Hello(options={"user": "anna", "pass": "banana"}),
+    ConnectRequest(options={"user": "anna", "pass": "apple"}),
+    ConnectRequest(options={"user": "anna", "pass": "banana"}),
     lambda keeper: keeper.lockOut("anna"),
 )
 

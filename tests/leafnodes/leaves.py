@@ -26,7 +26,7 @@ from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.terms import LeafTerms, LeafURL, RemoteTerms
 from natsbroker.links.context import LinkLimits
 from natsbroker.routes.terms import LinkIdentity
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind
 from tests.links.linkpeers import AccountNode, LinkWire, said
 from tests.support import Router
@@ -58,10 +58,10 @@ class Decider:
     deadline = 0.0
 
     def __init__(self) -> None:
-        self.hellos: list[Hello] = []
+        self.hellos: list[ConnectRequest] = []
         self.answer: Any = Grant("A", "u")
 
-    def grantFor(self, hello: Hello) -> Any:
+    def grantFor(self, hello: ConnectRequest) -> Any:
         """See L{IAuthorizer.grantFor}."""
         self.hellos.append(hello)
         if isinstance(self.answer, Exception):

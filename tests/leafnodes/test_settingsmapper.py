@@ -27,7 +27,7 @@ from natsbroker.leafnodes.settingsmapper import (
 )
 from natsbroker.leafnodes.terms import LeafURL
 from natsbroker.links.compression import Compression
-from natsbroker.wire.grants import Hello
+from natsbroker.wire.grants import ConnectRequest
 from tests.interop.certificates import writeCertificates
 from tests.leafnodes.keys import KEY, SEED
 from tests.server.support import settingsOf
@@ -89,7 +89,7 @@ class TestAuthorizer:
         checks = PasswordChecks(lambda *_: None, None)  # type: ignore[arg-type]
         authorizer = authorizerFrom(made, block, checks)
         assert authorizer is not None
-        return authorizer.grantFor(Hello(options=options))
+        return authorizer.grantFor(ConnectRequest(options=options))
 
     def test_clients(self) -> None:
         """Without users of their own, leafnodes are let in as clients are."""

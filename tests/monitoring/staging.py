@@ -20,7 +20,7 @@ from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.process import ProcessUsage
 from natsbroker.monitoring.resource import monitorSite
 from natsbroker.testing.transport import MemoryTransport
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.support import Doorkeeper, Wire, World
 
 #: The moment at which every stage begins: 2026-11-20T16:00:00Z.
@@ -125,7 +125,7 @@ class Stage:
         return parsed(transport.take())
 
 
-def grantFor(hello: Hello) -> Grant:
+def grantFor(hello: ConnectRequest) -> Grant:
     """
     C{NAME@ACCOUNT} gets into the account, C{NAME} into the global one.
     """

@@ -21,7 +21,7 @@ from natsbroker.interfaces import IBrokerHost, IBrokerService, IReloadable
 from natsbroker.server.planners import below
 from natsbroker.server.plugins import Plugins
 from natsbroker.server.reload import ReloadError
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.interop.certificates import writeCertificates
 from tests.server.support import Host, logLines, settingsOf
 
@@ -239,10 +239,10 @@ class TestOwnAuthorizer:
 
     def test_users(self) -> None:
         """The users of the settings do not concern it."""
-        asked: list[Hello] = []
+        asked: list[ConnectRequest] = []
 
         class Mine(Authenticator):
-            def authenticate(self, hello: Hello) -> Any:
+            def authenticate(self, hello: ConnectRequest) -> Any:
                 asked.append(hello)
                 return "me"
 
@@ -259,7 +259,7 @@ class TestOwnAuthorizer:
         taken: list[Any] = []
 
         class Mine(Authenticator):
-            def grant(self, avatar: Any, hello: Hello) -> Any:
+            def grant(self, avatar: Any, hello: ConnectRequest) -> Any:
                 return Grant()
 
         @implementer(IReloadable)

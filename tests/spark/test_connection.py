@@ -21,8 +21,7 @@ from natsbroker.spark.errors import ApiError, ConnectionFailed, OptionError, Tim
 from natsbroker.spark.identity import Identity
 from natsbroker.wire import ops
 from natsbroker.wire.serverside import publishLine
-from tests.auth.operator.chain import Account, Operator, credentialsFile
-from tests.auth.operator.chain import Identity as KeyPair
+from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
 from tests.interop.certificates import writeCertificates
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST, REAL, Flavour

@@ -13,8 +13,7 @@ import pytest
 from natsbroker.auth.nkeys import Role, decodeKey, isSignature
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.identity import Identity, connectFields, readCredentials, readSeed
-from tests.auth.operator.chain import Identity as KeyPair
-from tests.auth.operator.chain import credentialsFile
+from tests.auth.operator.chain import KeyPair, credentialsFile
 
 
 @pytest.fixture

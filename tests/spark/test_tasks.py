@@ -16,7 +16,7 @@ from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.streams import Streams
 from natsbroker.spark.tasks import SpanPartition, logLoss, peerOf, readSpan
-from tests.auth.operator.chain import Account, Identity, Operator, credentialsFile
+from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
 from tests.interop.certificates import writeCertificates
 from tests.interop.conftest import StartServer
 from tests.interop.servers import REAL, Server
@@ -106,7 +106,7 @@ class TestCredentials:
 
     def test_nkey(self, startServer: StartServer, tmp_path: Path) -> None:
         """The seed of an nkey."""
-        user = Identity("U")
+        user = KeyPair("U")
         (tmp_path / "seed").write_bytes(user.seed)
         server = startServer(
             REAL, CONFIG + f"authorization {{ users: [ {{ nkey: {user.key} }} ] }}\n"
@@ -116,7 +116,7 @@ class TestCredentials:
     def test_credentialsFile(self, startServer: StartServer, tmp_path: Path) -> None:
         """A JWT and a seed, on a server in operator mode."""
         operator = Operator()
-        system, account, user = Account(operator), Account(operator), Identity("U")
+        system, account, user = Account(operator), Account(operator), KeyPair("U")
         (tmp_path / "user.creds").write_text(credentialsFile(account.user(user), user))
         storage = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
         server = startServer(

@@ -36,12 +36,12 @@ from natsbroker.testing.contracts import (
     subscriberTests,
 )
 from natsbroker.testing.memory import MemoryBroker
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind, Message
 from tests.support import BatchRecorder, Recorder, Router, WatchRecorder
 
-GOOD = Hello(options={"user": "me", "pass": "secret"})
-BAD = Hello(options={"user": "me", "pass": "wrong"})
+GOOD = ConnectRequest(options={"user": "me", "pass": "secret"})
+BAD = ConnectRequest(options={"user": "me", "pass": "wrong"})
 
 
 @implementer(ISubjectRouter)
@@ -84,7 +84,7 @@ class Gatekeeper(Authenticator):
     An authorizer as an application may write it.
     """
 
-    def authenticate(self, hello: Hello) -> Any:
+    def authenticate(self, hello: ConnectRequest) -> Any:
         if (hello.text("user"), hello.text("pass")) != ("me", "secret"):
             raise Unauthorized("wrong password")
         return "me"
@@ -95,7 +95,7 @@ class LateGatekeeper(Gatekeeper):
     The same with a coroutine.
     """
 
-    async def authenticate(self, hello: Hello) -> Any:
+    async def authenticate(self, hello: ConnectRequest) -> Any:
         await succeed(None)
         return Gatekeeper.authenticate(self, hello)
 
@@ -204,14 +204,14 @@ class Lying(ListRouter):
 class Careless(Gatekeeper):
     """Lets everybody in who has a name."""
 
-    def authenticate(self, hello: Hello) -> Any:
+    def authenticate(self, hello: ConnectRequest) -> Any:
         return hello.text("user") or None
 
 
 class Fragile(Gatekeeper):
     """Stumbles over what is no text."""
 
-    def authenticate(self, hello: Hello) -> Any:
+    def authenticate(self, hello: ConnectRequest) -> Any:
         hello.options["user"].encode("ascii")
         return super().authenticate(hello)
 
@@ -228,7 +228,7 @@ class Fixed:
         self.answer = answer
         self.watchers: list[Any] = []
 
-    def grantFor(self, hello: Hello) -> Any:
+    def grantFor(self, hello: ConnectRequest) -> Any:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -248,7 +248,7 @@ class ForgetfulKeeper(Gatekeeper):
 
     seen = 0
 
-    def authenticate(self, hello: Hello) -> Any:
+    def authenticate(self, hello: ConnectRequest) -> Any:
         if not self.seen:
             super().authenticate(hello)
         self.seen += 1

@@ -15,7 +15,7 @@ from natsbroker.subjects.permissions import (
     SubscribePermissions,
     Verdict,
 )
-from natsbroker.wire.grants import GLOBAL_ACCOUNT, Grant, Hello, Verb
+from natsbroker.wire.grants import GLOBAL_ACCOUNT, ConnectRequest, Grant, Verb
 from natsbroker.wire.values import Kind
 
 
@@ -24,7 +24,7 @@ class TestHello:
 
     def test_defaults(self) -> None:
         """A connection of which nothing is known is an ordinary client that said nothing."""
-        hello = Hello()
+        hello = ConnectRequest()
         assert (hello.kind, hello.connectionType) == (Kind.CLIENT, "STANDARD")
         assert (dict(hello.options), hello.host, hello.nonce, hello.certificate) == (
             {},
@@ -35,7 +35,7 @@ class TestHello:
 
     def test_text(self) -> None:
         """An option is given as text, and anything but text as if it were absent."""
-        hello = Hello(options={"user": "me", "protocol": 1})
+        hello = ConnectRequest(options={"user": "me", "protocol": 1})
         assert hello.text("user") == "me"
         assert hello.text("pass") == ""
         assert hello.text("protocol") == ""

@@ -19,13 +19,13 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.auth.callout.callouts import Callouts, CalloutService, guarded
-from natsbroker.auth.callout.messages import Answer, stayOf
-from natsbroker.auth.callout.questions import Applicant, nameIn
+from natsbroker.auth.callout.messages import AuthorizationResponse, stayOf
+from natsbroker.auth.callout.questions import CalloutUser, nameIn
 from natsbroker.auth.operator.granting import expiryOf, rulesInto
 from natsbroker.auth.revocations import Revocations
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.wire.grants import GLOBAL_ACCOUNT, Grant, Hello
+from natsbroker.wire.grants import GLOBAL_ACCOUNT, ConnectRequest, Grant
 
 __all__ = ["CalloutAuthorizer"]
 
@@ -69,49 +69,49 @@ class CalloutAuthorizer(Revocations):
         self._memberOf = memberOf
         self.nonce = settings.nonce
 
-    def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
+    def grantFor(self, request: ConnectRequest) -> Grant | Deferred[Grant]:
         try:
-            known: Any = self._settings.grantFor(hello)
+            known: Any = self._settings.grantFor(request)
         except Unauthorized as error:
-            return self._unknown(hello, error)
+            return self._unknown(request, error)
         if isinstance(known, Deferred):
             return known.addCallbacks(
-                lambda grant: self._known(hello, grant), lambda why: self._failed(hello, why)
+                lambda grant: self._known(request, grant), lambda why: self._failed(request, why)
             )
-        return self._known(hello, known)
+        return self._known(request, known)
 
-    def _failed(self, hello: Hello, why: Failure) -> Deferred[Grant]:
+    def _failed(self, request: ConnectRequest, why: Failure) -> Deferred[Grant]:
         error = why.value
         if not isinstance(error, Unauthorized):
             why.raiseException()
-        return self._unknown(hello, error)
+        return self._unknown(request, error)
 
-    def _known(self, hello: Hello, grant: Grant) -> Grant | Deferred[Grant]:
+    def _known(self, request: ConnectRequest, grant: Grant) -> Grant | Deferred[Grant]:
         """
         The configuration lets somebody in.
         """
         if grant.account != GLOBAL_ACCOUNT and self._accounts:
             if grant.account not in self._accounts:
                 return grant
-        name = grant.user or nameIn(hello)
+        name = grant.user or nameIn(request)
         if name in self._users:
             return guarded(grant, self._service)
-        return self._ask(hello, name)
+        return self._ask(request, name)
 
-    def _unknown(self, hello: Hello, error: Unauthorized) -> Deferred[Grant]:
+    def _unknown(self, request: ConnectRequest, error: Unauthorized) -> Deferred[Grant]:
         """
         The configuration does not.
         """
-        name = nameIn(hello)
+        name = nameIn(request)
         if name in self._users:
             raise error
-        return self._ask(hello, name)
+        return self._ask(request, name)
 
-    def _ask(self, hello: Hello, name: str) -> Deferred[Grant]:
-        asking = self._callouts.ask(self._service, hello, Applicant(name))
+    def _ask(self, request: ConnectRequest, name: str) -> Deferred[Grant]:
+        asking = self._callouts.ask(self._service, request, CalloutUser(name))
         return asking.addCallback(self._granted, name)
 
-    def _granted(self, answer: Answer, name: str) -> Grant:
+    def _granted(self, answer: AuthorizationResponse, name: str) -> Grant:
         service, user = self._service, answer.user
         asked = service.account
         now = self._callouts.now()

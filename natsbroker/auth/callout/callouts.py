@@ -16,17 +16,18 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from natsbroker.accounts.requests import newInbox, request
-from natsbroker.auth.callout.messages import Answer, readAnswer
-from natsbroker.auth.callout.questions import Applicant, questionOf
+from natsbroker.accounts.requests import newInbox
+from natsbroker.accounts.requests import request as sendRequest
+from natsbroker.auth.callout.messages import AuthorizationResponse, readAnswer
+from natsbroker.auth.callout.questions import CalloutUser, questionOf
 from natsbroker.auth.callout.xkeys import CurveKeys, SealError
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.operator.tokens import encodeToken
 from natsbroker.auth.responder import Describe
-from natsbroker.errors import NoResponders, RequestTimeout, Unauthorized
+from natsbroker.errors import NoResponders, RequestTimeout, Unauthorized, logText
 from natsbroker.interfaces import IMessageBus
 from natsbroker.subjects.permissions import PermissionSet
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.headers import Headers
 
 __all__ = ["SUBJECT", "CalloutService", "Callouts", "guarded"]
@@ -107,7 +108,9 @@ class Callouts:
         """
         return self._clock.seconds()
 
-    def ask(self, service: CalloutService, hello: Hello, applicant: Applicant) -> Deferred[Answer]:
+    def ask(
+        self, service: CalloutService, request: ConnectRequest, applicant: CalloutUser
+    ) -> Deferred[AuthorizationResponse]:
         """
         Ask a service about somebody.
 
@@ -116,11 +119,11 @@ class Callouts:
         key = Signer(Role.USER, self._random(32)).publicKey
         try:
             bus = self._busFor(service.account)
-            data, headers = self._question(service, hello, applicant, key)
+            data, headers = self._question(service, request, applicant, key)
         except (KeyError, SealError) as error:
             text = f'No valid account "{service.account}" for auth callout request: {error}'
             raise self.denied(text) from error
-        asking = request(bus, self._clock, SUBJECT, data, self._timeout(), headers, _inbox)
+        asking = sendRequest(bus, self._clock, SUBJECT, data, self._timeout(), headers, _inbox)
         return asking.addCallbacks(
             lambda message: self._read(service, message.payload, key),
             lambda why: self._silent(service, why),
@@ -130,7 +133,7 @@ class Callouts:
         """
         A denial that operators see, because a service that does not work keeps everybody out.
         """
-        _log.warn("{text}", text=ascii(text)[1:-1])
+        _log.warn("{text}", text=logText(text))
         return Unauthorized(text)
 
     def checked(self, check: Callable[[], Checked]) -> Checked:
@@ -145,11 +148,11 @@ class Callouts:
             raise self.denied(str(error)) from error
 
     def _question(
-        self, service: CalloutService, hello: Hello, applicant: Applicant, key: str
+        self, service: CalloutService, request: ConnectRequest, applicant: CalloutUser, key: str
     ) -> tuple[bytes, Headers | None]:
         now = self.now()
         server = {**self._describe(), **({"xkey": self._curve.publicKey} if service.xkey else {})}
-        nats = questionOf(server, key, hello, applicant)
+        nats = questionOf(server, key, request, applicant)
         expires = int(now + self._timeout())
         text = encodeToken(
             "authorization_request",
@@ -165,7 +168,7 @@ class Callouts:
         sealed = self._curve.seal(text.encode("ascii"), service.xkey, self._random)
         return sealed, Headers([(_XKEY, self._curve.publicKey)])
 
-    def _read(self, service: CalloutService, data: bytes, key: str) -> Answer:
+    def _read(self, service: CalloutService, data: bytes, key: str) -> AuthorizationResponse:
         def unseal(sealed: bytes) -> bytes:
             return self._curve.open(sealed, service.xkey)
 

@@ -15,14 +15,14 @@ from twisted.internet.defer import Deferred, maybeDeferred
 
 from natsbroker import errors
 from natsbroker.auth.callout.callouts import Callouts, CalloutService, guarded
-from natsbroker.auth.callout.messages import Answer, stayOf
-from natsbroker.auth.callout.questions import Applicant, nameIn
+from natsbroker.auth.callout.messages import AuthorizationResponse, stayOf
+from natsbroker.auth.callout.questions import CalloutUser, nameIn
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
 from natsbroker.auth.operator.terms import NO_LIMIT
 from natsbroker.auth.operator.userclaims import UserClaims
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
 __all__ = ["CalloutDelegate"]
 
@@ -68,16 +68,18 @@ class CalloutDelegate:
     def guarded(self, grant: Grant, account: AccountClaims) -> Grant:
         return guarded(grant, _serviceOf(account))
 
-    def ask(self, account: AccountClaims, hello: Hello, user: UserClaims) -> Deferred[Grant]:
+    def ask(
+        self, account: AccountClaims, request: ConnectRequest, user: UserClaims
+    ) -> Deferred[Grant]:
         token = user.token
-        name = nameIn(hello) or token.subject
-        applicant = Applicant(name, token.text, user.tags, token.name)
-        asking = self._callouts.ask(_serviceOf(account), hello, applicant)
+        name = nameIn(request) or token.subject
+        applicant = CalloutUser(name, token.text, user.tags, token.name)
+        asking = self._callouts.ask(_serviceOf(account), request, applicant)
         placing: Deferred[Any] = asking.addCallback(self._placed, account, applicant)
         return placing
 
-    def reconsidered(self, hello: Hello) -> Grant | Deferred[Grant] | None:
-        known = None if hello.granted is None else hello.granted.memo
+    def reconsidered(self, request: ConnectRequest) -> Grant | Deferred[Grant] | None:
+        known = None if request.granted is None else request.granted.memo
         if not isinstance(known, _Placement):
             return None
         placement = known
@@ -87,7 +89,7 @@ class CalloutDelegate:
         return self._granted(placement, found)
 
     def _placed(
-        self, answer: Answer, account: AccountClaims, applicant: Applicant
+        self, answer: AuthorizationResponse, account: AccountClaims, applicant: CalloutUser
     ) -> Deferred[Grant]:
         user = answer.user
         asked = account.token.subject

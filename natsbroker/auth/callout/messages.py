@@ -20,14 +20,14 @@ from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.auth.presence import validUntil
 from natsbroker.errors import Unauthorized
 
-__all__ = ["Answer", "readAnswer", "stayOf"]
+__all__ = ["AuthorizationResponse", "readAnswer", "stayOf"]
 
 #: How a JWT begins; what begins otherwise is sealed.
 _JWT = b"eyJ"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AuthorizationResponse:
     """
     Somebody is to be let in.
 
@@ -57,7 +57,7 @@ def readAnswer(
     serverId: str,
     now: float,
     unseal: Callable[[bytes], bytes] | None,
-) -> Answer:
+) -> AuthorizationResponse:
     """
     Read an answer.
 
@@ -103,7 +103,7 @@ def readAnswer(
     if refusal:
         raise Unauthorized(f"Auth callout service returned an error: {refusal}")
     user = _userIn(text, account, key, now)
-    return Answer(user, token.issuer, issuerAccount, isSealed)
+    return AuthorizationResponse(user, token.issuer, issuerAccount, isSealed)
 
 
 def _userIn(text: str, account: str, key: str, now: float) -> UserClaims:

@@ -13,9 +13,9 @@ from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from natsbroker.wire.grants import Hello, Security
+from natsbroker.wire.grants import ConnectRequest, Security
 
-__all__ = ["Applicant", "nameIn", "questionOf"]
+__all__ = ["CalloutUser", "nameIn", "questionOf"]
 
 #: What stands in the place of a token.
 _REDACTED = "[REDACTED]"
@@ -28,7 +28,7 @@ _OPTIONS = ("jwt", "nkey", "sig", "auth_token", "user", "pass", "name", "lang", 
 
 
 @dataclass(frozen=True, slots=True)
-class Applicant:
+class CalloutUser:
     """
     What is known of somebody about whom a service is asked.
 
@@ -44,19 +44,19 @@ class Applicant:
     nameTag: str = ""
 
 
-def nameIn(hello: Hello) -> str:
+def nameIn(request: ConnectRequest) -> str:
     """
     How somebody is named who was not let in so far.
     """
     return (
-        hello.text("nkey")
-        or hello.text("user")
-        or (_REDACTED if hello.text("auth_token") and not hello.text("jwt") else "")
+        request.text("nkey")
+        or request.text("user")
+        or (_REDACTED if request.text("auth_token") and not request.text("jwt") else "")
     )
 
 
 def questionOf(
-    server: Mapping[str, Any], key: str, hello: Hello, applicant: Applicant
+    server: Mapping[str, Any], key: str, request: ConnectRequest, applicant: CalloutUser
 ) -> dict[str, Any]:
     """
     The claims of a question that are particular to NATS.
@@ -69,28 +69,28 @@ def questionOf(
         "user_nkey": key,
         "client_info": _present(
             {
-                "host": hello.host,
-                "id": hello.cid,
+                "host": request.host,
+                "id": request.cid,
                 "user": applicant.user,
-                "name": hello.text("name"),
+                "name": request.text("name"),
                 "tags": list(applicant.tags),
                 "name_tag": applicant.nameTag,
                 "kind": "Client",
-                "type": _TYPES.get(hello.connectionType, "nats"),
-                "nonce": hello.nonce if hello.text("sig") else "",
+                "type": _TYPES.get(request.connectionType, "nats"),
+                "nonce": request.nonce if request.text("sig") else "",
             }
         ),
-        "connect_opts": _optionsIn(hello, applicant),
+        "connect_opts": _optionsIn(request, applicant),
     }
-    if hello.tls is not None:
-        claims["client_tls"] = _secured(hello.tls)
+    if request.tls is not None:
+        claims["client_tls"] = _secured(request.tls)
     return claims
 
 
-def _optionsIn(hello: Hello, applicant: Applicant) -> dict[str, Any]:
-    given = {name: hello.text(name) for name in _OPTIONS}
+def _optionsIn(request: ConnectRequest, applicant: CalloutUser) -> dict[str, Any]:
+    given = {name: request.text(name) for name in _OPTIONS}
     given["jwt"] = applicant.jwt
-    protocol = hello.options.get("protocol", 0)
+    protocol = request.options.get("protocol", 0)
     return {**_present(given), "protocol": protocol if isinstance(protocol, int) else 0}
 
 

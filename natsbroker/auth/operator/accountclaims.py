@@ -22,24 +22,24 @@ from natsbroker.auth.operator.exchangeclaims import (
 )
 from natsbroker.auth.operator.terms import (
     NO_LIMIT,
-    Rules,
-    Terms,
+    PermissionClaims,
+    UserPermissionLimits,
     checkRules,
     limitOf,
     readRules,
     readTerms,
 )
-from natsbroker.auth.operator.tokens import Token, decodeToken
+from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.subjects.grammar import hasWildcard
 
-__all__ = ["EVERYBODY", "AccountClaims", "AccountTerms", "External"]
+__all__ = ["EVERYBODY", "AccountClaims", "ExternalAuthorization", "OperatorLimits"]
 
 #: The name under which all users, or all accounts, are meant.
 EVERYBODY = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class AccountTerms:
+class OperatorLimits:
     """
     What its operator lets an account have; L{NO_LIMIT} for any number.
 
@@ -57,7 +57,7 @@ class AccountTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class External:
+class ExternalAuthorization:
     """
     Who decides for an account by auth callout.
 
@@ -93,13 +93,13 @@ class AccountClaims:
     @ivar mappings: the places that each subject is mapped to.
     """
 
-    token: Token
+    token: SignedJWT
     tags: tuple[str, ...] = ()
-    terms: AccountTerms = AccountTerms()
-    signers: Mapping[str, Terms | None] = field(default_factory=dict)
+    terms: OperatorLimits = OperatorLimits()
+    signers: Mapping[str, UserPermissionLimits | None] = field(default_factory=dict)
     revocations: Mapping[str, int] = field(default_factory=dict)
-    defaults: Rules = field(default_factory=Rules)
-    external: External = External()
+    defaults: PermissionClaims = field(default_factory=PermissionClaims)
+    external: ExternalAuthorization = ExternalAuthorization()
     exports: tuple[ExportClaim, ...] = ()
     imports: tuple[ImportClaim, ...] = ()
     mappings: Mapping[str, tuple[MappingClaim, ...]] = field(default_factory=dict)
@@ -149,11 +149,11 @@ class AccountClaims:
         return any(each is not None and issuedAt <= each for each in until)
 
 
-def _terms(limits: Fields) -> AccountTerms:
+def _terms(limits: Fields) -> OperatorLimits:
     """
     A limit that is not there is zero, as in the real server.
     """
-    return AccountTerms(
+    return OperatorLimits(
         _limit(limits, "conn"),
         _limit(limits, "leaf"),
         _limit(limits, "subs"),
@@ -168,8 +168,8 @@ def _limit(limits: Fields, name: str) -> int:
     return limitOf(limits.integer(name))
 
 
-def _signers(nats: Fields) -> dict[str, Terms | None]:
-    signers: dict[str, Terms | None] = {}
+def _signers(nats: Fields) -> dict[str, UserPermissionLimits | None]:
+    signers: dict[str, UserPermissionLimits | None] = {}
     for each in nats.textsOrBlocks("signing_keys"):
         if isinstance(each, str):
             signers[each] = None
@@ -183,8 +183,8 @@ def _signers(nats: Fields) -> dict[str, Terms | None]:
     return signers
 
 
-def _external(fields: Fields) -> External:
-    external = External(
+def _external(fields: Fields) -> ExternalAuthorization:
+    external = ExternalAuthorization(
         fields.texts("auth_users"), fields.texts("allowed_accounts"), fields.text("xkey")
     )
     if external.accounts and not external.users:

@@ -32,7 +32,7 @@ from natsbroker.accounts.settings import (
 )
 from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
 from natsbroker.auth.operator.exchangeclaims import ExportClaim, ImportClaim, MappingClaim
-from natsbroker.auth.settings import Account, AccountLimits
+from natsbroker.auth.settings import AccountLimits, AccountSettings
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.subjects.mapping import InvalidMapping
 
@@ -57,7 +57,7 @@ def limitsFrom(claims: AccountClaims) -> AccountLimits:
 
 def accountsFrom(
     known: Mapping[str, AccountClaims], now: float, report: Report
-) -> dict[str, Account]:
+) -> dict[str, AccountSettings]:
     """
     The accounts that exchange something, map subjects, or have JetStream.
 
@@ -69,7 +69,7 @@ def accountsFrom(
         for name, claims in known.items()
     }
     accounts = {
-        name: Account(
+        name: AccountSettings(
             name,
             limits=limitsFrom(claims),
             exports=tuple(_export(each, name, imports) for each in claims.exports),
@@ -221,7 +221,9 @@ def _checkMapping(made: SubjectMapping) -> None:
     mappingFrom(made)
 
 
-def _withoutProblems(accounts: dict[str, Account], report: Report) -> dict[str, Account]:
+def _withoutProblems(
+    accounts: dict[str, AccountSettings], report: Report
+) -> dict[str, AccountSettings]:
     """
     The accounts without what does not fit together. Taking one thing out may make others wrong.
     """

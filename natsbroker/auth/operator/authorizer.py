@@ -22,13 +22,13 @@ from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
-from natsbroker.auth.operator.terms import CONNECTION_TYPES, Terms
+from natsbroker.auth.operator.terms import CONNECTION_TYPES, UserPermissionLimits
 from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.auth.presence import isFrom, validUntil
 from natsbroker.auth.revocations import Revocations
 from natsbroker.auth.signatures import checkSignature
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 
 __all__ = ["Delegate", "OperatorAuthorizer", "checkPresence"]
 
@@ -40,7 +40,9 @@ class Delegate(Protocol):
     Decides in the place of an account that has its users looked at by somebody else.
     """
 
-    def ask(self, account: AccountClaims, hello: Hello, user: UserClaims) -> Deferred[Grant]:
+    def ask(
+        self, account: AccountClaims, request: ConnectRequest, user: UserClaims
+    ) -> Deferred[Grant]:
         """
         Ask.
 
@@ -53,7 +55,7 @@ class Delegate(Protocol):
         What the owner of a grant may do who is not asked about.
         """
 
-    def reconsidered(self, hello: Hello) -> Grant | Deferred[Grant] | None:
+    def reconsidered(self, request: ConnectRequest) -> Grant | Deferred[Grant] | None:
         """
         What somebody may do now about whom was asked before.
 
@@ -116,12 +118,12 @@ class OperatorAuthorizer(Revocations):
 
     # The users.
 
-    def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
-        if self._delegate is not None and hello.granted is not None:
-            again = self._delegate.reconsidered(hello)
+    def grantFor(self, request: ConnectRequest) -> Grant | Deferred[Grant]:
+        if self._delegate is not None and request.granted is not None:
+            again = self._delegate.reconsidered(request)
             if again is not None:
                 return again
-        user = self._userIn(hello)
+        user = self._userIn(request)
         if user.terms.proxyRequired:
             raise errors.Unauthorized("the user must come through a trusted proxy")
         if not user.token.isTimely(self._now()):
@@ -130,11 +132,11 @@ class OperatorAuthorizer(Revocations):
             raise errors.Unauthorized("the account is not pinned")
         account = self._directory.find(user.account)
         if isinstance(account, Deferred):
-            return account.addCallback(lambda found: self._decide(user, found, hello))
-        return self._decide(user, account, hello)
+            return account.addCallback(lambda found: self._decide(user, found, request))
+        return self._decide(user, account, request)
 
-    def _userIn(self, hello: Hello) -> UserClaims:
-        text = hello.text("jwt").rstrip("\r\n")
+    def _userIn(self, request: ConnectRequest) -> UserClaims:
+        text = request.text("jwt").rstrip("\r\n")
         try:
             return UserClaims.decode(text)
         except FieldError as error:
@@ -143,24 +145,24 @@ class OperatorAuthorizer(Revocations):
             raise errors.Unauthorized(f"no user JWT: {error}") from error
 
     def _decide(
-        self, user: UserClaims, account: AccountClaims, hello: Hello
+        self, user: UserClaims, account: AccountClaims, request: ConnectRequest
     ) -> Grant | Deferred[Grant]:
         terms = termsOf(user, account)
         if terms.bearer and account.terms.noBearers:
             raise errors.Unauthorized("the account does not let bearers in")
-        until = checkPresence(terms, hello, self._now())
+        until = checkPresence(terms, request, self._now())
         key = user.token.subject
         if not terms.bearer:
-            checkSignature(key, hello)
+            checkSignature(key, request)
         if account.isRevoked(key, user.token.issuedAt):
             raise errors.Unauthorized("the user is revoked", errors.AUTH_REVOKED)
         grant = grantOf(user, terms, account, self.limits, until)
         if not account.external.users:
             return grant
-        return self._delegated(grant, user, account, hello)
+        return self._delegated(grant, user, account, request)
 
     def _delegated(
-        self, grant: Grant, user: UserClaims, account: AccountClaims, hello: Hello
+        self, grant: Grant, user: UserClaims, account: AccountClaims, request: ConnectRequest
     ) -> Grant | Deferred[Grant]:
         """
         The users of an account with auth callout are let in by its service; only the service's own
@@ -171,10 +173,10 @@ class OperatorAuthorizer(Revocations):
             return grant if delegate is None else delegate.guarded(grant, account)
         if delegate is None:
             raise errors.Unauthorized("nobody to ask about the users of the account")
-        return delegate.ask(account, hello, user)
+        return delegate.ask(account, request, user)
 
 
-def checkPresence(terms: Terms, hello: Hello, now: float) -> float:
+def checkPresence(terms: UserPermissionLimits, request: ConnectRequest, now: float) -> float:
     """
     Check that a user may be where it is, in the way it came, at this time of the day.
 
@@ -182,9 +184,9 @@ def checkPresence(terms: Terms, hello: Hello, now: float) -> float:
     @raise errors.Unauthorized: if not.
     """
     types = terms.connectionTypes
-    if types and hello.connectionType not in CONNECTION_TYPES.intersection(types):
+    if types and request.connectionType not in CONNECTION_TYPES.intersection(types):
         raise errors.Unauthorized("not with this kind of connection")
-    if not isFrom(hello.host, terms.sources):
+    if not isFrom(request.host, terms.sources):
         raise errors.Unauthorized("not from this address")
     until = validUntil(terms.times, terms.zone, now)
     if until == -math.inf:

@@ -24,8 +24,9 @@ from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.folderresolver import FolderResolver
 from natsbroker.auth.operator.folders import Deletion, FolderError
-from natsbroker.auth.operator.tokens import Token, decodeAny, expiryIn
-from natsbroker.auth.responder import Answering, Describe
+from natsbroker.auth.operator.tokens import SignedJWT, decodeAny, expiryIn
+from natsbroker.auth.responder import Describe, RequestResponder
+from natsbroker.errors import logText
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.values import Message
 
@@ -72,7 +73,7 @@ class ClaimsService:
         self._now = now
         self._late = late
         self._kind = "jwt update cache" if self._isCache else "jwt update"
-        self.answering = answering = Answering(bus)
+        self.answering = answering = RequestResponder(bus)
         for pattern, place in _UPDATES.items():
             answering.on(pattern, self._updater(place))
         if folder is None:
@@ -141,7 +142,7 @@ class ClaimsService:
         return {"server": self._describe(), "data": {**data, "code": _OK, "message": text}}
 
     def _refused(self, account: str, text: str) -> dict[str, Any]:
-        _log.error("{text}", text=ascii(text)[1:-1])
+        _log.error("{text}", text=logText(text))
         named = {"account": account} if account else {}
         return {
             "server": self._describe(),
@@ -208,7 +209,7 @@ class ClaimsService:
             return self._refused("", f"{text} - " + "\n".join(problems))
         return self._done("", f"deleted {count} accounts")
 
-    def _deletable(self, token: Token) -> tuple[str, ...]:
+    def _deletable(self, token: SignedJWT) -> tuple[str, ...]:
         """
         The accounts that a request names.
 

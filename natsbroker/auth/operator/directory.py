@@ -21,8 +21,8 @@ from natsbroker import errors
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.accountclaims import AccountClaims
-from natsbroker.auth.operator.operatorclaims import Trust
-from natsbroker.auth.operator.tokens import Token
+from natsbroker.auth.operator.operatorclaims import TrustedKeys
+from natsbroker.auth.operator.tokens import SignedJWT
 from natsbroker.interfaces import IAccountResolver
 
 __all__ = ["AccountDirectory", "Watcher", "placeholder"]
@@ -80,7 +80,7 @@ class AccountDirectory:
     Finds accounts by their public keys.
     """
 
-    def __init__(self, trust: Trust, resolver: IAccountResolver, clock: IReactorTime) -> None:
+    def __init__(self, trust: TrustedKeys, resolver: IAccountResolver, clock: IReactorTime) -> None:
         """
         @param trust: whose signature counts.
         @param resolver: where JWTs are found.
@@ -313,5 +313,5 @@ def placeholder(account: str) -> AccountClaims:
     What holds for a system account whose JWT cannot be had yet: anybody who has its key may come
     in, so that JWTs can be pushed to a broker that has none.
     """
-    token = Token("", "", account, "", "", "", 0, 0, 0, Fields([]))
+    token = SignedJWT("", "", account, "", "", "", 0, 0, 0, Fields([]))
     return AccountClaims(token, signers={account: None})

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from natsbroker.auth.fields import FieldError, Fields
-from natsbroker.auth.operator.tokens import Token, decodeToken
+from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject
 
 __all__ = [
@@ -78,7 +78,7 @@ class ImportClaim:
     localSubject: str = ""
     share: bool = False
     allowTrace: bool = False
-    activation: Token | None = None
+    activation: SignedJWT | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def _import(fields: Fields, account: str) -> ImportClaim:
     return claim
 
 
-def _checkActivation(claim: ImportClaim, token: Token, account: str) -> None:
+def _checkActivation(claim: ImportClaim, token: SignedJWT, account: str) -> None:
     nats = token.nats
     issuer = nats.text("issuer_account") or token.issuer
     if issuer != claim.account:

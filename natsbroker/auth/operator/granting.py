@@ -14,7 +14,13 @@ from natsbroker import errors
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.templates import Values, expand
-from natsbroker.auth.operator.terms import NO_LIMIT, Rules, Terms, check, limitOf
+from natsbroker.auth.operator.terms import (
+    NO_LIMIT,
+    PermissionClaims,
+    UserPermissionLimits,
+    check,
+    limitOf,
+)
 from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.subjects.permissions import (
     PermissionSet,
@@ -46,7 +52,7 @@ class ServerLimits:
     subscriptions: int = -1
 
 
-def termsOf(user: UserClaims, account: AccountClaims) -> Terms:
+def termsOf(user: UserClaims, account: AccountClaims) -> UserPermissionLimits:
     """
     What a user may do: what its JWT says, or its scoped signer's template.
 
@@ -59,7 +65,7 @@ def termsOf(user: UserClaims, account: AccountClaims) -> Terms:
     template = account.signers[issuer]
     if template is None:
         return user.terms
-    if user.terms != Terms():
+    if user.terms != UserPermissionLimits():
         raise errors.Unauthorized("the JWT of a scoped signer's user has permissions of its own")
     try:
         terms = replace(template, rules=expand(template.rules, _valuesOf(user, account)))
@@ -80,7 +86,11 @@ def _valuesOf(user: UserClaims, account: AccountClaims) -> Values:
 
 
 def grantOf(
-    user: UserClaims, terms: Terms, account: AccountClaims, limits: ServerLimits, until: float
+    user: UserClaims,
+    terms: UserPermissionLimits,
+    account: AccountClaims,
+    limits: ServerLimits,
+    until: float,
 ) -> Grant:
     """
     What a user is granted.
@@ -104,7 +114,7 @@ def grantOf(
         tags=user.tags,
         jwt="" if user.terms.bearer or terms.bearer else user.token.text,
     )
-    rules = terms.rules if terms.rules != Rules() else account.defaults
+    rules = terms.rules if terms.rules != PermissionClaims() else account.defaults
     return rulesInto(grant, rules)
 
 
@@ -125,7 +135,7 @@ def expiryOf(user: UserClaims, until: float) -> float | None:
     return None if expires == math.inf else expires
 
 
-def rulesInto(grant: Grant, rules: Rules) -> Grant:
+def rulesInto(grant: Grant, rules: PermissionClaims) -> Grant:
     """
     A grant with some rules in place of its own.
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import Role, isKey
-from natsbroker.auth.operator.tokens import Token, decodeToken
+from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 
-__all__ = ["OperatorClaims", "Trust", "undecorated"]
+__all__ = ["OperatorClaims", "TrustedKeys", "undecorated"]
 
 _DECORATED = re.compile(r"\s*-{3,}[^\n]*-{3,}\r?\n([\w\-.=]+)\r?\n-{3,}[^\n]*-{3,}(?:\r?\n|\Z)")
 
@@ -40,7 +40,7 @@ class OperatorClaims:
     @ivar isStrict: whether accounts must be signed by its signing keys, and not by its own.
     """
 
-    token: Token
+    token: SignedJWT
     signingKeys: tuple[str, ...]
     systemAccount: str
     accountServer: str
@@ -82,7 +82,7 @@ def _version(text: str) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class TrustedKeys:
     """
     Whose signature on an account's JWT counts.
 
@@ -94,7 +94,7 @@ class Trust:
     strictKeys: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, operators: Iterable[OperatorClaims]) -> Trust:
+    def of(cls, operators: Iterable[OperatorClaims]) -> TrustedKeys:
         """
         What some operators' JWTs say.
         """

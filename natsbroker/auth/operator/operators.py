@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from natsbroker import NATS_VERSION
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.accountclaims import AccountClaims
-from natsbroker.auth.operator.operatorclaims import OperatorClaims, Trust, undecorated
+from natsbroker.auth.operator.operatorclaims import OperatorClaims, TrustedKeys, undecorated
 from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL
-from natsbroker.auth.operator.terms import Terms
+from natsbroker.auth.operator.terms import UserPermissionLimits
 from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
 
@@ -35,7 +35,7 @@ class Operators:
     @ivar systemAccount: the public key of the system account; the default name if there is none.
     """
 
-    trust: Trust
+    trust: TrustedKeys
     resolver: Resolver
     systemAccount: str
 
@@ -63,7 +63,7 @@ def operatorsIn(settings: Settings) -> Operators:
     if resolver.type == MEMORY and system not in (SYSTEM_ACCOUNT, *mode.resolver_preload):
         raise ValueError("error resolving system account: account missing")
     _checkSentinel(mode.default_sentinel)
-    trust = Trust.of(claims) if claims else Trust(frozenset(mode.trusted_keys))
+    trust = TrustedKeys.of(claims) if claims else TrustedKeys(frozenset(mode.trusted_keys))
     return Operators(trust, resolver, system)
 
 
@@ -121,6 +121,6 @@ def _checkSentinel(text: str) -> None:
         user = UserClaims.decode(text)
     except FieldError as error:
         raise ValueError(f"default sentinel JWT not valid: {error}") from error
-    isScoped = user.issuerAccount and user.terms == Terms()
+    isScoped = user.issuerAccount and user.terms == UserPermissionLimits()
     if not user.terms.bearer and not isScoped:
         raise ValueError("default sentinel must be a bearer token")

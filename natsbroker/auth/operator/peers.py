@@ -21,11 +21,12 @@ from zope.interface import implementer
 
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.resolvers import TIMEOUT
-from natsbroker.auth.responder import Answering
+from natsbroker.auth.responder import RequestResponder
+from natsbroker.errors import logText
 from natsbroker.interfaces import IMessageBus, ISubscriber
 from natsbroker.wire.values import Message
 
-__all__ = ["Neighbours"]
+__all__ = ["PeerLookup"]
 
 _log = Logger()
 
@@ -36,7 +37,7 @@ _PACK = b"$SYS.REQ.CLAIMS.PACK"
 _PACKED = b"pack"
 
 
-class _Question:
+class _PendingLookup:
     """
     One account that is asked for.
 
@@ -52,7 +53,7 @@ class _Question:
 
 
 @implementer(ISubscriber)
-class Neighbours:
+class PeerLookup:
     """
     Asks on the bus of the system account.
     """
@@ -60,7 +61,7 @@ class Neighbours:
     def __init__(
         self,
         bus: IMessageBus,
-        asker: Answering,
+        asker: RequestResponder,
         clock: IReactorTime,
         check: Callable[[str, str], object],
         count: Callable[[], float],
@@ -81,7 +82,7 @@ class Neighbours:
         self._timeout = timeout
         self._prefix = b"$SYS._INBOX.%b." % secrets.token_urlsafe(12).encode("ascii")
         self._subscription = bus.subscribe(self._prefix + b"*", self)
-        self._questions: dict[bytes, _Question] = {}
+        self._questions: dict[bytes, _PendingLookup] = {}
         self._asked = 0
         self._loop: LoopingCall | None = None
         self._merge: Callable[[str, str], Deferred[Any]] | None = None
@@ -107,7 +108,7 @@ class Neighbours:
         self._asked += 1
         name = b"%d" % self._asked
         answer: Deferred[str] = Deferred(lambda _: self._forget(name))
-        question = self._questions[name] = _Question(account, answer)
+        question = self._questions[name] = _PendingLookup(account, answer)
         subject = _LOOKUP % account.encode("ascii")
         reached = self._asker.ask(subject, b"", self._prefix + name)
         if name not in self._questions:
@@ -141,7 +142,7 @@ class Neighbours:
         try:
             self._check(account, text)
         except FieldError as error:
-            why = ascii(str(error))[1:-1]
+            why = logText(str(error))
             _log.warn("Another server's JWT of account {name}: {why}", name=account, why=why)
             return False
         return True

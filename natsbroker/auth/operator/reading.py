@@ -39,7 +39,7 @@ def operatorModeFrom(
 
     @param read: gives the text of a path, or raises L{OSError}.
     """
-    return _Builder(root, findings, read).mode()
+    return _OperatorModeReader(root, findings, read).mode()
 
 
 def checkOperators(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
@@ -74,7 +74,7 @@ def checkOperators(settings: Settings, root: ParsedBlock, findings: Diagnostics)
         error(f"a resolver of type {kind} needs a system account", "no_system_account")
 
 
-class _Builder:
+class _OperatorModeReader:
     """
     Reads the keys at the top of a file.
     """

@@ -32,11 +32,12 @@ from natsbroker.auth.operator.folderresolver import FolderResolver
 from natsbroker.auth.operator.folders import Deletion, FolderError, TokenFolder
 from natsbroker.auth.operator.granting import ServerLimits
 from natsbroker.auth.operator.operators import operatorsIn
-from natsbroker.auth.operator.peers import Neighbours
+from natsbroker.auth.operator.peers import PeerLookup
 from natsbroker.auth.operator.resolvers import TIMEOUT, MemoryResolver, URLResolver
 from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY
 from natsbroker.auth.responder import Describe
 from natsbroker.config.model import SYSTEM_ACCOUNT, AccountLimits, Resolver, Settings
+from natsbroker.errors import logText
 from natsbroker.interfaces import IAccountResolver, IMessageBus
 from natsbroker.server.agents import agentFor
 from natsbroker.wire.values import Kind
@@ -116,7 +117,7 @@ class OperatorService(Service):
         self._sweep = LoopingCall(self._expire)
         self._sweep.clock = reactor
         self._count = neighbours
-        self._neighbours: Neighbours | None = None
+        self._neighbours: PeerLookup | None = None
         self._wanted = operators.resolver
         resolver = self._resolverFor(operators.resolver, settings, runInThread)
         self.directory = AccountDirectory(operators.trust, resolver, reactor)
@@ -179,7 +180,7 @@ class OperatorService(Service):
         folder, wanted = self._folder, self._wanted
         if folder is None:
             return
-        neighbours = self._neighbours = Neighbours(
+        neighbours = self._neighbours = PeerLookup(
             bus,
             claims.answering,
             self._reactor,
@@ -371,4 +372,4 @@ def _fill(folder: FolderResolver, preload: Mapping[str, str]) -> None:
 
 
 def _report(account: str, text: str) -> None:
-    _log.error("Account {account}: {text}", account=account, text=ascii(text)[1:-1])
+    _log.error("Account {account}: {text}", account=account, text=logText(text))

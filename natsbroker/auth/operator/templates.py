@@ -20,7 +20,7 @@ from itertools import product
 from math import prod
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.operator.terms import Rules
+from natsbroker.auth.operator.terms import PermissionClaims
 from natsbroker.subjects.grammar import isValidLiteral
 
 __all__ = ["Values", "expand"]
@@ -65,7 +65,7 @@ class Values:
         return [each for each in given if isValidLiteral(each.encode("utf-8"))]
 
 
-def expand(template: Rules, values: Values) -> Rules:
+def expand(template: PermissionClaims, values: Values) -> PermissionClaims:
     """
     Make a user's rules of a signer's.
 

@@ -19,8 +19,8 @@ from natsbroker.subjects.grammar import isValidSubject
 __all__ = [
     "CONNECTION_TYPES",
     "NO_LIMIT",
-    "Rules",
-    "Terms",
+    "PermissionClaims",
+    "UserPermissionLimits",
     "check",
     "checkRules",
     "limitOf",
@@ -42,7 +42,7 @@ _TIME = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PermissionClaims:
     """
     What may be published and subscribed. An empty list of what is allowed allows everything.
 
@@ -60,7 +60,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class UserPermissionLimits:
     """
     What a user may do. Without arguments: what is said about a user of a scoped signer, of whom
     nothing may be said.
@@ -76,7 +76,7 @@ class Terms:
     @ivar connectionTypes: kinds of connection in capitals; empty for every kind.
     """
 
-    rules: Rules = Rules()
+    rules: PermissionClaims = PermissionClaims()
     sources: tuple[str, ...] = ()
     times: tuple[tuple[str, str], ...] = ()
     zone: str = ""
@@ -96,7 +96,7 @@ def limitOf(number: int) -> int:
     return number if number == NO_LIMIT else max(number, 0)
 
 
-def readRules(fields: Fields) -> Rules:
+def readRules(fields: Fields) -> PermissionClaims:
     """
     Read C{pub}, C{sub} and C{resp}.
 
@@ -105,7 +105,7 @@ def readRules(fields: Fields) -> Rules:
     publish = fields.block("pub") or Fields([])
     subscribe = fields.block("sub") or Fields([])
     responses = fields.block("resp")
-    return Rules(
+    return PermissionClaims(
         publish.texts("allow"),
         publish.texts("deny"),
         subscribe.texts("allow"),
@@ -114,14 +114,14 @@ def readRules(fields: Fields) -> Rules:
     )
 
 
-def readTerms(fields: Fields, absent: int) -> Terms:
+def readTerms(fields: Fields, absent: int) -> UserPermissionLimits:
     """
     Read the terms of a user or of a template.
 
     @param absent: what a limit is that is not there.
     @raise FieldError: if they are not as they should be.
     """
-    return Terms(
+    return UserPermissionLimits(
         readRules(fields),
         _sources(fields),
         tuple((each.text("start"), each.text("end")) for each in fields.blocks("times")),
@@ -145,7 +145,7 @@ def _sources(fields: Fields) -> tuple[str, ...]:
     return tuple(each for each in parts if each)
 
 
-def check(terms: Terms) -> None:
+def check(terms: UserPermissionLimits) -> None:
     """
     Check what a user is to be held to.
 
@@ -160,7 +160,7 @@ def check(terms: Terms) -> None:
     zoneOf(terms.zone)
 
 
-def checkRules(rules: Rules) -> None:
+def checkRules(rules: PermissionClaims) -> None:
     """
     Check the subjects of some rules.
 

@@ -28,7 +28,7 @@ from natsbroker.auth.octets import decodeRaw, encodeRaw
 
 __all__ = [
     "LONGEST",
-    "Token",
+    "SignedJWT",
     "TokenError",
     "decodeAny",
     "decodeToken",
@@ -85,7 +85,7 @@ class TokenError(FieldError):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SignedJWT:
     """
     A JWT whose signature is its issuer's.
 
@@ -123,7 +123,7 @@ class Token:
         return not isOver and self.notBefore <= second
 
 
-def decodeToken(text: str, kind: str) -> Token:
+def decodeToken(text: str, kind: str) -> SignedJWT:
     """
     Read a JWT of one kind and check its signature.
 
@@ -139,7 +139,7 @@ def decodeToken(text: str, kind: str) -> Token:
     return token
 
 
-def decodeAny(text: str) -> Token:
+def decodeAny(text: str) -> SignedJWT:
     """
     Read a JWT of any kind and check its signature.
 
@@ -164,7 +164,7 @@ def decodeAny(text: str) -> Token:
     signed = parts[1] if isOld else text.rpartition(".")[0]
     if not isSignature(signature, signed.encode("ascii"), _keyOf(issuer)):
         raise TokenError("wrong signature")
-    return Token(
+    return SignedJWT(
         text,
         issuer,
         claims.text("sub"),

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import Role, isKey
-from natsbroker.auth.operator.terms import NO_LIMIT, Terms, check, readTerms
-from natsbroker.auth.operator.tokens import Token, decodeToken
+from natsbroker.auth.operator.terms import NO_LIMIT, UserPermissionLimits, check, readTerms
+from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 
 __all__ = ["UserClaims"]
 
@@ -28,10 +28,10 @@ class UserClaims:
     @ivar terms: what the user may do.
     """
 
-    token: Token
+    token: SignedJWT
     issuerAccount: str
     tags: tuple[str, ...]
-    terms: Terms
+    terms: UserPermissionLimits
 
     @classmethod
     def decode(cls, text: str) -> UserClaims:

@@ -18,7 +18,7 @@ from typing import Any
 
 from nacl.public import Box, PrivateKey, PublicKey
 
-from tests.auth.operator.chain import Identity, claimsOf, token
+from tests.auth.operator.chain import KeyPair, claimsOf, token
 
 __all__ = ["Curve", "Question", "claimsIn"]
 
@@ -104,7 +104,7 @@ class Question:
         options: dict[str, Any] = self.nats["connect_opts"]
         return options
 
-    def user(self, issuer: Identity, nats: Mapping[str, Any] | None = None, **claims: Any) -> str:
+    def user(self, issuer: KeyPair, nats: Mapping[str, Any] | None = None, **claims: Any) -> str:
         """
         The JWT of a user who is to be let in.
         """
@@ -113,7 +113,7 @@ class Question:
         given = {"iat": int(time.time()), "name": "", **claims}
         return token(issuer, claimsOf("user", issuer, self.nats["user_nkey"], body, **given))
 
-    def response(self, issuer: Identity, nats: Mapping[str, Any], **claims: Any) -> bytes:
+    def response(self, issuer: KeyPair, nats: Mapping[str, Any], **claims: Any) -> bytes:
         """
         An answer.
 

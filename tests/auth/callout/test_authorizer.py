@@ -16,10 +16,10 @@ from natsbroker.auth.callout.callouts import SUBJECT, CalloutService
 from natsbroker.auth.revocations import Revocations
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.callout.callouts import NOW, CalloutWorld, outcomeOf
 from tests.auth.callout.questions import Curve, Question
-from tests.auth.operator.chain import Account, Identity, Operator
+from tests.auth.operator.chain import Account, KeyPair, Operator
 
 ISSUER = Account(Operator())
 CURVE = Curve()
@@ -39,7 +39,7 @@ class Settings(Revocations):
         super().__init__()
         self._later = later
 
-    def grantFor(self, hello: Hello) -> Any:
+    def grantFor(self, hello: ConnectRequest) -> Any:
         """See L{IAuthorizer.grantFor}."""
         known = {"auth": "AUTH", "app": "APP", "global": "$G", "other": "OTHER"}
         name = hello.text("user")
@@ -75,12 +75,12 @@ class World(CalloutWorld):
 
     def ask(self, user: str = "bob", password: str = "right") -> Any:
         """What somebody is granted, or the error that there is instead."""
-        hello = Hello(options={"user": user, "pass": password})
+        hello = ConnectRequest(options={"user": user, "pass": password})
         (found,) = outcomeOf(lambda: self.authorizer.grantFor(hello))
         return found
 
 
-def letIn(question: Question, issuer: Identity = ISSUER, **claims: Any) -> bytes:
+def letIn(question: Question, issuer: KeyPair = ISSUER, **claims: Any) -> bytes:
     """
     An answer that lets somebody in.
     """
@@ -198,7 +198,7 @@ class TestGrants:
     def test_later(self) -> None:
         """An answer may come later."""
         world = World()
-        asking: Any = world.authorizer.grantFor(Hello(options={"user": "bob"}))
+        asking: Any = world.authorizer.grantFor(ConnectRequest(options={"user": "bob"}))
         assert isinstance(asking, Deferred) and not asking.called
         asking.cancel()
         assert isinstance(outcomeOf(lambda: asking)[0], BaseException)

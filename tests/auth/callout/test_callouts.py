@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from natsbroker.auth.callout.callouts import SUBJECT, CalloutService, guarded
-from natsbroker.auth.callout.questions import Applicant
+from natsbroker.auth.callout.questions import CalloutUser
 from natsbroker.errors import Unauthorized
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.callout.callouts import NOW, CalloutWorld, outcomeOf
 from tests.auth.callout.questions import Curve, Question
 from tests.auth.operator.chain import Account, Operator
@@ -21,7 +21,7 @@ ISSUER = Account(Operator())
 CURVE = Curve()
 PLAIN = CalloutService("AUTH", ISSUER.key)
 SEALED = CalloutService("AUTH", ISSUER.key, CURVE.key)
-HELLO = Hello(options={"user": "bob", "pass": "secret"}, host="127.0.0.1", cid=5)
+HELLO = ConnectRequest(options={"user": "bob", "pass": "secret"}, host="127.0.0.1", cid=5)
 
 
 def letIn(question: Question) -> bytes:
@@ -35,7 +35,7 @@ def ask(world: CalloutWorld, service: CalloutService = PLAIN) -> list[Any]:
     """
     Ask about somebody.
     """
-    return outcomeOf(lambda: world.callouts.ask(service, HELLO, Applicant("bob")))
+    return outcomeOf(lambda: world.callouts.ask(service, HELLO, CalloutUser("bob")))
 
 
 class TestAsking:

@@ -17,15 +17,15 @@ from natsbroker.auth.operator.granting import ServerLimits
 from natsbroker.auth.operator.resolvers import MemoryResolver
 from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.errors import Unauthorized
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.callout.callouts import CalloutWorld, outcomeOf
 from tests.auth.callout.questions import Curve, Question
-from tests.auth.operator.chain import Account, Identity
+from tests.auth.operator.chain import Account, KeyPair
 from tests.auth.operator.directories import OPERATOR, TRUST
 
 AUTH, APP, OTHER = Account(OPERATOR), Account(OPERATOR), Account(OPERATOR)
-SERVICE, USER = Identity("U"), Identity("U")
-SCOPED = Identity("A")
+SERVICE, USER = KeyPair("U"), KeyPair("U")
+SCOPED = KeyPair("A")
 CURVE = Curve()
 SCOPE = {"kind": "user_scope", "key": SCOPED.key, "template": {"pub": {"allow": ["scoped"]}}}
 
@@ -49,7 +49,7 @@ class World(CalloutWorld):
         self.resolver = MemoryResolver(tokens)
         self.directory = AccountDirectory(TRUST, self.resolver, self.clock)
         self.delegate = CalloutDelegate(self.directory, self.callouts, ServerLimits(100, 7))
-        self.hello = Hello(options={"user": "bob", "pass": "p"}, host="127.0.0.1")
+        self.hello = ConnectRequest(options={"user": "bob", "pass": "p"}, host="127.0.0.1")
         (self.account,) = outcomeOf(lambda: self.directory.find(AUTH.key))
 
     def ask(self) -> Any:
@@ -66,7 +66,7 @@ class World(CalloutWorld):
 
 
 def letIn(
-    question: Question, signer: Identity = APP, answerer: Identity = AUTH, **more: Any
+    question: Question, signer: KeyPair = APP, answerer: KeyPair = AUTH, **more: Any
 ) -> bytes:
     """
     An answer that lets somebody in.
@@ -109,13 +109,13 @@ def test_itsOwn() -> None:
 
 
 @pytest.mark.parametrize("signer", [APP.signing, SCOPED], ids=["plain", "scoped"])
-def test_signingKey(signer: Identity) -> None:
+def test_signingKey(signer: KeyPair) -> None:
     """A signing key may issue the user; a scoped one's template says what it may then."""
     world = World()
 
     def decide(question: Question) -> bytes:
         key = question.nats["user_nkey"]
-        user = APP.scopedUser(Identity("U"), signer, iat=1, sub=key)
+        user = APP.scopedUser(KeyPair("U"), signer, iat=1, sub=key)
         return question.response(AUTH, {"jwt": user}, iat=1)
 
     world.decide = decide

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.auth.callout.messages import Answer, readAnswer, stayOf
+from natsbroker.auth.callout.messages import AuthorizationResponse, readAnswer, stayOf
 from natsbroker.auth.callout.xkeys import SealError
 from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.errors import Unauthorized
-from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, token
+from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, token
 
 ISSUER = Account(Operator())
-USER, SERVER = Identity("U"), Identity("N")
+USER, SERVER = KeyPair("U"), KeyPair("N")
 NOW = 1_700_000_000.0
 
 
@@ -29,7 +29,7 @@ def jwt(nats: dict[str, Any] | None = None, **claims: Any) -> str:
     return ISSUER.user(USER, nats, aud="APP", **claims)
 
 
-def answer(nats: dict[str, Any] | None = None, signer: Identity = ISSUER, **claims: Any) -> bytes:
+def answer(nats: dict[str, Any] | None = None, signer: KeyPair = ISSUER, **claims: Any) -> bytes:
     """
     An answer that lets somebody in.
     """
@@ -41,7 +41,7 @@ def answer(nats: dict[str, Any] | None = None, signer: Identity = ISSUER, **clai
     ).encode()
 
 
-def read(data: bytes, unseal: Any = None) -> Answer:
+def read(data: bytes, unseal: Any = None) -> AuthorizationResponse:
     """
     Read an answer.
     """
@@ -67,8 +67,8 @@ def test_sealed() -> None:
 REFUSED = {
     "no reason supplied": b"",
     "Authorization response is none": b"nonsense",
-    "not for expected user": answer(sub=Identity("U").key),
-    "not for server": answer(aud=Identity("N").key),
+    "not for expected user": answer(sub=KeyPair("U").key),
+    "not for server": answer(aud=KeyPair("N").key),
     "Audience must be a server public key": answer(aud="x"),
     "claim is expired or not yet valid": answer(exp=int(NOW) - 1),
     "validation errors: claim is expired": answer(nbf=int(NOW) + 10),
@@ -82,7 +82,7 @@ REFUSED = {
     "Proxy is required": answer({"jwt": jwt({"proxy_required": True})}),
     "its issuer may not issue": answer(signer=Operator()),
     "wrong signature": answer()[:-4] + b"AAAA",
-    "but got": answer({"jwt": ISSUER.user(Identity("U"))}),
+    "but got": answer({"jwt": ISSUER.user(KeyPair("U"))}),
 }
 
 

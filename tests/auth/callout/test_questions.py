@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
-from natsbroker.auth.callout.questions import Applicant, nameIn, questionOf
-from natsbroker.wire.grants import Hello, Security
+from natsbroker.auth.callout.questions import CalloutUser, nameIn, questionOf
+from natsbroker.wire.grants import ConnectRequest, Security
 from tests.auth.certificates import certificate
 
 SERVER = {"name": "s", "host": "127.0.0.1", "id": "N", "version": "2.15.1"}
 
 
-def question(hello: Hello, applicant: Applicant | None = None) -> dict[str, Any]:
+def question(hello: ConnectRequest, applicant: CalloutUser | None = None) -> dict[str, Any]:
     """
     The claims about a connection.
     """
-    return questionOf(SERVER, "U", hello, applicant or Applicant(nameIn(hello)))
+    return questionOf(SERVER, "U", hello, applicant or CalloutUser(nameIn(hello)))
 
 
 def test_least() -> None:
     """Of a connection that says nothing, what is empty is not there, but the protocol is."""
-    assert question(Hello()) == {
+    assert question(ConnectRequest()) == {
         "server_id": SERVER,
         "user_nkey": "U",
         "client_info": {"kind": "Client", "type": "nats"},
@@ -49,8 +49,10 @@ def test_most() -> None:
         "verbose": True,
         "echo": False,
     }
-    hello = Hello(options=options, host="10.0.0.1", nonce="abc", connectionType="WEBSOCKET", cid=7)
-    found = question(hello, Applicant("K", "jwt", ("a", "b"), "tag"))
+    hello = ConnectRequest(
+        options=options, host="10.0.0.1", nonce="abc", connectionType="WEBSOCKET", cid=7
+    )
+    found = question(hello, CalloutUser("K", "jwt", ("a", "b"), "tag"))
     assert found["client_info"] == {
         "host": "10.0.0.1",
         "id": 7,
@@ -79,15 +81,15 @@ def test_most() -> None:
 
 def test_nonceWithoutSignature() -> None:
     """The nonce is told with a signature only."""
-    assert "nonce" not in question(Hello(nonce="abc"))["client_info"]
+    assert "nonce" not in question(ConnectRequest(nonce="abc"))["client_info"]
 
 
 def test_tls() -> None:
     """A service is told how the connection is secured, and sees the client's certificate."""
-    found = question(Hello(tls=Security("1.3", "TLS_AES_128_GCM_SHA256")))["client_tls"]
+    found = question(ConnectRequest(tls=Security("1.3", "TLS_AES_128_GCM_SHA256")))["client_tls"]
     assert found == {"version": "1.3", "cipher": "TLS_AES_128_GCM_SHA256"}
     theirs = (certificate("CN=alice"), certificate("CN=authority"))
-    [chain] = question(Hello(tls=Security(chain=theirs)))["client_tls"]["verified_chains"]
+    [chain] = question(ConnectRequest(tls=Security(chain=theirs)))["client_tls"]["verified_chains"]
     assert tuple(load_pem_x509_certificate(text.encode()) for text in chain) == theirs
 
 
@@ -103,4 +105,4 @@ def test_tls() -> None:
 )
 def test_name(options: dict[str, str], name: str) -> None:
     """Somebody is named after its key or user, and never after a token."""
-    assert nameIn(Hello(options=options)) == name
+    assert nameIn(ConnectRequest(options=options)) == name

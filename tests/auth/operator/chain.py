@@ -21,7 +21,7 @@ __all__ = [
     "ANY",
     "UNLIMITED",
     "Account",
-    "Identity",
+    "KeyPair",
     "Operator",
     "credentialsFile",
     "oldToken",
@@ -50,7 +50,7 @@ def raw(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-class Identity:
+class KeyPair:
     """
     A key pair.
 
@@ -75,7 +75,7 @@ class Identity:
 
 
 def token(
-    signer: Identity,
+    signer: KeyPair,
     claims: Mapping[str, Any] | bytes,
     header: Mapping[str, Any] | bytes | None = None,
 ) -> str:
@@ -93,7 +93,7 @@ def token(
 
 
 def claimsOf(
-    kind: str, issuer: Identity, subject: str, nats: Mapping[str, Any], **claims: Any
+    kind: str, issuer: KeyPair, subject: str, nats: Mapping[str, Any], **claims: Any
 ) -> dict[str, Any]:
     """
     The claims of a JWT of version 2.
@@ -103,7 +103,7 @@ def claimsOf(
 
 
 def oldToken(
-    kind: str, issuer: Identity, subject: str, nats: Mapping[str, Any], **claims: Any
+    kind: str, issuer: KeyPair, subject: str, nats: Mapping[str, Any], **claims: Any
 ) -> str:
     """
     A JWT of version 1: its kind stands beside C{nats}, and the header is not signed.
@@ -114,7 +114,7 @@ def oldToken(
     return f"{header}.{payload}.{raw(issuer.sign(payload.encode()))}"
 
 
-class Operator(Identity):
+class Operator(KeyPair):
     """
     An operator.
 
@@ -123,7 +123,7 @@ class Operator(Identity):
 
     def __init__(self) -> None:
         super().__init__("O")
-        self.signing = Identity("O")
+        self.signing = KeyPair("O")
 
     def jwt(self, nats: Mapping[str, Any] | None = None, **claims: Any) -> str:
         """
@@ -133,7 +133,7 @@ class Operator(Identity):
         return token(self, claimsOf("operator", self, self.key, given, **claims))
 
 
-class Account(Identity):
+class Account(KeyPair):
     """
     An account.
 
@@ -144,12 +144,12 @@ class Account(Identity):
     def __init__(self, operator: Operator) -> None:
         super().__init__("A")
         self.operator = operator
-        self.signing = Identity("A")
+        self.signing = KeyPair("A")
 
     def jwt(
         self,
         nats: Mapping[str, Any] | None = None,
-        signer: Identity | None = None,
+        signer: KeyPair | None = None,
         limits: Mapping[str, Any] | None = None,
         **claims: Any,
     ) -> str:
@@ -170,9 +170,9 @@ class Account(Identity):
 
     def user(
         self,
-        user: Identity,
+        user: KeyPair,
         nats: Mapping[str, Any] | None = None,
-        signer: Identity | None = None,
+        signer: KeyPair | None = None,
         **claims: Any,
     ) -> str:
         """
@@ -190,7 +190,7 @@ class Account(Identity):
         return token(issuer, claimsOf("user", issuer, user.key, body, **claims))
 
     def scopedUser(
-        self, user: Identity, signer: Identity, nats: Mapping[str, Any] | None = None, **claims: Any
+        self, user: KeyPair, signer: KeyPair, nats: Mapping[str, Any] | None = None, **claims: Any
     ) -> str:
         """
         The JWT of a user whose permissions are those of its scoped signer.
@@ -199,7 +199,7 @@ class Account(Identity):
         return token(signer, claimsOf("user", signer, user.key, body, **claims))
 
 
-def credentialsFile(jwt: str, user: Identity) -> str:
+def credentialsFile(jwt: str, user: KeyPair) -> str:
     """
     The text of a credentials file.
     """

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
-from natsbroker.auth.operator.operatorclaims import OperatorClaims, Trust
+from natsbroker.auth.operator.operatorclaims import OperatorClaims, TrustedKeys
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAccountResolver
 from tests.auth.operator.chain import Account, Operator
@@ -23,7 +23,7 @@ OPERATOR = Operator()
 ACCOUNT = Account(OPERATOR)
 
 
-TRUST = Trust.of([OperatorClaims.decode(OPERATOR.jwt())])
+TRUST = TrustedKeys.of([OperatorClaims.decode(OPERATOR.jwt())])
 
 
 @implementer(IAccountResolver)
@@ -70,7 +70,7 @@ class World:
     A directory with what is around it.
     """
 
-    def __init__(self, text: Any = None, now: float = 1000.0, trust: Trust = TRUST) -> None:
+    def __init__(self, text: Any = None, now: float = 1000.0, trust: TrustedKeys = TRUST) -> None:
         self.clock = Clock()
         self.clock.rightNow = now
         self.resolver = Resolver(**{} if text is None else {ACCOUNT.key: text})

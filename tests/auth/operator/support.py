@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
-from tests.auth.operator.chain import Account, Identity, Operator, raw
+from tests.auth.operator.chain import Account, KeyPair, Operator, raw
 
 __all__ = ["OperatorBroker", "configOf"]
 
@@ -34,7 +34,7 @@ class OperatorBroker(MemoryBroker):
         return self
 
     def login(
-        self, jwt: str, user: Identity | None = None, more: Mapping[str, Any] | None = None
+        self, jwt: str, user: KeyPair | None = None, more: Mapping[str, Any] | None = None
     ) -> tuple[MemoryConnection, bytes]:
         """
         Log in.

@@ -12,14 +12,19 @@ from hypothesis import strategies as st
 
 from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims, AccountTerms, External
+from natsbroker.auth.operator.accountclaims import (
+    EVERYBODY,
+    AccountClaims,
+    ExternalAuthorization,
+    OperatorLimits,
+)
 from natsbroker.auth.operator.exchangeclaims import MappingClaim
-from natsbroker.auth.operator.terms import NO_LIMIT, Rules
-from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, oldToken, token
+from natsbroker.auth.operator.terms import NO_LIMIT, PermissionClaims
+from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, oldToken, token
 from tests.auth.operator.claimvalues import KNOWN, VALUES
 
 OPERATOR = Operator()
-ACCOUNT, USER = Account(OPERATOR), Identity("U")
+ACCOUNT, USER = Account(OPERATOR), KeyPair("U")
 
 NAMES = st.sampled_from(
     [
@@ -45,15 +50,15 @@ class TestAccountClaims:
         """A JWT of the Go library is read with all that it says."""
         claims = AccountClaims.decode(KNOWN["account"])
         assert claims.tags == ("team:blue",)
-        assert claims.terms == AccountTerms(10, NO_LIMIT, 20, 1024, True)
-        assert claims.defaults == Rules(publishDeny=("no",))
+        assert claims.terms == OperatorLimits(10, NO_LIMIT, 20, 1024, True)
+        assert claims.defaults == PermissionClaims(publishDeny=("no",))
         assert list(claims.revocations.values()) == [500, 1000]
         plain, scoped = sorted(claims.signers.items(), key=lambda each: each[1] is not None)
         assert plain[1] is None
         template = scoped[1]
         assert template is not None and template.subscriptions == 5
         assert (template.data, template.payload) == (NO_LIMIT, NO_LIMIT)
-        assert template.rules == Rules(
+        assert template.rules == PermissionClaims(
             ("work.{{name()}}",), (), (), ("secret.> q",), (3, 60_000_000_000)
         )
         assert [each.subject for each in claims.exports] == ["svc.*"]
@@ -80,14 +85,14 @@ class TestAccountClaims:
         """The JWT of an account in version 1 is read, with limits that are not there as zero."""
         nats = {"limits": {"conn": 4, "subs": -1}, "signing_keys": [ACCOUNT.signing.key]}
         claims = AccountClaims.decode(oldToken("account", OPERATOR, ACCOUNT.key, nats))
-        assert claims.terms == AccountTerms(4, 0, NO_LIMIT, 0)
+        assert claims.terms == OperatorLimits(4, 0, NO_LIMIT, 0)
         assert dict(claims.signers) == {ACCOUNT.signing.key: None}
 
     def test_limitsThatAreNotThere(self) -> None:
         """A limit that the operator does not set allows nothing, as in the real server."""
         body = claimsOf("account", OPERATOR, ACCOUNT.key, {})
         claims = AccountClaims.decode(token(OPERATOR, body))
-        assert claims.terms == AccountTerms(0, 0, 0, 0)
+        assert claims.terms == OperatorLimits(0, 0, 0, 0)
 
     @pytest.mark.parametrize(
         ("value", "meant"),
@@ -111,7 +116,7 @@ class TestAccountClaims:
             ({USER.key: 5}, 5, True),
             ({USER.key: 5}, 4, True),
             ({USER.key: 5}, 6, False),
-            ({Identity("U").key: 5}, 5, False),
+            ({KeyPair("U").key: 5}, 5, False),
             ({EVERYBODY: 5}, 5, True),
             ({EVERYBODY: 5}, 6, False),
             ({EVERYBODY: 3, USER.key: 5}, 4, True),
@@ -129,10 +134,10 @@ class TestAccountClaims:
         xkey = CurveKeys().publicKey
         given = {"auth_users": [USER.key], "allowed_accounts": [ACCOUNT.key], "xkey": xkey}
         external = AccountClaims.decode(ACCOUNT.jwt({"authorization": given})).external
-        assert external == External((USER.key,), (ACCOUNT.key,), xkey)
+        assert external == ExternalAuthorization((USER.key,), (ACCOUNT.key,), xkey)
         assert external.allows(ACCOUNT.key) and not external.allows(Account(OPERATOR).key)
-        assert External((USER.key,), (EVERYBODY,)).allows("anything")
-        assert not External((USER.key,), (EVERYBODY, ACCOUNT.key)).allows("anything")
+        assert ExternalAuthorization((USER.key,), (EVERYBODY,)).allows("anything")
+        assert not ExternalAuthorization((USER.key,), (EVERYBODY, ACCOUNT.key)).allows("anything")
 
     @pytest.mark.parametrize(
         "nats",

@@ -19,8 +19,7 @@ from natsbroker.accounts.settings import (
 )
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.accounts import accountsFrom, activationsEnd, limitsFrom
-from natsbroker.auth.settings import Account as Described
-from natsbroker.auth.settings import AccountLimits
+from natsbroker.auth.settings import AccountLimits, AccountSettings
 from tests.auth.operator.chain import Account, Operator, claimsOf, token
 
 OPERATOR = Operator()
@@ -50,7 +49,7 @@ class World:
         }
         self.told: list[tuple[str, str]] = []
 
-    def accounts(self, now: float = 0.0) -> dict[str, Described]:
+    def accounts(self, now: float = 0.0) -> dict[str, AccountSettings]:
         """The accounts at a time."""
         return accountsFrom(self.known, now, lambda *told: self.told.append(told))
 

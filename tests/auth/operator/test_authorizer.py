@@ -22,18 +22,18 @@ from natsbroker.auth.operator.granting import ServerLimits
 from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.keyvalues import ORDER
-from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, raw, token
+from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, raw, token
 from tests.auth.operator.directories import ACCOUNT, OPERATOR, World, issued
 
-USER = Identity("U")
+USER = KeyPair("U")
 NONCE = "xbFnzNdOxjhBoN0"
 
 
 def hello(
-    jwt: Any = None, user: Identity | None = USER, nonce: str = NONCE, **changes: Any
-) -> Hello:
+    jwt: Any = None, user: KeyPair | None = USER, nonce: str = NONCE, **changes: Any
+) -> ConnectRequest:
     """
     A connection that brings a JWT and signs its nonce.
 
@@ -44,7 +44,7 @@ def hello(
         options["sig"] = raw(user.sign(nonce.encode()))
     options.update(changes.pop("options", {}))
     given: dict[str, Any] = {"host": "127.0.0.1", "nonce": nonce, **changes}
-    return Hello(options=options, **given)
+    return ConnectRequest(options=options, **given)
 
 
 class Door(World):
@@ -58,7 +58,7 @@ class Door(World):
         self.revoked: list[tuple[str, ...]] = []
         self.authorizer.watchRevocations(lambda *accounts: self.revoked.append(accounts))
 
-    def ask(self, given: Hello) -> Any:
+    def ask(self, given: ConnectRequest) -> Any:
         """
         The grant, or the error that there is instead.
         """
@@ -72,7 +72,7 @@ class Door(World):
             return outcome[0]
         return answer
 
-    def lets(self, given: Hello) -> bool:
+    def lets(self, given: ConnectRequest) -> bool:
         """
         Whether somebody is let in. Everything but a grant and a denial is an error.
         """
@@ -129,7 +129,7 @@ class TestChain:
     @pytest.mark.parametrize("given", [{}, {"user": "a", "pass": "b"}, {"auth_token": "x"}])
     def test_withoutJWT(self, given: dict[str, str]) -> None:
         """Names, passwords and tokens let nobody in."""
-        assert not Door().lets(Hello(options=given, nonce=NONCE))
+        assert not Door().lets(ConnectRequest(options=given, nonce=NONCE))
 
     def test_lineEnd(self) -> None:
         """A line end behind the JWT, as clients send it from files, does not matter."""
@@ -152,15 +152,15 @@ class TestSignature:
 
     def test_anotherUser(self) -> None:
         """Another key's signature does not count."""
-        assert not Door().lets(hello(user=Identity("U")))
+        assert not Door().lets(hello(user=KeyPair("U")))
         assert not Door().lets(hello(user=ACCOUNT))
 
     def test_replay(self) -> None:
         """A signature of another connection's nonce does not count."""
         first = hello()
         assert Door().lets(first)
-        assert not Door().lets(Hello(options=first.options, nonce="AAAAAAAAAAAAAAA"))
-        assert not Door().lets(Hello(options=first.options, nonce=""))
+        assert not Door().lets(ConnectRequest(options=first.options, nonce="AAAAAAAAAAAAAAA"))
+        assert not Door().lets(ConnectRequest(options=first.options, nonce=""))
 
     def test_emptyNonce(self) -> None:
         """Where there is no nonce there is nothing to sign."""
@@ -193,7 +193,7 @@ class TestSignature:
 
     def test_bearerByTemplate(self) -> None:
         """A scoped signer's template makes bearers of its users."""
-        signer = Identity("A")
+        signer = KeyPair("A")
         scope = {"kind": "user_scope", "key": signer.key, "template": {"bearer_token": True}}
         door = Door(issued(nats={"signing_keys": [scope]}))
         assert door.lets(hello(ACCOUNT.scopedUser(USER, signer), None))
@@ -293,7 +293,7 @@ class TestConditions:
         sentinel = ACCOUNT.user(USER, {"bearer_token": True})
         door = Door(sentinel=sentinel)
         for options in ({}, {"jwt": "x"}, {"user": "a", "pass": "b"}):
-            assert door.lets(Hello(options=options, nonce=NONCE))
+            assert door.lets(ConnectRequest(options=options, nonce=NONCE))
 
 
 class TestChanges:
@@ -328,7 +328,9 @@ class Service:
         self.asked: list[tuple[str, str]] = []
         self.before: list[Grant | None] = []
 
-    def ask(self, account: AccountClaims, hello: Hello, user: UserClaims) -> Deferred[Grant]:
+    def ask(
+        self, account: AccountClaims, hello: ConnectRequest, user: UserClaims
+    ) -> Deferred[Grant]:
         """See L{natsbroker.auth.operator.authorizer.Delegate}."""
         self.asked.append((account.token.subject, user.token.text))
         return succeed(Grant("elsewhere", "else"))
@@ -337,7 +339,7 @@ class Service:
         """See L{natsbroker.auth.operator.authorizer.Delegate}."""
         return replace(grant, memo=account.token.subject)
 
-    def reconsidered(self, hello: Hello) -> Grant | None:
+    def reconsidered(self, hello: ConnectRequest) -> Grant | None:
         """See L{natsbroker.auth.operator.authorizer.Delegate}."""
         self.before.append(hello.granted)
         return hello.granted if hello.granted and hello.granted.user == "else" else None
@@ -350,7 +352,7 @@ class TestDelegating:
 
     def test_others(self) -> None:
         """Users who proved who they are are then decided about by the service."""
-        service, other = Service(), Identity("U")
+        service, other = Service(), KeyPair("U")
         door = Door(issued(nats=self.EXTERNAL), delegate=service)
         jwt = ACCOUNT.user(other)
         assert door.ask(hello(jwt, other)) == Grant("elsewhere", "else")
@@ -368,7 +370,7 @@ class TestDelegating:
 
     def test_unproved(self) -> None:
         """Users who did not are not even asked about."""
-        service, other = Service(), Identity("U")
+        service, other = Service(), KeyPair("U")
         door = Door(issued(nats=self.EXTERNAL), delegate=service)
         assert not door.lets(hello(ACCOUNT.user(other), USER))
         assert service.asked == []
@@ -384,7 +386,7 @@ class TestDelegating:
 
     def test_nobodyToAsk(self) -> None:
         """Without anybody to ask, nobody is let in."""
-        other = Identity("U")
+        other = KeyPair("U")
         assert not Door(issued(nats=self.EXTERNAL)).lets(hello(ACCOUNT.user(other), other))
 
 
@@ -394,7 +396,7 @@ class TestFuzz:
     @given(st.text(), st.text())
     def test_anyTexts(self, jwt: str, signature: str) -> None:
         """No JWT and no signature make anything but a denial."""
-        given = Hello(options={"jwt": jwt, "sig": signature}, nonce=NONCE)
+        given = ConnectRequest(options={"jwt": jwt, "sig": signature}, nonce=NONCE)
         assert not Door().lets(given)
 
     @given(

@@ -9,9 +9,9 @@ from pathlib import Path
 from twisted.internet.task import Clock
 
 from natsbroker.auth.operator.cachedfolder import LIMIT, CachedFolder
-from tests.auth.operator.chain import Account, Identity, Operator
+from tests.auth.operator.chain import Account, KeyPair, Operator
 
-ONE, TWO, THREE = (Identity("A").key for _ in range(3))
+ONE, TWO, THREE = (KeyPair("A").key for _ in range(3))
 ACCOUNT = Account(Operator())
 
 

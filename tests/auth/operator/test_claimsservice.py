@@ -15,7 +15,7 @@ from natsbroker.auth.operator.claimsservice import ClaimsService
 from natsbroker.auth.operator.folderresolver import FolderResolver
 from natsbroker.auth.operator.folders import Deletion, TokenFolder
 from tests.auth.buses import Clients, busOf
-from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, token
+from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, token
 from tests.auth.operator.directories import ACCOUNT, OPERATOR, World, issued
 
 OTHER = Account(OPERATOR)
@@ -108,7 +108,7 @@ class TestUpdating:
             b"x",
             b"\xff",
             OPERATOR.jwt().encode(),
-            ACCOUNT.user(Identity("U")).encode(),
+            ACCOUNT.user(KeyPair("U")).encode(),
             issued(signer=Operator()).encode(),
             issued(signer=ACCOUNT).encode(),
             issued(exp=999).encode(),
@@ -197,7 +197,7 @@ class TestLooking:
         assert same == [b""]
 
 
-def deletion(accounts: Any, signer: Identity = OPERATOR, subject: str = OPERATOR.key) -> str:
+def deletion(accounts: Any, signer: KeyPair = OPERATOR, subject: str = OPERATOR.key) -> str:
     """
     A request to delete accounts, as nsc makes it.
     """
@@ -237,7 +237,7 @@ class TestDeleting:
             deletion([".."]),
             deletion([1]),
             deletion("x"),
-            deletion([ACCOUNT.key, Identity("U").key]),
+            deletion([ACCOUNT.key, KeyPair("U").key]),
             deletion([SYSTEM.key]),
             deletion([ACCOUNT.key, SYSTEM.key]),
         ],

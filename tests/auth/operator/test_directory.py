@@ -12,9 +12,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from natsbroker import errors
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.directory import placeholder
-from natsbroker.auth.operator.operatorclaims import OperatorClaims, Trust
+from natsbroker.auth.operator.operatorclaims import OperatorClaims, TrustedKeys
 from natsbroker.errors import Unauthorized
-from tests.auth.operator.chain import Account, Identity, Operator
+from tests.auth.operator.chain import Account, KeyPair, Operator
 from tests.auth.operator.directories import (
     ACCOUNT,
     OPERATOR,
@@ -44,7 +44,7 @@ class TestFinding:
         assert World(f" {issued()}\r\n").find().token.subject == ACCOUNT.key
 
     @pytest.mark.parametrize(
-        "name", ["", "..", "/etc/passwd", "../../x", "A" * 55 + "B", Identity("U").key]
+        "name", ["", "..", "/etc/passwd", "../../x", "A" * 55 + "B", KeyPair("U").key]
     )
     def test_onlyKeysAreAskedFor(self, name: str) -> None:
         """The resolver never hears a name that is no account's key."""
@@ -69,7 +69,7 @@ class TestFinding:
             issued(exp=1000),
             issued(nbf=1001),
             issued(nats={"exports": [{}]}),
-            ACCOUNT.user(Identity("U")),
+            ACCOUNT.user(KeyPair("U")),
             OPERATOR.jwt(),
         ],
     )
@@ -96,7 +96,7 @@ class TestFinding:
     def test_strictOperator(self) -> None:
         """With a strict operator neither its own key nor an account's own counts."""
         operator = OperatorClaims.decode(OPERATOR.jwt({"strict_signing_key_usage": True}))
-        trust = Trust.of([operator])
+        trust = TrustedKeys.of([operator])
         assert isinstance(World(issued(), trust=trust).find(), Unauthorized)
         found = World(issued(signer=OPERATOR.signing), trust=trust).find()
         assert set(found.signers) == {ACCOUNT.signing.key}

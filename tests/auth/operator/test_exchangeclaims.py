@@ -17,7 +17,7 @@ from natsbroker.auth.operator.exchangeclaims import (
     readImports,
     readMappings,
 )
-from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, token
+from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, token
 
 OPERATOR = Operator()
 EXPORTER, IMPORTER = Account(OPERATOR), Account(OPERATOR)
@@ -31,7 +31,7 @@ def fieldsOf(**members: Any) -> Fields:
 
 
 def activation(
-    signer: Identity = EXPORTER,
+    signer: KeyPair = EXPORTER,
     about: str = IMPORTER.key,
     **nats: Any,
 ) -> str:
@@ -177,7 +177,7 @@ class TestImports:
             activation(IMPORTER),
             activation(EXPORTER.signing, issuer_account=IMPORTER.key),
             activation(IMPORTER, issuer_account=IMPORTER.key),
-            IMPORTER.user(Identity("U")),
+            IMPORTER.user(KeyPair("U")),
         ],
     )
     def test_activationsOfOthers(self, other: str) -> None:

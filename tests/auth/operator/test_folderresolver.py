@@ -16,7 +16,7 @@ from natsbroker.auth.operator.cachedfolder import CachedFolder
 from natsbroker.auth.operator.folderresolver import FolderResolver
 from natsbroker.auth.operator.folders import Deletion, FolderError, TokenFolder
 from natsbroker.interfaces import IAccountResolver
-from tests.auth.operator.chain import Identity
+from tests.auth.operator.chain import KeyPair
 from tests.auth.operator.directories import ACCOUNT, issued
 from tests.conftest import FlushLoggedErrors
 
@@ -150,7 +150,7 @@ class TestElsewhere:
     def test_noRoom(self, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
         """What there is no room for is used all the same."""
         resolver = self.resolver(tmp_path, 1)
-        resolver.folder.save(Identity("A").key, "jwt")
+        resolver.folder.save(KeyPair("A").key, "jwt")
         assert self.found(resolver) == [issued()]
         assert len(flushLoggedErrors(FolderError)) == 1
 

@@ -12,9 +12,9 @@ import pytest
 from natsbroker.auth.nkeys import NkeyError
 from natsbroker.auth.operator.folders import Deletion, FolderError, TokenFolder
 from natsbroker.auth.operator.tokens import LONGEST
-from tests.auth.operator.chain import Identity
+from tests.auth.operator.chain import KeyPair
 
-ONE, TWO = Identity("A").key, Identity("A").key
+ONE, TWO = KeyPair("A").key, KeyPair("A").key
 
 
 class TestSaving:
@@ -56,8 +56,8 @@ class TestSaving:
             ONE + "/..",
             ONE[:-1],
             ONE.lower(),
-            Identity("U").key,
-            Identity("O").key,
+            KeyPair("U").key,
+            KeyPair("O").key,
             f"../{ONE}",
             f"{ONE}.jwt",
             "\\..\\x",
@@ -122,7 +122,7 @@ class TestReading:
             folder.save(account, "jwt")
         (tmp_path / f"{ONE}.jwt").write_text("other")
         (tmp_path / f"{TWO}.jwt").unlink()
-        three = Identity("A").key
+        three = KeyPair("A").key
         (tmp_path / f"{three}.jwt").write_text("new")
         assert folder.read() == {ONE, TWO, three}
         assert folder.read() == set()

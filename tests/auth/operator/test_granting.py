@@ -12,7 +12,7 @@ import pytest
 
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, rulesInto, termsOf
-from natsbroker.auth.operator.terms import Rules
+from natsbroker.auth.operator.terms import PermissionClaims
 from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.errors import Unauthorized
 from natsbroker.subjects.permissions import (
@@ -21,10 +21,10 @@ from natsbroker.subjects.permissions import (
     SubscribePermissions,
 )
 from natsbroker.wire.grants import Grant
-from tests.auth.operator.chain import UNLIMITED, Account, Identity, Operator
+from tests.auth.operator.chain import UNLIMITED, Account, KeyPair, Operator
 
-ACCOUNT, USER = Account(Operator()), Identity("U")
-SCOPED = Identity("A")
+ACCOUNT, USER = Account(Operator()), KeyPair("U")
+SCOPED = KeyPair("A")
 
 TEMPLATE = {
     "kind": "user_scope",
@@ -71,7 +71,7 @@ class TestTerms:
 
     def test_strangers(self) -> None:
         """What another key signed, in whoever's name, does not."""
-        for text in (ACCOUNT.user(USER, signer=Identity("A")), Account(Operator()).user(USER)):
+        for text in (ACCOUNT.user(USER, signer=KeyPair("A")), Account(Operator()).user(USER)):
             with pytest.raises(Unauthorized):
                 termsOf(UserClaims.decode(text), account())
 
@@ -80,7 +80,7 @@ class TestTerms:
         claims = account({"signing_keys": [TEMPLATE]})
         user = UserClaims.decode(ACCOUNT.scopedUser(USER, SCOPED, name="ann"))
         terms = termsOf(user, claims)
-        assert terms.rules == Rules(publishAllow=("app.ann.>",))
+        assert terms.rules == PermissionClaims(publishAllow=("app.ann.>",))
         assert (terms.subscriptions, terms.payload) == (3, -1)
 
     @pytest.mark.parametrize(
@@ -206,27 +206,39 @@ class TestRules:
     @pytest.mark.parametrize(
         ("rules", "publish", "subscribe", "responses"),
         [
-            (Rules(), None, None, None),
-            (Rules(publishAllow=("a",)), PermissionSet([b"a"]), None, None),
-            (Rules(publishDeny=("a",)), PermissionSet(None, [b"a"]), None, None),
-            (Rules(subscribeAllow=("a q",)), None, SubscribePermissions([b"a q"]), None),
-            (Rules(subscribeDeny=("a",)), None, SubscribePermissions(None, [b"a"]), None),
-            (Rules(responses=(0, 0)), PermissionSet([]), None, ResponsePermission(1, 120.0)),
+            (PermissionClaims(), None, None, None),
+            (PermissionClaims(publishAllow=("a",)), PermissionSet([b"a"]), None, None),
+            (PermissionClaims(publishDeny=("a",)), PermissionSet(None, [b"a"]), None, None),
+            (PermissionClaims(subscribeAllow=("a q",)), None, SubscribePermissions([b"a q"]), None),
             (
-                Rules(publishAllow=("a",), responses=(5, 3_000_000_000)),
+                PermissionClaims(subscribeDeny=("a",)),
+                None,
+                SubscribePermissions(None, [b"a"]),
+                None,
+            ),
+            (
+                PermissionClaims(responses=(0, 0)),
+                PermissionSet([]),
+                None,
+                ResponsePermission(1, 120.0),
+            ),
+            (
+                PermissionClaims(publishAllow=("a",), responses=(5, 3_000_000_000)),
                 PermissionSet([b"a"]),
                 None,
                 ResponsePermission(5, 3.0),
             ),
             (
-                Rules(publishDeny=("a",), responses=(-1, -1)),
+                PermissionClaims(publishDeny=("a",), responses=(-1, -1)),
                 PermissionSet([], [b"a"]),
                 None,
                 ResponsePermission(-1, -1e-9),
             ),
         ],
     )
-    def test_permissions(self, rules: Rules, publish: Any, subscribe: Any, responses: Any) -> None:
+    def test_permissions(
+        self, rules: PermissionClaims, publish: Any, subscribe: Any, responses: Any
+    ) -> None:
         """An empty list of what is allowed allows all, unless only answers are."""
         made = rulesInto(Grant(), rules)
         assert (made.publish, made.subscribe, made.responses) == (publish, subscribe, responses)

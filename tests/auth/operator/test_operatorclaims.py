@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.operator.operatorclaims import OperatorClaims, Trust, undecorated
-from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, credentialsFile, token
+from natsbroker.auth.operator.operatorclaims import OperatorClaims, TrustedKeys, undecorated
+from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, credentialsFile, token
 from tests.auth.operator.claimvalues import KNOWN
 
 
@@ -30,9 +30,9 @@ class TestOperatorClaims:
         "nats",
         [
             {"signing_keys": ["x"]},
-            {"signing_keys": [Identity("A").key]},
+            {"signing_keys": [KeyPair("A").key]},
             {"system_account": "x"},
-            {"system_account": Identity("O").key},
+            {"system_account": KeyPair("O").key},
             {"assert_server_version": "2"},
             {"assert_server_version": "2.9"},
             {"assert_server_version": "2.9.x"},
@@ -59,7 +59,7 @@ class TestTrust:
     def test_everyKey(self) -> None:
         """An operator's own key and its signing keys count."""
         one, two = Operator(), Operator()
-        trust = Trust.of(OperatorClaims.decode(each.jwt()) for each in (one, two))
+        trust = TrustedKeys.of(OperatorClaims.decode(each.jwt()) for each in (one, two))
         assert trust.keys == {one.key, one.signing.key, two.key, two.signing.key}
         assert not trust.strictKeys
 
@@ -67,7 +67,7 @@ class TestTrust:
         """The own key of a strict operator does not count."""
         operator = Operator()
         text = operator.jwt({"strict_signing_key_usage": True})
-        trust = Trust.of([OperatorClaims.decode(text)])
+        trust = TrustedKeys.of([OperatorClaims.decode(text)])
         assert trust.keys == trust.strictKeys == {operator.signing.key}
 
 
@@ -76,7 +76,7 @@ class TestFiles:
 
     def test_decorated(self) -> None:
         """The first JWT between lines of dashes is taken."""
-        user = Identity("U")
+        user = KeyPair("U")
         assert undecorated(credentialsFile("a.b-_.c", user)) == "a.b-_.c"
         text = credentialsFile("a.b.c", user).replace("\n", "\r\n")
         assert undecorated(text) == "a.b.c"

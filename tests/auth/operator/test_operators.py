@@ -9,12 +9,12 @@ import pytest
 from natsbroker.auth.operator.operators import operatorsIn
 from natsbroker.config.model import OperatorMode, Resolver, Settings
 from natsbroker.server.composition import withOperators
-from tests.auth.operator.chain import Account, Identity, Operator
+from tests.auth.operator.chain import Account, KeyPair, Operator
 from tests.server.support import settingsOf
 
 OPERATOR, OTHER = Operator(), Operator()
 ONE, TWO = Account(OPERATOR), Account(OPERATOR)
-USER = Identity("U")
+USER = KeyPair("U")
 MEMORY = "resolver: MEM\n"
 
 

@@ -13,8 +13,8 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.operator.peers import Neighbours
-from natsbroker.auth.responder import Answering
+from natsbroker.auth.operator.peers import PeerLookup
+from natsbroker.auth.responder import RequestResponder
 from natsbroker.wire.values import Message
 from tests.auth.buses import busOf
 from tests.conftest import FlushLoggedErrors
@@ -32,13 +32,13 @@ class World:
     def __init__(self, others: int = 1, count: float = 0, listening: bool = True) -> None:
         self.bus = busOf()
         self.clock = Clock()
-        self.asker = Answering(self.bus)
+        self.asker = RequestResponder(self.bus)
         self.asked: list[Message] = []
         if listening:
             for _ in range(others):
-                Answering(self.bus).on(b"$SYS.REQ.>", self.asked.append)
+                RequestResponder(self.bus).on(b"$SYS.REQ.>", self.asked.append)
         self.asker.on(b"$SYS.REQ.>", self._answeredOurselves)
-        self.neighbours = Neighbours(
+        self.neighbours = PeerLookup(
             self.bus, self.asker, self.clock, self._check, lambda: count, 2.0
         )
 
@@ -145,7 +145,7 @@ class TestLookUp:
         """Answers that come before the question is out are taken, empty ones too."""
         for answer, expected in ((b"jwt of ACCOUNT", "jwt of ACCOUNT"), (b"", "nobody has it")):
             world = World(listening=False)
-            Answering(world.bus).on(b"$SYS.REQ.>", partial(_say, answer))
+            RequestResponder(world.bus).on(b"$SYS.REQ.>", partial(_say, answer))
             (found,) = world.lookUp()
             assert expected in str(found)
 

@@ -16,7 +16,7 @@ from natsbroker.config.build import buildText
 from natsbroker.server.reload import ReloadError
 from natsbroker.streaming import protocol
 from natsbroker.testing.memory import MemoryConnection
-from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, raw, token
+from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, raw, token
 from tests.auth.operator.support import OperatorBroker, configOf
 from tests.support import Recorder
 
@@ -29,7 +29,7 @@ PONG = b"PONG\r\n"
 
 OPERATOR = Operator()
 ONE, TWO, SYSTEM = Account(OPERATOR), Account(OPERATOR), Account(OPERATOR)
-USER = Identity("U")
+USER = KeyPair("U")
 
 
 def pub(subject: str, body: bytes, reply: str = "") -> bytes:
@@ -236,7 +236,7 @@ class TestUpdates:
 
     def test_templateChanged(self, memory: Memory) -> None:
         """A template that changes changes what its users may, and ends what they may no more."""
-        signer = Identity("A")
+        signer = KeyPair("A")
 
         def scoped(subject: str) -> str:
             template = {"sub": {"allow": [subject]}}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.templates import MOST, Values, expand
-from natsbroker.auth.operator.terms import Rules
+from natsbroker.auth.operator.terms import PermissionClaims
 
 VALUES = Values(
     {
@@ -28,7 +28,7 @@ def allowed(*subjects: str, values: Values = VALUES) -> tuple[str, ...]:
     """
     What allowed subjects become.
     """
-    return expand(Rules(publishAllow=subjects), values).publishAllow
+    return expand(PermissionClaims(publishAllow=subjects), values).publishAllow
 
 
 class TestExpansion:
@@ -62,7 +62,7 @@ class TestExpansion:
 
     def test_queues(self) -> None:
         """A place may stand in the subject and in the queue."""
-        rules = expand(Rules(subscribeAllow=("in.{{name()}} q-{{tag(dept)}}",)), VALUES)
+        rules = expand(PermissionClaims(subscribeAllow=("in.{{name()}} q-{{tag(dept)}}",)), VALUES)
         assert rules.subscribeAllow == ("in.ann q-eng", "in.ann q-ops")
 
     def test_notTwice(self) -> None:
@@ -74,21 +74,21 @@ class TestExpansion:
     def test_leftOut(self, tag: str) -> None:
         """An allowed subject without a value is left out; if none is left, nothing is allowed."""
         rules = expand(
-            Rules(
+            PermissionClaims(
                 publishAllow=("a", f"{{{{tag({tag})}}}}"), subscribeAllow=(f"{{{{tag({tag})}}}}",)
             ),
             VALUES,
         )
-        assert rules == Rules(publishAllow=("a",), subscribeDeny=(">",))
-        rules = expand(Rules(publishAllow=(f"x.{{{{tag({tag})}}}}",)), VALUES)
-        assert rules == Rules(publishDeny=(">",))
+        assert rules == PermissionClaims(publishAllow=("a",), subscribeDeny=(">",))
+        rules = expand(PermissionClaims(publishAllow=(f"x.{{{{tag({tag})}}}}",)), VALUES)
+        assert rules == PermissionClaims(publishDeny=(">",))
 
     @pytest.mark.parametrize("tag", ["missing", "bad", "blank", "empty"])
     def test_deniedMustBe(self, tag: str) -> None:
         """A denied subject without a value refuses the user."""
         for rules in (
-            Rules(publishDeny=(f"{{{{tag({tag})}}}}",)),
-            Rules(subscribeDeny=("a", f"{{{{tag({tag})}}}}")),
+            PermissionClaims(publishDeny=(f"{{{{tag({tag})}}}}",)),
+            PermissionClaims(subscribeDeny=("a", f"{{{{tag({tag})}}}}")),
         ):
             with pytest.raises(FieldError):
                 expand(rules, VALUES)
@@ -96,8 +96,8 @@ class TestExpansion:
     @pytest.mark.parametrize("name", ["*", ">", "a.*", "a.>", "a b", "", ".", "a.", "a\r\nPUB"])
     def test_noWiderThanTheTemplate(self, name: str) -> None:
         """A user whose name holds a wildcard or a blank is not given more than the template."""
-        rules = expand(Rules(publishAllow=("app.{{name()}}",)), Values({"name()": name}))
-        assert rules == Rules(publishDeny=(">",))
+        rules = expand(PermissionClaims(publishAllow=("app.{{name()}}",)), Values({"name()": name}))
+        assert rules == PermissionClaims(publishDeny=(">",))
 
     @pytest.mark.parametrize(
         "template",
@@ -117,7 +117,10 @@ class TestExpansion:
     )
     def test_unknownFunctions(self, template: str) -> None:
         """What is no function refuses the user, whatever it is (739caaf6f, b2d0c2a77)."""
-        for rules in (Rules(publishAllow=(template,)), Rules(subscribeDeny=(template,))):
+        for rules in (
+            PermissionClaims(publishAllow=(template,)),
+            PermissionClaims(subscribeDeny=(template,)),
+        ):
             with pytest.raises(FieldError):
                 expand(rules, VALUES)
 
@@ -134,6 +137,8 @@ class TestExpansion:
     def test_anyText(self, template: str, name: str) -> None:
         """No template and no name make anything but rules or a refusal."""
         try:
-            expand(Rules((template,), (template,), (template,)), Values({"name()": name}))
+            expand(
+                PermissionClaims((template,), (template,), (template,)), Values({"name()": name})
+            )
         except FieldError:
             pass

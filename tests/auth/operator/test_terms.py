@@ -12,8 +12,8 @@ import pytest
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.operator.terms import (
     NO_LIMIT,
-    Rules,
-    Terms,
+    PermissionClaims,
+    UserPermissionLimits,
     check,
     networkOf,
     readTerms,
@@ -21,7 +21,7 @@ from natsbroker.auth.operator.terms import (
 )
 
 
-def termsOf(value: dict[str, Any], absent: int = 0) -> Terms:
+def termsOf(value: dict[str, Any], absent: int = 0) -> UserPermissionLimits:
     """
     Terms read from JSON.
     """
@@ -33,9 +33,9 @@ class TestReading:
 
     def test_nothing(self) -> None:
         """Where nothing is said, terms equal those of nobody in particular."""
-        assert termsOf({}) == Terms()
-        assert termsOf({"pub": {}, "sub": {}, "src": [], "times": []}) == Terms()
-        assert termsOf({"resp": {}}) != Terms()
+        assert termsOf({}) == UserPermissionLimits()
+        assert termsOf({"pub": {}, "sub": {}, "src": [], "times": []}) == UserPermissionLimits()
+        assert termsOf({"resp": {}}) != UserPermissionLimits()
         assert termsOf({}, NO_LIMIT).payload == NO_LIMIT
 
     def test_everything(self) -> None:
@@ -56,8 +56,8 @@ class TestReading:
                 "allowed_connection_types": ["websocket"],
             }
         )
-        rules = Rules(("a",), ("b",), ("c q",), ("d",), (2, 5))
-        assert terms == Terms(
+        rules = PermissionClaims(("a",), ("b",), ("c q",), ("d",), (2, 5))
+        assert terms == UserPermissionLimits(
             rules,
             ("10.0.0.0/8",),
             (("01:00:00", "02:00:00"),),
@@ -112,7 +112,7 @@ class TestChecking:
     def test_sources(self, source: str) -> None:
         """What is not an address and the length of a prefix is refused."""
         with pytest.raises(FieldError):
-            check(Terms(sources=(source,)))
+            check(UserPermissionLimits(sources=(source,)))
 
     def test_hostBits(self) -> None:
         """A network may be written as any of its addresses."""
@@ -125,7 +125,7 @@ class TestChecking:
         """What is no time of a day is refused."""
         for each in ((time, "10:00:00"), ("10:00:00", time)):
             with pytest.raises(FieldError):
-                check(Terms(times=(each,)))
+                check(UserPermissionLimits(times=(each,)))
 
     @pytest.mark.parametrize(
         "zone", ["Nowhere/City", "../../etc/passwd", "/etc/localtime", "\0", "."]
@@ -133,7 +133,7 @@ class TestChecking:
     def test_zones(self, zone: str) -> None:
         """What is no time zone is refused, and no other file is opened for one."""
         with pytest.raises(FieldError):
-            check(Terms(zone=zone))
+            check(UserPermissionLimits(zone=zone))
 
     def test_knownZones(self) -> None:
         """A time zone is found by its name; no name is the machine's."""

@@ -19,17 +19,17 @@ from hypothesis import strategies as st
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.operator.tokens import LONGEST, TokenError, decodeAny, decodeToken, encodeToken
-from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, oldToken, raw, token
+from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, oldToken, raw, token
 from tests.auth.operator.claimvalues import KNOWN
 
 HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
 
 
-def claims(issuer: Identity, **changes: Any) -> dict[str, Any]:
+def claims(issuer: KeyPair, **changes: Any) -> dict[str, Any]:
     """
     The claims of a user, some of them changed; C{...} takes one out.
     """
-    body = {**claimsOf("user", issuer, Identity("U").key, {}), **changes}
+    body = {**claimsOf("user", issuer, KeyPair("U").key, {}), **changes}
     return {name: value for name, value in body.items() if value is not ...}
 
 
@@ -90,28 +90,28 @@ class TestHeader:
     )
     def test_refused(self, header: Any) -> None:
         """Only Ed25519 is an algorithm, and only C{JWT} a type."""
-        account = Identity("A")
+        account = KeyPair("A")
         with pytest.raises(FieldError):
             decodeToken(token(account, claims(account), header), "user")
 
     @pytest.mark.parametrize("name", ["ed25519", "ED25519-NKEY"])
     def test_spellings(self, name: str) -> None:
         """Both names of the algorithm do for both versions, in any case."""
-        account = Identity("A")
+        account = KeyPair("A")
         header = {"typ": "JWT", "alg": name}
         decoded = decodeToken(token(account, claims(account), header), "user")
         assert (decoded.issuer, decoded.isOld) == (account.key, False)
 
     def test_typeInLowerCase(self) -> None:
         """The type may be written in lower case, as older tools did."""
-        account = Identity("A")
+        account = KeyPair("A")
         header = {"typ": "jwt", "alg": "ed25519-nkey"}
         assert decodeToken(token(account, claims(account), header), "user").issuer == account.key
 
     @pytest.mark.parametrize("name", ["kid", "jku", "jwk", "x5u", "x5c", "crit"])
     def test_nothingElseCounts(self, name: str) -> None:
         """No member of the header selects another key."""
-        account, other = Identity("A"), Identity("A")
+        account, other = KeyPair("A"), KeyPair("A")
         header = {**HEADER, name: other.key}
         assert decodeToken(token(account, claims(account), header), "user").issuer == account.key
         with pytest.raises(TokenError):
@@ -119,7 +119,7 @@ class TestHeader:
 
     def test_publicKeyAsSecret(self) -> None:
         """A token that is signed symmetrically with the public key is refused."""
-        account = Identity("A")
+        account = KeyPair("A")
         for name in ("HS256", "ed25519-nkey"):
             header = raw(json.dumps({"typ": "JWT", "alg": name}).encode())
             signed = f"{header}.{raw(json.dumps(claims(account)).encode())}"
@@ -130,7 +130,7 @@ class TestHeader:
 
     def test_unsignedHeader(self) -> None:
         """Only a token of version 1 may have a signature that leaves out the header."""
-        account = Identity("A")
+        account = KeyPair("A")
         body = raw(json.dumps(claims(account)).encode())
         signature = raw(account.sign(body.encode()))
         for name in ("ed25519", "ed25519-nkey"):
@@ -144,7 +144,7 @@ class TestVersionOne:
 
     def test_user(self) -> None:
         """Kind, tags and issuing account stand beside the claims that are particular to NATS."""
-        account, user = Identity("A"), Identity("U")
+        account, user = KeyPair("A"), KeyPair("U")
         nats = {"pub": {"allow": ["a"]}, "type": "account", "allowed_connection_types": ["MQTT"]}
         text = oldToken("user", account, user.key, nats, tags=["t"], issuer_account=account.key)
         decoded = decodeToken(text, "user")
@@ -156,7 +156,7 @@ class TestVersionOne:
 
     def test_account(self) -> None:
         """Limits of JetStream, mappings and scopes came with version 2."""
-        operator, account = Identity("O"), Identity("A")
+        operator, account = KeyPair("O"), KeyPair("A")
         nats = {"limits": {"conn": 3, "mem_storage": 5}, "mappings": {}, "signing_keys": ["x"]}
         found = decodeToken(oldToken("account", operator, account.key, nats), "account").nats
         limits = found.block("limits")
@@ -168,7 +168,7 @@ class TestVersionOne:
 
     def test_activation(self) -> None:
         """What is imported is called its kind; limits that nobody applies are an error."""
-        account, other = Identity("A"), Identity("A")
+        account, other = KeyPair("A"), KeyPair("A")
         nats = {"subject": "a", "type": "stream"}
         found = decodeToken(oldToken("activation", account, other.key, nats), "activation").nats
         assert (found.text("kind"), found.text("subject")) == ("stream", "a")
@@ -179,7 +179,7 @@ class TestVersionOne:
 
     def test_damage(self) -> None:
         """The claims are signed, and only kinds are read that there were."""
-        account, user = Identity("A"), Identity("U")
+        account, user = KeyPair("A"), KeyPair("U")
         text = oldToken("user", account, user.key, {})
         header, body, signature = text.split(".")
         other = oldToken("user", account, user.key, {"bearer_token": True}).split(".")[1]
@@ -225,14 +225,14 @@ class TestClaims:
     )
     def test_refused(self, changes: dict[str, Any]) -> None:
         """Claims of wrong types, versions or kinds are refused, and nothing else happens."""
-        account = Identity("A")
+        account = KeyPair("A")
         with pytest.raises(FieldError):
             decodeToken(token(account, claims(account, **changes)), "user")
 
     def test_issuersOfOtherRoles(self) -> None:
         """Users are issued by accounts, and by nobody else."""
         for letter in "OUN":
-            issuer = Identity(letter)
+            issuer = KeyPair(letter)
             with pytest.raises(TokenError):
                 decodeToken(token(issuer, claims(issuer)), "user")
 
@@ -250,19 +250,19 @@ class TestClaims:
     )
     def test_issuersThatAreNoKeys(self, change: Callable[[str], str]) -> None:
         """An issuer that is cut, or wrong in its role or checksum, is refused (2026-23)."""
-        account = Identity("A")
+        account = KeyPair("A")
         with pytest.raises(FieldError):
             decodeToken(token(account, claims(account, iss=change(account.key))), "user")
 
     def test_signedByOthers(self) -> None:
         """The signature must be the issuer's."""
-        account, other = Identity("A"), Identity("A")
+        account, other = KeyPair("A"), KeyPair("A")
         with pytest.raises(TokenError):
             decodeToken(token(other, claims(account)), "user")
 
     def test_partsOfOthers(self) -> None:
         """Parts of two tokens do not make a third."""
-        account = Identity("A")
+        account = KeyPair("A")
         one = token(account, claims(account)).split(".")
         two = token(account, claims(account)).split(".")
         with pytest.raises(TokenError):
@@ -302,7 +302,7 @@ class TestText:
 
     def test_long(self) -> None:
         """A token of 10 KiB is read, one of more than a megabyte is not looked at."""
-        account = Identity("A")
+        account = KeyPair("A")
         long = token(account, claims(account, name="x" * 10_000))
         assert len(decodeToken(long, "user").name) == 10_000
         with pytest.raises(TokenError, match="too long"):
@@ -380,7 +380,7 @@ class TestEncode:
         account = Account(operator)
         assert decodeToken(operator.jwt(), "operator").subject == operator.key
         assert decodeToken(account.jwt(), "account").issuer == operator.key
-        assert decodeToken(account.user(Identity("U")), "user").issuer == account.key
+        assert decodeToken(account.user(KeyPair("U")), "user").issuer == account.key
 
 
-ACCOUNT = Identity("A")
+ACCOUNT = KeyPair("A")

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.operator.terms import NO_LIMIT, Rules, Terms
+from natsbroker.auth.operator.terms import NO_LIMIT, PermissionClaims, UserPermissionLimits
 from natsbroker.auth.operator.userclaims import UserClaims
-from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, oldToken, token
+from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, oldToken, token
 from tests.auth.operator.claimvalues import KNOWN, VALUES
 
-ACCOUNT, USER = Account(Operator()), Identity("U")
+ACCOUNT, USER = Account(Operator()), KeyPair("U")
 
 #: Every claim that a user's JWT may have.
 NAMES = st.sampled_from(
@@ -46,8 +46,8 @@ class TestUserClaims:
     def test_known(self) -> None:
         """A JWT of the Go library is read with all that it says."""
         claims = UserClaims.decode(KNOWN["user"])
-        assert claims.terms == Terms(
-            Rules(("a", "b.>"), (), ("c q.*",)),
+        assert claims.terms == UserPermissionLimits(
+            PermissionClaims(("a", "b.>"), (), ("c q.*",)),
             ("10.0.0.0/8", "2001:db8::/32"),
             (("08:00:00", "16:30:00"),),
             "Europe/Berlin",
@@ -63,7 +63,7 @@ class TestUserClaims:
 
     def test_scoped(self) -> None:
         """The JWT of a user of a scoped signer says nothing about it."""
-        assert UserClaims.decode(KNOWN["scoped"]).terms == Terms()
+        assert UserClaims.decode(KNOWN["scoped"]).terms == UserPermissionLimits()
 
     def test_versionOne(self) -> None:
         """In version 1, limits that are not there are none, and the account stands elsewhere."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tests.auth.operator.chain import ANY, Account, Identity, Operator, oldToken
+from tests.auth.operator.chain import ANY, Account, KeyPair, Operator, oldToken
 
 OPERATOR = Operator()
 
@@ -15,10 +15,10 @@ OPERATOR = Operator()
 SYSTEM, ONE, TWO, STRICT, UNTRUSTED, EXPIRED, OLD = (Account(OPERATOR) for _ in range(7))
 
 
-USER, REVOKED = Identity("U"), Identity("U")
+USER, REVOKED = KeyPair("U"), KeyPair("U")
 
 
-SCOPED, PLAIN = Identity("A"), Identity("A")
+SCOPED, PLAIN = KeyPair("A"), KeyPair("A")
 
 
 FOREIGNER = Operator()

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from tests.auth.operator.chain import Identity, raw
+from tests.auth.operator.chain import KeyPair, raw
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Server, requireRealServer
 
 __all__ = ["Both", "Peer"]
@@ -99,7 +99,7 @@ class Peer:
         self._socket.close()
 
     def login(
-        self, jwt: str = "", user: Identity | None = None, options: Mapping[str, Any] | None = None
+        self, jwt: str = "", user: KeyPair | None = None, options: Mapping[str, Any] | None = None
     ) -> str:
         """
         Say who it is.

@@ -18,7 +18,7 @@ import nats
 import pytest
 
 from tests.auth.callout.questions import Curve, Question
-from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, token
+from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, token
 from tests.interop.auth.callouts import Decide, Worlds
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.certificates import writeCertificates
@@ -107,7 +107,7 @@ def elsewhere(question: Question) -> bytes:
     A user JWT about another key than the question's.
     """
     body = {"pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1}
-    text = token(ISSUER, claimsOf("user", ISSUER, Identity("U").key, body, aud="APP"))
+    text = token(ISSUER, claimsOf("user", ISSUER, KeyPair("U").key, body, aud="APP"))
     return question.response(ISSUER, {"jwt": text})
 
 
@@ -150,8 +150,8 @@ ANSWERS: dict[str, tuple[Decide, str]] = {
         lambda question: question.response(OTHER, {"jwt": question.user(ISSUER, aud="APP")}),
         NO,
     ),
-    "for another user": (response(sub=Identity("U").key), NO),
-    "for another server": (response(aud=Identity("N").key), NO),
+    "for another user": (response(sub=KeyPair("U").key), NO),
+    "for another server": (response(aud=KeyPair("N").key), NO),
     "for nobody": (response(aud=""), NO),
     "expired": (response(exp=5), NO),
     "to come": (response(nbf=int(time.time()) + SOON), NO),

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from tests.auth.callout.questions import Curve, Question
-from tests.auth.operator.chain import Account, Identity, Operator, credentialsFile
+from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
 from tests.interop.auth.callouts import Decide, Worlds
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import Server
 
 OPERATOR = Operator()
 SYSTEM, AUTH, APP, OTHER, ANY, LIMITED = (Account(OPERATOR) for _ in range(6))
-SERVICE, SENTINEL = Identity("U"), Identity("U")
-SCOPED = Identity("A")
+SERVICE, SENTINEL = KeyPair("U"), KeyPair("U")
+SCOPED = KeyPair("A")
 CURVE = Curve()
 NO = "Authorization Violation"
 
@@ -91,8 +91,8 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
 
 
 def placed(
-    issuer: Identity = APP,
-    answerer: Identity = AUTH,
+    issuer: KeyPair = APP,
+    answerer: KeyPair = AUTH,
     nats: Mapping[str, Any] | None = None,
     answer: Mapping[str, Any] | None = None,
     **claims: Any,
@@ -117,7 +117,7 @@ def scoped(question: Question) -> bytes:
     Place a scoped signer's user.
     """
     key = question.nats["user_nkey"]
-    user = APP.scopedUser(Identity("U"), SCOPED, sub=key, name="bob", iat=int(time.time()))
+    user = APP.scopedUser(KeyPair("U"), SCOPED, sub=key, name="bob", iat=int(time.time()))
     return question.response(AUTH, {"jwt": user})
 
 
@@ -211,7 +211,7 @@ def test_notProved(worlds: Worlds) -> None:
 
     def play(server: Server) -> str:
         with closing(Peer(server)) as peer:
-            return peer.login(AUTH.user(Identity("U")), Identity("U"))
+            return peer.login(AUTH.user(KeyPair("U")), KeyPair("U"))
 
     assert worlds.compare(placed(), play) == NO
 

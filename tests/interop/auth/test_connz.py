@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.auth.operator.chain import Account, Identity, Operator, raw
+from tests.auth.operator.chain import Account, KeyPair, Operator, raw
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
 from tests.interop.tls.authority import authority, issue
@@ -21,7 +21,7 @@ from tests.interop.tls.wire import CONNECT, Wire, contextFor
 
 OPERATOR = Operator()
 SYSTEM, ACCOUNT = Account(OPERATOR), Account(OPERATOR)
-USER, SIGNER, BEARER = Identity("U"), Identity("U"), Identity("U")
+USER, SIGNER, BEARER = KeyPair("U"), KeyPair("U"), KeyPair("U")
 
 CHAIN = f"""
 http: "127.0.0.1:-1"
@@ -33,7 +33,7 @@ resolver_preload {{
 }}
 """
 
-KEY = Identity("U")
+KEY = KeyPair("U")
 
 TLS = f"""
 http: "127.0.0.1:-1"
@@ -157,7 +157,7 @@ def secured(
     both.stop()
 
 
-def _dial(server: Server, context: Any, first: bool, key: Identity | None = None) -> Wire:
+def _dial(server: Server, context: Any, first: bool, key: KeyPair | None = None) -> Wire:
     wire = Wire(server.port, context) if first else Wire(server.port)
     info = wire.info()
     if not first:

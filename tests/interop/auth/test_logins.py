@@ -18,7 +18,7 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from tests.auth.operator.chain import Identity, raw
+from tests.auth.operator.chain import KeyPair, raw
 from tests.interop.conftest import StartServer, showLogs
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Flavour, Server
 from tests.interop.tls.authority import authority, issue
@@ -29,7 +29,7 @@ realAndOurs = pytest.mark.parametrize(
 )
 
 HASH = bcrypt.hashpw(b"h4shed", bcrypt.gensalt(4)).decode()
-USER = Identity("U")
+USER = KeyPair("U")
 
 USERS = f"""
 authorization {{ users: [
@@ -172,7 +172,7 @@ class TestNatsPy:
     @pytest.mark.parametrize("isKnown", [True, False])
     def test_nkey(self, servers: Servers, request: pytest.FixtureRequest, isKnown: bool) -> None:
         """With a key that signs the server's nonce."""
-        seed = (USER if isKnown else Identity("U")).seed.decode()
+        seed = (USER if isKnown else KeyPair("U")).seed.decode()
         said = run(talk(servers.get(USERS, request.node), nkeys_seed_str=seed))
         assert said == "hello" if isKnown else VIOLATION in said
 

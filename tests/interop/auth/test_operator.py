@@ -17,7 +17,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.auth.operator.chain import Account, Identity, credentialsFile, oldToken
+from tests.auth.operator.chain import Account, KeyPair, credentialsFile, oldToken
 from tests.interop.auth.operatorconfig import (
     ACCOUNTS,
     EXPIRED,
@@ -54,7 +54,7 @@ class Attempt:
 
     name: str
     jwt: str
-    signer: Identity | None = USER
+    signer: KeyPair | None = USER
     options: Mapping[str, Any] = field(default_factory=dict)
     asks: tuple[bytes, ...] = ()
 
@@ -109,7 +109,7 @@ ATTEMPTS = [
     Attempt("token", "", None, {"auth_token": "a"}),
     Attempt("nkey alone", "", USER, {"nkey": USER.key}),
     Attempt("not signed", ONE.user(USER), None),
-    Attempt("signed by another", ONE.user(USER), Identity("U")),
+    Attempt("signed by another", ONE.user(USER), KeyPair("U")),
     Attempt("signature is none", ONE.user(USER), None, {"sig": "***"}),
     Attempt("tampered", ONE.user(USER)[:-4] + "AAAA"),
     Attempt("bearer", ONE.user(USER, {"bearer_token": True}), None),
@@ -231,7 +231,7 @@ def test_credentialsFile(both: Both, tmp_path: Path) -> None:
 def test_wrongCredentialsFile(both: Both, tmp_path: Path) -> None:
     """nats-py is told that it is not let in when the key is not the JWT's."""
     path = tmp_path / "user.creds"
-    path.write_text(credentialsFile(ONE.user(USER), Identity("U")))
+    path.write_text(credentialsFile(ONE.user(USER), KeyPair("U")))
 
     async def play(server: Server) -> str:
         with pytest.raises(nats.errors.Error) as refused:

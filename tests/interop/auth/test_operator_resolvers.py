@@ -15,13 +15,13 @@ from typing import Any
 import nats
 import pytest
 
-from tests.auth.operator.chain import Account, Identity, Operator, credentialsFile, token
+from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile, token
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
 
 OPERATOR = Operator()
 SYSTEM = Account(OPERATOR)
-USER, OTHER = Identity("U"), Identity("U")
+USER, OTHER = KeyPair("U"), KeyPair("U")
 
 FULL = f"""
 operator: {OPERATOR.jwt({"system_account": SYSTEM.key})}
@@ -168,7 +168,7 @@ class TestService:
         """Accounts are deleted by operators; their users are cut, and come no more."""
         account = Account(OPERATOR)
 
-        def deletion(signer: Identity, subject: Identity) -> str:
+        def deletion(signer: KeyPair, subject: KeyPair) -> str:
             claims = {"jti": "X", "iat": 1, "iss": signer.key, "sub": subject.key}
             return token(signer, {**claims, "nats": {"accounts": [account.key], "version": 2}})
 

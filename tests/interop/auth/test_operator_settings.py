@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.main import main
-from tests.auth.operator.chain import Account, Identity, Operator
+from tests.auth.operator.chain import Account, KeyPair, Operator
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.certificates import writeCertificates
 from tests.interop.servers import OURS_FAST, REAL, Server, requireRealServer
@@ -25,7 +25,7 @@ from tests.interop.servers import OURS_FAST, REAL, Server, requireRealServer
 OPERATOR, SECOND = Operator(), Operator()
 SYSTEM, ONE, TWO = Account(OPERATOR), Account(OPERATOR), Account(OPERATOR)
 THREE = Account(SECOND)
-USER = Identity("U")
+USER = KeyPair("U")
 EVERYBODY = [SYSTEM, ONE, TWO, THREE]
 TEXTS = {account.key: account.jwt() for account in EVERYBODY}
 NAMED = OPERATOR.jwt({"system_account": SYSTEM.key})

@@ -116,12 +116,12 @@ class Service(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answering)
+        super().__init__(("127.0.0.1", 0), RequestResponder)
         self.asked: list[Any] = []
         self.held = threading.Event()
 
 
-class Answering(BaseHTTPRequestHandler):
+class RequestResponder(BaseHTTPRequestHandler):
     """
     One question.
     """

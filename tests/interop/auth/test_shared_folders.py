@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.auth.operator.chain import Account, Identity, Operator
+from tests.auth.operator.chain import Account, KeyPair, Operator
 from tests.interop.auth.peers import Peer
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Flavour, Server
 
 OPERATOR = Operator()
 SYSTEM = Account(OPERATOR)
-USER = Identity("U")
+USER = KeyPair("U")
 
 CONFIG = f"""
 server_name: $NAME

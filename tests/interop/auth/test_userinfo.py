@@ -14,7 +14,7 @@ from typing import Any
 import nats
 import pytest
 
-from tests.auth.operator.chain import Identity
+from tests.auth.operator.chain import KeyPair
 from tests.interop.auth.operatorconfig import ONE, SYSTEM, USER, memoryConfig
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
@@ -60,7 +60,7 @@ def password(user: str) -> Login:
     return lambda peer: peer.login(options={"user": user, "pass": "pw"})
 
 
-def signed(jwt: str, user: Identity = USER) -> Login:
+def signed(jwt: str, user: KeyPair = USER) -> Login:
     """
     Log in with a JWT.
     """

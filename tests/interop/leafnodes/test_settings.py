@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.auth.operator.chain import Account, Identity, Operator, credentialsFile
+from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
 from tests.interop.leafnodes.brokers import Broker, Ends, remoteTo
 from tests.interop.plainclients import Client
 from tests.interop.servers import OLD, OURS_FAST, PATIENCE, REAL, Flavour, Server
@@ -93,7 +93,7 @@ def test_nkey(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
     """A key signs for the spoke."""
     if spoke is OLD:
         pytest.skip("it has no keys for remotes")
-    user = Identity("U")
+    user = KeyPair("U")
     users = f"{{nkey: {user.key}}}, {{user: c, password: c}}"
     above = maker.hub(hub, accounts=f"C {{ users: [ {users} ] }}")
     below = maker.spoke(spoke, remoteTo(above.leafPort, "", more=f"nkey: {user.seed.decode()}"))
@@ -107,7 +107,7 @@ def test_credentials(maker: Maker, tmp_path: Path, hub: Flavour, spoke: Flavour)
     """A file of credentials opens a hub in operator mode, with the user's permissions."""
     operator = Operator()
     system, account = Account(operator), Account(operator)
-    user, guest = Identity("U"), Identity("U")
+    user, guest = KeyPair("U"), KeyPair("U")
     permissions = {"sub": {"deny": ["secret.>"]}, "pub": {"deny": ["closed"]}}
     jwt = account.user(user, permissions)
     (tmp_path / "spoke.creds").write_text(credentialsFile(jwt, user))

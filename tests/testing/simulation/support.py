@@ -61,7 +61,7 @@ class Dialling(ClientFactory):
         self.failed = reason.type.__name__
 
 
-class Answering(Factory):
+class RequestResponder(Factory):
     """A factory that remembers what it made."""
 
     noisy = False
@@ -84,7 +84,7 @@ class Pair:
         self.clock = SimulatedClock()
         self.network = Network(self.clock, Random(seed))
         self.one, self.two = self.network.host("10.0.0.1"), self.network.host("10.0.0.2")
-        self.answering = Answering()
+        self.answering = RequestResponder()
         self.port = self.two.listenTCP(7, self.answering)
 
     def dial(self, port: int = 7, timeout: float = 5.0) -> Dialling:
