@@ -25,7 +25,7 @@ from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.connections.poller import Hub
-from natsbroker.interfaces import IBrokerHost, IObserver, IPrepared, IPublishFilter
+from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
 from natsbroker.links.services import Links
 from natsbroker.server.composition import BrokerParts, Replacements, withOperators
 from natsbroker.server.identity import ServerKeys, serverIdentity
@@ -265,7 +265,7 @@ class Broker(MultiService):
     async def _open(self) -> None:
         parts: list[Any] = [self._parts.authority.chosen, *self._parts.services.values()]
         for part in parts:
-            if IPrepared.providedBy(part):
+            if IReadiness.providedBy(part):
                 await part.whenPrepared()
         await self.listeners.open(self._parts.poller)
         self.settings = self._parts.publisher.inUse(self.settings)

@@ -21,7 +21,7 @@ from natsbroker.auth.checkers import CheckerAuthenticator
 from natsbroker.auth.htpasswd import HtpasswdChecker, htpasswdChecks, parseHtpasswd
 from natsbroker.auth.watchedfile import RunInThread, WatchedFile
 from natsbroker.errors import BrokerError
-from natsbroker.interfaces import IPrepared
+from natsbroker.interfaces import IReadiness
 
 __all__ = ["HtpasswdAuthenticator"]
 
@@ -31,7 +31,7 @@ _log = Logger()
 _MOST_WARNINGS = 10
 
 
-@implementer(IPrepared)
+@implementer(IReadiness)
 class HtpasswdAuthenticator(CheckerAuthenticator, Service):
     """
     Lets in who is in a file. A service: it watches the file while it runs.

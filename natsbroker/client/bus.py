@@ -25,7 +25,7 @@ from natsbroker.interfaces import (
     ILinkSubscriber,
     IMessageBus,
     IOrigin,
-    IPrepared,
+    IReadiness,
     IRunSubscriber,
     ISubscriber,
     ISubscription,
@@ -127,7 +127,7 @@ class RemoteSubscription:
             self._subscriber.subscriptionEnded(self.tag)
 
 
-@implementer(IMessageBus, IOrigin, ILinkSubscriber, IPrepared)
+@implementer(IMessageBus, IOrigin, ILinkSubscriber, IReadiness)
 class RemoteBus(Service):
     """
     A bus over one connection, which is made again whenever it is lost. What is published while
@@ -189,7 +189,7 @@ class RemoteBus(Service):
 
     def whenPrepared(self) -> Deferred[None]:
         """
-        See L{IPrepared}: it is prepared when the first connection is made, and fails if that takes
+        See L{IReadiness}: it is prepared when the first connection is made, and fails if that takes
         longer than L{PATIENCE}.
         """
         return self._readiness.wait()

@@ -19,7 +19,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from natsbroker.interfaces import IHeldLog, ILogCatalogue
+from natsbroker.export.logs import ILogDirectory
+from natsbroker.interfaces import IHeldLog
 from natsbroker.interfaces.records import StoreError
 
 __all__ = ["HoldTable"]
@@ -42,7 +43,7 @@ class HoldTable:
     """
 
     def __init__(
-        self, catalogue: ILogCatalogue, reactor: IReactorTime, now: Callable[[], int]
+        self, catalogue: ILogDirectory, reactor: IReactorTime, now: Callable[[], int]
     ) -> None:
         """
         @param now: the wall clock, in nanoseconds.

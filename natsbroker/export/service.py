@@ -34,6 +34,7 @@ from natsbroker.export.budget import Budget
 from natsbroker.export.digesting import DigestAnswer, DigestRequest
 from natsbroker.export.exporting import RangeAnswer, RangeRequest
 from natsbroker.export.holding import HoldTable
+from natsbroker.export.logs import ILogConsumer, ILogDirectory
 from natsbroker.export.questions import LARGEST, RequestFields
 from natsbroker.export.texts import (
     BAD_REQUEST,
@@ -47,15 +48,7 @@ from natsbroker.export.texts import (
     STORE,
     Refusal,
 )
-from natsbroker.interfaces import (
-    IHeldLog,
-    ILogCatalogue,
-    ILogUser,
-    IMessageBus,
-    IStreamLog,
-    ISubscriber,
-    ISubscription,
-)
+from natsbroker.interfaces import IHeldLog, IMessageBus, IStreamLog, ISubscriber, ISubscription
 from natsbroker.interfaces.records import StoreError
 from natsbroker.subjects.grammar import isValidSubject, matches
 from natsbroker.wire.values import Message
@@ -73,7 +66,7 @@ _NAMES = 1000
 _LONGEST = 366 * 86400
 
 
-@implementer(ILogUser, ISubscriber)
+@implementer(ILogConsumer, ISubscriber)
 class ExportService:
     """
     Answers requests about the logs of one service.
@@ -97,16 +90,16 @@ class ExportService:
         self._worked = worked
         self._now = now
         self._maxPayload = maxPayload
-        self._catalogue: ILogCatalogue | None = None
+        self._catalogue: ILogDirectory | None = None
         self._holds: HoldTable | None = None
         self._budget: Budget | None = None
         self._subscriptions: list[ISubscription] = []
         self._running: set[Deferred[None]] = set()
 
-    def begin(self, catalogue: ILogCatalogue) -> Deferred[None]:
+    def begin(self, catalogue: ILogDirectory) -> Deferred[None]:
         return ensureDeferred(self._begin(catalogue))
 
-    async def _begin(self, catalogue: ILogCatalogue) -> None:
+    async def _begin(self, catalogue: ILogDirectory) -> None:
         self._holds = HoldTable(catalogue, self._reactor, self._now)
         await self._holds.load()
         self._catalogue = catalogue
@@ -151,7 +144,7 @@ class ExportService:
         """
 
     def _serve(
-        self, catalogue: ILogCatalogue, verb: str, name: str, message: Message, asker: ApiRequest
+        self, catalogue: ILogDirectory, verb: str, name: str, message: Message, asker: ApiRequest
     ) -> None:
         payload = message.payload
         if verb == "NAMES" and not name:
@@ -308,7 +301,7 @@ def _holdName(question: RequestFields) -> str:
     return name
 
 
-def _names(catalogue: ILogCatalogue, question: RequestFields) -> dict[str, Any]:
+def _names(catalogue: ILogDirectory, question: RequestFields) -> dict[str, Any]:
     """
     The names behind one, so many as fit.
     """

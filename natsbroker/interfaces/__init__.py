@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
+from typing import Any
 
 from natsbroker.interfaces.auth import IAccountResolver, IAuthorizer
 from natsbroker.interfaces.bus import (
@@ -58,7 +59,7 @@ from natsbroker.interfaces.services import (
     IBrokerHost,
     IBrokerService,
     IObserver,
-    IPrepared,
+    IReadiness,
     IReloadable,
     IRouterPlugin,
 )
@@ -66,8 +67,6 @@ from natsbroker.interfaces.storage import (
     IExportableLog,
     IHeldLog,
     ILeasedStore,
-    ILogCatalogue,
-    ILogUser,
     IReportingStore,
     IRetainedLog,
     IStateStore,
@@ -102,16 +101,14 @@ __all__ = [
     "IInterestWatcher",
     "ILeasedStore",
     "ILinkSubscriber",
-    "ILogCatalogue",
-    "ILogUser",
     "IMessageBus",
     "IObserver",
     "IOrigin",
     "IOutboxLink",
     "IOutboxSubscriber",
-    "IPrepared",
     "IPublishFilter",
     "IPublisher",
+    "IReadiness",
     "IReloadable",
     "IReportingStore",
     "IRetainedLog",
@@ -147,6 +144,22 @@ __all__ = [
     "SubjectTally",
     "UnknownFormat",
 ]
+
+
+_RENAMED = {"IPrepared": "IReadiness"}
+
+
+def __getattr__(name: str) -> Any:
+    """
+    A public name that has changed, with a C{DeprecationWarning}, for one more release.
+    """
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import warnings
+
+    new = _RENAMED[name]
+    warnings.warn(f"{__name__}.{name} is now {new}", DeprecationWarning, stacklevel=2)
+    return globals()[new]
 
 
 class _Documented(ModuleType):

@@ -126,7 +126,7 @@ class IBrokerService(Interface):
         """
 
 
-class IPrepared(Interface):
+class IReadiness(Interface):
     """
     A service that is not ready at once. Clients can connect when all services are ready; a service
     without this interface is ready when it has started.

@@ -364,48 +364,6 @@ class IStateStore(Interface):
         """
 
 
-class ILogCatalogue(Interface):
-    """
-    The logs of one service under the names that its clients use. It is valid while the service
-    serves them.
-    """
-
-    kind = Attribute("The kind of the logs, as one token of a subject: C{CHANNEL}.")
-
-    realm = Attribute("Their owner, as tokens of a subject: the id of the streaming cluster.")
-
-    def names() -> list[str]:
-        """
-        All names, sorted.
-        """
-
-    def find(name: str) -> IStreamLog | None:
-        """
-        A log, or C{None} if it does not exist or cannot be read now.
-        """
-
-    def states() -> IStateStore:
-        """
-        Space for state about the logs, in the same store.
-        """
-
-
-class ILogUser(Interface):
-    """
-    A consumer of the logs of a service, such as the export service.
-    """
-
-    def begin(catalogue: ILogCatalogue) -> Deferred[None]:
-        """
-        The service has begun to serve the logs.
-        """
-
-    def end() -> Deferred[None]:
-        """
-        The service is about to stop: release the logs. Called once after each C{begin}.
-        """
-
-
 class IStoreOpener(Interface):
     """
     A plugin that opens stores; the configuration names it.

@@ -14,14 +14,15 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.interfaces import ILogCatalogue, IStateStore, IStreamLog, IStreamStore
+from natsbroker.export.logs import ILogDirectory
+from natsbroker.interfaces import IStateStore, IStreamLog, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming import errors
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.model import Channel
 from natsbroker.streaming.settings import Streaming
 
-__all__ = ["ChannelCatalogue", "Channels", "logPrefix"]
+__all__ = ["ChannelDirectory", "Channels", "logPrefix"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
@@ -146,8 +147,8 @@ class Channels:
         return iter(list(self._channels.values()))
 
 
-@implementer(ILogCatalogue)
-class ChannelCatalogue:
+@implementer(ILogDirectory)
+class ChannelDirectory:
     """
     The channels of a cluster.
 

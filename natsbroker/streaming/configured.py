@@ -100,7 +100,7 @@ def streamingService(
         streaming,
         monotonic,
         now,
-        logUsers=(pipeline,),
+        logConsumers=(pipeline,),
     )
 
 

@@ -20,18 +20,18 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.accounts.requests import newInbox
+from natsbroker.export.logs import ILogConsumer
 from natsbroker.interfaces import (
     ILeasedStore,
-    ILogUser,
     IMessageBus,
-    IPrepared,
+    IReadiness,
     IReportingStore,
     IStoreWatcher,
     IStreamStore,
 )
 from natsbroker.interfaces.records import LeaseLost, StoreError
 from natsbroker.server.readiness import Readiness
-from natsbroker.streaming.channels import ChannelCatalogue
+from natsbroker.streaming.channels import ChannelDirectory
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.recovery import Recovery
@@ -48,7 +48,7 @@ AGAIN = 1.0
 OpenStore = Callable[[], Deferred[IStreamStore]]
 
 
-@implementer(IPrepared)
+@implementer(IReadiness)
 class StreamingService(Service):
     """
     NATS Streaming for the clients of one account.
@@ -66,12 +66,12 @@ class StreamingService(Service):
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], int] = time.time_ns,
         newInbox: Callable[[], bytes] = newInbox,
-        logUsers: Sequence[ILogUser] = (),
+        logConsumers: Sequence[ILogConsumer] = (),
     ) -> None:
         """
         @param openStore: opens the store; it belongs to the service.
         @param newInbox: makes subjects that nobody can guess.
-        @param logUsers: who works with the channels' logs while the service serves them.
+        @param logConsumers: who works with the channels' logs while the service serves them.
         @raise ValueError: if the settings are not valid.
         """
         self._bus = bus
@@ -82,8 +82,8 @@ class StreamingService(Service):
         self.monotonic = monotonic
         self._now = now
         self._newInbox = newInbox
-        self._logUsers = logUsers
-        self._begun: list[ILogUser] = []
+        self._logUsers = logConsumers
+        self._begun: list[ILogConsumer] = []
         self._subjects = Subjects(self.settings.cluster_id, self.settings.discover_prefix)
         self._openStore = openStore
         self._store: IStreamStore | None = None
@@ -145,7 +145,7 @@ class StreamingService(Service):
         dispatcher.start()
         for subscription in recovery.active:
             self.run(context.redelivery.restart(subscription, self._now))
-        catalogue = ChannelCatalogue(context.channels, store, self.settings.cluster_id)
+        catalogue = ChannelDirectory(context.channels, store, self.settings.cluster_id)
         for user in self._logUsers:
             self._begun.append(user)
             await user.begin(catalogue)

@@ -17,7 +17,7 @@ from zope.interface.verify import verifyObject
 from natsbroker.auth.filelogin import HtpasswdAuthenticator
 from natsbroker.auth.watchedfile import readSnapshot
 from natsbroker.errors import BrokerError, Unauthorized
-from natsbroker.interfaces import IPrepared
+from natsbroker.interfaces import IReadiness
 from natsbroker.testing.contracts import authorizerTests
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.hashes import blowfish, sha
@@ -92,7 +92,7 @@ def test_contract(tmp_path: Path) -> None:
 
 def test_prepared(world: World) -> None:
     """Nobody is let in before the file was read, and then who stands in it."""
-    assert verifyObject(IPrepared, world.authenticator)
+    assert verifyObject(IReadiness, world.authenticator)
     assert world.authenticator.required
     assert world.ask() is Unauthorized
     world.start()

@@ -22,7 +22,7 @@ from natsbroker.interfaces import (
     ILinkSubscriber,
     IMessageBus,
     IOrigin,
-    IPrepared,
+    IReadiness,
     IRunSubscriber,
     ISubscriber,
     ISubscription,
@@ -96,7 +96,7 @@ def stage() -> Iterator[Stage]:
 
 def test_interfaces(stage: Stage) -> None:
     """It is a bus, the origin of what comes, and a link in the eyes of services."""
-    for interface in (IMessageBus, IOrigin, ILinkSubscriber, IPrepared):
+    for interface in (IMessageBus, IOrigin, ILinkSubscriber, IReadiness):
         assert verifyObject(interface, stage.bus)
     assert verifyObject(ISubscription, stage.bus.subscribe(b"a", Listener()))
 

@@ -19,8 +19,9 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.export.logs import ILogDirectory
 from natsbroker.export.service import ExportService
-from natsbroker.interfaces import ILogCatalogue, IOrigin, IStreamLog, ISubscriber
+from natsbroker.interfaces import IOrigin, IStreamLog, ISubscriber
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.wire.columnar import Frame, readFrame, valuesOf
 from natsbroker.wire.grants import Grant
@@ -69,7 +70,7 @@ class PlainLog:
         return int(self.bounds().last + 1)
 
 
-@implementer(ILogCatalogue)
+@implementer(ILogDirectory)
 class Shelf:
     """The logs of a store, all of them."""
 

@@ -8,7 +8,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from zope.interface.verify import verifyObject
 
-from natsbroker.interfaces import ILogUser, ISubscriber
+from natsbroker.export.logs import ILogConsumer
+from natsbroker.interfaces import ISubscriber
 from natsbroker.storage.memory import MemoryLog
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
@@ -28,7 +29,7 @@ def stage() -> Stage:
 
 def test_provides(stage: Stage) -> None:
     """It works with logs, and listens."""
-    assert verifyObject(ILogUser, stage.service)
+    assert verifyObject(ILogConsumer, stage.service)
     assert verifyObject(ISubscriber, stage.service)
 
 

@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from natsbroker.interfaces import ILogCatalogue, ILogUser
+from natsbroker.export.logs import ILogConsumer, ILogDirectory
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming import errors
@@ -284,7 +284,7 @@ def test_limitsThatTheStoreCannotKeep() -> None:
     assert unlimited.isOpen
 
 
-@implementer(ILogUser)
+@implementer(ILogConsumer)
 class User:
     """Somebody who works with logs, and remembers when."""
 
@@ -293,7 +293,7 @@ class User:
         self.events: list[str] = []
         self.outcome: Deferred[None] = succeed(None)
 
-    def begin(self, catalogue: ILogCatalogue) -> Deferred[None]:
+    def begin(self, catalogue: ILogDirectory) -> Deferred[None]:
         self.catalogue = catalogue
         self.events.append("begin")
         return self.outcome
@@ -316,7 +316,7 @@ def test_channels() -> None:
     user = User()
     stage = staged(user)
     catalogue = user.catalogue
-    assert verifyObject(ILogCatalogue, catalogue)
+    assert verifyObject(ILogDirectory, catalogue)
     assert (catalogue.kind, catalogue.realm, catalogue.names()) == ("CHANNEL", "test-cluster", [])
     client = stage.client()
     client.publish("foo", b"x")

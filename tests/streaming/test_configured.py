@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
-from natsbroker.interfaces import IBrokerService, IPrepared
+from natsbroker.interfaces import IBrokerService, IReadiness
 from natsbroker.server.plugins import PluginError
 from natsbroker.server.reload import ReloadError
 from natsbroker.server.start import StartError
@@ -95,7 +95,7 @@ class TestBroker:
                 broker.broker.reload(new)
 
 
-@implementer(IBrokerService, IPrepared)
+@implementer(IBrokerService, IReadiness)
 class Slow(Service):
     """A service that takes its time."""
 

@@ -13,7 +13,7 @@ from twisted.logger import capturedLogs, formatEvent
 from zope.interface import alsoProvides
 from zope.interface.verify import verifyObject
 
-from natsbroker.interfaces import IPrepared, IReportingStore, IStoreWatcher
+from natsbroker.interfaces import IReadiness, IReportingStore, IStoreWatcher
 from natsbroker.interfaces.records import StoreFailed, StoreLocked, UnknownFormat
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.monitoring import StreamingModel
@@ -40,7 +40,7 @@ def test_provides() -> None:
     """It is a Twisted service that says when it is ready."""
     service = Stage(start=False).service
     assert verifyObject(IService, service)
-    assert verifyObject(IPrepared, service)
+    assert verifyObject(IReadiness, service)
 
 
 def test_wrongOptions() -> None:

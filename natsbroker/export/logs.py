@@ -1,0 +1,54 @@
+"""
+The interfaces between a service that owns logs and the export service.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+from zope.interface import Attribute, Interface
+
+from natsbroker.interfaces import IStateStore, IStreamLog
+
+__all__ = ["ILogConsumer", "ILogDirectory"]
+
+
+class ILogDirectory(Interface):
+    """
+    The logs of one service under the names that its clients use. Valid while the service serves
+    them.
+    """
+
+    kind = Attribute("The kind of the logs, as one token of a subject: C{CHANNEL}.")
+
+    realm = Attribute("Their owner, as tokens of a subject: the id of the streaming cluster.")
+
+    def names() -> list[str]:
+        """
+        All names, sorted.
+        """
+
+    def find(name: str) -> IStreamLog | None:
+        """
+        A log, or C{None} if it does not exist or cannot be read now.
+        """
+
+    def states() -> IStateStore:
+        """
+        Space for state about the logs, in the same store.
+        """
+
+
+class ILogConsumer(Interface):
+    """
+    A consumer of the logs of a service, such as the export service.
+    """
+
+    def begin(catalogue: ILogDirectory) -> Deferred[None]:
+        """
+        The service has begun to serve the logs.
+        """
+
+    def end() -> Deferred[None]:
+        """
+        The service is about to stop: release the logs. Called once after each C{begin}.
+        """
