@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["TLS", "Address", "readAddresses"]
+__all__ = ["Address", "TLSOptions", "readAddresses"]
 
 _PORT = 4222
 _SCHEMES = {"nats": False, "tls": True}
@@ -47,7 +47,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class TLS:
+class TLSOptions:
     """
     How a connection is encrypted.
 

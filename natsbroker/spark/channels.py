@@ -14,13 +14,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from natsbroker.spark.connection import Connection
+from natsbroker.spark.connection import BlockingConnection
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.streams import StreamState
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire.columnar import VERSION
 
-__all__ = ["NO_CHANNEL", "OTHER_CHANNEL", "Channels", "checkedChannel", "nanoseconds"]
+__all__ = ["NO_CHANNEL", "OTHER_CHANNEL", "ChannelApi", "checkedChannel", "nanoseconds"]
 
 NO_CHANNEL = 20003
 OTHER_CHANNEL = 20004
@@ -55,7 +55,7 @@ def nanoseconds(time: str) -> int:
     return whole * 10**9 + int((found["part"] or "0").ljust(9, "0"))
 
 
-class Channels:
+class ChannelApi:
     """
     The API, over one connection.
 
@@ -65,7 +65,7 @@ class Channels:
 
     word = "channel"
 
-    def __init__(self, connection: Connection, clusterId: str) -> None:
+    def __init__(self, connection: BlockingConnection, clusterId: str) -> None:
         """
         @raise OptionError: if no cluster can have that id.
         """

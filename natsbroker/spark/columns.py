@@ -19,7 +19,7 @@ __all__ = [
     "COLUMNS",
     "HEADERS",
     "METADATA",
-    "Rows",
+    "MessageRows",
     "checkedColumns",
     "ddlOf",
     "pairsOf",
@@ -70,7 +70,7 @@ _SPELLINGS = {
 }
 
 
-class Rows:
+class MessageRows:
     """
     Messages of one stream, column by column, as the server spells them.
 
@@ -152,7 +152,7 @@ def checkedColumns(schema: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def toBatch(rows: Rows, stream: str, names: Sequence[str]) -> Any:
+def toBatch(rows: MessageRows, stream: str, names: Sequence[str]) -> Any:
     """
     A C{RecordBatch} of some of the columns.
     """
@@ -178,7 +178,7 @@ def textsOf(values: Any) -> Any:
         return pa.array([_text(each) for each in values.to_pylist()], _TEXT)
 
 
-def _nanoseconds(rows: Rows) -> Any:
+def _nanoseconds(rows: MessageRows) -> Any:
     return pa.array(rows.times, pa.binary()).cast(_TEXT).cast(_NANOSECONDS)
 
 
@@ -202,7 +202,7 @@ def pairsOf(heads: Sequence[bytes]) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pairs, type=_PAIRS)
 
 
-_MAKERS: dict[str, Callable[[Rows, str], Any]] = {
+_MAKERS: dict[str, Callable[[MessageRows, str], Any]] = {
     "seq": lambda rows, stream: pa.array(rows.seqs, pa.int64()),
     "subject": lambda rows, stream: textsOf(rows.subjects),
     "data": lambda rows, stream: pa.array(rows.payloads, pa.binary()),

@@ -19,9 +19,9 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from natsbroker.spark.addresses import TLS, Address
+from natsbroker.spark.addresses import Address, TLSOptions
 from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
-from natsbroker.spark.identity import Identity, connectFields
+from natsbroker.spark.identity import Credentials, connectFields
 from natsbroker.wire import ops
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.serverside import (
@@ -32,7 +32,7 @@ from natsbroker.wire.serverside import (
     subscribeLine,
 )
 
-__all__ = ["Connection", "Peer", "connect"]
+__all__ = ["BlockingConnection", "ServerAccess", "connect"]
 
 _CHUNK = 1 << 18
 _INBOX = b"1"
@@ -47,7 +47,7 @@ _NO_RESPONDERS = 503
 
 
 @dataclass(frozen=True)
-class Peer:
+class ServerAccess:
     """
     How to reach a server and who we are there; passes to workers as it is.
 
@@ -58,14 +58,14 @@ class Peer:
     """
 
     addresses: tuple[Address, ...]
-    identity: Identity = field(default_factory=Identity)
-    tls: TLS = field(default_factory=TLS)
+    credentials: Credentials = field(default_factory=Credentials)
+    tls: TLSOptions = field(default_factory=TLSOptions)
     inboxPrefix: str = "_INBOX"
     connectTimeout: float = 10.0
     requestTimeout: float = 10.0
 
 
-def connect(peer: Peer, first: int = 0) -> Connection:
+def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
     """
     Connect to the first server that lets us in.
 
@@ -78,20 +78,20 @@ def connect(peer: Peer, first: int = 0) -> Connection:
     for place in range(count):
         address = peer.addresses[(first + place) % count]
         try:
-            return Connection(peer, address)
+            return BlockingConnection(peer, address)
         except (ConnectionFailed, TimedOut) as error:
             failures.append(str(error))
     raise ConnectionFailed("; ".join(failures))
 
 
-class Connection:
+class BlockingConnection:
     """
     One connection, with one subscription for all answers.
 
     @ivar info: the fields of the server's last INFO.
     """
 
-    def __init__(self, peer: Peer, address: Address) -> None:
+    def __init__(self, peer: ServerAccess, address: Address) -> None:
         """
         @raise ConnectionFailed: if the server does not let us in.
         @raise TimedOut: if it does not say.
@@ -128,7 +128,7 @@ class Connection:
         self._isOpen = False
         self._socket.close()
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> BlockingConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -152,7 +152,7 @@ class Connection:
                 raise ConnectionFailed(f"{self._address}: something came before TLS could begin")
             self._startTLS(deadline)
         fields = connectFields(
-            self._identity(), self._nonce(), isinstance(self._socket, ssl.SSLSocket)
+            self._credentials(), self._nonce(), isinstance(self._socket, ssl.SSLSocket)
         )
         # A server that was told to have no headers closes where this is wanted all the same.
         fields["no_responders"] = self.info.get("headers") is True
@@ -164,12 +164,12 @@ class Connection:
         if self._lastWord:
             raise ConnectionFailed(f"{self._address}: {self._lastWord}")
 
-    def _identity(self) -> Identity:
+    def _credentials(self) -> Credentials:
         """
         What the address says about us holds where nothing else was said.
         """
-        given, address = self._peer.identity, self._address
-        if given != Identity(name=given.name):
+        given, address = self._peer.credentials, self._address
+        if given != Credentials(name=given.name):
             return given
         return replace(given, user=address.user, password=address.password, token=address.token)
 

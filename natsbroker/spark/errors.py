@@ -12,44 +12,44 @@ __all__ = [
     "ApiError",
     "ConnectionFailed",
     "DataLoss",
+    "DataSourceError",
     "JavaMissing",
     "OptionError",
-    "SourceError",
     "TimedOut",
 ]
 
 
-class SourceError(Exception):
+class DataSourceError(Exception):
     """
     Base of them all.
     """
 
 
-class OptionError(SourceError, ValueError):
+class OptionError(DataSourceError, ValueError):
     """
     An option is unknown, has a wrong value, or does not go with another one.
     """
 
 
-class JavaMissing(SourceError):
+class JavaMissing(DataSourceError):
     """
     There is no Java that Spark runs on.
     """
 
 
-class ConnectionFailed(SourceError, ConnectionError):
+class ConnectionFailed(DataSourceError, ConnectionError):
     """
     No server lets us in, or the connection is gone.
     """
 
 
-class TimedOut(SourceError, TimeoutError):
+class TimedOut(DataSourceError, TimeoutError):
     """
     The server did not answer in time.
     """
 
 
-class ApiError(SourceError):
+class ApiError(DataSourceError):
     """
     The JetStream API refuses.
 
@@ -64,7 +64,11 @@ class ApiError(SourceError):
         return str(self.args[0])
 
 
-class DataLoss(SourceError):
+class DataLoss(DataSourceError):
     """
     Messages that should be read are not in the stream any more, or the stream is another one.
     """
+
+
+#: The former name of L{DataSourceError}, for one more release.
+SourceError = DataSourceError

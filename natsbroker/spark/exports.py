@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from natsbroker.spark.channels import NO_CHANNEL, OTHER_CHANNEL, Channels
-from natsbroker.spark.errors import ApiError, DataLoss, SourceError
+from natsbroker.spark.channels import NO_CHANNEL, OTHER_CHANNEL, ChannelApi
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.framing import frameBatch, neededColumns
-from natsbroker.spark.reading import Loss, Manner, Span
+from natsbroker.spark.reading import Loss, ReadOptions, SequenceRange
 from natsbroker.wire.columnar import Frame, FrameError, readFrame
 
 __all__ = ["ExportReader"]
@@ -43,9 +43,9 @@ class ExportReader:
 
     def __init__(
         self,
-        channels: Channels,
-        span: Span,
-        manner: Manner,
+        channels: ChannelApi,
+        span: SequenceRange,
+        options: ReadOptions,
         columns: Sequence[str],
         onLoss: Callable[[str], object],
         sleep: Callable[[float], object] = time.sleep,
@@ -56,7 +56,7 @@ class ExportReader:
         """
         self._channels = channels
         self._span = span
-        self._manner = manner
+        self._options = options
         self._columns = columns
         self._onLoss = onLoss
         self._sleep = sleep
@@ -70,7 +70,7 @@ class ExportReader:
         for frame in self.frames():
             if frame.rows:
                 batch = frameBatch(frame, self._span.stream, self._columns)
-                size = self._manner.batchRows
+                size = self._options.batchRows
                 for offset in range(0, frame.rows, size):
                     yield batch.slice(offset, size) if frame.rows > size else batch
 
@@ -80,7 +80,7 @@ class ExportReader:
         """
         span = self._span
         cursor = span.start
-        deadline = time.monotonic() + self._manner.patience
+        deadline = time.monotonic() + self._options.patience
         reply: bytes | None = None
         while cursor < span.stop:
             try:
@@ -94,10 +94,10 @@ class ExportReader:
             before = cursor
             for frame in frames:
                 if frame.place.start != cursor or frame.place.next > span.stop:
-                    raise SourceError(f"channel {span.stream}: frames that do not follow on")
+                    raise DataSourceError(f"channel {span.stream}: frames that do not follow on")
                 cursor = frame.place.next
             if cursor == before:
-                raise SourceError(
+                raise DataSourceError(
                     f"channel {span.stream} ends at {cursor - 1}, and the read was to go on to"
                     f" {span.stop - 1}"
                 )
@@ -105,7 +105,7 @@ class ExportReader:
             for frame in frames:
                 self._check(frame)
                 yield frame
-            deadline = time.monotonic() + self._manner.patience
+            deadline = time.monotonic() + self._options.patience
 
     def _ask(self, cursor: int) -> bytes:
         """
@@ -118,7 +118,7 @@ class ExportReader:
             "start": cursor,
             "stop": span.stop,
             "identity": span.created,
-            "max_bytes": min(self._manner.fetchBytes, _MOST_BYTES),
+            "max_bytes": min(self._options.fetchBytes, _MOST_BYTES),
             "columns": neededColumns(self._columns),
             "version": channels.version,
         }
@@ -143,7 +143,7 @@ class ExportReader:
             try:
                 frames.append(readFrame(data))
             except FrameError as error:
-                raise SourceError(f"channel {span.stream}: {error}") from None
+                raise DataSourceError(f"channel {span.stream}: {error}") from None
         return frames
 
     def _refused(self, answer: bytes) -> None:
@@ -158,7 +158,7 @@ class ExportReader:
             if error.code == OTHER_CHANNEL:
                 raise DataLoss(str(error)) from None
             raise
-        raise SourceError(f"channel {name}: the answer makes no sense")
+        raise DataSourceError(f"channel {name}: the answer makes no sense")
 
     # Losses.
 
@@ -184,7 +184,7 @@ class ExportReader:
                 )
 
     def _lose(self, text: str, *ranges: tuple[int, int]) -> None:
-        if self._manner.failsOnLoss:
+        if self._options.failsOnLoss:
             raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
         self._onLoss(Loss.of(text, *ranges))
 

@@ -14,12 +14,12 @@ import json
 import re
 from dataclasses import dataclass
 
-from natsbroker.spark.columns import Rows
-from natsbroker.spark.connection import Connection
-from natsbroker.spark.errors import ApiError, SourceError
+from natsbroker.spark.columns import MessageRows
+from natsbroker.spark.connection import BlockingConnection
+from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.wire.headers import Headers
 
-__all__ = ["Answer", "Wish", "fetch"]
+__all__ = ["DirectGet", "DirectGetAnswer", "fetch"]
 
 _NOT_FOUND = 404
 _END = 204
@@ -36,7 +36,7 @@ _BARE = re.compile(rb"NATS/1\.0(?P<own>)%b" % _LINES)
 
 
 @dataclass(frozen=True)
-class Wish:
+class DirectGet:
     """
     What is asked for.
 
@@ -62,7 +62,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Answer:
+class DirectGetAnswer:
     """
     What came.
 
@@ -70,30 +70,30 @@ class Answer:
     @ivar isEnd: whether the replica that answered has no more such messages.
     """
 
-    rows: Rows
+    rows: MessageRows
     isEnd: bool
 
 
-def fetch(connection: Connection, subject: str, wish: Wish) -> Answer:
+def fetch(connection: BlockingConnection, subject: str, request: DirectGet) -> DirectGetAnswer:
     """
     Ask, and take the whole answer.
 
     @param subject: where direct gets of the stream are answered.
     @raise ApiError: if the request is refused.
     """
-    rows = Rows()
-    reply = connection.ask(subject, wish.payload())
-    last = wish.seq - 1
+    rows = MessageRows()
+    reply = connection.ask(subject, request.payload())
+    last = request.seq - 1
     while True:
         headerLength, body = connection.answer(reply, subject)
         head = body[:headerLength]
         found = _BARE.fullmatch(head) or _METADATA.fullmatch(head)
         if found is None:
-            return Answer(rows, _isEnd(head, subject))
+            return DirectGetAnswer(rows, _isEnd(head, subject))
         own, name, digits, time = found.groups()
         seq = int(digits)
         if seq <= last:
-            raise SourceError(f"{subject} gave sequence {seq} after {last}")
+            raise DataSourceError(f"{subject} gave sequence {seq} after {last}")
         last = seq
         rows.add(seq, name, time, own, body[headerLength:])
 

@@ -18,7 +18,7 @@ from typing import Any
 from natsbroker import __version__
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["Identity", "connectFields", "readCredentials", "readSeed"]
+__all__ = ["Credentials", "connectFields", "readCredentials", "readSeed"]
 
 _SEED = 18 << 3
 _USER = 20 << 3
@@ -27,7 +27,7 @@ _PART = re.compile(r"-{3,}BEGIN (?P<name>[^-\n]+?)-{3,}\s+(?P<text>[\w.=+/-]+)\s
 
 
 @dataclass(frozen=True)
-class Identity:
+class Credentials:
     """
     The credentials of a read or write.
 
@@ -46,7 +46,7 @@ class Identity:
     name: str = ""
 
 
-def connectFields(identity: Identity, nonce: str, isTLS: bool) -> dict[str, Any]:
+def connectFields(credentials: Credentials, nonce: str, isTLS: bool) -> dict[str, Any]:
     """
     The fields of CONNECT.
 
@@ -65,16 +65,16 @@ def connectFields(identity: Identity, nonce: str, isTLS: bool) -> dict[str, Any]
         "no_responders": True,
     }
     given = {
-        "name": identity.name,
-        "user": identity.user,
-        "pass": identity.password,
-        "auth_token": identity.token,
+        "name": credentials.name,
+        "user": credentials.user,
+        "pass": credentials.password,
+        "auth_token": credentials.token,
     }
     seed = b""
-    if identity.credentialsFile:
-        given["jwt"], seed = readCredentials(identity.credentialsFile)
-    elif identity.nkeySeedFile:
-        seed = readSeed(_contents(identity.nkeySeedFile), identity.nkeySeedFile)
+    if credentials.credentialsFile:
+        given["jwt"], seed = readCredentials(credentials.credentialsFile)
+    elif credentials.nkeySeedFile:
+        seed = readSeed(_contents(credentials.nkeySeedFile), credentials.nkeySeedFile)
         given["nkey"] = _nameOf(seed)
     fields |= {name: value for name, value in given.items() if value}
     if seed and nonce:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from natsbroker.spark.channels import NO_CHANNEL, Channels, checkedChannel
-from natsbroker.spark.connection import Connection
+from natsbroker.spark.channels import NO_CHANNEL, ChannelApi, checkedChannel
+from natsbroker.spark.connection import BlockingConnection
 from natsbroker.spark.errors import ApiError, OptionError
-from natsbroker.spark.streams import NO_STREAM, Streams, StreamState, checkedName
+from natsbroker.spark.streams import NO_STREAM, StreamApi, StreamState, checkedName
 
 __all__ = ["Logs", "checkedNames", "isMissing", "isPattern", "logsOf", "namesGiven", "oneName"]
 
@@ -89,13 +89,13 @@ def isPattern(name: str) -> bool:
     return "*" in name or ">" in name
 
 
-def logsOf(connection: Connection, options: Mapping[str, Any]) -> Logs:
+def logsOf(connection: BlockingConnection, options: Mapping[str, Any]) -> Logs:
     """
     What the options name.
     """
     if options["channel"]:
-        return Channels(connection, options["clusterId"])
-    return Streams(connection, options["domain"])
+        return ChannelApi(connection, options["clusterId"])
+    return StreamApi(connection, options["domain"])
 
 
 def isMissing(error: ApiError) -> bool:

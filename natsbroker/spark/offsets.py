@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.reading import Span
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.streams import StreamState
 
-__all__ = ["advance", "offsetOf", "readOffset", "spansBetween"]
+__all__ = ["advance", "offsetOf", "rangesBetween", "readOffset"]
 
 _VERSION = 1
 
@@ -119,7 +119,7 @@ def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
     return shares
 
 
-def spansBetween(start: _Places, end: _Places, word: str = "stream") -> list[Span]:
+def rangesBetween(start: _Places, end: _Places, word: str = "stream") -> list[SequenceRange]:
     """
     What one micro-batch reads: nothing of what it has found first.
 
@@ -130,5 +130,5 @@ def spansBetween(start: _Places, end: _Places, word: str = "stream") -> list[Spa
         other, stop = end[name]
         if other != created:
             raise DataLoss(f"{word} {name} was deleted and made again: its sequences are others")
-        spans.append(Span(name, created, seq, stop))
+        spans.append(SequenceRange(name, created, seq, stop))
     return spans

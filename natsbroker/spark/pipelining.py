@@ -13,16 +13,16 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from natsbroker.spark.connection import Connection
+from natsbroker.spark.connection import BlockingConnection
 from natsbroker.spark.errors import TimedOut
 
-__all__ = ["Asker", "Pipeline"]
+__all__ = ["Pipeline", "ReplyReceiver"]
 
 #: So many bytes are collected before they are sent.
 _CHUNK = 1 << 17
 
 
-class Asker(Protocol):
+class ReplyReceiver(Protocol):
     """
     Whoever sends requests.
     """
@@ -46,7 +46,7 @@ class Pipeline:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: BlockingConnection,
         window: int,
         onOther: Callable[[bytes, bytes, bytes], object] = lambda subject, reply, body: None,
         keyOf: Callable[[bytes, bytes], bytes] = lambda subject, body: subject,
@@ -60,7 +60,7 @@ class Pipeline:
         self._window = window
         self._onOther = onOther
         self._keyOf = keyOf
-        self._waiting: dict[bytes, tuple[Asker, object]] = {}
+        self._waiting: dict[bytes, tuple[ReplyReceiver, object]] = {}
         self._pieces: list[bytes] = []
         self._size = 0
 
@@ -73,7 +73,7 @@ class Pipeline:
 
     def send(
         self,
-        asker: Asker,
+        requester: ReplyReceiver,
         tag: object,
         subject: bytes,
         payload: bytes,
@@ -84,14 +84,14 @@ class Pipeline:
         """
         Send a request; waits while too many are on their way.
 
-        @param asker: is told of the answer, with C{tag}.
+        @param requester: receives the answer, with C{tag}.
         @param reply: where the answer comes; a subject of its own if it is not given.
         @param key: what C{keyOf} knows the answer by; by default its subject.
         @raise ValueError: if nobody can publish to the subject.
-        @raise SourceError: if an earlier one is not answered, or C{asker} does not like its answer.
+        @raise DataSourceError: if an earlier one is not answered or is refused.
         """
         ownSubject, pieces = self._connection.composed(subject, payload, headers, reply)
-        self._waiting[key or ownSubject] = asker, tag
+        self._waiting[key or ownSubject] = requester, tag
         self._pieces += pieces
         self._size += len(headers) + len(payload)
         if self._size >= _CHUNK:
@@ -132,10 +132,10 @@ class Pipeline:
             try:
                 self._take(None)
             except TimedOut as error:
-                asker, _ = next(iter(self._waiting.values()))
+                requester, _ = next(iter(self._waiting.values()))
                 count = len(self._waiting)
                 raise TimedOut(
-                    f"{asker.what}: {count} messages were not acknowledged: {error}"
+                    f"{requester.what}: {count} messages were not acknowledged: {error}"
                 ) from None
 
     def _take(self, deadline: float | None) -> None:
@@ -144,5 +144,5 @@ class Pipeline:
         if found is None:
             self._onOther(subject, reply, body)
         else:
-            asker, tag = found
-            asker.answered(tag, headerLength, body)
+            requester, tag = found
+            requester.answered(tag, headerLength, body)

@@ -16,11 +16,11 @@ from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
 from natsbroker.spark.logs import Logs, namesGiven
-from natsbroker.spark.reading import Span
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.streams import StreamState
 from natsbroker.subjects.grammar import isSubset, isValidSubject
 
-__all__ = ["checkedPatterns", "planSpans", "planStarts", "rfc3339", "split"]
+__all__ = ["checkedPatterns", "planRanges", "planStarts", "rfc3339", "split"]
 
 #: Fewer sequences than this are not worth a task of their own, unless somebody asks for it.
 _SMALLEST = 10_000
@@ -78,9 +78,9 @@ def rfc3339(text: str, option: str) -> str:
     return text
 
 
-def planSpans(
+def planRanges(
     logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
-) -> list[Span]:
+) -> list[SequenceRange]:
     """
     One range for each stream or channel that is read.
 
@@ -100,20 +100,20 @@ def planSpans(
             raise OptionError(
                 f"{logs.word} {state.name}: the read would begin at {start} and stop at {stop}"
             )
-        spans.append(Span(state.name, state.created, start, stop))
+        spans.append(SequenceRange(state.name, state.created, start, stop))
     return spans
 
 
 def planStarts(
     logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
-) -> list[Span]:
+) -> list[SequenceRange]:
     """
     Where a new streaming query begins: an empty range for each stream.
 
-    @raise SourceError: as L{planSpans}.
+    @raise DataSourceError: as L{planRanges}.
     """
     begun = _begin(logs, options, onLoss, "latest", ("earliest", "latest"), True)
-    return [Span(state.name, state.created, start, start) for state, start in begun]
+    return [SequenceRange(state.name, state.created, start, start) for state, start in begun]
 
 
 def _begin(
@@ -225,7 +225,9 @@ def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[st
     return wanted
 
 
-def split(spans: Sequence[Span], minPartitions: int, maxRows: int, processors: int) -> list[Span]:
+def split(
+    spans: Sequence[SequenceRange], minPartitions: int, maxRows: int, processors: int
+) -> list[SequenceRange]:
     """
     The same ranges in pieces, one for each task.
 
@@ -243,5 +245,5 @@ def split(spans: Sequence[Span], minPartitions: int, maxRows: int, processors: i
         for place in range(count):
             start = span.start + (span.stop - span.start) * place // count
             stop = span.start + (span.stop - span.start) * (place + 1) // count
-            pieces.append(Span(span.stream, span.created, start, stop))
+            pieces.append(SequenceRange(span.stream, span.created, start, stop))
     return pieces

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from natsbroker.spark.connection import Connection
-from natsbroker.spark.errors import ApiError, SourceError
+from natsbroker.spark.connection import BlockingConnection
+from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.pipelining import Pipeline
 from natsbroker.wire.headers import Headers
 
@@ -37,7 +37,7 @@ class Publisher:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: BlockingConnection,
         stream: str,
         window: int,
         pipeline: Pipeline | None = None,
@@ -72,28 +72,28 @@ class Publisher:
 
         @param msgId: what the stream knows a repetition by.
         @param onStored: called when it is acknowledged.
-        @raise SourceError: if it cannot be published, or an earlier one was not stored.
+        @raise DataSourceError: if it cannot be published, or an earlier one was not stored.
         """
         pairs = list(headers)
         try:
             block = self._block(pairs, msgId) if pairs or msgId else self._plain
             size = len(block) + len(data)
             if 0 < self._limit < size:
-                raise SourceError(
+                raise DataSourceError(
                     f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
                     f" the server takes {self._limit}"
                 )
             self.pipeline.send(self, (subject, onStored), subject.encode("utf-8"), data, block)
         except ValueError as error:
-            if isinstance(error, SourceError):
+            if isinstance(error, DataSourceError):
                 raise
-            raise SourceError(f"{self.what}: {error}") from None
+            raise DataSourceError(f"{self.what}: {error}") from None
 
     def finish(self) -> None:
         """
         Wait for every acknowledgement.
 
-        @raise SourceError: if a message was not stored.
+        @raise DataSourceError: if a message was not stored.
         """
         self.pipeline.finish()
 
@@ -110,7 +110,7 @@ class Publisher:
 
     def answered(self, tag: object, headerLength: int, body: bytes) -> None:
         """
-        See L{natsbroker.spark.pipelining.Asker}.
+        See L{natsbroker.spark.pipelining.ReplyReceiver}.
         """
         subject, onStored = cast("tuple[str, Stored | None]", tag)
         plain = self._answer.fullmatch(body, headerLength)

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from natsbroker.spark.reading import Span
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
-__all__ = ["Limits"]
+__all__ = ["PushedFilters"]
 
 
 @dataclass
-class Limits:
+class PushedFilters:
     """
     What the conditions leave.
 
@@ -64,7 +64,7 @@ class Limits:
         else:
             self.subjects = names if self.subjects is None else self.subjects & names
 
-    def spans(self, spans: Iterable[Span]) -> list[Span]:
+    def spans(self, spans: Iterable[SequenceRange]) -> list[SequenceRange]:
         """
         What is left of some ranges.
         """
@@ -73,7 +73,7 @@ class Limits:
             start = max(span.start, self.least)
             stop = span.stop if self.stop is None else min(span.stop, self.stop)
             if start < stop and (self.streams is None or span.stream in self.streams):
-                left.append(Span(span.stream, span.created, start, stop))
+                left.append(SequenceRange(span.stream, span.created, start, stop))
         return left if self.subjects is None or self.subjects else []
 
     def patterns(self, patterns: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from natsbroker.spark.columns import Rows
-from natsbroker.spark.errors import ApiError, DataLoss, SourceError
-from natsbroker.spark.fetching import Answer, Wish, fetch
-from natsbroker.spark.streams import NO_STREAM, Streams, StreamState
+from natsbroker.spark.columns import MessageRows
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
+from natsbroker.spark.fetching import DirectGet, DirectGetAnswer, fetch
+from natsbroker.spark.streams import NO_STREAM, StreamApi, StreamState
 from natsbroker.subjects.grammar import matches
 
-__all__ = ["Loss", "Manner", "RangeReader", "Span", "checkStream"]
+__all__ = ["Loss", "RangeReader", "ReadOptions", "SequenceRange", "checkStream"]
 
 #: The status of a request that nobody answers.
 _NOBODY = 503
@@ -54,7 +54,7 @@ class Loss(str):
 
 
 @dataclass(frozen=True)
-class Span:
+class SequenceRange:
     """
     A half-open range of sequences of one stream.
 
@@ -68,7 +68,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Manner:
+class ReadOptions:
     """
     How to read.
 
@@ -86,7 +86,7 @@ class Manner:
     failsOnLoss: bool = True
 
 
-def checkStream(streams: Streams, name: str, created: str) -> StreamState:
+def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
     """
     The state of a stream that must still be the one that it was.
 
@@ -113,9 +113,9 @@ class RangeReader:
 
     def __init__(
         self,
-        streams: Streams,
-        span: Span,
-        manner: Manner,
+        streams: StreamApi,
+        span: SequenceRange,
+        options: ReadOptions,
         onLoss: Callable[[str], object],
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
@@ -124,19 +124,19 @@ class RangeReader:
         """
         self._streams = streams
         self._span = span
-        self._manner = manner
+        self._options = options
         self._onLoss = onLoss
         self._sleep = sleep
         # What is deleted stays deleted, so this is asked for again only when it does not explain.
         self._known: StreamState | None = None
         self._subject = f"{streams.prefix}DIRECT.GET.{span.stream}"
 
-    def read(self) -> Iterator[Rows]:
+    def read(self) -> Iterator[MessageRows]:
         """
         The messages, some at a time.
 
         @raise DataLoss: if some are gone that were there.
-        @raise SourceError: if some are there that no replica gives.
+        @raise DataSourceError: if some are there that no replica gives.
         """
         span = self._span
         if span.start >= span.stop:
@@ -147,7 +147,7 @@ class RangeReader:
             gone = min(state.first, span.stop)
             self._lose(start, gone)
             start = gone
-        patterns: Sequence[str] = self._manner.patterns or ("",)
+        patterns: Sequence[str] = self._options.patterns or ("",)
         for place, pattern in enumerate(patterns):
             for rows in self._readFiltered(start, pattern):
                 if place:
@@ -156,13 +156,13 @@ class RangeReader:
                     yield rows
         checkStream(self._streams, span.stream, span.created)
 
-    def _readFiltered(self, cursor: int, pattern: str) -> Iterator[Rows]:
-        span, manner = self._span, self._manner
-        deadline = time.monotonic() + manner.patience
+    def _readFiltered(self, cursor: int, pattern: str) -> Iterator[MessageRows]:
+        span, options = self._span, self._options
+        deadline = time.monotonic() + options.patience
         while cursor < span.stop:
-            count = min(span.stop - cursor, manner.batchRows)
-            wish = Wish(cursor, count, manner.fetchBytes, pattern)
-            answer = self._fetched(wish)
+            count = min(span.stop - cursor, options.batchRows)
+            request = DirectGet(cursor, count, options.fetchBytes, pattern)
+            answer = self._fetched(request)
             rows = answer.rows
             reached = rows.seqs[-1] + 1 if rows else cursor
             good = self._untrimmed(cursor, reached) if pattern else self._verified(cursor, rows)
@@ -172,22 +172,22 @@ class RangeReader:
             _cutAt(rows, min(good, span.stop))
             if len(rows):
                 yield rows
-                deadline = time.monotonic() + manner.patience
+                deadline = time.monotonic() + options.patience
             cursor = max(cursor, min(good, span.stop))
             if isLagging and cursor < span.stop:
                 if time.monotonic() > deadline:
-                    raise SourceError(
+                    raise DataSourceError(
                         f"stream {span.stream}: sequence {cursor} or one behind it is stored, and"
-                        f" no replica gave it within {manner.patience:g}s"
+                        f" no replica gave it within {options.patience:g}s"
                     )
                 self._sleep(_PAUSE)
 
-    def _fetched(self, wish: Wish) -> Answer:
+    def _fetched(self, request: DirectGet) -> DirectGetAnswer:
         """
         Ask a replica. That none answers is how it is seen that a stream was deleted.
         """
         try:
-            return fetch(self._streams.connection, self._subject, wish)
+            return fetch(self._streams.connection, self._subject, request)
         except ApiError as error:
             if error.code == _NOBODY:
                 checkStream(self._streams, self._span.stream, self._span.created)
@@ -218,7 +218,7 @@ class RangeReader:
             self._lose(cursor, min(state.first, self._span.stop))
         return reached
 
-    def _verified(self, cursor: int, rows: Rows) -> int:
+    def _verified(self, cursor: int, rows: MessageRows) -> int:
         """
         How far the messages are all that are stored.
 
@@ -269,19 +269,19 @@ class RangeReader:
             f"stream {self._span.stream}: sequences {start} to {stop - 1} are not stored any more"
             " (expired, trimmed or purged)"
         )
-        if self._manner.failsOnLoss:
+        if self._options.failsOnLoss:
             raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
         self._onLoss(Loss.of(text, (start, stop)))
 
 
-def _cutAt(rows: Rows, stop: int) -> None:
+def _cutAt(rows: MessageRows, stop: int) -> None:
     count = len(rows)
     while count and rows.seqs[count - 1] >= stop:
         count -= 1
     rows.cut(count)
 
 
-def _dropMatched(rows: Rows, patterns: Sequence[str]) -> None:
+def _dropMatched(rows: MessageRows, patterns: Sequence[str]) -> None:
     """
     Drop what an earlier filter has given already.
     """

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-from natsbroker.spark.errors import ConnectionFailed, OptionError, SourceError
+from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionError
 from natsbroker.spark.java import findJava
 
 __all__ = ["isRemote", "session"]
@@ -59,9 +59,9 @@ def session(
     found = _remote(place, given) if place.startswith(_REMOTE) else _own(place, given, appName)
     # Of two sessions in one JVM the later has the table of data sources of the first, with classes
     # of a Python that may have ended.
-    from natsbroker.spark import register
+    from natsbroker.spark.source import NatsBrokerSource
 
-    register(found)
+    found.dataSource.register(NatsBrokerSource)
     return found
 
 
@@ -82,7 +82,7 @@ def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise SourceError(
+        raise DataSourceError(
             f"this PySpark starts no Spark of its own ({error}): name a Spark Connect server,"
             " sc://HOST:PORT, or install natsbroker[spark] in place of natsbroker[spark-client]"
         ) from None
@@ -104,7 +104,7 @@ def _remote(url: str, given: Mapping[str, str]) -> Any:
         import_module("pyspark.sql.connect.session")  # Needs gRPC and others.
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise SourceError(
+        raise DataSourceError(
             f"{url}: what a client of Spark Connect needs is not installed"
             f" ({str(error).splitlines()[0]}): pip install 'natsbroker[spark-client]', or"
             " 'pyspark[connect]' beside natsbroker[spark]"

@@ -24,12 +24,12 @@ from natsbroker.spark.columns import (
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.logs import checkedNames, logsOf
-from natsbroker.spark.planning import checkedPatterns, planSpans, split
-from natsbroker.spark.pushing import Limits
-from natsbroker.spark.reading import Span
+from natsbroker.spark.planning import checkedPatterns, planRanges, split
+from natsbroker.spark.pushing import PushedFilters
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.streaming import StreamReader
-from natsbroker.spark.tasks import SpanPartition, logLoss, peerOf, readSpan
+from natsbroker.spark.tasks import RangePartition, logLoss, peerOf, readRange
 from natsbroker.spark.writing import BatchWriter, StreamWriter
 
 __all__ = ["NatsBrokerSource"]
@@ -102,7 +102,7 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._peer = peerOf(options)
         self._patterns = checkedPatterns(options["subject"])
-        self._limits = Limits()
+        self._limits = PushedFilters()
         checkedNames(options)
 
     def partitions(self) -> list[InputPartition]:
@@ -111,20 +111,20 @@ class BatchReader(DataSourceReader):
         """
         options = self._options
         with connect(self._peer) as connection:
-            spans = planSpans(logsOf(connection, options), options, logLoss)
+            spans = planRanges(logsOf(connection, options), options, logLoss)
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.spans(spans)
         pieces = split(
             left, options["minPartitions"], options["maxRowsPerPartition"], os.cpu_count() or 1
         )
-        empty = Span(spans[0].stream, spans[0].created, 0, 0)
-        return [SpanPartition(each, patterns or ()) for each in pieces or [empty]]
+        empty = SequenceRange(spans[0].stream, spans[0].created, 0, 0)
+        return [RangePartition(each, patterns or ()) for each in pieces or [empty]]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """
         The rows of one task, as Arrow batches.
         """
-        return readSpan(self._peer, self._options, self._columns, partition)
+        return readRange(self._peer, self._options, self._columns, partition)
 
 
 class PushingReader(BatchReader):

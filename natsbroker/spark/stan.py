@@ -13,12 +13,12 @@ import secrets
 from contextlib import suppress
 from typing import cast
 
-from natsbroker.spark.connection import Connection
-from natsbroker.spark.errors import ApiError, ConnectionFailed, SourceError, TimedOut
+from natsbroker.spark.connection import BlockingConnection
+from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
 from natsbroker.spark.pipelining import Pipeline
 from natsbroker.spark.protobuf import Malformed, decode, encode
 
-__all__ = ["ChannelPublisher", "Client", "textOf"]
+__all__ = ["ChannelPublisher", "StanClient", "textOf"]
 
 #: The fields of ConnectRequest, ConnectResponse, CloseRequest, PubMsg and PubAck that are used.
 _ID, _HEARTBEATS, _PROTOCOL, _CONNECTION = 1, 2, 3, 4
@@ -27,7 +27,7 @@ _GUID, _CHANNEL, _DATA, _MESSAGE_CONNECTION = 2, 3, 5, 6
 _ACK_GUID, _ACK_ERROR = 1, 2
 
 
-class Client:
+class StanClient:
     """
     A client of NATS Streaming.
 
@@ -38,7 +38,7 @@ class Client:
     """
 
     def __init__(
-        self, connection: Connection, channel: str, clusterId: str, discoverPrefix: str
+        self, connection: BlockingConnection, channel: str, clusterId: str, discoverPrefix: str
     ) -> None:
         """
         @param channel: what it is for, for errors.
@@ -106,7 +106,12 @@ class ChannelPublisher:
     """
 
     def __init__(
-        self, connection: Connection, channel: str, clusterId: str, discoverPrefix: str, window: int
+        self,
+        connection: BlockingConnection,
+        channel: str,
+        clusterId: str,
+        discoverPrefix: str,
+        window: int,
     ) -> None:
         """
         @param window: how many messages may wait for their acknowledgement.
@@ -116,7 +121,7 @@ class ChannelPublisher:
         self.what = f"channel {channel}"
         self._channel = channel
         self._limit = int(connection.info.get("max_payload") or 0)
-        self._client = Client(connection, channel, clusterId, discoverPrefix)
+        self._client = StanClient(connection, channel, clusterId, discoverPrefix)
         # The fields stand in the order of their numbers, and all answers come to one subject, as
         # with every client: what is alike, the broker takes together.
         self._before = encode({_ID: self._client.id})
@@ -130,7 +135,7 @@ class ChannelPublisher:
         """
         Publish one message; waits while too many are on their way.
 
-        @raise SourceError: if an earlier one was not stored.
+        @raise DataSourceError: if an earlier one was not stored.
         """
         guid = b"%x" % self._number()
         payload = b"".join(
@@ -143,7 +148,7 @@ class ChannelPublisher:
             )
         )
         if 0 < self._limit < len(payload):
-            raise SourceError(
+            raise DataSourceError(
                 f"channel {self._channel}: a message has {len(payload)} bytes with its envelope,"
                 f" and the server takes {self._limit}"
             )
@@ -158,7 +163,7 @@ class ChannelPublisher:
         """
         Wait for every acknowledgement.
 
-        @raise SourceError: if a message was not stored.
+        @raise DataSourceError: if a message was not stored.
         """
         self._pipeline.finish()
 
@@ -173,7 +178,7 @@ class ChannelPublisher:
 
     def answered(self, tag: object, headerLength: int, body: bytes) -> None:
         """
-        See L{natsbroker.spark.pipelining.Asker}.
+        See L{natsbroker.spark.pipelining.ReplyReceiver}.
         """
         if body != encode({_ACK_GUID: cast("bytes", tag)}):
             raise self._refusal(body)

@@ -23,13 +23,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from natsbroker.spark.connection import Connection, connect
+from natsbroker.spark.connection import BlockingConnection, connect
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
 from natsbroker.spark.logs import Logs, checkedNames, isMissing, isPattern, logsOf
-from natsbroker.spark.offsets import advance, offsetOf, readOffset, spansBetween
+from natsbroker.spark.offsets import advance, offsetOf, rangesBetween, readOffset
 from natsbroker.spark.planning import checkedPatterns, planStarts, split
 from natsbroker.spark.streams import StreamState
-from natsbroker.spark.tasks import SpanPartition, logLoss, peerOf, readSpan
+from natsbroker.spark.tasks import RangePartition, logLoss, peerOf, readRange
 
 __all__ = ["StreamReader"]
 
@@ -58,7 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._word = "channel" if options["channel"] else "stream"
         self._peer = peerOf(options)
         self._patterns = checkedPatterns(options["subject"])
-        self._connection: Connection | None = None
+        self._connection: BlockingConnection | None = None
         self._wasConnected = False
         self._states: dict[str, StreamState] = {}
         self._asked = float("-inf")
@@ -145,17 +145,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         options = self._options
         begin, stop = (readOffset(each, self._kept, self._word) for each in (start, end))
-        spans = spansBetween(begin, stop, self._word)
+        spans = rangesBetween(begin, stop, self._word)
         pieces = split(
             spans, options["minPartitions"], options["maxRowsPerPartition"], os.cpu_count() or 1
         )
-        return [SpanPartition(each, self._patterns) for each in pieces]
+        return [RangePartition(each, self._patterns) for each in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """
         The rows of one task, as Arrow batches.
         """
-        return readSpan(self._peer, self._options, self._columns, partition)
+        return readRange(self._peer, self._options, self._columns, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """

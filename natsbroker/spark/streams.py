@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.spark.connection import Connection
+from natsbroker.spark.connection import BlockingConnection
 from natsbroker.spark.errors import ApiError, OptionError
 
-__all__ = ["NO_MESSAGE", "NO_STREAM", "StreamState", "Streams", "checkedName"]
+__all__ = ["NO_MESSAGE", "NO_STREAM", "StreamApi", "StreamState", "checkedName"]
 
 NO_MESSAGE = 10037
 NO_STREAM = 10059
@@ -67,7 +67,7 @@ class StreamState:
         return any(each not in self.deleted for each in range(max(start, self.first), stop))
 
 
-class Streams:
+class StreamApi:
     """
     The API, over one connection.
 
@@ -78,7 +78,7 @@ class Streams:
 
     word = "stream"
 
-    def __init__(self, connection: Connection, domain: str = "") -> None:
+    def __init__(self, connection: BlockingConnection, domain: str = "") -> None:
         """
         @param domain: the JetStream domain; by default the server's own.
         """

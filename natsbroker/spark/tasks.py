@@ -15,21 +15,21 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from natsbroker.spark.addresses import TLS, readAddresses
-from natsbroker.spark.channels import Channels
+from natsbroker.spark.addresses import TLSOptions, readAddresses
+from natsbroker.spark.channels import ChannelApi
 from natsbroker.spark.columns import toBatch
-from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.connection import ServerAccess, connect
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.exports import ExportReader
-from natsbroker.spark.identity import Identity
+from natsbroker.spark.identity import Credentials
 from natsbroker.spark.logs import logsOf
-from natsbroker.spark.reading import Manner, RangeReader, Span
-from natsbroker.spark.streams import Streams
+from natsbroker.spark.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.streams import StreamApi
 
-__all__ = ["SpanPartition", "batchesOf", "logLoss", "peerOf", "readSpan"]
+__all__ = ["RangePartition", "batchesOf", "logLoss", "peerOf", "readRange"]
 
 
-class SpanPartition(InputPartition):
+class RangePartition(InputPartition):
     """
     What one task reads.
 
@@ -37,28 +37,31 @@ class SpanPartition(InputPartition):
     @ivar patterns: the filters.
     """
 
-    def __init__(self, span: Span, patterns: tuple[str, ...]) -> None:
+    def __init__(self, span: SequenceRange, patterns: tuple[str, ...]) -> None:
         super().__init__(span.start)
         self.span = span
         self.patterns = patterns
 
 
-def readSpan(
-    peer: Peer, options: dict[str, Any], columns: tuple[str, ...], partition: InputPartition
+def readRange(
+    peer: ServerAccess,
+    options: dict[str, Any],
+    columns: tuple[str, ...],
+    partition: InputPartition,
 ) -> Iterator[Any]:
     """
     The rows of one task.
     """
-    if not isinstance(partition, SpanPartition):
+    if not isinstance(partition, RangePartition):
         raise TypeError(f"{type(partition).__name__} is no task of this source")
     yield from batchesOf(peer, options, columns, partition.span, partition.patterns, logLoss)
 
 
 def batchesOf(
-    peer: Peer,
+    peer: ServerAccess,
     options: dict[str, Any],
     columns: tuple[str, ...],
-    span: Span,
+    span: SequenceRange,
     patterns: tuple[str, ...],
     onLoss: Callable[[str], object],
 ) -> Iterator[Any]:
@@ -70,7 +73,7 @@ def batchesOf(
     """
     if span.start >= span.stop:
         return
-    manner = Manner(
+    reading = ReadOptions(
         patterns,
         options["fetchBytes"],
         options["batchRows"],
@@ -80,14 +83,14 @@ def batchesOf(
     first = zlib.crc32(f"{span.stream}:{span.start}".encode())
     with connect(peer, first) as connection:
         logs = logsOf(connection, options)
-        if isinstance(logs, Channels):
-            yield from ExportReader(logs, span, manner, columns, onLoss).read()
-        elif isinstance(logs, Streams):
-            for rows in RangeReader(logs, span, manner, onLoss).read():
+        if isinstance(logs, ChannelApi):
+            yield from ExportReader(logs, span, reading, columns, onLoss).read()
+        elif isinstance(logs, StreamApi):
+            for rows in RangeReader(logs, span, reading, onLoss).read():
                 yield toBatch(rows, span.stream, columns)
 
 
-def peerOf(options: dict[str, Any]) -> Peer:
+def peerOf(options: dict[str, Any]) -> ServerAccess:
     """
     How to connect.
     """
@@ -98,9 +101,9 @@ def peerOf(options: dict[str, Any]) -> Peer:
     if options["tlsKey"] and not options["tlsCert"]:
         raise OptionError("tlsKey needs tlsCert")
     wanted = ("tls", "tlsFirst", "tlsCa", "tlsCert", "tlsServerName")
-    return Peer(
+    return ServerAccess(
         readAddresses(options["servers"]),
-        Identity(
+        Credentials(
             options["user"],
             options["password"],
             options["token"],
@@ -108,7 +111,7 @@ def peerOf(options: dict[str, Any]) -> Peer:
             options["credentialsFile"],
             "natsbroker.spark",
         ),
-        TLS(
+        TLSOptions(
             any(options[each] for each in wanted),
             options["tlsFirst"],
             options["tlsCa"],

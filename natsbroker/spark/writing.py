@@ -22,12 +22,12 @@ from pyspark.sql.datasource import (
 )
 
 from natsbroker.spark.channels import checkedChannel
-from natsbroker.spark.connection import Connection, connect
-from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.connection import BlockingConnection, connect
+from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.logs import isPattern
 from natsbroker.spark.publishing import Publisher
 from natsbroker.spark.stan import ChannelPublisher
-from natsbroker.spark.streams import Streams, checkedName
+from natsbroker.spark.streams import StreamApi, checkedName
 from natsbroker.spark.tasks import peerOf
 from natsbroker.subjects.grammar import isValidLiteral
 
@@ -94,7 +94,7 @@ class _Writer:
         with connect(self._peer, os.getpid()) as connection:
             if self._channel:
                 return self._writeToChannel(connection, itertools.chain((first,), iterator))
-            Streams(connection, self._options["domain"]).state(self._stream)
+            StreamApi(connection, self._options["domain"]).state(self._stream)
             publisher = Publisher(connection, self._stream, self._options["window"])
             self._publish(publisher, first)
             for batch in iterator:
@@ -102,7 +102,7 @@ class _Writer:
             publisher.finish()
             return Written(publisher.stored, publisher.duplicates)
 
-    def _writeToChannel(self, connection: Connection, batches: Iterator[Any]) -> Written:
+    def _writeToChannel(self, connection: BlockingConnection, batches: Iterator[Any]) -> Written:
         options = self._options
         publisher = ChannelPublisher(
             connection,
@@ -131,7 +131,7 @@ class _Writer:
         )
         for subject, data, headers, msgId in rows:
             if subject is None:
-                raise SourceError(f"stream {self._stream}: a row has no subject")
+                raise DataSourceError(f"stream {self._stream}: a row has no subject")
             publisher.publish(subject, _payload(data), _pairs(headers), msgId)
 
 

@@ -41,12 +41,12 @@ def dying(servers: str, stream: str) -> Callable[[int, bytes], bytes]:
 def waitForRows(servers: str, stream: str) -> None:
     """Return when a stream has something, or after a minute."""
     from natsbroker.spark.addresses import readAddresses
-    from natsbroker.spark.connection import Peer, connect
-    from natsbroker.spark.streams import Streams
+    from natsbroker.spark.connection import ServerAccess, connect
+    from natsbroker.spark.streams import StreamApi
 
     deadline = time.monotonic() + 60
-    with connect(Peer(readAddresses(servers))) as connection:
-        while not Streams(connection).state(stream).messages and time.monotonic() < deadline:
+    with connect(ServerAccess(readAddresses(servers))) as connection:
+        while not StreamApi(connection).state(stream).messages and time.monotonic() < deadline:
             time.sleep(0.02)
 
 
@@ -56,7 +56,7 @@ def main(servers: str, broker: str, directory: str) -> dict[str, Any]:
 
     from natsbroker.spark import session
     from natsbroker.spark.jobs.archivejob import archive
-    from natsbroker.spark.jobs.archiving import Plan
+    from natsbroker.spark.jobs.archiving import FilePlan
 
     spark = session(None, {"spark.sql.execution.arrow.maxRecordsPerBatch": "50"})
     places = spark.sparkContext.range(0, 8, numSlices=8).map(where).collect()
@@ -74,7 +74,7 @@ def main(servers: str, broker: str, directory: str) -> dict[str, Any]:
         given = {"servers": servers, "stream": stream, "subject": f"{stream}.x", "window": "10"}
         write.mode("append").options(**given).save()
     source = {"servers": broker, "channel": "c"}
-    found["archived"] = archive(spark, source, directory, plan=Plan(50, 4))["rows"]
+    found["archived"] = archive(spark, source, directory, plan=FilePlan(50, 4))["rows"]
     spark.stop()
     return found
 

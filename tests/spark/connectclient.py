@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark import cli, session
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archivejob import archive
 from natsbroker.spark.jobs.tiering import tiered
 from natsbroker.spark.jobs.verifyjob import verified
@@ -63,7 +63,7 @@ def told(spark: Any, servers: str) -> list[str]:
         found.append(str(error))
     try:
         archive(spark, {"servers": servers, "stream": "NOWHERE"}, "unused")
-    except SourceError as error:
+    except DataSourceError as error:
         found.append(str(error))
     return found
 

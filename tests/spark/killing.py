@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.reading import Manner, RangeReader, Span
-from natsbroker.spark.streams import Streams
+from natsbroker.spark.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.streams import StreamApi
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station, Stream
 
@@ -226,9 +226,9 @@ class Logs:
             ids, data = set(), set()
             # A new one: servers close those that are not heard of for minutes.
             with connect(self.station.peer) as connection:
-                state = Streams(connection).state(name)
-                span = Span(name, state.created, 1, state.stop)
-                for rows in RangeReader(Streams(connection), span, Manner(), print).read():
+                state = StreamApi(connection).state(name)
+                span = SequenceRange(name, state.created, 1, state.stop)
+                for rows in RangeReader(StreamApi(connection), span, ReadOptions(), print).read():
                     for head in rows.heads:
                         ids.add(head.partition(b"Nats-Msg-Id: ")[2].partition(b"\r\n")[0])
                     data.update(rows.payloads)

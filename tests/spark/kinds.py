@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.addresses import readAddresses
-from natsbroker.spark.connection import Peer, connect
-from natsbroker.spark.errors import ApiError, SourceError
+from natsbroker.spark.connection import ServerAccess, connect
+from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.logs import Logs, logsOf
-from natsbroker.spark.streams import Streams, StreamState
+from natsbroker.spark.streams import StreamApi, StreamState
 from tests.interop.servers import PATIENCE, REAL, Server
 from tests.spark.support import BrokerStation, Station, Stream
 
@@ -89,7 +89,7 @@ class Kind:
         """
         Ask over a connection of its own.
         """
-        with connect(Peer(readAddresses(self.url))) as connection:
+        with connect(ServerAccess(readAddresses(self.url))) as connection:
             return ask(logsOf(connection, {"channel": self.option == "channel", **_SCOPE}))
 
     def state(self, name: str) -> StreamState:
@@ -199,9 +199,9 @@ class Cluster:
             for each in starts:
                 each.join()
             self.url = ",".join(each.url for each in self.servers)
-            self.peer = Peer(readAddresses(self.url), requestTimeout=1.0)
+            self.peer = ServerAccess(readAddresses(self.url), requestTimeout=1.0)
             self._waitForMeta()
-            self.connection = connect(Peer(readAddresses(self.url)))
+            self.connection = connect(ServerAccess(readAddresses(self.url)))
         except BaseException:
             self.stop()
             raise
@@ -215,9 +215,9 @@ class Cluster:
         for _ in range(int(PATIENCE * 5)):
             try:
                 with connect(self.peer) as connection:
-                    Streams(connection).call("STREAM.CREATE.R", question, "R")
+                    StreamApi(connection).call("STREAM.CREATE.R", question, "R")
                 return
-            except (ApiError, SourceError) as error:
+            except (ApiError, DataSourceError) as error:
                 answer = {"error": str(error)}
             time.sleep(0.2)
         raise TimeoutError(f"the cluster does not begin: {answer}")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.connection import ServerAccess, connect
 from natsbroker.wire import ops
 
 __all__ = ["Sample", "descendantsSeconds", "median", "pinged", "processSeconds", "sampled"]
@@ -81,7 +81,7 @@ def descendantsSeconds(pid: int) -> float:
 
 
 @contextmanager
-def pinged(peer: Peer) -> Iterator[list[float]]:
+def pinged(peer: ServerAccess) -> Iterator[list[float]]:
     """
     Send PINGs all the time; the seconds that their answers take.
     """
@@ -106,7 +106,9 @@ def pinged(peer: Peer) -> Iterator[list[float]]:
         thread.join()
 
 
-def sampled(rows: int, peer: Peer, server: int, jvm: int, work: Callable[[], object]) -> Sample:
+def sampled(
+    rows: int, peer: ServerAccess, server: int, jvm: int, work: Callable[[], object]
+) -> Sample:
     """
     Do something, with somebody else's PINGs meanwhile.
 

@@ -4,14 +4,16 @@ The peer of a connection under test.
 
 from __future__ import annotations
 
-from natsbroker.spark.addresses import TLS, readAddresses
-from natsbroker.spark.connection import Peer
-from natsbroker.spark.identity import Identity
+from natsbroker.spark.addresses import TLSOptions, readAddresses
+from natsbroker.spark.connection import ServerAccess
+from natsbroker.spark.identity import Credentials
 from tests.interop.servers import Server
 
 
-def peerOf(server: Server, identity: Identity | None = None, tls: TLS | None = None) -> Peer:
+def peerOf(
+    server: Server, identity: Credentials | None = None, tls: TLSOptions | None = None
+) -> ServerAccess:
     """
     @return: how to reach a server.
     """
-    return Peer(readAddresses(server.url), identity or Identity(), tls or TLS())
+    return ServerAccess(readAddresses(server.url), identity or Credentials(), tls or TLSOptions())

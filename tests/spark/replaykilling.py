@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.reading import Manner, RangeReader, Span
-from natsbroker.spark.streams import Streams
+from natsbroker.spark.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.streams import StreamApi
 from tests.interop.servers import REAL, Server
 from tests.spark.support import CONFIG, Station, Stream
 
@@ -101,10 +101,10 @@ def counted(station: Station) -> dict[str, Any]:
     What the target has, read without the code that filled it.
     """
     state = station.streams.state("OUT")
-    span = Span("OUT", state.created, 1, state.stop)
+    span = SequenceRange("OUT", state.created, 1, state.stop)
     seen: list[int] = []
     with connect(station.peer) as connection:
-        for rows in RangeReader(Streams(connection), span, Manner(), print).read():
+        for rows in RangeReader(StreamApi(connection), span, ReadOptions(), print).read():
             seen += [int(each) for each in rows.payloads]
     return {"copied": len(seen), "different": len(set(seen)), "inOrder": seen == sorted(seen)}
 

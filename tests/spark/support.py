@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from natsbroker.spark.addresses import readAddresses
-from natsbroker.spark.channels import Channels
-from natsbroker.spark.connection import Connection, Peer, connect
+from natsbroker.spark.channels import ChannelApi
+from natsbroker.spark.connection import BlockingConnection, ServerAccess, connect
 from natsbroker.spark.stan import ChannelPublisher
-from natsbroker.spark.streams import Streams
+from natsbroker.spark.streams import StreamApi
 from natsbroker.wire.headers import Headers
 from tests.interop.servers import Server
 
@@ -35,7 +35,7 @@ class Stream:
     @ivar name: what it is called; it takes messages for C{name.>}.
     """
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, connection: BlockingConnection, name: str) -> None:
         self.name = name
         self._connection = connection
 
@@ -117,7 +117,7 @@ class Station:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.connection = connect(self.peer)
-        self.streams = Streams(self.connection)
+        self.streams = StreamApi(self.connection)
 
     @property
     def url(self) -> str:
@@ -127,11 +127,11 @@ class Station:
         return self.server.url
 
     @property
-    def peer(self) -> Peer:
+    def peer(self) -> ServerAccess:
         """
         How to connect.
         """
-        return Peer(readAddresses(self.server.url))
+        return ServerAccess(readAddresses(self.server.url))
 
     def stream(self, **config: Any) -> Stream:
         """
@@ -163,7 +163,7 @@ class BrokerStation:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.connection = connect(self.peer)
-        self.channels = Channels(self.connection, "test-cluster")
+        self.channels = ChannelApi(self.connection, "test-cluster")
 
     @property
     def url(self) -> str:
@@ -173,11 +173,11 @@ class BrokerStation:
         return self.server.url
 
     @property
-    def peer(self) -> Peer:
+    def peer(self) -> ServerAccess:
         """
         How to connect.
         """
-        return Peer(readAddresses(self.server.url))
+        return ServerAccess(readAddresses(self.server.url))
 
     def channel(self, payloads: Iterable[bytes] = (), name: str = "") -> str:
         """

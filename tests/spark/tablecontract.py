@@ -30,7 +30,7 @@ from natsbroker.spark.tables.datafiles import SCHEMA
 from natsbroker.spark.tables.filing import writeDays, writeFile
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError, dayOf
-from natsbroker.spark.tables.table import Table
+from natsbroker.spark.tables.table import ArchiveTable
 
 __all__ = ["LOG", "TableContract", "dated", "filed", "grown", "small", "together"]
 
@@ -85,7 +85,7 @@ def dated(start: int, stop: int, each: int) -> Iterator[Any]:
         yield pa.RecordBatch.from_pylist([row], SCHEMA)
 
 
-def grown(table: Table, stop: int, *missing: int) -> Manifest:
+def grown(table: ArchiveTable, stop: int, *missing: int) -> Manifest:
     """
     What the version that holds becomes with the sequences up to one, in a file.
     """
@@ -155,7 +155,7 @@ class TableContract:
         raise NotImplementedError
 
     @pytest.fixture
-    def table(self, tmp_path: Path) -> Table:
+    def table(self, tmp_path: Path) -> ArchiveTable:
         """A table that accounts for the sequences from 1 to 8, of which 3 was deleted."""
         table = tableAt(tmp_path / "lake", self.form)
         table.make()
@@ -199,14 +199,14 @@ class TableContract:
         assert (found.files, found.lost, tableAt(root).form) == ((), (), self.form)
         assert self.seen(root) == []
 
-    def test_formats(self, table: Table) -> None:
+    def test_formats(self, table: ArchiveTable) -> None:
         """An archive is found to be what it is, and is not opened as anything else."""
         assert tableAt(table.root).form == tableAt(table.root, self.form).form == self.form
         for other in {"parquet", "delta", "iceberg"} - {self.form}:
             with pytest.raises(OptionError, match=f"is an archive of the format {self.form}, not"):
                 tableAt(table.root, other)
 
-    def test_comesBack(self, table: Table) -> None:
+    def test_comesBack(self, table: ArchiveTable) -> None:
         """What was committed is read: ranges, rows, sizes, fingerprints, times, losses."""
         before = table.require()
         files = [File("", 9, 12), filed(table.root, 12, 20, 15, 16), filed(table.root, 20, 22)]
@@ -220,7 +220,7 @@ class TableContract:
         assert found.version == before.version + 1
         assert found.written > 0
 
-    def test_lost(self, table: Table) -> None:
+    def test_lost(self, table: ArchiveTable) -> None:
         """Losses are joined over versions, also of versions that have nothing else."""
         assert table.commit(table.require().extended([File("", 9, 12)], [(9, 12)], 5.0))
         assert table.require().lost == ((9, 12),)
@@ -235,7 +235,7 @@ class TableContract:
             (18, 19),
         )
 
-    def test_stale(self, table: Table) -> None:
+    def test_stale(self, table: ArchiveTable) -> None:
         """What was made of a version that does not hold any more is not taken."""
         early = grown(table, 12)
         assert table.commit(grown(table, 15))
@@ -243,7 +243,7 @@ class TableContract:
         assert not tableAt(table.root).commit(early)
         assert self.check(table.root, 3).stop == 15
 
-    def test_race(self, table: Table) -> None:
+    def test_race(self, table: ArchiveTable) -> None:
         """Of many who go on from the same version one succeeds, round after round."""
         for _ in range(3):
             stop = table.require().stop
@@ -255,7 +255,7 @@ class TableContract:
             assert len(won) == 1
             assert self.check(table.root, 3).stop == stop + 1 + won[0]
 
-    def test_emptyRace(self, table: Table) -> None:
+    def test_emptyRace(self, table: ArchiveTable) -> None:
         """The same with versions that have no file."""
         base = table.require()
         drafts = [base.extended([File("", 9, 10 + n)], [(9, 10 + n)], 5.0) for n in range(4)]
@@ -266,7 +266,7 @@ class TableContract:
         assert not any(table.commit(each) for each in drafts)
         assert table.require() == found
 
-    def test_doubled(self, table: Table) -> None:
+    def test_doubled(self, table: ArchiveTable) -> None:
         """A file that is there already is refused, also under another range."""
         before = table.require()
         again = replace(before.files[0], start=9, stop=17)
@@ -279,7 +279,7 @@ class TableContract:
             table.commit(before.extended([replace(new, start=10)], [], 5.0))
         assert self.check(table.root, 3) == before
 
-    def test_replaced(self, table: Table) -> None:
+    def test_replaced(self, table: ArchiveTable) -> None:
         """Files give way to one with the same messages; nothing else changes."""
         assert table.commit(table.require().extended([File("", 9, 12)], [(9, 12)], 5.0))
         assert table.commit(grown(table, 15))
@@ -290,7 +290,7 @@ class TableContract:
         assert after.files == (whole,)
         assert (after.lost, after.stop, after.table) == (before.lost, 15, before.table)
 
-    def test_replacedInRace(self, table: Table) -> None:
+    def test_replacedInRace(self, table: ArchiveTable) -> None:
         """Of one who replaces and one who appends one succeeds; then the other can."""
         assert table.commit(grown(table, 12))
         for _ in range(2):
@@ -328,13 +328,13 @@ class TableContract:
         assert len(list((root / "data").rglob("*.parquet"))) == 4
         self.check(root)
 
-    def test_orphans(self, table: Table) -> None:
+    def test_orphans(self, table: ArchiveTable) -> None:
         """A file that no version names is seen by nobody."""
         orphan = filed(table.root, 9, 12)
         assert orphan.path not in table.require().paths
         self.check(table.root, 3)
 
-    def test_full(self, table: Table) -> None:
+    def test_full(self, table: ArchiveTable) -> None:
         """
         Where there is no room a commit is an error that says so, at whatever byte; the version that
         held does still, and the same goes on when there is room.
@@ -356,7 +356,7 @@ class TableContract:
         assert refused > 0
 
     @pytest.mark.skipif(sys.platform != "linux", reason="needs SIGXFSZ")
-    def test_killed(self, table: Table) -> None:
+    def test_killed(self, table: ArchiveTable) -> None:
         """Who is killed in the middle of a write has changed nothing, and is in nobody's way."""
         killed = 0
         for limit in self.fatal:
@@ -372,7 +372,7 @@ class TableContract:
             self.check(table.root, 3)
         assert killed > 0
 
-    def test_vacuum(self, table: Table) -> None:
+    def test_vacuum(self, table: ArchiveTable) -> None:
         """What nobody names goes when it is old enough; the archive stays."""
         assert table.commit(grown(table, 12))
         before = table.require()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.spark.addresses import TLS, Address, readAddresses
+from natsbroker.spark.addresses import Address, TLSOptions, readAddresses
 from natsbroker.spark.errors import OptionError
 from tests.interop.certificates import writeCertificates
 
@@ -71,7 +71,7 @@ class TestTLS:
         """Certificates are verified with the name of the server, and old versions refused."""
         writeCertificates(tmp_path)
         files = [str(tmp_path / f"{each}.pem") for each in ("ca", "client", "client-key")]
-        context = TLS(True, False, *files).context()
+        context = TLSOptions(True, False, *files).context()
         assert context.verify_mode is ssl.CERT_REQUIRED
         assert context.check_hostname
         assert context.minimum_version is ssl.TLSVersion.TLSv1_2
@@ -80,11 +80,11 @@ class TestTLS:
     @pytest.mark.parametrize(
         ("tls", "why"),
         [
-            (TLS(authority="/nowhere/ca.pem"), "tlsCa /nowhere/ca.pem: No such file"),
-            (TLS(certificate="/nowhere/c.pem"), "tlsCert /nowhere/c.pem: No such file"),
+            (TLSOptions(authority="/nowhere/ca.pem"), "tlsCa /nowhere/ca.pem: No such file"),
+            (TLSOptions(certificate="/nowhere/c.pem"), "tlsCert /nowhere/c.pem: No such file"),
         ],
     )
-    def test_missingFile(self, tls: TLS, why: str) -> None:
+    def test_missingFile(self, tls: TLSOptions, why: str) -> None:
         """The option whose file cannot be used is named."""
         with pytest.raises(OptionError, match=why):
             tls.context()

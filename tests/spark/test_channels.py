@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.spark.channels import NO_CHANNEL, Channels, checkedChannel, nanoseconds
+from natsbroker.spark.channels import NO_CHANNEL, ChannelApi, checkedChannel, nanoseconds
 from natsbroker.spark.errors import ApiError, OptionError
 from tests.spark.support import BrokerStation, Station
 
@@ -32,7 +32,7 @@ def test_noNames(name: str) -> None:
 def test_noClusters(clusterId: str, broker: BrokerStation) -> None:
     """Neither can a cluster's id."""
     with pytest.raises(OptionError, match="no cluster can have the id"):
-        Channels(broker.connection, clusterId)
+        ChannelApi(broker.connection, clusterId)
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,12 @@ class TestState:
     def test_otherCluster(self, broker: BrokerStation) -> None:
         """A cluster that is not there is an error that names it."""
         with pytest.raises(ApiError, match="cluster id elsewhere there, or not for this account"):
-            Channels(broker.connection, "elsewhere").state("x")
+            ChannelApi(broker.connection, "elsewhere").state("x")
 
     def test_natsServer(self, station: Station) -> None:
         """So is a server that has no channels at all."""
         with pytest.raises(ApiError, match="no broker of ours serves NATS Streaming"):
-            Channels(station.connection, "test-cluster").names(["a.*"])
+            ChannelApi(station.connection, "test-cluster").names(["a.*"])
 
 
 class TestNames:

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from natsbroker.spark.columns import COLUMNS, Rows, checkedColumns, ddlOf, toBatch
+from natsbroker.spark.columns import COLUMNS, MessageRows, checkedColumns, ddlOf, toBatch
 from natsbroker.spark.errors import OptionError
 
 
-def someRows() -> Rows:
+def someRows() -> MessageRows:
     """
     @return: three messages, of which some are strange.
     """
-    rows = Rows()
+    rows = MessageRows()
     rows.add(7, b"a.b", b"2026-11-20T08:00:00.123456789Z", b"", b"one")
     rows.add(8, b"a.\xff", b"2026-11-20T08:00:00Z", b"\r\nK: v\r\nK:w \r\nno colon", b"\x00\xff")
     rows.add(9, b"c", b"1969-12-31T23:59:59.5Z", b"\r\nN\xff: \xc3\xa9: x", b"")

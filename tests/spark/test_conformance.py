@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import DataLoss, OptionError, SourceError
+from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
 from natsbroker.spark.planning import rfc3339
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.source import BatchReader
@@ -314,7 +314,7 @@ class TestWrite:
         options = readOptions(kind.options(name, **given), "write")
         writer = BatchWriter(DATA, options)
         batch = pa.RecordBatch.from_pydict({"data": [b"x", b"y" * 1_100_000]})
-        with pytest.raises(SourceError, match=f"{name}.* bytes"):
+        with pytest.raises(DataSourceError, match=f"{name}.* bytes"):
             writer.write(iter([batch]))
 
 

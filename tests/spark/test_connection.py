@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.spark.addresses import TLS, Address, readAddresses
-from natsbroker.spark.connection import Connection, Peer, connect
+from natsbroker.spark.addresses import Address, TLSOptions, readAddresses
+from natsbroker.spark.connection import BlockingConnection, ServerAccess, connect
 from natsbroker.spark.errors import ApiError, ConnectionFailed, OptionError, TimedOut
-from natsbroker.spark.identity import Identity
+from natsbroker.spark.identity import Credentials
 from natsbroker.wire import ops
 from natsbroker.wire.serverside import publishLine
 from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
@@ -28,7 +28,7 @@ from tests.interop.servers import OURS_FAST, REAL, Flavour
 from tests.spark.peers import peerOf
 
 
-def echoes(peer: Peer) -> bool:
+def echoes(peer: ServerAccess) -> bool:
     """
     @return: whether a message goes to the server and back to another connection.
     """
@@ -50,16 +50,16 @@ class TestCredentials:
     def test_password(self, flavour: Flavour, startServer: StartServer) -> None:
         """A name and a password, as options or in the address; a wrong one is refused."""
         server = startServer(flavour, "authorization { user: anna, password: apple }\n")
-        assert echoes(peerOf(server, Identity("anna", "apple")))
-        assert echoes(Peer(readAddresses(f"nats://anna:apple@127.0.0.1:{server.port}")))
+        assert echoes(peerOf(server, Credentials("anna", "apple")))
+        assert echoes(ServerAccess(readAddresses(f"nats://anna:apple@127.0.0.1:{server.port}")))
         with pytest.raises(ConnectionFailed, match=r"127.0.0.1:\d+: Authorization Violation"):
-            connect(peerOf(server, Identity("anna", "pear")))
+            connect(peerOf(server, Credentials("anna", "pear")))
 
     def test_token(self, flavour: Flavour, startServer: StartServer) -> None:
         """A token, as an option or in the address."""
         server = startServer(flavour, "authorization { token: t0ken }\n")
-        assert echoes(peerOf(server, Identity(token="t0ken")))
-        assert echoes(Peer(readAddresses(f"nats://t0ken@127.0.0.1:{server.port}")))
+        assert echoes(peerOf(server, Credentials(token="t0ken")))
+        assert echoes(ServerAccess(readAddresses(f"nats://t0ken@127.0.0.1:{server.port}")))
 
     def test_nkey(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
         """The seed of an nkey in a file."""
@@ -67,7 +67,7 @@ class TestCredentials:
         path = tmp_path / "seed"
         path.write_bytes(user.seed)
         server = startServer(flavour, f"authorization {{ users: [ {{ nkey: {user.key} }} ] }}\n")
-        assert echoes(peerOf(server, Identity(nkeySeedFile=str(path))))
+        assert echoes(peerOf(server, Credentials(nkeySeedFile=str(path))))
 
     def test_credentialsFile(
         self, flavour: Flavour, startServer: StartServer, tmp_path: Path
@@ -82,7 +82,7 @@ class TestCredentials:
             f"resolver_preload {{ {account.key}: {account.jwt()} }}\n"
         )
         server = startServer(flavour, config)
-        assert echoes(peerOf(server, Identity(credentialsFile=str(path))))
+        assert echoes(peerOf(server, Credentials(credentialsFile=str(path))))
 
     def test_certificate(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
         """A certificate names the user; without one, or without trust, there is no connection."""
@@ -94,10 +94,12 @@ class TestCredentials:
             'authorization { users: [ { user: "alice@example.com" } ] }\n',
         )
         ca = str(tmp_path / "ca.pem")
-        ours = TLS(True, False, ca, str(tmp_path / "client.pem"), str(tmp_path / "client-key.pem"))
+        ours = TLSOptions(
+            True, False, ca, str(tmp_path / "client.pem"), str(tmp_path / "client-key.pem")
+        )
         assert echoes(peerOf(server, tls=ours))
         with pytest.raises(ConnectionFailed):
-            connect(peerOf(server, tls=TLS(True, False, ca)))
+            connect(peerOf(server, tls=TLSOptions(True, False, ca)))
         with pytest.raises(ConnectionFailed, match="the certificate is refused"):
             connect(peerOf(server, tls=replace(ours, authority="")))
         with pytest.raises(ConnectionFailed, match=r"refused: .*other"):
@@ -111,8 +113,8 @@ class TestTLS:
         """TLS that was asked for is had, or there is no connection."""
         server = startServer(REAL)
         for peer in (
-            peerOf(server, tls=TLS(isWanted=True)),
-            Peer((Address("127.0.0.1", server.port, True),)),
+            peerOf(server, tls=TLSOptions(isWanted=True)),
+            ServerAccess((Address("127.0.0.1", server.port, True),)),
         ):
             with pytest.raises(ConnectionFailed, match="the server does not do TLS"):
                 connect(peer)
@@ -125,12 +127,12 @@ class TestTLS:
             f"tls {{ cert_file: {tmp_path}/server.pem, key_file: {tmp_path}/server-key.pem,"
             " handshake_first: true }\n",
         )
-        tls = TLS(isWanted=True, isFirst=True, authority=str(tmp_path / "ca.pem"))
+        tls = TLSOptions(isWanted=True, isFirst=True, authority=str(tmp_path / "ca.pem"))
         assert echoes(peerOf(server, tls=tls))
 
 
 @contextmanager
-def scripted(play: Callable[[socket.socket], object]) -> Iterator[Peer]:
+def scripted(play: Callable[[socket.socket], object]) -> Iterator[ServerAccess]:
     """
     A server that plays something on its first connection.
     """
@@ -144,7 +146,7 @@ def scripted(play: Callable[[socket.socket], object]) -> Iterator[Peer]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         address = Address("127.0.0.1", listener.getsockname()[1])
-        yield Peer((address,), connectTimeout=5.0, requestTimeout=0.2)
+        yield ServerAccess((address,), connectTimeout=5.0, requestTimeout=0.2)
         thread.join(10)
 
 
@@ -278,16 +280,16 @@ class TestServers:
             gone = listener.getsockname()[1]
         addresses = readAddresses(f"127.0.0.1:{gone},127.0.0.1:{server.port}")
         for first in range(3):
-            with connect(Peer(addresses), first) as connection:
+            with connect(ServerAccess(addresses), first) as connection:
                 assert connection.info["port"] == server.port
         with pytest.raises(ConnectionFailed, match=f"127.0.0.1:{gone}: Connection refused"):
-            connect(Peer(addresses[:1]))
+            connect(ServerAccess(addresses[:1]))
 
     def test_badFileIsNotPassedOver(self, startServer: StartServer) -> None:
         """A credentials file that is missing here is missing with every server."""
         server = startServer(REAL, "authorization { token: t }\n")
         with pytest.raises(OptionError, match="cannot read /nowhere/x"):
-            connect(peerOf(server, Identity(credentialsFile="/nowhere/x")))
+            connect(peerOf(server, Credentials(credentialsFile="/nowhere/x")))
 
     def test_nobodyAnswers(self, startServer: StartServer) -> None:
         """A request that nobody answers ends at once."""
@@ -312,10 +314,10 @@ class TestServers:
             "authorization { users: [ { user: anna, password: apple, permissions:"
             ' { publish: ["ok"], subscribe: ["mine.>"] } } ] }\n',
         )
-        identity = Identity("anna", "apple")
+        credentials = Credentials("anna", "apple")
         with pytest.raises(ConnectionFailed, match="Permissions Violation for Subscription"):
-            connect(peerOf(server, identity))
-        peer = Peer(readAddresses(server.url), identity, inboxPrefix="mine")
+            connect(peerOf(server, credentials))
+        peer = ServerAccess(readAddresses(server.url), credentials, inboxPrefix="mine")
         with connect(peer) as connection:
             with pytest.raises(ApiError, match="Permissions Violation for Publish"):
                 connection.request("secret")
@@ -343,7 +345,7 @@ class TestServers:
     def test_closedTwice(self, startServer: StartServer) -> None:
         """After the end nothing can be sent; a second end is nothing."""
         server = startServer(REAL)
-        connection = Connection(peerOf(server), readAddresses(server.url)[0])
+        connection = BlockingConnection(peerOf(server), readAddresses(server.url)[0])
         connection.close()
         connection.close()
         with pytest.raises(ConnectionFailed):

@@ -23,8 +23,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from natsbroker.spark import cli
-from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, SourceError
-from natsbroker.spark.jobs.archiving import Archiver, Plan
+from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, DataSourceError
+from natsbroker.spark.jobs.archiving import Archiver, FilePlan
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.source import BatchReader
 from natsbroker.spark.streaming import StreamReader
@@ -220,7 +220,9 @@ class TestGone:
                 kind.delete(name)
             return [work(each) for each in tasks]
 
-        archiver = Archiver(readOptions(kind.options(name)), tableAt(tmp_path), run, Plan(10, 2))
+        archiver = Archiver(
+            readOptions(kind.options(name)), tableAt(tmp_path), run, FilePlan(10, 2)
+        )
         with pytest.raises(DataLoss, match=f"stream {name} is gone"):
             archiver.once()
         assert wholeRows(tmp_path) == 20
@@ -275,12 +277,12 @@ class TestRestart:
             return [work(each) for each in tasks]
 
         options = readOptions(place.options(name))
-        archiver = Archiver(options, tableAt(tmp_path), run, Plan(10, 1))
+        archiver = Archiver(options, tableAt(tmp_path), run, FilePlan(10, 1))
         with pytest.raises(ConnectionFailed, match=r"127\.0\.0\.1:\d+: Connection refused"):
             archiver.once()
         assert wholeRows(tmp_path) == 10
         place.server.restart()
-        Archiver(options, tableAt(tmp_path), run, Plan(10, 1)).once()
+        Archiver(options, tableAt(tmp_path), run, FilePlan(10, 1)).once()
         assert wholeRows(tmp_path) == 30
 
 
@@ -309,7 +311,9 @@ class TestFull:
                 for _ in range(50):
                     yield ROWS
 
-            with pytest.raises(SourceError, match=f"channel {name}: a message was not stored: .+"):
+            with pytest.raises(
+                DataSourceError, match=f"channel {name}: a message was not stored: .+"
+            ):
                 written(kind.options(name, window="10"), rows(), writer)
             orders.clear()
             server.restart()

@@ -17,7 +17,7 @@ def test_travels(name: str) -> None:
     error = getattr(errors, name)("what happened")
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy)) == (type(error), "what happened")
-    assert isinstance(copy, errors.SourceError)
+    assert isinstance(copy, errors.DataSourceError)
 
 
 def test_apiErrorKeepsItsNumber() -> None:

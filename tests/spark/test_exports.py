@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from natsbroker.spark.channels import Channels
+from natsbroker.spark.channels import ChannelApi
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import ApiError, DataLoss, SourceError
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.exports import ExportReader
-from natsbroker.spark.reading import Manner, Span
+from natsbroker.spark.reading import ReadOptions, SequenceRange
 from natsbroker.wire.columnar import Place, encodeFrame
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
@@ -28,14 +28,16 @@ COLUMNS = ("seq", "data")
 
 def readerOf(
     channels: Any,
-    span: Span,
-    manner: Manner | None = None,
+    span: SequenceRange,
+    options: ReadOptions | None = None,
     losses: list[str] | None = None,
     columns: tuple[str, ...] = COLUMNS,
 ) -> ExportReader:
     """A reader that does not really wait."""
     said = losses if losses is not None else []
-    return ExportReader(channels, span, manner or Manner(), columns, said.append, lambda _: None)
+    return ExportReader(
+        channels, span, options or ReadOptions(), columns, said.append, lambda _: None
+    )
 
 
 def rowsOf(reader: ExportReader) -> list[tuple[int, bytes]]:
@@ -43,10 +45,10 @@ def rowsOf(reader: ExportReader) -> list[tuple[int, bytes]]:
     return [(row["seq"], row["data"]) for batch in reader.read() for row in batch.to_pylist()]
 
 
-def spanOf(broker: BrokerStation, name: str) -> Span:
+def spanOf(broker: BrokerStation, name: str) -> SequenceRange:
     """All of a channel."""
     state = broker.channels.state(name)
-    return Span(name, state.created, state.first, state.stop)
+    return SequenceRange(name, state.created, state.first, state.stop)
 
 
 class TestBroker:
@@ -58,7 +60,7 @@ class TestBroker:
         span = spanOf(broker, broker.channel(payloads))
         expected = list(enumerate(payloads, 1))
         assert rowsOf(readerOf(broker.channels, span)) == expected
-        small = Manner(fetchBytes=1024, batchRows=7)
+        small = ReadOptions(fetchBytes=1024, batchRows=7)
         reader = readerOf(broker.channels, span, small)
         batches = [batch.num_rows for batch in reader.read()]
         assert (sum(batches), max(batches)) == (500, 7)
@@ -77,7 +79,7 @@ class TestBroker:
         with pytest.raises(DataLoss, match=f"{text}; failOnDataLoss=false goes on without them"):
             rowsOf(readerOf(broker.channels, span))
         losses: list[str] = []
-        rows = rowsOf(readerOf(broker.channels, span, Manner(failsOnLoss=False), losses))
+        rows = rowsOf(readerOf(broker.channels, span, ReadOptions(failsOnLoss=False), losses))
         assert [seq for seq, _ in rows] == [6, 7, 8, 9, 10]
         assert losses == [
             "channel c: sequences 3 to 5 are not stored any more (expired or trimmed)"
@@ -85,27 +87,33 @@ class TestBroker:
 
     def test_gone(self, broker: BrokerStation) -> None:
         """A channel that is not there any more is a loss in any case."""
-        reader = readerOf(broker.channels, Span("gone", "0" * 16, 1, 5), Manner(failsOnLoss=False))
+        reader = readerOf(
+            broker.channels, SequenceRange("gone", "0" * 16, 1, 5), ReadOptions(failsOnLoss=False)
+        )
         with pytest.raises(DataLoss, match="channel gone is gone"):
             rowsOf(reader)
 
     def test_madeAgain(self, broker: BrokerStation) -> None:
         """So is one that was deleted and made again: its sequences are others."""
         name = broker.channel([b"x"])
-        reader = readerOf(broker.channels, Span(name, "0" * 16, 1, 2), Manner(failsOnLoss=False))
+        reader = readerOf(
+            broker.channels, SequenceRange(name, "0" * 16, 1, 2), ReadOptions(failsOnLoss=False)
+        )
         with pytest.raises(DataLoss, match="was deleted and made again"):
             rowsOf(reader)
 
     def test_otherCluster(self, broker: BrokerStation) -> None:
         """Where nobody answers, the error says what is missing."""
         with pytest.raises(ApiError, match="serves NATS Streaming with the cluster id other"):
-            rowsOf(readerOf(Channels(broker.connection, "other"), Span("c", "0", 1, 2)))
+            rowsOf(readerOf(ChannelApi(broker.connection, "other"), SequenceRange("c", "0", 1, 2)))
 
     def test_shorter(self, broker: BrokerStation) -> None:
         """A channel that ends before the range is an error."""
         name = broker.channel([b"x"])
         span = replace(spanOf(broker, name), stop=10)
-        with pytest.raises(SourceError, match=f"channel {name} ends at 1, and the read was to go"):
+        with pytest.raises(
+            DataSourceError, match=f"channel {name} ends at 1, and the read was to go"
+        ):
             rowsOf(readerOf(broker.channels, span))
 
     def test_brokerDies(self, startServer: StartServer) -> None:
@@ -115,11 +123,11 @@ class TestBroker:
         span = spanOf(broker, broker.channel([b"x" * 1000] * 2000))
         with connect(broker.peer) as connection:
             reader = readerOf(
-                Channels(connection, "test-cluster"), span, Manner(fetchBytes=10_000)
+                ChannelApi(connection, "test-cluster"), span, ReadOptions(fetchBytes=10_000)
             ).read()
             next(reader)
             server.stop()
-            with pytest.raises(SourceError, match=r"127\.0\.0\.1"):
+            with pytest.raises(DataSourceError, match=r"127\.0\.0\.1"):
                 list(reader)
 
 
@@ -135,21 +143,21 @@ class Scripted:
         self._coming: list[bytes] = []
 
     def subject(self, verb: str, name: str) -> str:
-        """See L{Channels}."""
+        """See L{ChannelApi}."""
         return f"{verb}.{name}"
 
     def ask(self, subject: str, payload: bytes) -> bytes:
-        """See L{natsbroker.spark.connection.Connection}."""
+        """See L{natsbroker.spark.connection.BlockingConnection}."""
         self.questions.append(json.loads(payload))
         self._coming = self.answers.pop(0)
         return b"r"
 
     def answer(self, reply: bytes, subject: str) -> tuple[int, bytes]:
-        """See L{natsbroker.spark.connection.Connection}."""
+        """See L{natsbroker.spark.connection.BlockingConnection}."""
         return 0, self._coming.pop(0)
 
-    read = Channels.read
-    explained = Channels.explained
+    read = ChannelApi.read
+    explained = ChannelApi.explained
 
 
 def frame(
@@ -181,8 +189,8 @@ def scripted(
 ) -> tuple[Callable[[], list[int]], list[str], Scripted]:
     """What reads, what it says was lost, and the broker."""
     channels, losses = Scripted(*answers), list[str]()
-    manner = Manner(failsOnLoss=fails)
-    reader = readerOf(channels, Span("c", "id", 1, stop), manner, losses)
+    options = ReadOptions(failsOnLoss=fails)
+    reader = readerOf(channels, SequenceRange("c", "id", 1, stop), options, losses)
     return lambda: [seq for seq, _ in rowsOf(reader)], losses, channels
 
 
@@ -234,7 +242,7 @@ class TestScripted:
     def test_asksAhead(self) -> None:
         """The next answer is asked for before the first is used, and no further one."""
         channels = Scripted([frame([1], 1, 4)], [frame([4], 4, 7)], [frame([7], 7, 11)])
-        batches = readerOf(channels, Span("c", "id", 1, 11)).read()
+        batches = readerOf(channels, SequenceRange("c", "id", 1, 11)).read()
         asked = []
         for batch in batches:
             asked.append((batch.column("seq")[0].as_py(), len(channels.questions)))
@@ -243,7 +251,7 @@ class TestScripted:
     def test_wholeAnswers(self) -> None:
         """Frames before one that is wrong are not used: the answer is taken whole."""
         read, losses, channels = scripted([frame([1], 1, 4, isLast=False), b"NBCF"])
-        with pytest.raises(SourceError, match="no frame"):
+        with pytest.raises(DataSourceError, match="no frame"):
             read()
         assert (losses, len(channels.questions)) == ([], 1)
 
@@ -268,5 +276,5 @@ class TestScripted:
     def test_wrong(self, answer: bytes, text: str) -> None:
         """What is no frame that follows on is an error, whatever else it is."""
         read, _, _ = scripted([answer])
-        with pytest.raises(SourceError, match=text):
+        with pytest.raises(DataSourceError, match=text):
             read()

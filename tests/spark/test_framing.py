@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from natsbroker.spark.columns import COLUMNS, Rows, toBatch
+from natsbroker.spark.columns import COLUMNS, MessageRows, toBatch
 from natsbroker.spark.framing import frameBatch, neededColumns
 from natsbroker.wire.columnar import Frame, Place, encodeFrame, readFrame
 
@@ -35,7 +35,7 @@ def frameOf(*rows: tuple[int, int, bytes, bytes, bytes], left: tuple[str, ...] =
 
 def test_sameAsRows() -> None:
     """Every column has the values and the type that direct gets give it."""
-    rows = Rows()
+    rows = MessageRows()
     rows.add(3, b"a", b"1970-01-01T00:00:01.000000007Z", b"\r\nStan-Reply: a.b\r\nX: 1", b"one")
     rows.add(4, b"b\xff", b"1970-01-01T00:00:02Z", b"", b"")
     frame = frameOf((3, 10**9 + 7, b"a", BLOCK, b"one"), (4, 2 * 10**9, b"b\xff", b"", b""))

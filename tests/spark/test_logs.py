@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.spark.channels import Channels
+from natsbroker.spark.channels import ChannelApi
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.logs import checkedNames, isMissing, isPattern, logsOf
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.streams import Streams
+from natsbroker.spark.streams import StreamApi
 from tests.spark.support import BrokerStation, Station
 
 
@@ -52,7 +52,7 @@ def test_logsOf(station: Station, broker: BrokerStation) -> None:
     """What is asked, and what an error means that says that it is not there."""
     streams = logsOf(station.connection, readOptions({"servers": "h", "stream": "NONE"}))
     channels = logsOf(broker.connection, readOptions({"servers": "h", "channel": "none"}))
-    assert (type(streams), type(channels)) == (Streams, Channels)
+    assert (type(streams), type(channels)) == (StreamApi, ChannelApi)
     for logs, name in ((streams, "NONE"), (channels, "none")):
         with pytest.raises(ApiError) as caught:
             logs.state(name)

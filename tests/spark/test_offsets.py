@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.offsets import advance, offsetOf, readOffset, spansBetween
-from natsbroker.spark.reading import Span
+from natsbroker.spark.offsets import advance, offsetOf, rangesBetween, readOffset
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.streams import StreamState
 
 
@@ -103,6 +103,9 @@ def test_spansBetween() -> None:
     """A micro-batch is a half-open range of each stream."""
     start = {"A": ("then", 1), "B": ("then", 5)}
     end = {"A": ("then", 9), "B": ("then", 5)}
-    assert spansBetween(start, end) == [Span("A", "then", 1, 9), Span("B", "then", 5, 5)]
+    assert rangesBetween(start, end) == [
+        SequenceRange("A", "then", 1, 9),
+        SequenceRange("B", "then", 5, 5),
+    ]
     with pytest.raises(DataLoss, match="made again"):
-        spansBetween(start, {**end, "A": ("now", 3)})
+        rangesBetween(start, {**end, "A": ("now", 3)})

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from natsbroker.spark.errors import ApiError, DataLoss, OptionError, SourceError
-from natsbroker.spark.planning import checkedPatterns, planSpans, rfc3339, split
-from natsbroker.spark.reading import Span
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError
+from natsbroker.spark.planning import checkedPatterns, planRanges, rfc3339, split
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
 from tests.spark.support import Station, Stream
 
@@ -24,7 +24,7 @@ def planned(station: Station, *streams: Stream, **options: str) -> list[tuple[in
     names = ",".join(each.name for each in streams)
     values = readOptions({"servers": station.url, "stream": names, **options})
     losses: list[str] = []
-    spans = planSpans(station.streams, values, losses.append)
+    spans = planRanges(station.streams, values, losses.append)
     assert [each.stream for each in spans] == [each.name for each in streams]
     assert bool(losses) == (options.get("failOnDataLoss") == "false")
     return [(each.start, each.stop) for each in spans]
@@ -90,7 +90,7 @@ class TestOffsets:
         """Offsets that make no sense are refused."""
         values = readOptions({"servers": "h", "stream": stream.name, **options})
         with pytest.raises(OptionError, match=why):
-            planSpans(station.streams, values, print)
+            planRanges(station.streams, values, print)
 
     def test_wrongJSON(self, station: Station, stream: Stream) -> None:
         """So are values in JSON that are no offsets."""
@@ -182,12 +182,12 @@ class TestStreams:
         """A stream that is not there is named."""
         values = readOptions({"servers": "h", "stream": "NOWHERE"})
         with pytest.raises(ApiError, match="stream NOWHERE: stream not found"):
-            planSpans(station.streams, values, print)
+            planRanges(station.streams, values, print)
 
     def test_notDirect(self, station: Station) -> None:
         """One that does not answer direct gets is, with the remedy."""
         stream = station.stream(allow_direct=False)
-        with pytest.raises(SourceError, match=f"nats stream edit {stream.name} --allow-direct"):
+        with pytest.raises(DataSourceError, match=f"nats stream edit {stream.name} --allow-direct"):
             planned(station, stream)
 
 
@@ -223,7 +223,7 @@ class TestSplit:
     @given(lengths, some.integers(0, 40), some.integers(1, 60_000), some.integers(0, 8))
     def test_tiles(self, given: list[int], least: int, most: int, processors: int) -> None:
         """The pieces are the ranges, without gap and overlap, and none is too long."""
-        spans = [Span(f"S{n}", "then", 5, 5 + length) for n, length in enumerate(given)]
+        spans = [SequenceRange(f"S{n}", "then", 5, 5 + length) for n, length in enumerate(given)]
         pieces = split(spans, least, most, processors)
         for span in spans:
             mine = [each for each in pieces if each.stream == span.stream]
@@ -236,7 +236,7 @@ class TestSplit:
 
     def test_fewAreOneTask(self) -> None:
         """A small stream is one task, unless more are asked for."""
-        span = Span("S", "then", 1, 1001)
+        span = SequenceRange("S", "then", 1, 1001)
         assert len(split([span], 0, 10**6, 8)) == 1
         assert len(split([span], 8, 10**6, 8)) == 8
-        assert len(split([Span("S", "then", 1, 10**6)], 0, 10**6, 8)) == 8
+        assert len(split([SequenceRange("S", "then", 1, 10**6)], 0, 10**6, 8)) == 8

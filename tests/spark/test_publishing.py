@@ -10,7 +10,7 @@ import json
 import pytest
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import ApiError, SourceError, TimedOut
+from natsbroker.spark.errors import ApiError, DataSourceError, TimedOut
 from natsbroker.spark.publishing import Publisher
 from tests.spark.support import Station, Stream
 
@@ -80,26 +80,28 @@ class TestRefused:
     def test_tooLarge(self, station: Station) -> None:
         """A message that the server would close the connection for is refused before."""
         stream = station.stream()
-        with pytest.raises(SourceError, match=r"has 10\d+ bytes .*, and the server takes 1048576"):
+        with pytest.raises(
+            DataSourceError, match=r"has 10\d+ bytes .*, and the server takes 1048576"
+        ):
             publisherTo(station, stream).publish(f"{stream.name}.x", b"x" * 1048576)
 
     @pytest.mark.parametrize("subject", ["", "a b", "a.*", "a\r\nPUB b", "é\x00"])
     def test_badSubject(self, subject: str, station: Station) -> None:
         """What is no subject to publish to is refused."""
-        with pytest.raises(SourceError, match="not a subject to publish to"):
+        with pytest.raises(DataSourceError, match="not a subject to publish to"):
             publisherTo(station, station.stream()).publish(subject, b"")
 
     def test_badHeader(self, station: Station) -> None:
         """So is a header that would break the block."""
         stream = station.stream()
-        with pytest.raises(SourceError, match="not the value of a header"):
+        with pytest.raises(DataSourceError, match="not the value of a header"):
             publisherTo(station, stream).publish(f"{stream.name}.x", b"", [("K", "a\r\nb: c")])
 
     @pytest.mark.parametrize("pairs", [[], [("K", "v")]])
     def test_badId(self, pairs: list[tuple[str, str]], station: Station) -> None:
         """So is such an id."""
         stream = station.stream()
-        with pytest.raises(SourceError, match="not the value of a header"):
+        with pytest.raises(DataSourceError, match="not the value of a header"):
             publisherTo(station, stream).publish(f"{stream.name}.x", b"", pairs, "a\r\nb: c")
 
     def test_noStream(self, station: Station) -> None:

@@ -20,17 +20,17 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
-from natsbroker.spark.pushing import Limits
-from natsbroker.spark.reading import Span
+from natsbroker.spark.pushing import PushedFilters
+from natsbroker.spark.reading import SequenceRange
 
-SPANS = [Span("A", "then", 1, 101), Span("B", "then", 50, 60)]
+SPANS = [SequenceRange("A", "then", 1, 101), SequenceRange("B", "then", 50, 60)]
 
 
 def left(*conditions: Any) -> list[tuple[str, int, int]]:
     """
     @return: what conditions leave of L{SPANS}.
     """
-    limits = Limits()
+    limits = PushedFilters()
     for each in conditions:
         limits.take(each)
     return [(each.stream, each.start, each.stop) for each in limits.spans(SPANS)]
@@ -76,7 +76,7 @@ def test_patterns(
     conditions: list[Any], given: tuple[str, ...], expected: tuple[str, ...] | None
 ) -> None:
     """Conditions on C{subject} become filters where they are subjects."""
-    limits = Limits()
+    limits = PushedFilters()
     for each in conditions:
         limits.take(each)
     assert limits.patterns(given) == expected

@@ -14,45 +14,49 @@ from typing import Any
 import pytest
 
 from natsbroker.spark import reading
-from natsbroker.spark.columns import Rows
-from natsbroker.spark.errors import DataLoss, SourceError
-from natsbroker.spark.fetching import Answer, Wish
-from natsbroker.spark.reading import Manner, RangeReader, Span, checkStream
+from natsbroker.spark.columns import MessageRows
+from natsbroker.spark.errors import DataLoss, DataSourceError
+from natsbroker.spark.fetching import DirectGet, DirectGetAnswer
+from natsbroker.spark.reading import RangeReader, ReadOptions, SequenceRange, checkStream
 from natsbroker.spark.streams import StreamState
 from tests.spark.support import Station, Stream
 
 
-def spanOf(station: Station, stream: Stream, start: int = 1, stop: int = 0) -> Span:
+def spanOf(station: Station, stream: Stream, start: int = 1, stop: int = 0) -> SequenceRange:
     """
     @return: a range of a stream; all of it if nothing is said.
     """
     state = station.streams.state(stream.name)
-    return Span(stream.name, state.created, start, stop or state.stop)
+    return SequenceRange(stream.name, state.created, start, stop or state.stop)
 
 
-def readSeqs(station: Station, span: Span, manner: Manner | None = None) -> list[int]:
+def readSeqs(
+    station: Station, span: SequenceRange, options: ReadOptions | None = None
+) -> list[int]:
     """
     @return: the sequences that are read.
     """
     losses: list[str] = []
-    reader = RangeReader(station.streams, span, manner or Manner(), losses.append)
+    reader = RangeReader(station.streams, span, options or ReadOptions(), losses.append)
     found = [seq for rows in reader.read() for seq in rows.seqs]
-    assert losses == [] or not (manner or Manner()).failsOnLoss
+    assert losses == [] or not (options or ReadOptions()).failsOnLoss
     return found
 
 
 class TestStored:
     """What nats-server has stored."""
 
-    @pytest.mark.parametrize("manner", [Manner(), Manner(batchRows=3), Manner(fetchBytes=1024)])
-    def test_everyRangeOnce(self, station: Station, manner: Manner) -> None:
+    @pytest.mark.parametrize(
+        "options", [ReadOptions(), ReadOptions(batchRows=3), ReadOptions(fetchBytes=1024)]
+    )
+    def test_everyRangeOnce(self, station: Station, options: ReadOptions) -> None:
         """Every half-open range gives its own sequences once, in order, however it is fetched."""
         stream = station.stream()
         stream.fill([b"x" * 400] * 10)
         for start in range(1, 12):
             for stop in range(start, 12):
                 expected = list(range(start, stop))
-                assert readSeqs(station, spanOf(station, stream, start, stop), manner) == expected
+                assert readSeqs(station, spanOf(station, stream, start, stop), options) == expected
 
     def test_fewGaps(self, station: Station) -> None:
         """Deleted messages are passed over, also at both ends of a range."""
@@ -87,7 +91,7 @@ class TestStored:
             return request(subject, payload)
 
         monkeypatch.setattr(station.connection, "request", counted)
-        assert len(readSeqs(station, span, Manner(batchRows=300))) == 1000 - gaps
+        assert len(readSeqs(station, span, ReadOptions(batchRows=300))) == 1000 - gaps
         assert len(asked) <= most
 
     def test_patterns(self, station: Station) -> None:
@@ -97,11 +101,11 @@ class TestStored:
             stream.add(subject, b"")
         name = stream.name
         span = spanOf(station, stream)
-        assert readSeqs(station, span, Manner((f"{name}.a.*",))) == [1, 3]
-        both = Manner((f"{name}.a.*", f"{name}.*.2"))
+        assert readSeqs(station, span, ReadOptions((f"{name}.a.*",))) == [1, 3]
+        both = ReadOptions((f"{name}.a.*", f"{name}.*.2"))
         assert readSeqs(station, span, both) == [1, 3, 5]
         assert readSeqs(station, replace(span, stop=4), replace(both, batchRows=1)) == [1, 3]
-        assert readSeqs(station, span, Manner((f"{name}.z",))) == []
+        assert readSeqs(station, span, ReadOptions((f"{name}.z",))) == []
 
 
 class TestLoss:
@@ -116,8 +120,8 @@ class TestLoss:
         with pytest.raises(DataLoss, match="sequences 1 to 4 are not stored any more"):
             readSeqs(station, span)
         losses: list[str] = []
-        manner = Manner(failsOnLoss=False)
-        rows = list(RangeReader(station.streams, span, manner, losses.append).read())
+        options = ReadOptions(failsOnLoss=False)
+        rows = list(RangeReader(station.streams, span, options, losses.append).read())
         assert [seq for each in rows for seq in each.seqs] == [5, 6, 7, 8, 9, 10]
         assert len(losses) == 1
         assert "sequences 1 to 4" in losses[0]
@@ -128,7 +132,7 @@ class TestLoss:
         stream = station.stream()
         stream.fill([b"x"] * 10)
         reader = RangeReader(
-            station.streams, spanOf(station, stream), Manner(pattern, batchRows=2), print
+            station.streams, spanOf(station, stream), ReadOptions(pattern, batchRows=2), print
         ).read()
         assert next(reader).seqs == [1, 2]
         stream.api("PURGE", {"seq": 8})
@@ -155,13 +159,13 @@ class TestLoss:
         stream.make()
         stream.fill([b"y"] * 4)
         with pytest.raises(DataLoss, match="deleted and made again"):
-            readSeqs(station, span, Manner(failsOnLoss=False))
+            readSeqs(station, span, ReadOptions(failsOnLoss=False))
 
     def test_madeAgainMeanwhile(self, station: Station) -> None:
         """A stream that is made again during the last fetch is noticed at the end."""
         stream = station.stream()
         stream.fill([b"x"] * 4)
-        reader = RangeReader(station.streams, spanOf(station, stream), Manner(), print).read()
+        reader = RangeReader(station.streams, spanOf(station, stream), ReadOptions(), print).read()
         next(reader)
         stream.api("DELETE")
         stream.make()
@@ -182,13 +186,13 @@ class Leader:
         self.stop = stop
 
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
-        """See L{Streams.state}."""
+        """See L{StreamApi.state}."""
         first = min(self.stored, default=self.stop)
         deleted = frozenset(range(first, self.stop)) - self.stored
         return StreamState(name, "then", first, self.stop, len(self.stored), 0, True, deleted)
 
     def next(self, name: str, seq: int, pattern: str = ">") -> int | None:
-        """See L{Streams.next}."""
+        """See L{StreamApi.next}."""
         return min((each for each in self.stored if each >= seq), default=None)
 
 
@@ -198,12 +202,12 @@ def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
     """
     turns = iter(stored)
 
-    def fetch(connection: object, subject: str, wish: Wish) -> Answer:
-        known = sorted(each for each in next(turns) if each >= wish.seq)
-        rows = Rows()
-        for seq in known[: wish.count]:
+    def fetch(connection: object, subject: str, request: DirectGet) -> DirectGetAnswer:
+        known = sorted(each for each in next(turns) if each >= request.seq)
+        rows = MessageRows()
+        for seq in known[: request.count]:
             rows.add(seq, b"x", b"2026-11-20T08:00:00Z", b"", b"")
-        return Answer(rows, len(known) <= wish.count)
+        return DirectGetAnswer(rows, len(known) <= request.count)
 
     return fetch
 
@@ -223,8 +227,8 @@ class TestReplicas:
             patch.setattr(reading, "fetch", replica(known))
             reader = RangeReader(
                 Leader(stored, 31),  # type: ignore[arg-type]
-                Span("S", "then", 1, 31),
-                Manner(pattern),
+                SequenceRange("S", "then", 1, 31),
+                ReadOptions(pattern),
                 print,
                 pauses.append,
             )
@@ -252,7 +256,7 @@ class TestReplicas:
         """What no replica gives in time is an error, and what was given before is not all."""
         clock = iter(range(1000))
         monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-        with pytest.raises(SourceError, match="sequence 11 or one behind it is stored, and no"):
+        with pytest.raises(DataSourceError, match="sequence 11 or one behind it is stored, and no"):
             self.seqs([set(range(1, 11))] * 50, ALL)
 
 

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource
 
 from natsbroker.spark import session
-from natsbroker.spark.errors import ConnectionFailed, OptionError, SourceError
+from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionError
 from natsbroker.spark.sessions import isRemote
 
 
@@ -90,10 +90,12 @@ class TestConnect:
     def test_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without what a client needs, the remedy is named, and so it is for the client alone."""
         monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", None)
-        with pytest.raises(SourceError, match=r"pip install 'natsbroker\[spark-client\]'"):
+        with pytest.raises(DataSourceError, match=r"pip install 'natsbroker\[spark-client\]'"):
             session("sc://127.0.0.1:1")
         monkeypatch.setitem(sys.modules, "pyspark", None)
-        with pytest.raises(SourceError, match=r"sc://HOST:PORT, or install natsbroker\[spark\]"):
+        with pytest.raises(
+            DataSourceError, match=r"sc://HOST:PORT, or install natsbroker\[spark\]"
+        ):
             session("local[1]")
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.spark.connection import Connection, connect
-from natsbroker.spark.errors import ApiError, SourceError, TimedOut
+from natsbroker.spark.connection import BlockingConnection, connect
+from natsbroker.spark.errors import ApiError, DataSourceError, TimedOut
 from natsbroker.spark.protobuf import encode
 from natsbroker.spark.stan import ChannelPublisher
 from tests.interop.conftest import StartServer
@@ -16,7 +16,10 @@ from tests.spark.support import BrokerStation, Station
 
 
 def publisherOf(
-    connection: Connection, name: str = "c", window: int = 10, clusterId: str = "test-cluster"
+    connection: BlockingConnection,
+    name: str = "c",
+    window: int = 10,
+    clusterId: str = "test-cluster",
 ) -> ChannelPublisher:
     """A publisher."""
     return ChannelPublisher(connection, name, clusterId, "_STAN.discover", window)
@@ -71,7 +74,7 @@ def test_refused(startServer: StartServer) -> None:
 def test_tooLarge(broker: BrokerStation) -> None:
     """A message that the server would not take is refused before it is sent."""
     publisher = publisherOf(broker.connection, broker.channel())
-    with pytest.raises(SourceError, match=r"has 10486\d\d bytes with its envelope"):
+    with pytest.raises(DataSourceError, match=r"has 10486\d\d bytes with its envelope"):
         publisher.publish(b"x" * 1_048_576)
     publisher.close()
 
@@ -86,29 +89,29 @@ class Scripted:
         self.answer = encode({1: b"_STAN.pub.c", 4: b"_STAN.close.c"})
 
     def inbox(self, name: str) -> bytes:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
         return b"I." + name.encode()
 
     def request(self, subject: str, payload: bytes) -> bytes:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
         return self.answer
 
     def composed(
         self, subject: bytes, payload: bytes, headers: bytes, reply: bytes
     ) -> tuple[bytes, list[bytes]]:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
         self.messages = [(reply if a == b"ACKS" else a, b, c) for a, b, c in self.messages]
         return reply, []
 
     def send(self, *pieces: bytes) -> None:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
 
     def publish(self, subject: str, payload: bytes) -> None:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
         self.published.append(subject)
 
     def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
         if not self.messages:
             raise TimedOut("silence")
         subject, reply, body = self.messages.pop(0)

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from natsbroker.spark import streaming
-from natsbroker.spark.connection import Connection, Peer, connect
+from natsbroker.spark.connection import BlockingConnection, ServerAccess, connect
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.streaming import StreamReader
@@ -152,9 +152,9 @@ class TestPlanning:
 
     def test_believes(self, station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
         """The state is asked for no more often than C{pollInterval} allows, over one connection."""
-        made: list[Peer] = []
+        made: list[ServerAccess] = []
 
-        def counted(peer: Peer) -> Connection:
+        def counted(peer: ServerAccess) -> BlockingConnection:
             made.append(peer)
             return connect(peer)
 

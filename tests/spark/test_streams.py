@@ -8,7 +8,7 @@ import pytest
 
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import ApiError, OptionError
-from natsbroker.spark.streams import NO_STREAM, Streams, checkedName
+from natsbroker.spark.streams import NO_STREAM, StreamApi, checkedName
 from tests.interop.conftest import StartServer
 from tests.interop.servers import REAL
 from tests.spark.peers import peerOf
@@ -100,15 +100,15 @@ class TestRefusals:
     def test_domain(self, station: Station) -> None:
         """A domain is a token too, and one that is not there answers nothing."""
         with pytest.raises(OptionError, match="no domain can be called"):
-            Streams(station.connection, "a.b")
+            StreamApi(station.connection, "a.b")
         with pytest.raises(ApiError, match=r"nobody answers \$JS.far.API.STREAM.INFO.X: JetStream"):
-            Streams(station.connection, "far").state("X")
+            StreamApi(station.connection, "far").state("X")
 
     def test_noJetStream(self, startServer: StartServer) -> None:
         """A server without JetStream is said to have none."""
         with connect(peerOf(startServer(REAL))) as connection:
             with pytest.raises(ApiError, match=r"stream X: nobody answers .*JetStream is not"):
-                Streams(connection).state("X")
+                StreamApi(connection).state("X")
 
     @pytest.mark.parametrize("answer", [b"nonsense", b"[]", b'{"config":{}}', b'{"message":{}}'])
     def test_strangeAnswers(self, answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ class TestRefusals:
             def request(self, subject: str, payload: bytes) -> bytes:
                 return answer
 
-        streams = Streams(Asked())  # type: ignore[arg-type]
+        streams = StreamApi(Asked())  # type: ignore[arg-type]
         for ask in (streams.state, lambda name: streams.next(name, 1)):
             with pytest.raises(ApiError, match=r"stream X: .*(not JSON|no sense)"):
                 ask("X")

@@ -12,10 +12,10 @@ import pytest
 
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.reading import Span
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.streams import Streams
-from natsbroker.spark.tasks import SpanPartition, logLoss, peerOf, readSpan
+from natsbroker.spark.streams import StreamApi
+from natsbroker.spark.tasks import RangePartition, logLoss, peerOf, readRange
 from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
 from tests.interop.certificates import writeCertificates
 from tests.interop.conftest import StartServer
@@ -29,7 +29,7 @@ def test_peer() -> None:
     """Options say how to connect; any option about TLS asks for it."""
     assert not peerOf(readOptions(OPTIONS)).tls.isWanted
     assert peerOf(readOptions({**OPTIONS, "tlsCa": "/ca"})).tls.isWanted
-    assert peerOf(readOptions({**OPTIONS, "user": "a", "password": "b"})).identity.user == "a"
+    assert peerOf(readOptions({**OPTIONS, "user": "a", "password": "b"})).credentials.user == "a"
     with pytest.raises(OptionError, match="tlsKey needs tlsCert"):
         peerOf(readOptions({**OPTIONS, "tlsKey": "/k"}))
 
@@ -47,13 +47,13 @@ def test_read(station: Station) -> None:
     stream.fill([b"a", b"b", b"c"])
     options = readOptions({"servers": station.url, "stream": stream.name})
     created = station.streams.state(stream.name).created
-    task = pickle.loads(pickle.dumps(SpanPartition(Span(stream.name, created, 2, 4), ())))
+    task = pickle.loads(pickle.dumps(RangePartition(SequenceRange(stream.name, created, 2, 4), ())))
     peer = pickle.loads(pickle.dumps(peerOf(options)))
-    batches = list(readSpan(peer, options, ("data", "seq"), task))
+    batches = list(readRange(peer, options, ("data", "seq"), task))
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert rows == [{"data": b"b", "seq": 2}, {"data": b"c", "seq": 3}]
     task.span = replace(task.span, start=0, stop=0)
-    assert list(readSpan(peer, options, ("data",), task)) == []
+    assert list(readRange(peer, options, ("data",), task)) == []
 
 
 def test_closes(station: Station) -> None:
@@ -63,8 +63,8 @@ def test_closes(station: Station) -> None:
     options = readOptions({"servers": station.url, "stream": stream.name, "batchRows": "2"})
     created = station.streams.state(stream.name).created
     peer = replace(peerOf(options), connectTimeout=5.0)
-    reading = readSpan(
-        peer, options, ("seq",), SpanPartition(Span(stream.name, created, 1, 11), ())
+    reading = readRange(
+        peer, options, ("seq",), RangePartition(SequenceRange(stream.name, created, 1, 11), ())
     )
     next(reading)
     reading.close()  # type: ignore[attr-defined]
@@ -90,9 +90,9 @@ class TestCredentials:
             stream = Stream(connection, "S")
             stream.make()
             stream.fill([b"x"] * 3)
-            created = Streams(connection).state("S").created
-        task = SpanPartition(Span("S", created, 1, 4), ())
-        return sum(x.num_rows for x in readSpan(peer, readOptions(given), ("seq",), task))
+            created = StreamApi(connection).state("S").created
+        task = RangePartition(SequenceRange("S", created, 1, 4), ())
+        return sum(x.num_rows for x in readRange(peer, readOptions(given), ("seq",), task))
 
     def test_password(self, startServer: StartServer) -> None:
         """A name and a password."""

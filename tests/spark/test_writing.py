@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.writing import BatchWriter, StreamWriter
 from tests.spark.support import Station, Stream
@@ -76,7 +76,7 @@ class TestColumns:
         assert stream.api("MSG.GET", {"seq": 1})["message"]["data"] == "w6k="
         assert "data" not in stream.api("MSG.GET", {"seq": 2})["message"]
         nobody = batch.set_column(0, "subject", pa.array([name, None]))
-        with pytest.raises(SourceError, match="a row has no subject"):
+        with pytest.raises(DataSourceError, match="a row has no subject"):
             writer.write(iter([nobody]))
 
     def test_nothing(self, station: Station) -> None:

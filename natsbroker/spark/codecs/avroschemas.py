@@ -109,7 +109,7 @@ def readAvro(data: bytes, name: str) -> AvroSchema:
         raise OptionError("Avro needs fastavro: pip install 'natsbroker[avro]'") from None
     try:
         parsed = parse_schema(json.loads(data))
-        builder = _Builder()
+        builder = _SchemaBuilder()
         root = builder.node(parsed, "")
         isRecord = isinstance(parsed, dict) and parsed["type"] in ("record", "error")
         if isRecord:
@@ -126,7 +126,7 @@ def readAvro(data: bytes, name: str) -> AvroSchema:
     return AvroSchema(parsed, columns, root, isRecord, builder.hasChoices)
 
 
-class _Builder:
+class _SchemaBuilder:
     """
     Makes nodes of a schema that fastavro has parsed, where names are full.
     """

@@ -86,7 +86,7 @@ def readSchema(text: str) -> Any:
     @raise OptionError: if it makes no sense.
     """
     try:
-        schema = pa.schema(_Reader(text).columns())
+        schema = pa.schema(_ColumnParser(text).columns())
     except RecursionError:
         raise OptionError("schema: types are nested too deeply") from None
     checkNames(schema)
@@ -190,7 +190,7 @@ def _spelledType(kind: Any) -> str:
     return _WORDS[kind]
 
 
-class _Reader:
+class _ColumnParser:
     """
     Reads a schema, token by token.
     """

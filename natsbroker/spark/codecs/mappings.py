@@ -22,7 +22,7 @@ from natsbroker.spark.codecs.payloads import Codec
 from natsbroker.spark.errors import OptionError
 from natsbroker.subjects.grammar import isValidSubject, matches
 
-__all__ = ["DLQ", "OTHERS", "Decoding", "codecOf", "placeOf", "readMappings"]
+__all__ = ["DLQ", "OTHERS", "PayloadMapping", "codecOf", "placeOf", "readMappings"]
 
 #: What the name of a table of dead letters ends with.
 DLQ = "__dlq"
@@ -37,7 +37,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.A)
 
 
 @dataclass(frozen=True)
-class Decoding:
+class PayloadMapping:
     """
     A mapping.
 
@@ -61,7 +61,7 @@ class Decoding:
 
 def readMappings(
     texts: Sequence[str], names: Mapping[str, str], isUnknownBad: bool = True
-) -> tuple[Decoding, ...]:
+) -> tuple[PayloadMapping, ...]:
     """
     Read mappings, and the files that they name.
 
@@ -70,7 +70,7 @@ def readMappings(
     """
     if not texts:
         raise OptionError("name at least one schema: PATTERN=KIND:WHAT")
-    found: list[Decoding] = []
+    found: list[PayloadMapping] = []
     for text in texts:
         parts = _TEXT.fullmatch(text)
         if parts is None:
@@ -84,14 +84,14 @@ def readMappings(
         except OSError as error:
             raise OptionError(f"{error.filename}: {error.strerror or error}") from None
         table = names.get(pattern) or _named(pattern)
-        made = Decoding(text, pattern, table, kind, what, files, isUnknownBad)
+        made = PayloadMapping(text, pattern, table, kind, what, files, isUnknownBad)
         codecOf(made)
         found.append(made)
     _checkTables(found, names)
     return tuple(found)
 
 
-def placeOf(mappings: Sequence[Decoding], subject: str) -> int:
+def placeOf(mappings: Sequence[PayloadMapping], subject: str) -> int:
     """
     Which mapping has messages of a subject; -1 if none has.
     """
@@ -103,7 +103,7 @@ def placeOf(mappings: Sequence[Decoding], subject: str) -> int:
 
 
 @lru_cache(maxsize=64)
-def codecOf(mapping: Decoding) -> Codec:
+def codecOf(mapping: PayloadMapping) -> Codec:
     """
     What decodes for a mapping.
 
@@ -136,7 +136,7 @@ def _named(pattern: str) -> str:
     return "_".join(tokens)
 
 
-def _checkTables(mappings: Sequence[Decoding], names: Mapping[str, str]) -> None:
+def _checkTables(mappings: Sequence[PayloadMapping], names: Mapping[str, str]) -> None:
     patterns = {each.pattern for each in mappings}
     for pattern in names:
         if pattern not in patterns:

@@ -12,8 +12,8 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
-from natsbroker.spark.errors import ApiError, ConnectionFailed, SourceError, TimedOut
-from natsbroker.spark.jobs.archiving import Archiver, Plan, inline
+from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
+from natsbroker.spark.jobs.archiving import Archiver, FilePlan, inline
 from natsbroker.spark.jobs.common import (
     FOUND,
     Parser,
@@ -45,7 +45,7 @@ def archive(
     options: Mapping[str, str],
     to: str,
     hold: int = 0,
-    plan: Plan | None = None,
+    plan: FilePlan | None = None,
     form: str = "",
     catalog: str = "",
 ) -> dict[str, Any]:
@@ -64,21 +64,21 @@ def archive(
     run = inline if spark is None else inSpark(spark)
     archiver = Archiver(readOptions(options), tableAt(to, form, catalog), run, plan)
     archiver.once(hold)
-    return archiver.said()
+    return archiver.summary()
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """
     The command line.
     """
-    return reported("archive", lambda said: _work(arguments, said, stderr), stdout, stderr)
+    return reported("archive", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
 
 
-def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int:
+def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
     given = _read(arguments)
     options = sourceOptions(given)
     table = tableAt(given.to, given.format, given.catalog)
-    plan = Plan(given.rows_per_file, given.files_per_version, given.partition_by)
+    plan = FilePlan(given.rows_per_file, given.files_per_version, given.partition_by)
     progress = Progress("archive", stderr)
     with stopping() as isOver, runnerFor(given.master) as run:
         archiver = Archiver(options, table, run, plan, progress, isOver.isSet)
@@ -93,7 +93,7 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
             )
         finally:
             progress.end()
-            said.update(archiver.said())
+            summary.update(archiver.summary())
     return FOUND if archiver.lost else 0
 
 
@@ -110,7 +110,7 @@ def rounds(
 
     @param hasBegun: whether it has ever done something, and an error that may pass does not end it.
     @param every: how many seconds are between two rounds; 0 for one round.
-    @raise SourceError: if the job cannot be done.
+    @raise DataSourceError: if the job cannot be done.
     """
     while True:
         try:
@@ -123,7 +123,7 @@ def rounds(
             return
 
 
-def _isPassing(error: SourceError) -> bool:
+def _isPassing(error: DataSourceError) -> bool:
     """
     Whether something may go better in a while.
     """

@@ -19,19 +19,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from natsbroker.spark.channels import Channels
-from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.channels import ChannelApi
+from natsbroker.spark.connection import ServerAccess, connect
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.logs import Logs, logsOf, oneName
-from natsbroker.spark.reading import Loss, Span
+from natsbroker.spark.reading import Loss, SequenceRange
 from natsbroker.spark.streams import StreamState
 from natsbroker.spark.tables.datafiles import COLUMNS
 from natsbroker.spark.tables.filing import added, writeDays, writeFile
 from natsbroker.spark.tables.manifests import File, Log, Manifest, Range, joined
-from natsbroker.spark.tables.table import Table
+from natsbroker.spark.tables.table import ArchiveTable
 from natsbroker.spark.tasks import batchesOf, peerOf
 
-__all__ = ["Archiver", "Copied", "Plan", "checkLog", "copyRange", "inline", "logOf"]
+__all__ = ["Archiver", "CopyResult", "FilePlan", "checkLog", "copyRange", "inline", "logOf"]
 
 #: What runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -45,7 +45,7 @@ def inline(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FilePlan:
     """
     How much is done at a time.
 
@@ -58,20 +58,20 @@ class Plan:
     filesPerVersion: int = 4
     partitionBy: str = ""
 
-    def spans(self, log: Log, start: int, end: int) -> list[Span]:
+    def spans(self, log: Log, start: int, end: int) -> list[SequenceRange]:
         """
         What is done next.
         """
-        spans: list[Span] = []
+        spans: list[SequenceRange] = []
         while start < end and len(spans) < self.filesPerVersion:
             stop = min(start + self.rowsPerFile, end)
-            spans.append(Span(log.name, log.identity, start, stop))
+            spans.append(SequenceRange(log.name, log.identity, start, stop))
             start = stop
         return spans
 
 
 @dataclass(frozen=True)
-class Copied:
+class CopyResult:
     """
     What a task did.
 
@@ -93,13 +93,17 @@ def logOf(state: StreamState, options: dict[str, Any]) -> Log:
 
 
 def copyRange(
-    peer: Peer, options: dict[str, Any], root: Path, span: Span, partition: str = ""
-) -> Copied:
+    peer: ServerAccess,
+    options: dict[str, Any],
+    root: Path,
+    span: SequenceRange,
+    partition: str = "",
+) -> CopyResult:
     """
     Copy one range into files that are not in the manifest yet.
 
     @param partition: see L{Manifest}.
-    @raise SourceError: if it cannot be read or written; nothing is left then.
+    @raise DataSourceError: if it cannot be read or written; nothing is left then.
     """
     lost: list[Range] = []
 
@@ -111,10 +115,10 @@ def copyRange(
         files = writeDays(root, batches, span.start, span.stop)
     else:
         files = [writeFile(root, batches, span.start, span.stop)]
-    return Copied(tuple(files), tuple(lost))
+    return CopyResult(tuple(files), tuple(lost))
 
 
-def checkLog(table: Table, manifest: Manifest, log: Log) -> None:
+def checkLog(table: ArchiveTable, manifest: Manifest, log: Log) -> None:
     """
     See that a table is of a log.
 
@@ -144,9 +148,9 @@ class Archiver:
     def __init__(
         self,
         options: dict[str, Any],
-        table: Table,
+        table: ArchiveTable,
         run: Runner = inline,
-        plan: Plan | None = None,
+        plan: FilePlan | None = None,
         onProgress: Callable[[int, int], object] = lambda done, end: None,
         isOver: Callable[[], bool] = lambda: False,
         now: Callable[[], float] = time.time,
@@ -167,7 +171,7 @@ class Archiver:
         self._options = options
         self._peer = peerOf(options)
         self._run = run
-        self._plan = plan or Plan()
+        self._plan = plan or FilePlan()
         self._onProgress = onProgress
         self._isOver = isOver
         self._now = now
@@ -180,7 +184,7 @@ class Archiver:
             last version on; 0 for not at all.
         @return: the version that holds then.
         @raise DataLoss: if the log is another one than that of the archive.
-        @raise SourceError: if something cannot be read or written.
+        @raise DataSourceError: if something cannot be read or written.
         """
         self.table.make()
         with connect(self._peer) as connection:
@@ -195,7 +199,7 @@ class Archiver:
                     self._hold(logs, manifest, hold)
             return manifest
 
-    def said(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """
         What the job says at its end.
         """
@@ -233,7 +237,7 @@ class Archiver:
         return manifest
 
     def _hold(self, logs: Logs, manifest: Manifest, seconds: int) -> None:
-        if not isinstance(logs, Channels):
+        if not isinstance(logs, ChannelApi):
             raise OptionError("hold: only channels of our broker can be held")
         question = {
             "name": f"archive-{manifest.table}",
@@ -250,7 +254,7 @@ class Archiver:
         spans = self._plan.spans(manifest.log, manifest.stop, end)
         root, partition = self.table.root, manifest.partition
         work = partial(copyRange, self._peer, self._options, root, partition=partition)
-        done: list[Copied] = self._run(work, spans)
+        done: list[CopyResult] = self._run(work, spans)
         files = [file for copied in done for file in copied.files]
         lost = [each for copied in done for each in copied.lost]
         if added(self.table, manifest.extended(files, lost, self._now()), files):

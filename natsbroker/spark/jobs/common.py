@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
-from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.settings import readOptions
 
 __all__ = [
     "FAILED",
     "FOUND",
     "WRONG",
+    "JobUsageError",
     "Parser",
     "Progress",
-    "UsageError",
     "addArchive",
     "addMaster",
     "addServers",
@@ -50,7 +50,7 @@ _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-class UsageError(Exception):
+class JobUsageError(Exception):
     """
     The command line is wrong.
     """
@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
         """
         Refuse the command line.
         """
-        raise UsageError(f"{self.prog}: {message}\n{self.format_usage()}")
+        raise JobUsageError(f"{self.prog}: {message}\n{self.format_usage()}")
 
 
 def secondsOf(text: str) -> float:
@@ -138,7 +138,7 @@ def pairsOf(texts: Iterable[str], flag: str) -> dict[str, str]:
     for each in texts:
         name, equals, value = each.partition("=")
         if not equals:
-            raise UsageError(f"{flag} takes NAME=VALUE, not {each!r}")
+            raise JobUsageError(f"{flag} takes NAME=VALUE, not {each!r}")
         found[name] = value
     return found
 
@@ -164,7 +164,7 @@ def sourceOptions(given: argparse.Namespace, **more: str) -> dict[str, Any]:
     try:
         return readOptions(texts)
     except OptionError as error:
-        raise UsageError(str(error)) from None
+        raise JobUsageError(str(error)) from None
 
 
 @contextmanager
@@ -178,7 +178,7 @@ def workersErrors() -> Iterator[None]:
         raised = _RAISED.search(str(error))
         if raised is None:
             raise
-        raise SourceError(raised["text"]) from None
+        raise DataSourceError(raised["text"]) from None
 
 
 def inSpark(spark: Any) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]:
@@ -286,17 +286,17 @@ def reported(
     try:
         code = work(fields)
         result = {0: "done", FOUND: "found"}[code]
-    except UsageError as error:
+    except JobUsageError as error:
         stderr.write(f"{str(error).rstrip()}\n")
         return WRONG
     except OptionError as error:
         code, result = WRONG, "wrong"
         fields["error"] = str(error)
-    except SourceError as error:
+    except DataSourceError as error:
         code, result = FAILED, "failed"
         fields["error"] = str(error)
     if "error" in fields:
         print(f"natsbroker spark {job}: {fields['error']}", file=stderr)
-    said: Mapping[str, Any] = {"job": job, "result": result, **fields}
-    print(json.dumps({**said, "seconds": round(clock() - begun, 3)}), file=stdout, flush=True)
+    summary: Mapping[str, Any] = {"job": job, "result": result, **fields}
+    print(json.dumps({**summary, "seconds": round(clock() - begun, 3)}), file=stdout, flush=True)
     return code

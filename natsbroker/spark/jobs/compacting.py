@@ -24,7 +24,7 @@ from natsbroker.spark.tables.filing import timeOf, writeFile
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.manifests import File, Manifest, TableError, dayOf
 from natsbroker.spark.tables.parquet import ParquetTable
-from natsbroker.spark.tables.table import Table, Vacuumed
+from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
 __all__ = ["compact", "compactMain", "merged", "runsOf", "vacuum", "vacuumMain"]
 
@@ -78,7 +78,10 @@ def merged(root: Path, files: Sequence[File]) -> File:
 
 
 def compact(
-    table: Table, run: Runner = inline, target: int = TARGET, now: Callable[[], float] = time.time
+    table: ArchiveTable,
+    run: Runner = inline,
+    target: int = TARGET,
+    now: Callable[[], float] = time.time,
 ) -> int:
     """
     Make few large files of many small ones; the small ones stay until they are vacuumed.
@@ -96,7 +99,7 @@ def compact(
     return gone
 
 
-def _replace(table: Table, old: Sequence[File], new: File, now: Callable[[], float]) -> bool:
+def _replace(table: ArchiveTable, old: Sequence[File], new: File, now: Callable[[], float]) -> bool:
     """
     Have one file take the place of others, also while somebody archives.
 
@@ -113,16 +116,19 @@ def _replace(table: Table, old: Sequence[File], new: File, now: Callable[[], flo
 
 
 def vacuum(
-    table: Table, age: float = AGE, now: Callable[[], float] = time.time, isTrying: bool = False
+    table: ArchiveTable,
+    age: float = AGE,
+    now: Callable[[], float] = time.time,
+    isDryRun: bool = False,
 ) -> Vacuumed:
     """
     Delete versions that have not held for a while, and files that no version names that is left.
 
     @param age: how long ago they stopped holding, or were written, at least; in seconds.
-    @param isTrying: say what would be deleted, and delete nothing.
+    @param isDryRun: say what would be deleted, and delete nothing.
     """
     table.require()
-    return table.vacuum(age, now, isTrying)
+    return table.vacuum(age, now, isDryRun)
 
 
 def bytesOf(text: str) -> int:
@@ -142,7 +148,7 @@ def compactMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
     The command line of C{compact}.
     """
 
-    def work(said: dict[str, Any]) -> int:
+    def work(summary: dict[str, Any]) -> int:
         parser = Parser(
             prog="natsbroker spark compact",
             description="Make few large files of the many small ones of an archive.",
@@ -154,9 +160,9 @@ def compactMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
         table = tableAt(given.archive)
         before = table.require()
         with runnerFor(given.master) as run:
-            said["replaced"] = compact(table, run, given.target)
+            summary["replaced"] = compact(table, run, given.target)
         after = table.require()
-        said.update(version=after.version, before=len(before.files), files=len(after.files))
+        summary.update(version=after.version, before=len(before.files), files=len(after.files))
         return 0
 
     return reported("compact", work, stdout, stderr)
@@ -167,7 +173,7 @@ def vacuumMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     The command line of C{vacuum}.
     """
 
-    def work(said: dict[str, Any]) -> int:
+    def work(summary: dict[str, Any]) -> int:
         parser = Parser(
             prog="natsbroker spark vacuum",
             description="Delete old versions of an archive, and files that none names.",
@@ -176,8 +182,8 @@ def vacuumMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
         parser.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
         parser.add_argument("--dry-run", action="store_true", help="delete nothing")
         given = parser.parse_args(list(arguments))
-        done = vacuum(tableAt(given.archive), given.older_than, isTrying=given.dry_run)
-        said.update(files=done.files, versions=done.versions, bytes=done.bytes)
+        done = vacuum(tableAt(given.archive), given.older_than, isDryRun=given.dry_run)
+        summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
         return 0
 
     return reported("vacuum", work, stdout, stderr)

@@ -18,31 +18,31 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import ApiError, DataLoss, OptionError, SourceError, TimedOut
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.archiving import logOf
 from natsbroker.spark.jobs.common import (
+    JobUsageError,
     Parser,
     Progress,
-    UsageError,
     addServers,
     reported,
     sourceOptions,
 )
 from natsbroker.spark.jobs.origins import ArchiveOrigin
-from natsbroker.spark.jobs.pacing import Pace
+from natsbroker.spark.jobs.pacing import Pacer
 from natsbroker.spark.jobs.provenance import IDENTITY, LOG, SEQUENCE, TIME, ownHeaders
 from natsbroker.spark.jobs.subscribing import ChannelReader
 from natsbroker.spark.logs import checkedNames, logsOf, oneName
 from natsbroker.spark.publishing import Publisher
-from natsbroker.spark.reading import Span
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.streams import Streams, StreamState
+from natsbroker.spark.streams import StreamApi, StreamState
 from natsbroker.spark.tables.datafiles import COLUMNS
 from natsbroker.spark.tables.manifests import Log
 from natsbroker.spark.tasks import batchesOf, peerOf
 from natsbroker.wire.headers import Headers
 
-__all__ = ["Target", "migrateMain", "restoreMain"]
+__all__ = ["CopyTarget", "migrateMain", "restoreMain"]
 
 
 #: How a channel is read by a subscription: so many messages at once, and at a slow rate those of so
@@ -50,7 +50,7 @@ __all__ = ["Target", "migrateMain", "restoreMain"]
 _AT_ONCE, _LIVELY = 1024, 5.0
 
 
-class Target:
+class CopyTarget:
     """
     The stream that is copied to.
 
@@ -60,7 +60,7 @@ class Target:
         if there was none.
     """
 
-    def __init__(self, streams: Streams, name: str, log: Log, start: int) -> None:
+    def __init__(self, streams: StreamApi, name: str, log: Log, start: int) -> None:
         """
         @param log: the source.
         @param start: where to begin if the target is empty.
@@ -91,7 +91,7 @@ class Target:
             sequence = int(headers.get(SEQUENCE) or "0")
             self.known = int(headers.get(TIME) or "0")
         except (KeyError, AttributeError, ValueError):
-            raise SourceError(f"stream {self._name}: its last message makes no sense") from None
+            raise DataSourceError(f"stream {self._name}: its last message makes no sense") from None
         if origin != (f"{self._log.kind}/{self._log.name}", self._log.identity) or not sequence:
             raise OptionError(
                 f"stream {self._name} has other messages than copies of"
@@ -114,10 +114,10 @@ class Target:
         @param window: how many messages may wait for their acknowledgement.
         @param prefix: what is put before each subject.
         @param rate: how many messages a second at most; 0 for any number.
-        @raise SourceError: if the target does not take one.
+        @raise DataSourceError: if the target does not take one.
         """
         publisher = Publisher(self._streams.connection, self._name, window)
-        pace = Pace(rate)
+        pace = Pacer(rate)
         for batch in batches:
             for row in batch.to_pylist():
                 if row["seq"] < self.next:
@@ -160,14 +160,14 @@ def _targetOptions(given: Any) -> dict[str, Any]:
     for each in given.to_option:
         name, equals, value = each.partition("=")
         if not equals:
-            raise UsageError(f"--to-option takes NAME=VALUE, not {each!r}")
+            raise JobUsageError(f"--to-option takes NAME=VALUE, not {each!r}")
         texts[name] = value
     if given.rate < 0 or not 1 <= given.window <= 100_000:
-        raise UsageError("--rate is 0 or more, --window 1 to 100000")
+        raise JobUsageError("--rate is 0 or more, --window 1 to 100000")
     try:
         return readOptions(texts)
     except OptionError as error:
-        raise UsageError(str(error)) from None
+        raise JobUsageError(str(error)) from None
 
 
 def _copy(
@@ -175,8 +175,8 @@ def _copy(
     log: Log,
     start: int,
     stop: int,
-    read: Callable[[Target], Iterable[Any]],
-    said: dict[str, Any],
+    read: Callable[[CopyTarget], Iterable[Any]],
+    summary: dict[str, Any],
     progress: Progress,
 ) -> None:
     """
@@ -184,16 +184,16 @@ def _copy(
     """
     options = _targetOptions(given)
     with connect(peerOf(options)) as connection:
-        target = Target(Streams(connection, options["domain"]), given.to_stream, log, start)
-        said["resumed"] = target.next
+        target = CopyTarget(StreamApi(connection, options["domain"]), given.to_stream, log, start)
+        summary["resumed"] = target.next
         try:
             batches = read(target)
             shown = (lambda seq: progress(seq, stop - 1)) if stop else (lambda seq: None)
             target.take(batches, given.window, given.prefix, given.rate, shown)
         finally:
             progress.end()
-            said["rows"] = target.copied
-            said["stop"] = stop
+            summary["rows"] = target.copied
+            summary["stop"] = stop
 
 
 def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
@@ -201,7 +201,7 @@ def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
     The command line of C{migrate}: a channel or stream to a stream.
     """
 
-    def work(said: dict[str, Any]) -> int:
+    def work(summary: dict[str, Any]) -> int:
         parser = Parser(
             prog="natsbroker spark migrate",
             description="Copy a channel of NATS Streaming, or a stream, to a JetStream stream.",
@@ -225,15 +225,15 @@ def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
             raise OptionError("protocol: stan is for channels")
         state = None if given.protocol == "stan" else _stateOf(options, given.protocol == "auto")
         if state is None:
-            _copyChannel(given, options, said, progress)
+            _copyChannel(given, options, summary, progress)
             return 0
         found, peer = state, peerOf(options)
 
-        def read(target: Target) -> Iterable[Any]:
-            span = Span(found.name, found.created, target.next, found.stop)
+        def read(target: CopyTarget) -> Iterable[Any]:
+            span = SequenceRange(found.name, found.created, target.next, found.stop)
             return batchesOf(peer, options, COLUMNS, span, (), lambda loss: None)
 
-        _copy(given, logOf(found, options), found.first, found.stop, read, said, progress)
+        _copy(given, logOf(found, options), found.first, found.stop, read, summary, progress)
         return 0
 
     return reported("migrate", work, stdout, stderr)
@@ -258,7 +258,7 @@ def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StreamState | None:
 
 
 def _copyChannel(
-    given: Any, options: dict[str, Any], said: dict[str, Any], progress: Progress
+    given: Any, options: dict[str, Any], summary: dict[str, Any], progress: Progress
 ) -> None:
     """
     Copy a channel that is read as clients of NATS Streaming read it.
@@ -274,7 +274,7 @@ def _copyChannel(
     ):
         stop = reader.last() + 1
 
-        def read(target: Target) -> Iterable[Any]:
+        def read(target: CopyTarget) -> Iterable[Any]:
             if target.next > stop:
                 raise DataLoss(
                     f"channel {name} ends with {stop - 1}, and {target.next - 1} was copied: it was"
@@ -282,7 +282,7 @@ def _copyChannel(
                 )
             return reader.batches(target.next, stop, target.known, onLoss)
 
-        _copy(given, log, 1, stop, read, said, progress)
+        _copy(given, log, 1, stop, read, summary, progress)
 
 
 def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
@@ -290,7 +290,7 @@ def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
     The command line of C{restore}: an archive to a stream.
     """
 
-    def work(said: dict[str, Any]) -> int:
+    def work(summary: dict[str, Any]) -> int:
         parser = Parser(
             prog="natsbroker spark restore",
             description="Copy an archive to a JetStream stream.",
@@ -300,14 +300,14 @@ def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
         given = parser.parse_args(list(arguments))
         archive = ArchiveOrigin.of(given.archive)
         manifest = archive.manifest
-        said["lost"] = [list(each) for each in manifest.lost]
+        summary["lost"] = [list(each) for each in manifest.lost]
         progress = Progress("restore", stderr)
 
-        def read(target: Target) -> Iterable[Any]:
-            span = Span(manifest.log.name, "", target.next, manifest.stop)
+        def read(target: CopyTarget) -> Iterable[Any]:
+            span = SequenceRange(manifest.log.name, "", target.next, manifest.stop)
             return archive.batches(span, lambda lost: None)
 
-        _copy(given, manifest.log, manifest.start, manifest.stop, read, said, progress)
+        _copy(given, manifest.log, manifest.start, manifest.stop, read, summary, progress)
         return 0
 
     return reported("restore", work, stdout, stderr)

@@ -14,21 +14,21 @@ from typing import Any, TextIO
 
 from natsbroker.spark.codecs.datatypes import spelled
 from natsbroker.spark.codecs.mappings import readMappings
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archivejob import addPace, rounds
-from natsbroker.spark.jobs.archiving import Plan, inline
+from natsbroker.spark.jobs.archiving import FilePlan, inline
 from natsbroker.spark.jobs.common import (
     FOUND,
+    JobUsageError,
     Parser,
     Progress,
-    UsageError,
     addSource,
     inSpark,
     reported,
     runnerFor,
     sourceOptions,
 )
-from natsbroker.spark.jobs.decoders import Decoder, Manner
+from natsbroker.spark.jobs.decoders import TableDecoder, TableOptions
 from natsbroker.spark.jobs.origins import ArchiveOrigin, LogOrigin, Origin
 from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.settings import readOptions
@@ -45,9 +45,9 @@ def decode(
     to: str,
     schemas: Sequence[str],
     tables: Mapping[str, str] | None = None,
-    manner: Manner | None = None,
+    layout: TableOptions | None = None,
     isUnknownBad: bool = True,
-    plan: Plan | None = None,
+    plan: FilePlan | None = None,
 ) -> dict[str, Any]:
     """
     Decode what there is now.
@@ -61,7 +61,7 @@ def decode(
     @param isUnknownBad: whether fields that a schema has not make a payload a dead letter.
     @param plan: how much is done at a time.
     @return: what the job's line of JSON says.
-    @raise SourceError: if something makes no sense, or cannot be read or written.
+    @raise DataSourceError: if something makes no sense, or cannot be read or written.
     """
     mappings = readMappings(schemas, tables or {}, isUnknownBad)
     run = inline if spark is None else inSpark(spark)
@@ -70,9 +70,9 @@ def decode(
         origin = ArchiveOrigin.of(source)
     else:
         origin = LogOrigin.of(readOptions(source))
-    decoder = Decoder(origin, to, mappings, manner, run, plan)
+    decoder = TableDecoder(origin, to, mappings, layout, run, plan)
     decoder.once()
-    return decoder.said()
+    return decoder.summary()
 
 
 def decoded(spark: Any, directory: str, table: str) -> Any:
@@ -81,12 +81,12 @@ def decoded(spark: Any, directory: str, table: str) -> Any:
 
     @param directory: of the tables.
     @param table: its name; that of dead letters ends with C{__dlq}.
-    @raise SourceError: if there is no such table.
+    @raise DataSourceError: if there is no such table.
     """
     found = ParquetTable(rootOf(directory) / table)
     columns = columnsOf(found)
     if columns is None:
-        raise SourceError(f"{found.root}: there is no table")
+        raise DataSourceError(f"{found.root}: there is no table")
     paths = [str(found.root / each) for each in found.require().paths]
     if not paths:
         return spark.createDataFrame([], spelled(columns))
@@ -97,10 +97,10 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """
     The command line.
     """
-    return reported("decode", lambda said: _work(arguments, said, stderr), stdout, stderr)
+    return reported("decode", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
 
 
-def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int:
+def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
     given = _read(arguments)
     mappings = readMappings(given.schema, _names(given.table), given.unknown == "refuse")
     origin: Origin
@@ -108,16 +108,18 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
         origin = ArchiveOrigin.of(given.archive)
     else:
         origin = LogOrigin.of(sourceOptions(given))
-    manner = Manner(given.prefix, given.others == "keep")
-    plan = Plan(given.rows_per_file, given.files_per_version)
+    layout = TableOptions(given.prefix, given.others == "keep")
+    plan = FilePlan(given.rows_per_file, given.files_per_version)
     progress = Progress("decode", stderr)
     with stopping() as isOver, runnerFor(given.master) as run:
-        decoder = Decoder(origin, given.to, mappings, manner, run, plan, progress, isOver.isSet)
+        decoder = TableDecoder(
+            origin, given.to, mappings, layout, run, plan, progress, isOver.isSet
+        )
         try:
             rounds("decode", decoder.once, decoder.hasBegun, given.every, isOver, stderr)
         finally:
             progress.end()
-            said.update(decoder.said())
+            summary.update(decoder.summary())
     return FOUND if decoder.dead or decoder.lost or decoder.clashes else 0
 
 
@@ -129,7 +131,7 @@ def _names(texts: Sequence[str]) -> dict[str, str]:
     for each in texts:
         pattern, equals, name = each.rpartition("=")
         if not equals:
-            raise UsageError(f"--table takes PATTERN=NAME, not {each!r}")
+            raise JobUsageError(f"--table takes PATTERN=NAME, not {each!r}")
         found[pattern] = name
     return found
 

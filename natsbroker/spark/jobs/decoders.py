@@ -20,12 +20,19 @@ from typing import Any
 import pyarrow as pa
 
 from natsbroker.spark.codecs.datatypes import TIMESTAMP, Clash, checkNames, readSchema, spelled
-from natsbroker.spark.codecs.mappings import Decoding, codecOf
+from natsbroker.spark.codecs.mappings import PayloadMapping, codecOf
 from natsbroker.spark.columns import ddlOf
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.jobs.archiving import Plan, Runner, checkLog, inline
-from natsbroker.spark.jobs.decoding import COORDINATES, DEAD, Decoded, Recipe, Work, decodeRange
-from natsbroker.spark.jobs.origins import ArchiveOrigin, Origin, State
+from natsbroker.spark.jobs.archiving import FilePlan, Runner, checkLog, inline
+from natsbroker.spark.jobs.decoding import (
+    COORDINATES,
+    DEAD,
+    DecodePlan,
+    DecodeResult,
+    DecodeTask,
+    decodeRange,
+)
+from natsbroker.spark.jobs.origins import ArchiveOrigin, Origin, StoredRange
 from natsbroker.spark.tables.columns import settled
 from natsbroker.spark.tables.datafiles import COLUMNS as ARCHIVED
 from natsbroker.spark.tables.filing import added
@@ -33,7 +40,7 @@ from natsbroker.spark.tables.manifests import Manifest, Range, joined
 from natsbroker.spark.tables.parquet import ParquetTable
 from natsbroker.spark.tables.table import rootOf
 
-__all__ = ["Decoder", "Manner"]
+__all__ = ["TableDecoder", "TableOptions"]
 
 _TYPES = {"seq": pa.int64(), "subject": pa.string(), "time": TIMESTAMP}
 
@@ -42,7 +49,7 @@ _DEAD = readSchema(f"{ddlOf(ARCHIVED)}, {', '.join(f'{each} STRING' for each in 
 
 
 @dataclass(frozen=True)
-class Manner:
+class TableOptions:
     """
     How tables are made.
 
@@ -54,7 +61,7 @@ class Manner:
     areOthersKept: bool = True
 
 
-class Decoder:
+class TableDecoder:
     """
     Decodes one log into tables.
 
@@ -70,10 +77,10 @@ class Decoder:
         self,
         origin: Origin,
         root: str,
-        mappings: Sequence[Decoding],
-        manner: Manner | None = None,
+        mappings: Sequence[PayloadMapping],
+        options: TableOptions | None = None,
         run: Runner = inline,
-        plan: Plan | None = None,
+        plan: FilePlan | None = None,
         onProgress: Callable[[int, int], object] = lambda done, end: None,
         isOver: Callable[[], bool] = lambda: False,
         now: Callable[[], float] = time.time,
@@ -92,11 +99,11 @@ class Decoder:
         self.clashes: dict[str, str] = {}
         self._origin = origin
         self._root = rootOf(root)
-        self._manner = manner or Manner()
+        self._options = options or TableOptions()
         self._mappings = tuple(mappings)
         self._columns = [self._columnsOf(each) for each in mappings]
         self._run = run
-        self._plan = plan or Plan()
+        self._plan = plan or FilePlan()
         self._onProgress = onProgress
         self._isOver = isOver
         self._now = now
@@ -108,18 +115,18 @@ class Decoder:
 
         @return: where the tables stop then.
         @raise DataLoss: if the log is another one than that of a table.
-        @raise SourceError: if something cannot be read or written.
+        @raise DataSourceError: if something cannot be read or written.
         """
         self._origin = self._origin.now()
         state = self._origin.state()
-        recipe = self._prepared(state)
+        decodePlan = self._prepared(state)
         while True:
             manifests = {name: table.require() for name, table in self._tables.items()}
             start = min(each.stop for each in manifests.values())
             if start >= state.stop or self._isOver():
                 return start
             stops = [each.stop for each in manifests.values() if each.stop > start]
-            self._advance(recipe, manifests, start, min([*stops, state.stop]))
+            self._advance(decodePlan, manifests, start, min([*stops, state.stop]))
             self._onProgress(min(each.require().stop for each in self._tables.values()), state.stop)
 
     def hasBegun(self) -> bool:
@@ -128,13 +135,13 @@ class Decoder:
         """
         return any(each.latest() is not None for each in self._tables.values())
 
-    def said(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """
         What the job says at its end.
         """
         found = [each.latest() for each in self._tables.values()]
         stops = [each.stop for each in found if each is not None]
-        said: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "tables": dict(sorted(self.rows.items())),
             "stop": min(stops, default=None),
             "dead": self.dead,
@@ -142,16 +149,16 @@ class Decoder:
             "lost": [list(each) for each in joined(self.lost)],
         }
         if self.first is not None:
-            said["first"] = {"seq": self.first[0], "reason": self.first[1]}
+            summary["first"] = {"seq": self.first[0], "reason": self.first[1]}
         if self.clashes:
-            said["clashes"] = self.clashes
-        return said
+            summary["clashes"] = self.clashes
+        return summary
 
-    def _columnsOf(self, mapping: Decoding) -> Any:
+    def _columnsOf(self, mapping: PayloadMapping) -> Any:
         """
         The columns of the table of a mapping.
         """
-        prefix = self._manner.prefix
+        prefix = self._options.prefix
         fields = [pa.field(prefix + name, _TYPES[name]) for name in COORDINATES]
         names = {each.name.lower() for each in fields}
         columns = codecOf(mapping).columns
@@ -165,15 +172,17 @@ class Decoder:
         checkNames(found)
         return found
 
-    def _prepared(self, state: State) -> Recipe:
+    def _prepared(self, state: StoredRange) -> DecodePlan:
         """
         Have the tables, with the columns that are needed.
         """
         columns: list[str] = []
         clashes: list[str] = []
-        manner = self._manner
-        recipe = Recipe(self._root, self._mappings, (), (), manner.prefix, manner.areOthersKept)
-        for target in recipe.targets():
+        options = self._options
+        decodePlan = DecodePlan(
+            self._root, self._mappings, (), (), options.prefix, options.areOthersKept
+        )
+        for target in decodePlan.targets():
             table = self._tables[target.name] = ParquetTable(self._root / target.name)
             self.rows.setdefault(target.name, 0)
             table.make()
@@ -190,9 +199,9 @@ class Decoder:
             given = wanted.names[: len(COORDINATES)]
             columns.append(spelled(pa.schema([x for x in wanted if x.name not in given])))
             clashes.append(clash)
-        return replace(recipe, columns=tuple(columns), clashes=tuple(clashes))
+        return replace(decodePlan, columns=tuple(columns), clashes=tuple(clashes))
 
-    def _follow(self, table: ParquetTable, state: State) -> None:
+    def _follow(self, table: ParquetTable, state: StoredRange) -> None:
         """
         See that a table is of the log, or make it so.
         """
@@ -207,15 +216,15 @@ class Decoder:
             )
 
     def _advance(
-        self, recipe: Recipe, manifests: dict[str, Manifest], start: int, end: int
+        self, decodePlan: DecodePlan, manifests: dict[str, Manifest], start: int, end: int
     ) -> None:
         """
         Decode what is next, for the tables that have not accounted for it.
         """
-        targets = tuple(x for x in recipe.targets() if manifests[x.name].stop == start)
+        targets = tuple(x for x in decodePlan.targets() if manifests[x.name].stop == start)
         log = manifests[targets[0].name].log
-        works = [Work(each, targets) for each in self._plan.spans(log, start, end)]
-        done: list[Decoded] = self._run(partial(decodeRange, self._origin, recipe), works)
+        works = [DecodeTask(each, targets) for each in self._plan.spans(log, start, end)]
+        done: list[DecodeResult] = self._run(partial(decodeRange, self._origin, decodePlan), works)
         lost = [each for decoded in done for each in decoded.lost]
         self.ignored += sum(each.ignored for each in done)
         for target in targets:

@@ -23,14 +23,22 @@ import pyarrow.compute as pc
 
 from natsbroker.spark.codecs.cells import cellsOf
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.codecs.mappings import DLQ, OTHERS, Decoding, codecOf, placeOf
+from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.jobs.origins import Origin
-from natsbroker.spark.reading import Span
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.manifests import File, Range
 
-__all__ = ["COORDINATES", "DEAD", "Decoded", "Recipe", "Target", "Work", "decodeRange"]
+__all__ = [
+    "COORDINATES",
+    "DEAD",
+    "DecodePlan",
+    "DecodeResult",
+    "DecodeTask",
+    "DecodedTable",
+    "decodeRange",
+]
 
 #: What each row has of its message, and what dead letters have beside the columns of archives.
 COORDINATES = ("seq", "subject", "time")
@@ -50,7 +58,7 @@ _SUBJECTS = 65_536
 
 
 @dataclass(frozen=True)
-class Target:
+class DecodedTable:
     """
     A table that a job writes.
 
@@ -65,7 +73,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DecodePlan:
     """
     What a job does; it passes to workers.
 
@@ -78,27 +86,27 @@ class Recipe:
     """
 
     root: Path
-    mappings: tuple[Decoding, ...]
+    mappings: tuple[PayloadMapping, ...]
     columns: tuple[str, ...]
     clashes: tuple[str, ...]
     prefix: str = ""
     areOthersKept: bool = True
 
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[DecodedTable, ...]:
         """
         The tables.
         """
         found = []
         for place, each in enumerate(self.mappings):
-            found.append(Target(each.table, place, False))
-            found.append(Target(each.table + DLQ, place, True))
+            found.append(DecodedTable(each.table, place, False))
+            found.append(DecodedTable(each.table + DLQ, place, True))
         if self.areOthersKept:
-            found.append(Target(OTHERS + DLQ, -1, True))
+            found.append(DecodedTable(OTHERS + DLQ, -1, True))
         return tuple(found)
 
 
 @dataclass(frozen=True)
-class Work:
+class DecodeTask:
     """
     What a task does.
 
@@ -106,12 +114,12 @@ class Work:
     @ivar targets: the tables that have not accounted for it yet.
     """
 
-    span: Span
-    targets: tuple[Target, ...]
+    span: SequenceRange
+    targets: tuple[DecodedTable, ...]
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodeResult:
     """
     What a task did.
 
@@ -127,18 +135,18 @@ class Decoded:
     first: tuple[int, str] | None
 
 
-def decodeRange(origin: Origin, recipe: Recipe, work: Work) -> Decoded:
+def decodeRange(origin: Origin, plan: DecodePlan, work: DecodeTask) -> DecodeResult:
     """
     Decode one range into files that are in no manifest yet.
 
-    @raise SourceError: if it cannot be read or written; nothing is left then.
+    @raise DataSourceError: if it cannot be read or written; nothing is left then.
     """
     lost: list[Range] = []
-    task = _Task(recipe, work)
+    task = _Task(plan, work)
     try:
         for batch in origin.batches(work.span, lost.append):
             task.take(batch)
-        return Decoded(task.finish(), tuple(lost), task.ignored, task.first)
+        return DecodeResult(task.finish(), tuple(lost), task.ignored, task.first)
     except BaseException:
         task.abandon()
         raise
@@ -164,20 +172,20 @@ class _Task:
     Decodes batches into the files of a range.
     """
 
-    def __init__(self, recipe: Recipe, work: Work) -> None:
+    def __init__(self, plan: DecodePlan, work: DecodeTask) -> None:
         self.ignored = 0
         self.first: tuple[int, str] | None = None
-        self._recipe = recipe
+        self._plan = plan
         self._stream = work.span.stream
-        self._codecs = [codecOf(each) for each in recipe.mappings]
-        self._types = [pa.struct(list(readSchema(x)) if x else []) for x in recipe.columns]
+        self._codecs = [codecOf(each) for each in plan.mappings]
+        self._types = [pa.struct(list(readSchema(x)) if x else []) for x in plan.columns]
         self._cells = [cellsOf(each) for each in self._types]
-        self._place = lru_cache(_SUBJECTS)(lambda subject: placeOf(recipe.mappings, subject))
-        self._writers: dict[Target, FileWriter] = {}
+        self._place = lru_cache(_SUBJECTS)(lambda subject: placeOf(plan.mappings, subject))
+        self._writers: dict[DecodedTable, FileWriter] = {}
         span = work.span.start, work.span.stop
         for each in work.targets:
-            time = "time_ns" if each.isDead else f"{recipe.prefix}time"
-            self._writers[each] = FileWriter(recipe.root / each.name, *span, time)
+            time = "time_ns" if each.isDead else f"{plan.prefix}time"
+            self._writers[each] = FileWriter(plan.root / each.name, *span, time)
         self._wanted = {each.place for each in work.targets}
 
     def take(self, batch: Any) -> None:
@@ -208,7 +216,7 @@ class _Task:
         ):
             place = self._place(subject)
             if place not in self._wanted:
-                self.ignored += place < 0 and not self._recipe.areOthersKept
+                self.ignored += place < 0 and not self._plan.areOthersKept
                 continue
             rows = found.setdefault(place, _Rows())
             try:
@@ -233,7 +241,7 @@ class _Task:
         """
         if place < 0:
             raise BadPayload("no schema is for its subject")
-        clash = self._recipe.clashes[place]
+        clash = self._plan.clashes[place]
         if clash:
             raise BadPayload(f"the schema does not go with the table: {clash}")
         return self._codecs[place].decode(data)
@@ -253,11 +261,11 @@ class _Task:
     def _write(self, batch: Any, place: int, rows: _Rows) -> None:
         if rows.good:
             structs = self._structs(place, rows)
-            writer = self._writers.get(Target(self._recipe.mappings[place].table, place, False))
+            writer = self._writers.get(DecodedTable(self._plan.mappings[place].table, place, False))
             if writer is not None and rows.good:
                 numbers = pa.array([number for number, _ in rows.good], pa.int64())
                 arrays = [batch.column(each).take(numbers) for each in COORDINATES]
-                names = [self._recipe.prefix + each for each in COORDINATES]
+                names = [self._plan.prefix + each for each in COORDINATES]
                 names += [each.name for each in structs.type]
                 columns = [*arrays, *structs.flatten()]
                 writer.add(pa.RecordBatch.from_arrays(columns, names=names))
@@ -287,8 +295,8 @@ class _Task:
         """
         Write dead letters.
         """
-        mapping = self._recipe.mappings[place] if place >= 0 else None
-        table = Target((mapping.table if mapping else OTHERS) + DLQ, place, True)
+        mapping = self._plan.mappings[place] if place >= 0 else None
+        table = DecodedTable((mapping.table if mapping else OTHERS) + DLQ, place, True)
         if table not in self._writers:
             return
         reasons = [each.encode("utf-8", "backslashreplace").decode() for _, each in dead]

@@ -15,14 +15,22 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from natsbroker.spark.channels import nanoseconds
-from natsbroker.spark.connection import Peer, connect
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.connection import ServerAccess, connect
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.logs import checkedNames, logsOf
-from natsbroker.spark.planning import planSpans, split
-from natsbroker.spark.reading import Span
+from natsbroker.spark.planning import planRanges, split
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.tasks import batchesOf, logLoss, peerOf
 
-__all__ = ["COUNTS", "Event", "Fold", "foldEvents", "foldRange", "readEvent", "tooMany"]
+__all__ = [
+    "COUNTS",
+    "BrokerEvent",
+    "EventTotals",
+    "foldEvents",
+    "foldRange",
+    "readEvent",
+    "tooMany",
+]
 
 #: What rows of traffic count.
 COUNTS = (
@@ -46,7 +54,7 @@ Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
-class Event:
+class BrokerEvent:
     """
     One event, or one part of it.
 
@@ -65,16 +73,16 @@ class Event:
     rows: tuple[Mapping[str, Any], ...]
 
 
-class Fold(Protocol):
+class EventTotals(Protocol):
     """
     Sums over events. It passes to workers, so it is data.
 
-    @ivar strange: how many messages made no sense.
+    @ivar malformed: how many messages made no sense.
     """
 
-    strange: int
+    malformed: int
 
-    def add(self, event: Event) -> None:
+    def add(self, event: BrokerEvent) -> None:
         """
         Count one more event.
         """
@@ -85,10 +93,10 @@ class Fold(Protocol):
         """
 
 
-AnyFold = TypeVar("AnyFold", bound=Fold)
+AnyTotals = TypeVar("AnyTotals", bound=EventTotals)
 
 
-def readEvent(data: bytes) -> Event:
+def readEvent(data: bytes) -> BrokerEvent:
     """
     Read an event.
 
@@ -97,7 +105,7 @@ def readEvent(data: bytes) -> Event:
     try:
         found = json.loads(data)
         kind = found["type"].removeprefix(_TYPE)
-        event = Event(
+        event = BrokerEvent(
             kind,
             nanoseconds(found["timestamp"]),
             float(found["seconds"]),
@@ -131,8 +139,11 @@ def _checkedRow(row: object) -> Mapping[str, Any]:
 
 
 def foldRange(
-    peer: Peer, options: dict[str, Any], make: Callable[[], AnyFold], span: Span
-) -> AnyFold:
+    peer: ServerAccess,
+    options: dict[str, Any],
+    make: Callable[[], AnyTotals],
+    span: SequenceRange,
+) -> AnyTotals:
     """
     Count the events of one range.
 
@@ -144,7 +155,7 @@ def foldRange(
             try:
                 event = readEvent(data or b"")
             except ValueError:
-                fold.strange += 1
+                fold.malformed += 1
             else:
                 fold.add(event)
     return fold
@@ -156,11 +167,11 @@ def _patterns(options: dict[str, Any]) -> tuple[str, ...]:
 
 def foldEvents(
     options: dict[str, Any],
-    make: Callable[[], AnyFold],
+    make: Callable[[], AnyTotals],
     run: Run,
     onProgress: Callable[[int, int], object] = lambda done, end: None,
     processors: int = 4,
-) -> AnyFold:
+) -> AnyTotals:
     """
     Count all events that the options name.
 
@@ -168,12 +179,12 @@ def foldEvents(
     @param make: makes a fold that has counted nothing.
     @param run: runs tasks.
     @param onProgress: told how many sequences were read, of how many.
-    @raise SourceError: if they cannot be read.
+    @raise DataSourceError: if they cannot be read.
     """
     checkedNames(options)
     peer = peerOf(options)
     with connect(peer) as connection:
-        spans = planSpans(logsOf(connection, options), options, logLoss)
+        spans = planRanges(logsOf(connection, options), options, logLoss)
     rows = options["maxRowsPerPartition"]
     pieces = split(spans, options["minPartitions"], rows, processors)
     end = sum(each.stop - each.start for each in pieces)
@@ -186,13 +197,13 @@ def foldEvents(
     return whole
 
 
-def _some(pieces: Sequence[Span]) -> Iterator[Sequence[Span]]:
+def _some(pieces: Sequence[SequenceRange]) -> Iterator[Sequence[SequenceRange]]:
     for place in range(0, len(pieces), _AT_ONCE):
         yield pieces[place : place + _AT_ONCE]
 
 
-def tooMany(what: str) -> SourceError:
+def tooMany(what: str) -> DataSourceError:
     """
     What is said where sums would take more memory than they are worth.
     """
-    return SourceError(f"too many {what}: take a larger --window, or a later --since")
+    return DataSourceError(f"too many {what}: take a larger --window, or a later --since")

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.spark.jobs.events import Event, tooMany
+from natsbroker.spark.jobs.events import BrokerEvent, tooMany
 from natsbroker.subjects.grammar import isValidSubject, overlaps
 
-__all__ = ["Advice", "Interest", "Vain"]
+__all__ = ["InterestAdvice", "InterestTotals", "NoInterest"]
 
 #: So many sums are kept at most.
 _MOST = 2_000_000
@@ -28,7 +28,7 @@ _Way = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Vain:
+class NoInterest:
     """
     What one cluster sent another in vain of one account.
 
@@ -55,7 +55,7 @@ class Vain:
 
 
 @dataclass(frozen=True)
-class Advice:
+class InterestAdvice:
     """
     What is to be done about it; see L{natsbroker.gateways.advice.Advice}.
 
@@ -85,28 +85,28 @@ class _Newest:
         self.modes: dict[tuple[str, str], str] = {}
 
 
-class Interest:
+class InterestTotals:
     """
     Sums of events.
 
-    @ivar vain: messages, bytes and refusals of what was sent in vain.
+    @ivar noInterestSums: messages, bytes and refusals of what was sent in vain.
     @ivar sent: messages and bytes of what was sent to other clusters at all.
     @ivar published: messages and bytes of clients, by account and prefix.
     @ivar unwanted: how many of these nobody was subscribed to.
     @ivar events: how many events there were.
-    @ivar strange: how many messages made no sense.
+    @ivar malformed: how many messages made no sense.
     """
 
     def __init__(self) -> None:
-        self.vain: dict[_Way, list[int]] = {}
+        self.noInterestSums: dict[_Way, list[int]] = {}
         self.sent: dict[_Way, list[int]] = {}
         self.published: dict[tuple[str, str], list[int]] = {}
         self.events = 0
-        self.strange = 0
+        self.malformed = 0
         self.last = 0
         self._newest: dict[str, _Newest] = {}
 
-    def add(self, event: Event) -> None:
+    def add(self, event: BrokerEvent) -> None:
         """
         Count one more event.
         """
@@ -126,12 +126,14 @@ class Interest:
             elif kind == "gateway" and row.get("no_interest"):
                 way = (event.cluster, account, peer, prefix)
                 refusals = row.get("rs_minus_sent", 0)
-                self._count(self.vain, way, (row["no_interest"], row.get("bytes_in", 0), refusals))
+                self._count(
+                    self.noInterestSums, way, (row["no_interest"], row.get("bytes_in", 0), refusals)
+                )
             if kind == "gateway" and row.get("msgs_out"):
                 way = (peer, account, event.cluster, prefix)
                 self._count(self.sent, way, (row["msgs_out"], row.get("bytes_out", 0)))
 
-    def _subscribed(self, event: Event) -> None:
+    def _subscribed(self, event: BrokerEvent) -> None:
         known = self._newest.get(event.server)
         if known is None or event.time > known.time:
             known = self._newest[event.server] = _Newest(event.time, event.cluster)
@@ -147,22 +149,22 @@ class Interest:
     def _count(self, sums: dict[Any, list[int]], key: Any, counts: Iterable[int]) -> None:
         before = sums.get(key)
         if before is None:
-            if len(self.vain) + len(self.sent) + len(self.published) >= _MOST:
+            if len(self.noInterestSums) + len(self.sent) + len(self.published) >= _MOST:
                 raise tooMany("subjects")
             sums[key] = list(counts)
             return
         for place, count in enumerate(counts):
             before[place] += count
 
-    def merge(self, other: Interest) -> None:
+    def merge(self, other: InterestTotals) -> None:
         """
         Count what another one has counted.
         """
         self.events += other.events
-        self.strange += other.strange
+        self.malformed += other.malformed
         self.last = max(self.last, other.last)
         for mine, theirs in (
-            (self.vain, other.vain),
+            (self.noInterestSums, other.noInterestSums),
             (self.sent, other.sent),
             (self.published, other.published),
         ):
@@ -178,12 +180,12 @@ class Interest:
 
     # What came of it.
 
-    def wasted(self) -> list[Vain]:
+    def noInterest(self) -> list[NoInterest]:
         """
         What was sent in vain, by cluster and account, the most bytes first.
         """
         sums: dict[tuple[str, str, str], list[int]] = {}
-        for (cluster, account, gateway, _), counts in self.vain.items():
+        for (cluster, account, gateway, _), counts in self.noInterestSums.items():
             before = sums.setdefault((cluster, account, gateway), [0, 0, 0])
             for place, count in enumerate(counts):
                 before[place] += count
@@ -196,7 +198,9 @@ class Interest:
             cluster, account, gateway = way
             mode, patterns = self._mode(way), self._patterns(cluster, account)
             found.append(
-                Vain(cluster, account, gateway, messages, size, refusals, total, mode, patterns)
+                NoInterest(
+                    cluster, account, gateway, messages, size, refusals, total, mode, patterns
+                )
             )
         return sorted(found, key=lambda each: (-each.size, each.cluster, each.account))
 
@@ -232,7 +236,7 @@ class Interest:
                 found.setdefault(key, set()).add(each.cluster)
         return found
 
-    def unheard(self) -> list[tuple[str, str, int, int]]:
+    def unsubscribed(self) -> list[tuple[str, str, int, int]]:
         """
         What is published and nobody is subscribed to anywhere: account, prefix, messages, bytes.
         """
@@ -248,7 +252,7 @@ class Interest:
         ]
         return sorted(found, key=lambda each: (-each[3], each[:2]))
 
-    def unspoken(self) -> list[tuple[str, str, str]]:
+    def unpublished(self) -> list[tuple[str, str, str]]:
         """
         What is subscribed to and nobody published: account, prefix, clusters.
         """
@@ -260,7 +264,7 @@ class Interest:
         ]
         return sorted(found)
 
-    def advice(self, least: int, share: float, quiet: int) -> Iterator[Advice]:
+    def advice(self, least: int, share: float, quiet: int) -> Iterator[InterestAdvice]:
         """
         What is to be done.
 
@@ -269,15 +273,15 @@ class Interest:
         @param quiet: a cluster with more patterns than this, and less in vain than a tenth as many
             messages, is not to be told everything because of a few refusals.
         """
-        for each in self.wasted():
+        for each in self.noInterest():
             if not each.cluster or not each.gateway or each.mode == "interest-only":
                 continue
             way = (each.cluster, each.account, each.gateway)
             if each.messages >= least and each.messages >= share * each.sent:
-                yield Advice(*way, "interest-only", each.messages, each.size)
+                yield InterestAdvice(*way, "interest-only", each.messages, each.size)
             elif each.patterns > quiet and each.messages * 10 < each.patterns:
                 most = max(each.patterns, 1000)
-                yield Advice(*way, "optimistic", each.messages, each.size, most)
+                yield InterestAdvice(*way, "optimistic", each.messages, each.size, most)
 
 
 def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:

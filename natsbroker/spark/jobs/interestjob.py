@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import ApiError, SourceError
+from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.jobs.archiving import inline
 from natsbroker.spark.jobs.common import (
     FOUND,
+    JobUsageError,
     Parser,
     Progress,
-    UsageError,
     addSource,
     inSpark,
     reported,
@@ -31,8 +31,8 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.jobs.events import foldEvents
-from natsbroker.spark.jobs.interest import Advice, Interest
-from natsbroker.spark.jobs.report import Chart, Report, Section, bytesOf
+from natsbroker.spark.jobs.interest import InterestAdvice, InterestTotals
+from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
 from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.jobs.trafficjob import durationOf, sinceOption
 from natsbroker.spark.settings import readOptions
@@ -56,25 +56,25 @@ def interest(spark: Any, options: Mapping[str, str], until: float = 86400.0) -> 
     @return: what the job's line of JSON says, with the C{policy}, which L{apply} takes.
     """
     run = inline if spark is None else inSpark(spark)
-    found = foldEvents(readOptions(options), Interest, run)
+    found = foldEvents(readOptions(options), InterestTotals, run)
     advice = list(found.advice(_LEAST, _SHARE, _QUIET))
-    return {**_said(found, advice), "policy": policyOf(advice, time.time() + until)}
+    return {**_summary(found, advice), "policy": policyOf(advice, time.time() + until)}
 
 
-def _said(found: Interest, advice: Sequence[Advice]) -> dict[str, Any]:
-    wasted = found.wasted()
+def _summary(found: InterestTotals, advice: Sequence[InterestAdvice]) -> dict[str, Any]:
+    noInterest = found.noInterest()
     return {
         "events": found.events,
-        "strange": found.strange,
-        "no_interest_msgs": sum(each.messages for each in wasted),
-        "no_interest_bytes": sum(each.size for each in wasted),
-        "no_publisher": len(found.unspoken()),
-        "no_subscriber": len(found.unheard()),
+        "strange": found.malformed,
+        "no_interest_msgs": sum(each.messages for each in noInterest),
+        "no_interest_bytes": sum(each.size for each in noInterest),
+        "no_publisher": len(found.unpublished()),
+        "no_subscriber": len(found.unsubscribed()),
         "advice": len(advice),
     }
 
 
-def policyOf(advice: Sequence[Advice], until: float) -> dict[str, Any]:
+def policyOf(advice: Sequence[InterestAdvice], until: float) -> dict[str, Any]:
     """
     A policy as JSON has it.
 
@@ -104,7 +104,7 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
 
     @param options: of the data source, read: C{servers}, and what logs in to the system account.
     @return: for each entry C{applied}, whether it was taken, with the C{error} if not.
-    @raise SourceError: if nobody lets us in.
+    @raise DataSourceError: if nobody lets us in.
     """
     done = []
     with connect(peerOf(dict(options))) as connection:
@@ -135,7 +135,7 @@ def _whyNot(error: ApiError, subject: str) -> str:
     return f"nobody answers {subject}: no broker of ours there, or not in this account"
 
 
-def replayed(found: Interest, policy: Mapping[str, Any]) -> dict[str, int]:
+def replayed(found: InterestTotals, policy: Mapping[str, Any]) -> dict[str, int]:
     """
     What a policy would have saved of what was sent in vain, had it been there all the time: at
     most, since what is on its way when a connection begins comes in any case.
@@ -145,23 +145,25 @@ def replayed(found: Interest, policy: Mapping[str, Any]) -> dict[str, int]:
         for each in policy["policy"]
         if each["mode"] == "interest-only"
     }
-    saved = [each for each in found.wasted() if (each.cluster, each.account, each.gateway) in ways]
+    saved = [
+        each for each in found.noInterest() if (each.cluster, each.account, each.gateway) in ways
+    ]
     return {
         "saved_msgs": sum(each.messages for each in saved),
         "saved_bytes": sum(each.size for each in saved),
     }
 
 
-def reportOf(found: Interest, advice: Sequence[Advice], top: int = _TOP) -> Report:
+def reportOf(found: InterestTotals, advice: Sequence[InterestAdvice], top: int = _TOP) -> JobReport:
     """
     A report.
 
     @param top: how many rows each table has.
     """
-    wasted = found.wasted()
-    prefixes = sorted(found.vain.items(), key=lambda item: item[1][1], reverse=True)[:top]
+    noInterest = found.noInterest()
+    prefixes = sorted(found.noInterestSums.items(), key=lambda item: item[1][1], reverse=True)[:top]
     sections = [
-        Section(
+        ReportSection(
             "Sent in vain, by cluster and account",
             ("to", "account", "from", "messages", "bytes", "told so", "of", "mode now"),
             [
@@ -169,7 +171,7 @@ def reportOf(found: Interest, advice: Sequence[Advice], top: int = _TOP) -> Repo
                     *(each.cluster, each.account, each.gateway, each.messages),
                     *(bytesOf(each.size), each.refusals, each.sent, each.mode or "?"),
                 )
-                for each in wasted[:top]
+                for each in noInterest[:top]
             ],
             "Messages that another cluster sent and nobody wanted, of those that it sent at all.",
             Chart(
@@ -177,13 +179,13 @@ def reportOf(found: Interest, advice: Sequence[Advice], top: int = _TOP) -> Repo
                 {
                     "": [
                         (f"{each.gateway} to {each.cluster}: {each.account}", float(each.size))
-                        for each in wasted[:top]
+                        for each in noInterest[:top]
                     ]
                 },
                 "B",
             ),
         ),
-        Section(
+        ReportSection(
             "Sent in vain, by subjects",
             ("to", "account", "from", "subjects", "messages", "bytes", "told so"),
             [
@@ -191,7 +193,7 @@ def reportOf(found: Interest, advice: Sequence[Advice], top: int = _TOP) -> Repo
                 for (cluster, account, gateway, prefix), counts in prefixes
             ],
         ),
-        Section(
+        ReportSection(
             "Advice",
             ("to", "account", "from", "mode", "saves up to"),
             [
@@ -199,25 +201,27 @@ def reportOf(found: Interest, advice: Sequence[Advice], top: int = _TOP) -> Repo
                 for each in advice
             ],
         ),
-        Section(
+        ReportSection(
             "Published, and nobody is subscribed",
             ("account", "subjects", "messages", "bytes"),
-            [(a, b, c, bytesOf(d)) for a, b, c, d in found.unheard()[:top]],
+            [(a, b, c, bytesOf(d)) for a, b, c, d in found.unsubscribed()[:top]],
         ),
-        Section(
+        ReportSection(
             "Subscribed to, and nobody publishes",
             ("account", "subjects", "clusters"),
-            found.unspoken()[:top],
+            found.unpublished()[:top],
         ),
     ]
-    return Report("Interest", {"Events": found.events}, sections)
+    return JobReport("Interest", {"Events": found.events}, sections)
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """
     The command line.
     """
-    return reported("interest", lambda said: _work(arguments, said, stdout, stderr), stdout, stderr)
+    return reported(
+        "interest", lambda summary: _work(arguments, summary, stdout, stderr), stdout, stderr
+    )
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
@@ -249,7 +253,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     return given
 
 
-def _work(arguments: Sequence[str], said: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
+def _work(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
     given = _read(arguments)
     lasts = durationOf("--until", given.until)
     options = sinceOption(given.since, sourceOptions(given), time.time)
@@ -257,27 +261,27 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stdout: TextIO, stderr
     api = _apiOptions(given)
     progress = Progress("interest", stderr)
     with runnerFor(given.master) as run:
-        found = foldEvents(options, Interest, run, progress)
+        found = foldEvents(options, InterestTotals, run, progress)
     progress.end()
     advice = list(found.advice(given.least, given.share, _QUIET))
     policy = policyOf(advice, time.time() + lasts)
-    said.update(_said(found, advice))
+    summary.update(_summary(found, advice))
     if against is not None:
-        said.update(replayed(found, against))
+        summary.update(replayed(found, against))
     report = reportOf(found, advice, given.top)
     if given.html:
         writePage(report, given.html)
-        said["html"] = given.html
+        summary["html"] = given.html
     if given.policy:
         text = json.dumps(policy, indent=2) + "\n"
         writeWhole(Path(given.policy), lambda draft: draft.write_text(text, "utf-8"))
-        said["policy"] = given.policy
+        summary["policy"] = given.policy
     stdout.write(report.text() + "\n")
     if not given.apply or not advice:
         return FOUND if advice else 0
     done = apply(api, policy)
     refused = [each for each in done if not each["applied"]]
-    said["applied"] = len(done) - len(refused)
+    summary["applied"] = len(done) - len(refused)
     for each in refused:
         what = f"account {each['account']}, {each['gateway']} to {each['cluster']}"
         print(f"{what}: not applied: {each['error']}", file=stderr)
@@ -298,12 +302,12 @@ def _policyAt(path: str) -> dict[str, Any]:
     """
     A policy that was written before.
 
-    @raise SourceError: if there is none.
+    @raise DataSourceError: if there is none.
     """
     try:
         found = json.loads(Path(path).read_text("utf-8"))
     except OSError as error:
-        raise SourceError(f"{path}: {error.strerror or error}") from None
+        raise DataSourceError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):
         found = None
     entries = found.get("policy") if isinstance(found, dict) else None
@@ -312,5 +316,5 @@ def _policyAt(path: str) -> dict[str, Any]:
         isinstance(each, dict) and all(isinstance(each.get(name), str) for name in names)
         for each in entries
     ):
-        raise UsageError(f"{path} is no policy")
+        raise JobUsageError(f"{path} is no policy")
     return dict(found)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import ApiError, OptionError, SourceError
+from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.common import FOUND, Parser, addServers, reported, sourceOptions
-from natsbroker.spark.jobs.report import Chart, Report, Section
+from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
 from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.jobs.verifying import optionsOf
 from natsbroker.spark.logs import checkedNames, isMissing, logsOf
@@ -34,29 +34,33 @@ def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
     next sequence.
 
     @param checkpoint: what C{checkpointLocation} says.
-    @raise SourceError: if that is no checkpoint of such a query.
+    @raise DataSourceError: if that is no checkpoint of such a query.
     """
     try:
         written = [int(x.name) for x in (checkpoint / "offsets").iterdir() if x.name.isdigit()]
         lines = (checkpoint / "offsets" / str(max(written))).read_text("utf-8").splitlines()
     except (OSError, ValueError):
-        raise SourceError(f"{checkpoint}: there is no checkpoint of a streaming query") from None
+        raise DataSourceError(
+            f"{checkpoint}: there is no checkpoint of a streaming query"
+        ) from None
     for line in lines[2:]:
         try:
             return readOffset(json.loads(line), None)
         except (ValueError, OptionError):
             continue  # Another source's.
-    raise SourceError(f"{checkpoint}: the query does not read with the data source 'natsbroker'")
+    raise DataSourceError(
+        f"{checkpoint}: the query does not read with the data source 'natsbroker'"
+    )
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """
     The command line.
     """
-    return reported("lag", lambda said: _work(arguments, said, stderr), stdout, stderr)
+    return reported("lag", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
 
 
-def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int:
+def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
     parser = Parser(
         prog="natsbroker spark lag",
         description="Say how far an archive or a streaming query is behind its logs.",
@@ -79,19 +83,19 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
     else:
         checkedNames(options)
         places = placesOf(Path(given.checkpoint))
-    said["logs"] = logs = _compared(options, places)
-    said["behind"] = sum(each.get("behind", 0) for each in logs.values())
+    summary["logs"] = logs = _compared(options, places)
+    summary["behind"] = sum(each.get("behind", 0) for each in logs.values())
     wrong = [name for name, each in logs.items() if "error" in each]
     for name in wrong:
         print(f"{name}: {logs[name]['error']}", file=stderr)
     if given.html:
-        writePage(reportOf(logs, said["behind"]), given.html)
-        said["html"] = given.html
-    isTooFar = 0 <= given.most < said["behind"]
+        writePage(reportOf(logs, summary["behind"]), given.html)
+        summary["html"] = given.html
+    isTooFar = 0 <= given.most < summary["behind"]
     return FOUND if wrong or isTooFar else 0
 
 
-def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> Report:
+def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> JobReport:
     """
     What was found, as a report.
 
@@ -105,7 +109,7 @@ def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> Report:
     bars = [(name, float(each["behind"])) for name, each in logs.items() if "behind" in each]
     chart = Chart("bars", {"": bars}, "sequences")
     columns = ("log", "next", "last", "behind", "wrong")
-    return Report("Lag", {"Behind": behind}, [Section("Logs", columns, rows, "", chart)])
+    return JobReport("Lag", {"Behind": behind}, [ReportSection("Logs", columns, rows, "", chart)])
 
 
 def _compared(

@@ -13,12 +13,12 @@ import base64
 import json
 from dataclasses import asdict, dataclass
 
-from natsbroker.spark.errors import ApiError, SourceError
+from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.pipelining import Pipeline
 from natsbroker.spark.publishing import Publisher
-from natsbroker.spark.streams import NO_MESSAGE, NO_STREAM, Streams
+from natsbroker.spark.streams import NO_MESSAGE, NO_STREAM, StreamApi
 
-__all__ = ["BUCKET", "Entry", "Ledger"]
+__all__ = ["BUCKET", "LedgerEntry", "ReplayLedger"]
 
 BUCKET = "NB_REPLAY"
 
@@ -30,7 +30,7 @@ _IS_THERE, _WRONG_LAST = 10058, 10071
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """
     How far a task is.
 
@@ -48,12 +48,12 @@ class Entry:
     inbox: str = ""
 
 
-class Ledger:
+class ReplayLedger:
     """
     The entry of one task.
     """
 
-    def __init__(self, streams: Streams, job: str, partition: int, pipeline: Pipeline) -> None:
+    def __init__(self, streams: StreamApi, job: str, partition: int, pipeline: Pipeline) -> None:
         """
         @param job: one token.
         @param pipeline: what entries go out by.
@@ -100,11 +100,11 @@ class Ledger:
             if error.code != _IS_THERE:
                 raise
 
-    def read(self) -> Entry | None:
+    def read(self) -> LedgerEntry | None:
         """
         The entry; C{None} if there is none.
 
-        @raise SourceError: if it makes no sense.
+        @raise DataSourceError: if it makes no sense.
         """
         self._revision = 0
         question = {"last_by_subj": self._subject}
@@ -122,13 +122,15 @@ class Ledger:
                 return None  # Somebody deleted it.
             fields = json.loads(data)
             version = fields.pop("v")
-            entry = Entry(**fields)
+            entry = LedgerEntry(**fields)
             if not isinstance(entry.row, int) or not isinstance(entry.at, int):
                 raise TypeError
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            raise SourceError(f"{BUCKET}: the entry {self._key} makes no sense") from None
+            raise DataSourceError(f"{BUCKET}: the entry {self._key} makes no sense") from None
         if version != _VERSION:
-            raise SourceError(f"{BUCKET}: the entry {self._key} is of another version of this job")
+            raise DataSourceError(
+                f"{BUCKET}: the entry {self._key} is of another version of this job"
+            )
         return entry
 
     @staticmethod
@@ -138,7 +140,7 @@ class Ledger:
         """
         return error.code == _WRONG_LAST and _STREAM in str(error)
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: LedgerEntry) -> None:
         """
         Have an entry on its way; one at a time.
         """

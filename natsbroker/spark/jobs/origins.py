@@ -19,17 +19,17 @@ import pyarrow.compute as pc
 from natsbroker.spark.connection import connect
 from natsbroker.spark.jobs.archiving import logOf
 from natsbroker.spark.logs import logsOf, oneName
-from natsbroker.spark.reading import Loss, Span
+from natsbroker.spark.reading import Loss, SequenceRange
 from natsbroker.spark.tables.datafiles import COLUMNS, readFiles
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.manifests import Log, Manifest, Range
 from natsbroker.spark.tasks import batchesOf, peerOf
 
-__all__ = ["ArchiveOrigin", "LogOrigin", "Origin", "State"]
+__all__ = ["ArchiveOrigin", "LogOrigin", "Origin", "StoredRange"]
 
 
 @dataclass(frozen=True)
-class State:
+class StoredRange:
     """
     What there is.
 
@@ -48,12 +48,12 @@ class Origin(Protocol):
     Gives messages.
     """
 
-    def state(self) -> State:
+    def state(self) -> StoredRange:
         """
         What there is now.
         """
 
-    def batches(self, span: Span, onLost: Callable[[Range], object]) -> Iterator[Any]:
+    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
         """
         The messages of a range, in Arrow batches with the columns of archives.
 
@@ -86,16 +86,16 @@ class LogOrigin:
         oneName(options, isWhole=True)
         return cls({**options, "failOnDataLoss": False})
 
-    def state(self) -> State:
+    def state(self) -> StoredRange:
         """
         What is stored now.
         """
         with connect(peerOf(self.options)) as connection:
             logs = logsOf(connection, self.options)
             found = logs.state(oneName(self.options))
-        return State(logOf(found, self.options), found.first, found.stop)
+        return StoredRange(logOf(found, self.options), found.first, found.stop)
 
-    def batches(self, span: Span, onLost: Callable[[Range], object]) -> Iterator[Any]:
+    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
         """
         Read a range from the servers.
         """
@@ -130,18 +130,18 @@ class ArchiveOrigin:
         """
         The version that holds.
 
-        @raise SourceError: if there is no archive.
+        @raise DataSourceError: if there is no archive.
         """
         table = tableAt(root)
         return cls(table.root, table.require())
 
-    def state(self) -> State:
+    def state(self) -> StoredRange:
         """
         What it accounts for.
         """
-        return State(self.manifest.log, self.manifest.start, self.manifest.stop)
+        return StoredRange(self.manifest.log, self.manifest.start, self.manifest.stop)
 
-    def batches(self, span: Span, onLost: Callable[[Range], object]) -> Iterator[Any]:
+    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
         """
         Read a range from its files.
         """
@@ -160,7 +160,7 @@ class ArchiveOrigin:
         return replace(self, manifest=tableAt(self.root).require())
 
 
-def _isIn(seqs: Any, span: Span) -> Any:
+def _isIn(seqs: Any, span: SequenceRange) -> Any:
     """
     Which of some sequences are in a range.
     """

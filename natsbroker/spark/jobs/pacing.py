@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-__all__ = ["Pace"]
+__all__ = ["Pacer"]
 
 #: So much of a second's messages may go at once after a pause.
 _BURST = 0.1
@@ -20,7 +20,7 @@ _BURST = 0.1
 _LEAST = 0.01
 
 
-class Pace:
+class Pacer:
     """
     A token bucket, and the gaps that messages had between them.
     """

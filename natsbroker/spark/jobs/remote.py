@@ -22,7 +22,7 @@ __all__ = ["TaskSource", "runTasks"]
 _NAME = "natsbroker_tasks"
 
 
-class Task(InputPartition):
+class PickledTask(InputPartition):
     """
     One task.
 
@@ -48,13 +48,13 @@ class TaskReader(DataSourceReader):
         """
         The tasks.
         """
-        return [Task(place, each) for place, each in enumerate(self._tasks)]
+        return [PickledTask(place, each) for place, each in enumerate(self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int, bytes]]:
         """
         Do one.
         """
-        if not isinstance(partition, Task):
+        if not isinstance(partition, PickledTask):
             raise TypeError(f"{type(partition).__name__} is no task")
         work, argument = pickle.loads(partition.pickled)
         yield partition.place, cloudpickle.dumps(work(argument))

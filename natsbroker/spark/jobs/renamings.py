@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.subjects.renaming import numbered
 from natsbroker.subjects.transforms import InvalidMapping, SubjectTransform
 
@@ -35,7 +35,7 @@ class Renamer:
         """
         What a subject becomes.
 
-        @raise SourceError: if it becomes none.
+        @raise DataSourceError: if it becomes none.
         """
         return self._find(subject) if self._transforms else subject
 
@@ -45,7 +45,7 @@ class Renamer:
             if made is not None:
                 if not made:
                     shown = each.destination.decode("utf-8", "replace")
-                    raise SourceError(f"{shown} makes no subject of {subject}")
+                    raise DataSourceError(f"{shown} makes no subject of {subject}")
                 return made.decode("utf-8")
         return subject
 

@@ -22,19 +22,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from natsbroker.spark.connection import Connection
-from natsbroker.spark.errors import ApiError, DataLoss, OptionError, SourceError, TimedOut
-from natsbroker.spark.jobs.ledgers import BUCKET, Entry, Ledger
-from natsbroker.spark.jobs.pacing import Pace
+from natsbroker.spark.connection import BlockingConnection
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
+from natsbroker.spark.jobs.ledgers import BUCKET, LedgerEntry, ReplayLedger
+from natsbroker.spark.jobs.pacing import Pacer
 from natsbroker.spark.jobs.provenance import REPLAY, SEQUENCE, STREAM, TIME, ownHeaders
 from natsbroker.spark.jobs.renamings import Renamer
 from natsbroker.spark.jobs.tails import replayed
 from natsbroker.spark.pipelining import Pipeline
 from natsbroker.spark.publishing import Publisher
-from natsbroker.spark.streams import Streams
+from natsbroker.spark.streams import StreamApi
 from natsbroker.wire.headers import Headers
 
-__all__ = ["Replayer", "Row", "Task", "startOf"]
+__all__ = ["ReplayTask", "Replayer", "Row", "startOf"]
 
 #: Sequence, subject, payload, headers, and time in nanoseconds since 1970 or C{None}.
 Row = tuple[int, str, Any, Any, "int | None"]
@@ -50,7 +50,7 @@ _AGREEING = 1.0
 
 
 @dataclass(frozen=True)
-class Task:
+class ReplayTask:
     """
     What one task does; passes to workers as it is.
 
@@ -87,21 +87,21 @@ class Replayer:
     @ivar found: how many it found published.
     """
 
-    def __init__(self, connection: Connection, domain: str, task: Task) -> None:
+    def __init__(self, connection: BlockingConnection, domain: str, task: ReplayTask) -> None:
         """
         @raise OptionError: if the ledger is about something else.
-        @raise SourceError: if somebody else does this task.
+        @raise DataSourceError: if somebody else does this task.
         """
         self.rows = 0
         self.found = 0
         self._task = task
         self._connection = connection
-        self._streams = Streams(connection, domain)
+        self._streams = StreamApi(connection, domain)
         self._rename = Renamer(task.maps)
-        self._pace = Pace(task.rate, task.speed)
+        self._pace = Pacer(task.rate, task.speed)
         self._pipeline = Pipeline(connection, task.window)
         self._publisher = Publisher(connection, task.stream, task.window, self._pipeline)
-        self._ledger = Ledger(self._streams, task.job, task.partition, self._pipeline)
+        self._ledger = ReplayLedger(self._streams, task.job, task.partition, self._pipeline)
         self._mark = f"{task.job}.{task.partition}"
         # Rows that are not acknowledged, and those that are, with their sequences in the target.
         self._open: dict[int, None] = {}
@@ -111,7 +111,7 @@ class Replayer:
         self._noted = 0.0
         self._unnoted = 0
         state = self._streams.state(task.stream)
-        self._entry = Entry(task.plan, state.created, 0, state.stop - 1)
+        self._entry = LedgerEntry(task.plan, state.created, 0, state.stop - 1)
         self._isResumed = False
         if task.hasLedger:
             self._claim()
@@ -143,7 +143,7 @@ class Replayer:
             self._write(self._connection.inbox("task").decode("utf-8"))
             self._pipeline.finish()
 
-    def _check(self, entry: Entry) -> None:
+    def _check(self, entry: LedgerEntry) -> None:
         where = f"{BUCKET} has {self._mark}"
         if entry.plan != self._task.plan:
             raise OptionError(
@@ -166,7 +166,7 @@ class Replayer:
         """
         Wait until the server has nothing more from a connection: until nobody hears of its subject.
 
-        @raise SourceError: if somebody does.
+        @raise DataSourceError: if somebody does.
         """
         deadline = time.monotonic() + self._task.patience
         while time.monotonic() < deadline:
@@ -180,7 +180,7 @@ class Replayer:
             if subject == reply and headerLength == len(body):
                 if Headers.fromBlock(body).status == 503:
                     return
-        raise SourceError(
+        raise DataSourceError(
             f"replay {self._mark} is being done by somebody else, or by a task whose connection the"
             f" server has not given up yet ({inbox})"
         )
@@ -218,7 +218,7 @@ class Replayer:
         @param rows: with sequences that ascend.
         @param isOver: whether to end before the next row.
         @param onProgress: told now and then which row all are published up to.
-        @raise SourceError: if the stream does not take one, or the sequences do not ascend.
+        @raise DataSourceError: if the stream does not take one, or the sequences do not ascend.
         """
         with self._alone():
             for row in self._ascending(rows):
@@ -242,9 +242,9 @@ class Replayer:
         try:
             yield
         except ApiError as error:
-            if not Ledger.isRefusal(error):
+            if not ReplayLedger.isRefusal(error):
                 raise
-            raise SourceError(f"replay {self._mark} is being done by somebody else") from None
+            raise DataSourceError(f"replay {self._mark} is being done by somebody else") from None
 
     def _ascending(self, rows: Iterable[Row]) -> Iterator[Row]:
         """
@@ -254,7 +254,7 @@ class Replayer:
         isFirst = self._isResumed
         for row in rows:
             if row[0] <= last:
-                raise SourceError(
+                raise DataSourceError(
                     f"{self._task.origin}: the sequence {row[0]} comes after {last}: each must be"
                     " there once"
                 )
@@ -314,7 +314,7 @@ class Replayer:
         if self._task.hasLedger and not self._ledger.isWriting:
             self._write(self._entry.inbox)
 
-    def _changed(self) -> Entry:
+    def _changed(self) -> LedgerEntry:
         """
         The entry as of now.
         """
@@ -333,7 +333,7 @@ class Replayer:
         self._ledger.write(self._entry)
 
 
-def startOf(connection: Connection, domain: str, task: Task, count: int) -> int:
+def startOf(connection: BlockingConnection, domain: str, task: ReplayTask, count: int) -> int:
     """
     The first sequence that some of the tasks of a job may still have to publish.
 
@@ -341,8 +341,8 @@ def startOf(connection: Connection, domain: str, task: Task, count: int) -> int:
     """
     if not task.hasLedger:
         return 0
-    pipeline, streams = Pipeline(connection, 1), Streams(connection, domain)
-    entries = (Ledger(streams, task.job, each, pipeline).read() for each in range(count))
+    pipeline, streams = Pipeline(connection, 1), StreamApi(connection, domain)
+    entries = (ReplayLedger(streams, task.job, each, pipeline).read() for each in range(count))
     return min(0 if each is None else each.row + 1 for each in entries)
 
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TextIO
 
-from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.connection import ServerAccess, connect
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
+    JobUsageError,
     Parser,
     Progress,
-    UsageError,
     addMaster,
     addServers,
     optionTexts,
@@ -33,7 +33,7 @@ from natsbroker.spark.jobs.common import (
     sessionFor,
     workersErrors,
 )
-from natsbroker.spark.jobs.replaying import Replayer, Row, Task, startOf
+from natsbroker.spark.jobs.replaying import Replayer, ReplayTask, Row, startOf
 from natsbroker.spark.jobs.replaysources import (
     ArchiveSource,
     LogSource,
@@ -43,12 +43,12 @@ from natsbroker.spark.jobs.replaysources import (
     shaped,
 )
 from natsbroker.spark.jobs.signals import stopping
-from natsbroker.spark.jobs.trying import Tried, tried
+from natsbroker.spark.jobs.trying import DryRun, dryRun
 from natsbroker.spark.sessions import isRemote
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tasks import peerOf
 
-__all__ = ["ORDERS", "Wish", "main", "replay"]
+__all__ = ["ORDERS", "ReplayOptions", "main", "replay"]
 
 #: In which order, and what rows are divided among tasks by.
 ORDERS = {"stream": "", "subject": "subject", "none": "seq"}
@@ -57,7 +57,7 @@ _JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
-class Wish:
+class ReplayOptions:
     """
     What is wanted.
 
@@ -82,7 +82,7 @@ class Wish:
     hasLedger: bool = True
     job: str = ""
 
-    def task(self, source: Source, stream: str, isOne: bool, patience: float) -> Task:
+    def task(self, source: Source, stream: str, isOne: bool, patience: float) -> ReplayTask:
         """
         The first of the tasks.
 
@@ -100,7 +100,7 @@ class Wish:
         wanted = [source.origin, source.identity, self.where, self.maps, stream, count]
         wanted += [self.order] if count > 1 else []
         plan = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:16]
-        return Task(
+        return ReplayTask(
             self.job or f"replay-{plan}",
             plan,
             source.origin,
@@ -115,8 +115,12 @@ class Wish:
         )
 
 
+#: The former name of L{ReplayOptions}, for one more release.
+Wish = ReplayOptions
+
+
 @dataclass(frozen=True)
-class Done:
+class TaskResult:
     """
     What one task did.
 
@@ -136,8 +140,8 @@ def replay(
     spark: Any,
     source: Source,
     target: Mapping[str, str],
-    wish: Wish | None = None,
-    isTrial: bool = False,
+    wanted: ReplayOptions | None = None,
+    isDryRun: bool = False,
     isOver: Callable[[], bool] = lambda: False,
     onProgress: Callable[[int, int], object] = lambda row, stop: None,
 ) -> dict[str, Any]:
@@ -146,42 +150,42 @@ def replay(
 
     @param spark: a session whose workers publish; C{None} to do it here, in one task.
     @param target: options of the data source: C{servers} and C{stream}, and what logs in.
-    @param isTrial: whether to publish nothing, and say what would be.
+    @param isDryRun: whether to publish nothing, and say what would be.
     @param isOver: whether to end early; asked only where there is no session.
     @return: what the job's line of JSON says.
     @raise OptionError: if that is not possible.
     """
-    wish = wish or Wish()
+    wanted = wanted or ReplayOptions()
     options = readOptions(target)
     if len(options["stream"]) != 1 or options["channel"]:
         raise OptionError("name the one stream to publish to")
-    task = wish.task(source, options["stream"][0], spark is None, options["requestTimeout"])
-    publisher = Publishing(peerOf(options), options["domain"], task)
-    said: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
+    task = wanted.task(source, options["stream"][0], spark is None, options["requestTimeout"])
+    publisher = ReplayWork(peerOf(options), options["domain"], task)
+    summary: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
     if spark is None:
-        return {**said, **_here(publisher, source, wish.where, isTrial, isOver, onProgress)}
+        return {**summary, **_here(publisher, source, wanted.where, isDryRun, isOver, onProgress)}
     if isRemote(spark):
         raise OptionError("replay does not run on a Spark Connect server yet")
-    count = wish.tasks if ORDERS[wish.order] else 1
-    rdd = _divided(spark, source, wish, 0 if isTrial else publisher.start(count)).rdd
+    count = wanted.tasks if ORDERS[wanted.order] else 1
+    rdd = _divided(spark, source, wanted, 0 if isDryRun else publisher.start(count)).rdd
     with workersErrors():
-        if isTrial:
-            parts = rdd.mapPartitionsWithIndex(partial(_trying, publisher)).collect()
-            return {**said, **Tried.joined(parts).said()}
-        done = rdd.mapPartitionsWithIndex(partial(_publishing, publisher)).collect()
-    return {**said, **_summed(done)}
+        if isDryRun:
+            parts = rdd.mapPartitionsWithIndex(partial(_dryRuns, publisher)).collect()
+            return {**summary, **DryRun.joined(parts).summary()}
+        done = rdd.mapPartitionsWithIndex(partial(_publications, publisher)).collect()
+    return {**summary, **_summed(done)}
 
 
 def _here(
-    publisher: Publishing,
+    publisher: ReplayWork,
     source: Source,
     where: str,
-    isTrial: bool,
+    isDryRun: bool,
     isOver: Callable[[], bool],
     onProgress: Callable[[int, int], object],
 ) -> dict[str, Any]:
-    if isTrial:
-        return publisher.tries(0, source.rows(0, where)).said()
+    if isDryRun:
+        return publisher.dryRun(0, source.rows(0, where)).summary()
     done = publisher(
         0,
         lambda start: source.rows(start, where),
@@ -191,17 +195,17 @@ def _here(
     return {**_summed([done]), "stopped": isOver()}
 
 
-def _divided(spark: Any, source: Source, wish: Wish, start: int) -> Any:
+def _divided(spark: Any, source: Source, wanted: ReplayOptions, start: int) -> Any:
     """
     The rows, each with its task, in order.
     """
-    frame = shaped(source.frame(spark, start), source.origin, start, wish.where)
-    key = ORDERS[wish.order]
-    divided = frame.repartition(wish.tasks, key) if key else frame.repartition(1)
+    frame = shaped(source.frame(spark, start), source.origin, start, wanted.where)
+    key = ORDERS[wanted.order]
+    divided = frame.repartition(wanted.tasks, key) if key else frame.repartition(1)
     return divided.sortWithinPartitions("seq")
 
 
-def _summed(done: Sequence[Done]) -> dict[str, Any]:
+def _summed(done: Sequence[TaskResult]) -> dict[str, Any]:
     return {
         "rows": sum(each.rows for each in done),
         "duplicates": sum(each.duplicates for each in done),
@@ -212,14 +216,14 @@ def _summed(done: Sequence[Done]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Publishing:
+class ReplayWork:
     """
     What tasks do; passes to workers as it is.
     """
 
-    peer: Peer
+    peer: ServerAccess
     domain: str
-    task: Task
+    task: ReplayTask
 
     def __call__(
         self,
@@ -227,7 +231,7 @@ class Publishing:
         read: Callable[[int], Iterable[Row]],
         isOver: Callable[[], bool] = lambda: False,
         onProgress: Callable[[int], object] = lambda row: None,
-    ) -> Done:
+    ) -> TaskResult:
         """
         Publish.
 
@@ -237,7 +241,7 @@ class Publishing:
             task = replace(self.task, partition=partition)
             replayer = Replayer(connection, self.domain, task)
             replayer.take(read(replayer.next), isOver, onProgress)
-            return Done(replayer.next, replayer.rows, replayer.duplicates, replayer.found)
+            return TaskResult(replayer.next, replayer.rows, replayer.duplicates, replayer.found)
 
     def start(self, count: int) -> int:
         """
@@ -246,34 +250,36 @@ class Publishing:
         with connect(self.peer) as connection:
             return startOf(connection, self.domain, self.task, count)
 
-    def tries(self, partition: int, rows: Iterable[Row]) -> Tried:
+    def dryRun(self, partition: int, rows: Iterable[Row]) -> DryRun:
         """
         See what would be published.
         """
         with connect(self.peer, partition) as connection:
-            return tried(connection, self.domain, self.task, rows)
+            return dryRun(connection, self.domain, self.task, rows)
 
 
-def _publishing(publisher: Publishing, partition: int, rows: Iterator[Row]) -> Iterator[Done]:
+def _publications(
+    publisher: ReplayWork, partition: int, rows: Iterator[Row]
+) -> Iterator[TaskResult]:
     yield publisher(partition, lambda start: rows)
 
 
-def _trying(publisher: Publishing, partition: int, rows: Iterator[Row]) -> Iterator[Tried]:
-    yield publisher.tries(partition, rows)
+def _dryRuns(publisher: ReplayWork, partition: int, rows: Iterator[Row]) -> Iterator[DryRun]:
+    yield publisher.dryRun(partition, rows)
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """
     The command line.
     """
-    return reported("replay", lambda said: _work(arguments, said, stderr), stdout, stderr)
+    return reported("replay", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
 
 
-def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int:
+def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
     given = _read(arguments)
     target = {"servers": given.to_servers, "stream": given.to_stream}
     target |= pairsOf(given.to_option, "--to-option")
-    wish = Wish(
+    wanted = ReplayOptions(
         given.where,
         tuple(given.map),
         given.order,
@@ -295,12 +301,12 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
             spark,
             _source(given),
             target,
-            wish,
+            wanted,
             given.dry_run,
             isOver,
             lambda row, end: progress(row, end - 1) if end else None,
         )
-    said.update(found)
+    summary.update(found)
     return FOUND if found.get("untaken") else 0
 
 
@@ -312,7 +318,7 @@ def _source(given: argparse.Namespace) -> Source:
     if given.sql:
         return SqlSource(given.sql, given.origin)
     if not given.servers:
-        raise UsageError("natsbroker spark replay: --stream and --channel need --servers")
+        raise JobUsageError("natsbroker spark replay: --stream and --channel need --servers")
     return LogSource(optionTexts(given))
 
 

@@ -17,13 +17,13 @@ import pyarrow.dataset as ds
 
 from natsbroker.spark.columns import ddlOf, schemaOf
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.conditions import Condition
 from natsbroker.spark.jobs.origins import ArchiveOrigin
 from natsbroker.spark.jobs.replaying import Row
 from natsbroker.spark.jobs.tiering import archived
 from natsbroker.spark.logs import logsOf, oneName
-from natsbroker.spark.reading import Span
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.datafiles import COLUMNS, SCHEMA
 from natsbroker.spark.tables.table import rootOf
@@ -75,7 +75,7 @@ class ArchiveSource:
 
     def __init__(self, place: str) -> None:
         """
-        @raise SourceError: if there is none.
+        @raise DataSourceError: if there is none.
         """
         self._place = place
         self._archive = ArchiveOrigin.of(place)
@@ -88,7 +88,7 @@ class ArchiveSource:
         """
         See L{Source}.
         """
-        span = Span(self.origin, "", start, self.stop)
+        span = SequenceRange(self.origin, "", start, self.stop)
         return _filtered(self._archive.batches(span, lambda lost: None), SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
@@ -126,7 +126,7 @@ class LogSource:
         See L{Source}.
         """
         state = self._state
-        span = Span(state.name, state.created, max(start, state.first), state.stop)
+        span = SequenceRange(state.name, state.created, max(start, state.first), state.stop)
         batches = batchesOf(self._peer, self._options, COLUMNS, span, (), lambda loss: None)
         return _filtered(batches, SCHEMA, where)
 
@@ -166,7 +166,7 @@ class ParquetSource:
             _checkArrow(found.schema, self.origin)
             whole = found.to_table(filter=ds.field("seq") >= start).sort_by("seq")
         except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"{self._root}: {error}") from None
+            raise DataSourceError(f"{self._root}: {error}") from None
         return _filtered(whole.to_batches(10_000), whole.schema, where)
 
     def frame(self, spark: Any, start: int) -> Any:
@@ -174,7 +174,7 @@ class ParquetSource:
         See L{Source}.
         """
         if not self._root.exists():
-            raise SourceError(f"{self._root}: there is no such directory")
+            raise DataSourceError(f"{self._root}: there is no such directory")
         return spark.read.parquet(str(self._root))
 
 

@@ -14,8 +14,8 @@ from typing import Any
 __all__ = [
     "Amount",
     "Chart",
-    "Report",
-    "Section",
+    "JobReport",
+    "ReportSection",
     "bytesOf",
     "cellOf",
     "numberColumns",
@@ -55,7 +55,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """
     A part of a report.
 
@@ -72,7 +72,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Report:
+class JobReport:
     """
     A report.
 
@@ -81,7 +81,7 @@ class Report:
 
     title: str
     facts: dict[str, Any] = field(default_factory=dict)
-    sections: Sequence[Section] = ()
+    sections: Sequence[ReportSection] = ()
 
     def text(self) -> str:
         """

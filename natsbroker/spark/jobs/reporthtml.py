@@ -18,8 +18,8 @@ from unicodedata import east_asian_width
 
 from natsbroker.spark.jobs.report import (
     Chart,
-    Report,
-    Section,
+    JobReport,
+    ReportSection,
     bytesOf,
     cellOf,
     numberColumns,
@@ -70,23 +70,23 @@ svg text { font: 12px system-ui, sans-serif; fill: #444 }
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def pageOf(report: Report) -> str:
+def pageOf(report: JobReport) -> str:
     """
     A report as HTML.
     """
     return "".join(_page(report))
 
 
-def writePage(report: Report, path: str) -> None:
+def writePage(report: JobReport, path: str) -> None:
     """
     Write it into a file: whole, or not at all.
 
-    @raise SourceError: if that cannot be done.
+    @raise DataSourceError: if that cannot be done.
     """
     writeWhole(Path(path), lambda draft: draft.write_text(pageOf(report), "utf-8"))
 
 
-def _page(report: Report) -> Iterator[str]:
+def _page(report: JobReport) -> Iterator[str]:
     title = _text(report.title)
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -100,7 +100,7 @@ def _page(report: Report) -> Iterator[str]:
     yield "</main>\n</body>\n</html>\n"
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: ReportSection) -> Iterator[str]:
     yield f"<h2>{_text(section.title)}</h2>\n"
     if section.note:
         yield f'<p class="note">{_text(section.note)}</p>\n'

@@ -20,11 +20,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.connection import Connection
-from natsbroker.spark.errors import ApiError, DataLoss, SourceError, TimedOut
+from natsbroker.spark.connection import BlockingConnection
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
 from natsbroker.spark.protobuf import Malformed, decode, encode
 from natsbroker.spark.reading import Loss
-from natsbroker.spark.stan import Client, textOf
+from natsbroker.spark.stan import StanClient, textOf
 from natsbroker.spark.tables.datafiles import SCHEMA
 from natsbroker.wire.serverside import publishLine
 
@@ -52,7 +52,7 @@ class ChannelReader:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: BlockingConnection,
         channel: str,
         clusterId: str,
         discoverPrefix: str,
@@ -65,7 +65,7 @@ class ChannelReader:
         self._connection = connection
         self._channel = channel
         self._window = window
-        self._client = Client(connection, channel, clusterId, discoverPrefix)
+        self._client = StanClient(connection, channel, clusterId, discoverPrefix)
         self._inbox = b""
         self._ackInbox = b""
 
@@ -141,7 +141,7 @@ class ChannelReader:
         data, when = fields.get(_DATA, b""), _number(fields, _TIMESTAMP)
         checksum = _number(fields, _CRC)
         if not isinstance(data, bytes) or (checksum and checksum != zlib.crc32(data)):
-            raise SourceError(f"channel {self._channel}: the message {seq} is damaged")
+            raise DataSourceError(f"channel {self._channel}: the message {seq} is damaged")
         reply = textOf(fields.get(_REPLY))
         return {
             "seq": seq,

@@ -10,17 +10,17 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
-from natsbroker.spark.errors import ApiError, SourceError
+from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.jobs.provenance import REPLAY, SEQUENCE
-from natsbroker.spark.reading import Manner, RangeReader, Span
-from natsbroker.spark.streams import NO_MESSAGE, Streams, StreamState
+from natsbroker.spark.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.streams import NO_MESSAGE, StreamApi, StreamState
 from natsbroker.wire.headers import Headers
 
 __all__ = ["replayed"]
 
 
 def replayed(
-    streams: Streams, state: StreamState, span: tuple[int, int], mark: str
+    streams: StreamApi, state: StreamState, span: tuple[int, int], mark: str
 ) -> Iterator[tuple[int, int]]:
     """
     The rows that a task has published, with their sequences in the stream.
@@ -49,12 +49,12 @@ def _rowOf(block: bytes, mark: str) -> int:
 
 
 def _direct(
-    streams: Streams, state: StreamState, span: tuple[int, int]
+    streams: StreamApi, state: StreamState, span: tuple[int, int]
 ) -> Iterator[tuple[int, bytes]]:
     reader = RangeReader(
         streams,
-        Span(state.name, state.created, *span),
-        Manner(failsOnLoss=False),
+        SequenceRange(state.name, state.created, *span),
+        ReadOptions(failsOnLoss=False),
         lambda loss: None,
     )
     for rows in reader.read():
@@ -63,7 +63,7 @@ def _direct(
 
 
 def _oneByOne(
-    streams: Streams, state: StreamState, span: tuple[int, int]
+    streams: StreamApi, state: StreamState, span: tuple[int, int]
 ) -> Iterator[tuple[int, bytes]]:
     cursor, stop = span
     while cursor < stop:
@@ -77,7 +77,7 @@ def _oneByOne(
                 return
             raise
         except (KeyError, TypeError, ValueError):
-            raise SourceError(f"stream {state.name}: its answer makes no sense") from None
+            raise DataSourceError(f"stream {state.name}: its answer makes no sense") from None
         if seq < stop:
             yield seq, block
         cursor = seq + 1

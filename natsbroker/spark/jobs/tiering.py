@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from natsbroker.spark.columns import ddlOf
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import DataLoss, OptionError, SourceError
+from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
 from natsbroker.spark.jobs.archiving import logOf
 from natsbroker.spark.jobs.common import (
     Parser,
@@ -40,7 +40,7 @@ def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any
     The messages of an archive as a DataFrame: of the version that holds now.
 
     @param columns: of C{seq}, C{subject}, C{data}, C{time}, C{headers} and C{time_ns}.
-    @raise SourceError: if there is no archive.
+    @raise DataSourceError: if there is no archive.
     """
     table = tableAt(archive)
     paths = [str(table.root / each.path) for each in table.require().files if each.path]
@@ -87,10 +87,10 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """
     The command line: an SQL query on both.
     """
-    return reported("tiered", lambda said: _work(arguments, said, stdout), stdout, stderr)
+    return reported("tiered", lambda summary: _work(arguments, summary, stdout), stdout, stderr)
 
 
-def _work(arguments: Sequence[str], said: dict[str, Any], stdout: TextIO) -> int:
+def _work(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO) -> int:
     parser = Parser(
         prog="natsbroker spark tiered",
         description="Ask SQL questions about an archive and what its log has behind it.",
@@ -111,9 +111,9 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stdout: TextIO) -> int
             answer = spark.sql(given.sql).selectExpr("to_json(struct(*)) AS line")
             rows = [each.line for each in answer.collect()]
         except Exception as error:
-            raise SourceError(str(error).strip().splitlines()[0]) from None
+            raise DataSourceError(str(error).strip().splitlines()[0]) from None
     for each in rows:
         print(each, file=stdout)
-    said["answer"] = [json.loads(each) for each in rows[:1]]
-    said["rows"] = len(rows)
+    summary["answer"] = [json.loads(each) for each in rows[:1]]
+    summary["rows"] = len(rows)
     return 0

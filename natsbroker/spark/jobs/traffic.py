@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.spark.jobs.events import COUNTS, Event, tooMany
+from natsbroker.spark.jobs.events import COUNTS, BrokerEvent, tooMany
 
-__all__ = ["Traffic", "Windows", "percentile"]
+__all__ = ["TimeWindows", "TrafficTotals", "percentile"]
 
 _SECOND = 10**9
 
@@ -28,7 +28,7 @@ Sums = list[int]
 
 
 @dataclass(frozen=True)
-class Windows:
+class TimeWindows:
     """
     Windows of time. All of them begin at multiples of C{slide} since 1970.
 
@@ -52,7 +52,7 @@ class Windows:
             begin -= self.slide
 
 
-class Traffic:
+class TrafficTotals:
     """
     Sums of events of traffic.
 
@@ -61,10 +61,10 @@ class Traffic:
     @ivar first: when the earliest event began, in nanoseconds since 1970; 0 without any.
     @ivar last: when the latest one was made.
     @ivar events: how many there were.
-    @ivar strange: how many messages made no sense.
+    @ivar malformed: how many messages made no sense.
     """
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: TimeWindows) -> None:
         self.windows = windows
         self.sums: dict[int, dict[Who, Sums]] = {}
         self.sizes: dict[str, Counter[int]] = {}
@@ -72,10 +72,10 @@ class Traffic:
         self.first = 0
         self.last = 0
         self.events = 0
-        self.strange = 0
+        self.malformed = 0
         self._size = 0
 
-    def add(self, event: Event) -> None:
+    def add(self, event: BrokerEvent) -> None:
         """
         Count one more event.
         """
@@ -116,14 +116,14 @@ class Traffic:
             for place, count in enumerate(counts):
                 before[place] += count
 
-    def merge(self, other: Traffic) -> None:
+    def merge(self, other: TrafficTotals) -> None:
         """
         Count what another one has counted.
         """
         if other.last:
             self._seen(other.first, other.last)
         self.events += other.events
-        self.strange += other.strange
+        self.malformed += other.malformed
         self.servers |= other.servers
         for account, sizes in other.sizes.items():
             self.sizes.setdefault(account, Counter()).update(sizes)

@@ -19,12 +19,12 @@ from typing import Any, TextIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archiving import inline
 from natsbroker.spark.jobs.common import (
+    JobUsageError,
     Parser,
     Progress,
-    UsageError,
     addSource,
     inSpark,
     reported,
@@ -33,9 +33,9 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.jobs.events import COUNTS, foldEvents
-from natsbroker.spark.jobs.report import Chart, Report, Section, bytesOf, rateOf
+from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf, rateOf
 from natsbroker.spark.jobs.reporthtml import writePage
-from natsbroker.spark.jobs.traffic import Traffic, Windows, percentile
+from natsbroker.spark.jobs.traffic import TimeWindows, TrafficTotals, percentile
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.wholefile import writeWhole
 
@@ -84,11 +84,11 @@ def traffic(
     """
     run = inline if spark is None else inSpark(spark)
     windows = windowsOf(window, slide or window, watermark)
-    found = foldEvents(readOptions(options), partial(Traffic, windows), run)
-    return _said(found, final, to)
+    found = foldEvents(readOptions(options), partial(TrafficTotals, windows), run)
+    return _summary(found, final, to)
 
 
-def windowsOf(window: float, slide: float, watermark: float) -> Windows:
+def windowsOf(window: float, slide: float, watermark: float) -> TimeWindows:
     """
     Windows of so many seconds.
 
@@ -96,18 +96,18 @@ def windowsOf(window: float, slide: float, watermark: float) -> Windows:
     """
     size, step = round(window * _SECOND), round(slide * _SECOND)
     if not 0 < step <= size:
-        raise UsageError("--slide must be more than nothing and at most --window")
+        raise JobUsageError("--slide must be more than nothing and at most --window")
     if size > step * _OVERLAP:
-        raise UsageError(f"--window must be at most {_OVERLAP} times --slide")
-    return Windows(size, step, round(watermark * _SECOND))
+        raise JobUsageError(f"--window must be at most {_OVERLAP} times --slide")
+    return TimeWindows(size, step, round(watermark * _SECOND))
 
 
-def _said(found: Traffic, final: bool, to: str) -> dict[str, Any]:
+def _summary(found: TrafficTotals, final: bool, to: str) -> dict[str, Any]:
     closed = found.closed(final)
-    said: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "events": found.events,
         "servers": len(found.servers),
-        "strange": found.strange,
+        "strange": found.malformed,
         "windows": len(closed),
         "open": len(found.sums) - len(closed),
     }
@@ -115,18 +115,18 @@ def _said(found: Traffic, final: bool, to: str) -> dict[str, Any]:
     for (_, kind, _, prefix), counts in found.totals(final).items():
         if kind == "client" and prefix:
             sums = [a + b for a, b in zip(sums, counts, strict=True)]
-    said |= dict(zip(COUNTS[:5], sums, strict=False))
+    summary |= dict(zip(COUNTS[:5], sums, strict=False))
     if to and closed:
-        said["file"] = writeRows(found, final, to)
-    return said
+        summary["file"] = writeRows(found, final, to)
+    return summary
 
 
-def writeRows(found: Traffic, final: bool, to: str) -> str:
+def writeRows(found: TrafficTotals, final: bool, to: str) -> str:
     """
     Write the rows of the closed windows into a file of a directory: whole, or not at all.
 
     @return: where they are.
-    @raise SourceError: if that cannot be done.
+    @raise DataSourceError: if that cannot be done.
     """
     closed = found.closed(final)
     edges = [_nameOf(each) for each in (closed[0], closed[-1] + found.windows.size)]
@@ -139,7 +139,7 @@ def writeRows(found: Traffic, final: bool, to: str) -> str:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SourceError(f"{to}: {error.strerror or error}") from None
+        raise DataSourceError(f"{to}: {error.strerror or error}") from None
     writeWhole(path, lambda draft: pq.write_table(table, draft, compression="zstd"))
     return str(path)
 
@@ -152,7 +152,7 @@ def _nameOf(time: int) -> str:
     return _moment(time).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
-def reportOf(found: Traffic, final: bool = False, top: int = _TOP) -> Report:
+def reportOf(found: TrafficTotals, final: bool = False, top: int = _TOP) -> JobReport:
     """
     A report of the closed windows.
 
@@ -169,8 +169,8 @@ def reportOf(found: Traffic, final: bool = False, top: int = _TOP) -> Report:
             accounts.setdefault(account, [0] * len(COUNTS))[6] += counts[6]
     names = ("msgs/s in", "in", "msgs/s out", "out", "nobody wanted")
     sections = [
-        Section("Accounts over time", chart=_over(found, final)),
-        Section(
+        ReportSection("Accounts over time", chart=_over(found, final)),
+        ReportSection(
             "Accounts",
             ("account", *names, "mean size", "p50", "p99", "slow"),
             [
@@ -179,7 +179,7 @@ def reportOf(found: Traffic, final: bool = False, top: int = _TOP) -> Report:
             ],
             "Sizes are the means of rows, weighed by their messages. Slow: clients that were cut.",
         ),
-        Section(
+        ReportSection(
             "Top talkers",
             ("account", "subjects", *names),
             [
@@ -197,7 +197,7 @@ def reportOf(found: Traffic, final: bool = False, top: int = _TOP) -> Report:
                 "B/s",
             ),
         ),
-        Section(
+        ReportSection(
             "Other clusters",
             ("account", "cluster", "subjects", *names[:4], "in vain"),
             [
@@ -208,7 +208,7 @@ def reportOf(found: Traffic, final: bool = False, top: int = _TOP) -> Report:
             ],
             "Without subjects: all that passed over the connections.",
         ),
-        Section(
+        ReportSection(
             "Other links",
             ("account", "kind", "peer", *names[:4]),
             [
@@ -226,7 +226,7 @@ def reportOf(found: Traffic, final: bool = False, top: int = _TOP) -> Report:
         "Brokers": len(found.servers),
         "Events": found.events,
     }
-    return Report("Traffic", facts if found.events else {"Events": 0}, sections)
+    return JobReport("Traffic", facts if found.events else {"Events": 0}, sections)
 
 
 def _heaviest(sums: Mapping[Any, list[int]], top: int) -> list[tuple[Any, list[int]]]:
@@ -241,13 +241,13 @@ def _rates(counts: Sequence[int], seconds: float) -> tuple[Any, ...]:
     return (a / seconds, rateOf(b / seconds), c / seconds, rateOf(d / seconds), vain)
 
 
-def _sizes(found: Traffic, account: str, counts: Sequence[int]) -> tuple[str, ...]:
+def _sizes(found: TrafficTotals, account: str, counts: Sequence[int]) -> tuple[str, ...]:
     sizes = found.sizes.get(account, Counter())
     mean = counts[1] / counts[0] if counts[0] else 0.0
     return (bytesOf(mean), *(bytesOf(percentile(sizes, part)) for part in (0.5, 0.99)))
 
 
-def _over(found: Traffic, final: bool) -> Chart:
+def _over(found: TrafficTotals, final: bool) -> Chart:
     """
     What came in, account by account.
     """
@@ -279,7 +279,7 @@ def sinceOption(since: str, options: dict[str, Any], now: Callable[[], float]) -
     try:
         begin = _moment(int((now() - secondsOf(since)) * _SECOND))
     except (ValueError, OverflowError):
-        raise UsageError(f"--since is no duration: {since!r}") from None
+        raise JobUsageError(f"--since is no duration: {since!r}") from None
     return {
         **options,
         "startingTimestamp": begin.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
@@ -296,17 +296,19 @@ def durationOf(name: str, text: str) -> float:
     try:
         return secondsOf(text)
     except ValueError:
-        raise UsageError(f"{name} is no duration: {text!r}") from None
+        raise JobUsageError(f"{name} is no duration: {text!r}") from None
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """
     The command line.
     """
-    return reported("traffic", lambda said: _work(arguments, said, stdout, stderr), stdout, stderr)
+    return reported(
+        "traffic", lambda summary: _work(arguments, summary, stdout, stderr), stdout, stderr
+    )
 
 
-def _work(arguments: Sequence[str], said: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
+def _work(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
     parser = Parser(
         prog="natsbroker spark traffic",
         description="Say who causes how much traffic, by the broker's own events.",
@@ -329,12 +331,12 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stdout: TextIO, stderr
     options = sinceOption(given.since, sourceOptions(given), time.time)
     progress = Progress("traffic", stderr)
     with runnerFor(given.master) as run:
-        found = foldEvents(options, partial(Traffic, windows), run, progress)
+        found = foldEvents(options, partial(TrafficTotals, windows), run, progress)
     progress.end()
-    said.update(_said(found, given.final, given.to))
+    summary.update(_summary(found, given.final, given.to))
     report = reportOf(found, given.final, given.top)
     if given.html:
         writePage(report, given.html)
-        said["html"] = given.html
+        summary["html"] = given.html
     stdout.write(report.text() + "\n")
     return 0

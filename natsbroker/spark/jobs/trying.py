@@ -11,21 +11,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from natsbroker.spark.connection import Connection
+from natsbroker.spark.connection import BlockingConnection
 from natsbroker.spark.errors import ApiError
 from natsbroker.spark.jobs.renamings import Renamer
-from natsbroker.spark.jobs.replaying import Row, Task
-from natsbroker.spark.streams import Streams
+from natsbroker.spark.jobs.replaying import ReplayTask, Row
+from natsbroker.spark.streams import StreamApi
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
-__all__ = ["Tried", "tried"]
+__all__ = ["DryRun", "dryRun"]
 
 #: So many subjects are told of.
 _EXAMPLES = 5
 
 
 @dataclass
-class Tried:
+class DryRun:
     """
     What would come of it.
 
@@ -43,7 +43,7 @@ class Tried:
     examples: list[str] = field(default_factory=list)
 
     @classmethod
-    def joined(cls, parts: Sequence[Tried]) -> Tried:
+    def joined(cls, parts: Sequence[DryRun]) -> DryRun:
         """
         What would come of several tasks.
         """
@@ -57,7 +57,7 @@ class Tried:
             examples[:_EXAMPLES],
         )
 
-    def said(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """
         What the job's line of JSON says.
         """
@@ -65,18 +65,20 @@ class Tried:
         return {**fields, "untaken": self.untaken, "examples": self.examples}
 
 
-def tried(connection: Connection, domain: str, task: Task, rows: Iterable[Row]) -> Tried:
+def dryRun(
+    connection: BlockingConnection, domain: str, task: ReplayTask, rows: Iterable[Row]
+) -> DryRun:
     """
     See what would come of rows.
     """
     name = task.stream
-    answer = Streams(connection, domain).call(f"STREAM.INFO.{name}", {}, name)
+    answer = StreamApi(connection, domain).call(f"STREAM.INFO.{name}", {}, name)
     try:
         taken = [str(each).encode("utf-8") for each in answer["config"].get("subjects") or ()]
     except (KeyError, AttributeError, TypeError):
         raise ApiError(f"stream {name}: its state makes no sense") from None
     rename = Renamer(task.maps)
-    found = Tried()
+    found = DryRun()
     for row in rows:
         found.rows += 1
         found.first = min(found.first, row[0]) if found.first else row[0]

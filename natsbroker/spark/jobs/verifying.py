@@ -21,19 +21,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.channels import Channels
-from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.channels import ChannelApi
+from natsbroker.spark.connection import ServerAccess, connect
 from natsbroker.spark.errors import ApiError, DataLoss
 from natsbroker.spark.jobs.archiving import Runner, inline, logOf
 from natsbroker.spark.logs import logsOf
-from natsbroker.spark.reading import Span
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.tables.datafiles import COLUMNS, readFiles
 from natsbroker.spark.tables.manifests import File, Manifest
-from natsbroker.spark.tables.table import Table
+from natsbroker.spark.tables.table import ArchiveTable
 from natsbroker.spark.tasks import batchesOf, peerOf
 from natsbroker.wire.columnar import addToDigest
 
-__all__ = ["Compared", "Finding", "compareFiles", "optionsOf", "verify"]
+__all__ = ["Comparison", "Difference", "compareFiles", "optionsOf", "verify"]
 
 #: How many sequences a fingerprint covers.
 BLOCK = 10_000
@@ -43,7 +43,7 @@ Row = tuple[int, int, str, tuple[tuple[str, str], ...], bytes]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Difference:
     """
     Something that is not as it should be.
 
@@ -59,7 +59,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """
     What came of one range.
 
@@ -67,7 +67,7 @@ class Compared:
     @ivar deleted: how many of them the log has not any more.
     """
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Difference, ...] = ()
     rows: int = 0
     deleted: int = 0
 
@@ -83,15 +83,15 @@ def optionsOf(manifest: Manifest, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify(
-    options: dict[str, Any], table: Table, run: Runner = inline, block: int = BLOCK
-) -> tuple[Manifest, Compared]:
+    options: dict[str, Any], table: ArchiveTable, run: Runner = inline, block: int = BLOCK
+) -> tuple[Manifest, Comparison]:
     """
     Compare an archive with its log.
 
     @param options: of the data source, read; the archive says which log it is.
     @return: what was compared, and what came of it.
     @raise DataLoss: if the log is another one.
-    @raise SourceError: if something cannot be read.
+    @raise DataSourceError: if something cannot be read.
     """
     manifest = table.require()
     options = optionsOf(manifest, options)
@@ -105,8 +105,8 @@ def verify(
         )
     work = partial(compareFiles, peer, options, table.root, manifest.log.identity, block)
     ranges = [(each, max(each[0].start, state.first)) for each in manifest.groups]
-    done: list[Compared] = run(work, ranges)
-    return manifest, Compared(
+    done: list[Comparison] = run(work, ranges)
+    return manifest, Comparison(
         tuple(finding for each in done for finding in each.findings),
         sum(each.rows for each in done),
         sum(each.deleted for each in done),
@@ -114,13 +114,13 @@ def verify(
 
 
 def compareFiles(
-    peer: Peer,
+    peer: ServerAccess,
     options: dict[str, Any],
     root: Path,
     identity: str,
     block: int,
     task: tuple[tuple[File, ...], int],
-) -> Compared:
+) -> Comparison:
     """
     Compare the files of one range with that range of the log.
 
@@ -130,27 +130,27 @@ def compareFiles(
     file = files[0]
     damage = [(each, _damage(root / each.path, each)) for each in files if each.path]
     wrong = [
-        Finding("file", each.start, each.stop - 1, f"{each.path}: {text}")
+        Difference("file", each.start, each.stop - 1, f"{each.path}: {text}")
         for each, text in damage
         if text
     ]
     if wrong:
-        return Compared(tuple(wrong))
+        return Comparison(tuple(wrong))
     name = (options["channel"] or options["stream"])[0]
-    findings: list[Finding] = []
+    findings: list[Difference] = []
     rows = deleted = 0
     with connect(peer, file.start) as connection:
         logs = logsOf(connection, options)
         for begin, end, archived in _blocks(root, files, start, block):
             rows += len(archived)
-            span = Span(name, identity, begin, end)
-            if isinstance(logs, Channels) and _isSame(logs, span, block, archived):
+            span = SequenceRange(name, identity, begin, end)
+            if isinstance(logs, ChannelApi) and _isSame(logs, span, block, archived):
                 continue
             stored = _live(peer, options, span)
             found = _differences(archived, stored)
             findings += found
             deleted += len({each[0] for each in archived} - {each[0] for each in stored})
-    return Compared(tuple(findings), rows, deleted)
+    return Comparison(tuple(findings), rows, deleted)
 
 
 def _damage(path: Path, file: File) -> str:
@@ -205,12 +205,12 @@ def _rowsOf(batches: Iterable[Any]) -> Iterator[Row]:
             yield seq, time, subject, pairs, data
 
 
-def _live(peer: Peer, options: dict[str, Any], span: Span) -> list[Row]:
+def _live(peer: ServerAccess, options: dict[str, Any], span: SequenceRange) -> list[Row]:
     given = {**options, "failOnDataLoss": False}
     return list(_rowsOf(batchesOf(peer, given, COLUMNS, span, (), lambda loss: None)))
 
 
-def _isSame(channels: Channels, span: Span, block: int, rows: list[Row]) -> bool:
+def _isSame(channels: ChannelApi, span: SequenceRange, block: int, rows: list[Row]) -> bool:
     """
     Whether the broker's fingerprint of a block is that of some rows.
     """
@@ -241,7 +241,7 @@ def _blockOf(headers: tuple[tuple[str, str], ...]) -> bytes:
     return f"NATS/1.0\r\n{lines}\r\n".encode()
 
 
-def _differences(archived: list[Row], stored: list[Row]) -> list[Finding]:
+def _differences(archived: list[Row], stored: list[Row]) -> list[Difference]:
     """
     What is stored and not archived, or differently, in runs of sequences.
     """
@@ -255,11 +255,11 @@ def _differences(archived: list[Row], stored: list[Row]) -> list[Finding]:
             names = ("sequence", "time", "subject", "headers", "data")
             which = [x for x, one, two in zip(names, ours, row, strict=True) if one != two]
             wrong.append((row[0], "differs", f"has another {' and '.join(which)}"))
-    findings: list[Finding] = []
+    findings: list[Difference] = []
     for seq, kind, detail in wrong:
         last = findings[-1] if findings else None
         if last is not None and (last.kind, last.last, last.detail) == (kind, seq - 1, detail):
-            findings[-1] = Finding(kind, last.first, seq, detail)
+            findings[-1] = Difference(kind, last.first, seq, detail)
         else:
-            findings.append(Finding(kind, seq, seq, detail))
+            findings.append(Difference(kind, seq, seq, detail))
     return findings

@@ -22,7 +22,7 @@ from natsbroker.spark.jobs.common import (
     runnerFor,
     sourceOptions,
 )
-from natsbroker.spark.jobs.report import Chart, Report, Section
+from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
 from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.jobs.verifying import BLOCK, verify
 from natsbroker.spark.settings import readOptions
@@ -41,10 +41,10 @@ def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, 
     @return: what the job's line of JSON says.
     """
     run = inline if spark is None else inSpark(spark)
-    return _said(*verify(readOptions(options), tableAt(archive), run))
+    return _summary(*verify(readOptions(options), tableAt(archive), run))
 
 
-def _said(manifest: Any, compared: Any) -> dict[str, Any]:
+def _summary(manifest: Any, compared: Any) -> dict[str, Any]:
     return {
         "version": manifest.version,
         "start": manifest.start,
@@ -61,10 +61,10 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """
     The command line.
     """
-    return reported("verify", lambda said: _work(arguments, said, stderr), stdout, stderr)
+    return reported("verify", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
 
 
-def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int:
+def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
     parser = Parser(
         prog="natsbroker spark verify",
         description="Compare an archive with the log that it is of.",
@@ -78,31 +78,33 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
         parser.error("--block is 1 to 1000000")
     options = sourceOptions(given)
     with runnerFor(given.master) as run:
-        said.update(_said(*verify(options, tableAt(given.archive), run, given.block)))
-    for each in said["findings"]:
+        summary.update(_summary(*verify(options, tableAt(given.archive), run, given.block)))
+    for each in summary["findings"]:
         where = f"{each['first']} to {each['last']}"
         print(f"{each['kind']}: sequences {where}: {each['detail']}", file=stderr)
     if given.html:
-        writePage(reportOf(said), given.html)
-        said["html"] = given.html
-    return FOUND if said["findings"] else 0
+        writePage(reportOf(summary), given.html)
+        summary["html"] = given.html
+    return FOUND if summary["findings"] else 0
 
 
-def reportOf(said: Mapping[str, Any]) -> Report:
+def reportOf(summary: Mapping[str, Any]) -> JobReport:
     """
     What was found, as a report.
 
-    @param said: what the job says.
+    @param summary: what the job says.
     """
-    findings = said["findings"]
-    spans: dict[str, list[tuple[Any, float]]] = {"archive": [(said["start"], said["stop"])]}
-    if said["lost"]:
-        spans["lost before"] = [(start, stop) for start, stop in said["lost"]]
+    findings = summary["findings"]
+    spans: dict[str, list[tuple[Any, float]]] = {"archive": [(summary["start"], summary["stop"])]}
+    if summary["lost"]:
+        spans["lost before"] = [(start, stop) for start, stop in summary["lost"]]
     for each in findings:
         spans.setdefault(each["kind"], []).append((each["first"], each["last"] + 1))
     names = ("version", "start", "stop", "files", "rows", "deleted")
-    facts = {**{name: said[name] for name in names}, "findings": len(findings)}
+    facts = {**{name: summary[name] for name in names}, "findings": len(findings)}
     columns = ("kind", "first", "last", "detail")
     rows = [tuple(each[name] for name in columns) for each in findings]
     chart = Chart("spans", spans, "sequences")
-    return Report("Archive and log", facts, [Section("Differences", columns, rows, "", chart)])
+    return JobReport(
+        "Archive and log", facts, [ReportSection("Differences", columns, rows, "", chart)]
+    )

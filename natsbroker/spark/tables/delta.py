@@ -31,7 +31,7 @@ from deltalake.transaction import AddAction, PostCommitHookProperties, RemoveAct
 from natsbroker.files import syncDirectory
 from natsbroker.spark.tables.datafiles import SCHEMA
 from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError, dayOf, fileOf, tiled
-from natsbroker.spark.tables.table import Table, Vacuumed, deleted, failed
+from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, deleted, failed
 
 __all__ = ["DeltaLakeTable"]
 
@@ -48,7 +48,7 @@ _ALONE = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=
 _ERRORS = (DeltaError, OSError, ValueError)
 
 
-class DeltaLakeTable(Table):
+class DeltaLakeTable(ArchiveTable):
     """
     An archive whose manifest is the log of a Delta table.
     """
@@ -95,7 +95,7 @@ class DeltaLakeTable(Table):
         self._keep()
         return True
 
-    def vacuum(self, age: float, now: Callable[[], float], isTrying: bool) -> Vacuumed:
+    def vacuum(self, age: float, now: Callable[[], float], isDryRun: bool) -> Vacuumed:
         """
         Delete the files below C{data/} that Delta's own vacuum names, and log entries that have
         expired by the table's own settings.
@@ -109,8 +109,8 @@ class DeltaLakeTable(Table):
             names = table.vacuum(hours, True, enforce_retention_duration=False, full=True)
             files = [self.root / each for each in names if each.startswith("data/")]
             before = len(self._entries())
-            done = deleted([x for x in files if x.exists()], now(), isTrying)
-            if not isTrying:
+            done = deleted([x for x in files if x.exists()], now(), isDryRun)
+            if not isDryRun:
                 table.create_checkpoint()
                 table.cleanup_metadata()
             return replace(done, versions=before - len(self._entries()))

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from natsbroker.files import syncDirectory
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.tables.manifests import File, Manifest, TableError, newPath
-from natsbroker.spark.tables.table import Table
+from natsbroker.spark.tables.table import ArchiveTable
 
 __all__ = ["FileWriter", "added", "timeOf", "writeDays", "writeFile"]
 
@@ -140,8 +140,8 @@ class FileWriter:
         scale = 1000 if pa.types.is_timestamp(column.type) else 1
         return int(column[row].value if scale == 1000 else column[row].as_py()) * scale
 
-    def _failed(self, error: OSError) -> SourceError:
-        if isinstance(error, SourceError):
+    def _failed(self, error: OSError) -> DataSourceError:
+        if isinstance(error, DataSourceError):
             return error
         return TableError(f"{self._path}: {error.strerror or error}")
 
@@ -231,7 +231,7 @@ def _days(batch: Any) -> Iterator[tuple[str, Any]]:
         place = end
 
 
-def added(table: Table, manifest: Manifest, files: Sequence[File]) -> bool:
+def added(table: ArchiveTable, manifest: Manifest, files: Sequence[File]) -> bool:
     """
     Make a version hold that names new files; they go if somebody else was faster.
 

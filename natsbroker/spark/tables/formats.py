@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.table import Table, rootOf
+from natsbroker.spark.tables.table import ArchiveTable, rootOf
 
 __all__ = ["FORMATS", "formOf", "tableAt"]
 
@@ -41,7 +41,7 @@ def formOf(root: Path) -> str:
     return ""
 
 
-def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") -> Table:
+def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") -> ArchiveTable:
     """
     The archive in a directory.
 
@@ -65,5 +65,5 @@ def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") ->
         raise OptionError(f"format {extra}: pip install 'natsbroker[{extra}]'") from None
     if catalog and extra != "iceberg":
         raise OptionError("catalog: only Iceberg tables are in one")
-    table: Table = provider(root, catalog) if catalog else provider(root)
+    table: ArchiveTable = provider(root, catalog) if catalog else provider(root)
     return table

@@ -43,9 +43,9 @@ from pyiceberg.types import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from natsbroker.spark.tables.icebergcatalog import Place, nameOf, placeIn
+from natsbroker.spark.tables.icebergcatalog import IcebergLocation, nameOf, placeIn
 from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError, fileOf, tiled
-from natsbroker.spark.tables.table import Table, Vacuumed, deleted
+from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, deleted
 
 __all__ = ["IcebergTable"]
 
@@ -84,7 +84,7 @@ _ERRORS = (
 )
 
 
-class IcebergTable(Table):
+class IcebergTable(ArchiveTable):
     """
     An archive whose manifest is the metadata of an Iceberg table.
     """
@@ -98,7 +98,7 @@ class IcebergTable(Table):
         @raise OptionError: if the archive is in another one.
         """
         super().__init__(root)
-        self._place: Place = placeIn(root, catalog)
+        self._place: IcebergLocation = placeIn(root, catalog)
 
     def make(self) -> None:
         """
@@ -148,7 +148,7 @@ class IcebergTable(Table):
             return self._settled(base, token, error)
         return True
 
-    def vacuum(self, age: float, now: Callable[[], float], isTrying: bool) -> Vacuumed:
+    def vacuum(self, age: float, now: Callable[[], float], isDryRun: bool) -> Vacuumed:
         """
         Expire snapshots that have not been the current one for a while, and delete the files that
         none names that is left.
@@ -164,7 +164,7 @@ class IcebergTable(Table):
                 for each, following in pairs
                 if following.timestamp_ms < oldest * 1000 and each.snapshot_id not in branches
             ]
-            if expired and not isTrying:
+            if expired and not isDryRun:
                 table.maintenance.expire_snapshots().by_ids(expired).commit()
                 table = self._open()
             named = set(_named(table, set(expired)))
@@ -174,7 +174,7 @@ class IcebergTable(Table):
                 for each in (self.root / folder).rglob("*")
                 if each.name.endswith(ends) and f"file://{each}" not in named
             ]
-            return replace(deleted(files, oldest, isTrying), versions=len(expired))
+            return replace(deleted(files, oldest, isDryRun), versions=len(expired))
         except _ERRORS as error:
             raise self._failed(error) from None
 

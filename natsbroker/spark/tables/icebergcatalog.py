@@ -27,7 +27,7 @@ from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.manifests import TableError
 
-__all__ = ["MARKS", "Place", "SyncedFileIO", "nameOf", "placeIn"]
+__all__ = ["MARKS", "IcebergLocation", "SyncedFileIO", "nameOf", "placeIn"]
 
 #: The archive's own catalog, and the file that names another one.
 MARKS = ("catalog.db", "_nb_catalog.json")
@@ -96,7 +96,7 @@ class SyncedFileIO(PyArrowFileIO):
         return _File(made.location, made._path, made._filesystem, made._buffer_size)
 
 
-class Place:
+class IcebergLocation:
     """
     Where an Iceberg table is.
 
@@ -154,7 +154,7 @@ class Place:
         return self._catalog
 
 
-def placeIn(root: Path, catalog: str) -> Place:
+def placeIn(root: Path, catalog: str) -> IcebergLocation:
     """
     Where the table of an archive is, or is to be.
 
@@ -181,10 +181,10 @@ def placeIn(root: Path, catalog: str) -> Place:
             where = "in a catalog of its own" if there == _OWN else f"in the catalog {there}"
             raise OptionError(f"{root} is an archive {where}")
         name, identifier = found[1], found[2]
-    return Place(root, name, identifier)
+    return IcebergLocation(root, name, identifier)
 
 
-def nameOf(path: str, place: Place) -> str:
+def nameOf(path: str, place: IcebergLocation) -> str:
     """
     What a file is called in manifests: below the archive's directory, or whole.
     """

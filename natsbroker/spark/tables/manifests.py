@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.errors import DataSourceError
 
 __all__ = [
     "File",
@@ -42,7 +42,7 @@ _NAME = re.compile(r"(\d{20})-(\d{20})-[0-9a-f]{32}(?:-([0-9a-f]{64}))?\.parquet
 Range = tuple[int, int]
 
 
-class TableError(SourceError):
+class TableError(DataSourceError):
     """
     The archive cannot be read or written.
     """

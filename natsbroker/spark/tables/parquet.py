@@ -20,14 +20,14 @@ from pathlib import Path
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.tables.manifests import Manifest, TableError
-from natsbroker.spark.tables.table import Table, Vacuumed, deleted, failed
+from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, deleted, failed
 
 __all__ = ["ParquetTable"]
 
 _VERSION = re.compile(r"(\d{10})\.json")
 
 
-class ParquetTable(Table):
+class ParquetTable(ArchiveTable):
     """
     An archive with manifests of its own.
 
@@ -131,7 +131,7 @@ class ParquetTable(Table):
             raise failed(self.root, error) from None
         return True
 
-    def vacuum(self, age: float, now: Callable[[], float], isTrying: bool) -> Vacuumed:
+    def vacuum(self, age: float, now: Callable[[], float], isDryRun: bool) -> Vacuumed:
         """
         Delete old manifests, and files that only they name or none.
         """
@@ -142,9 +142,9 @@ class ParquetTable(Table):
         drafts = [each for each in self.versionsAt.iterdir() if each.name.endswith(".tmp")]
         files = (each for each in (self.root / "data").rglob("*") if each.is_file())
         data = [each for each in files if str(each.relative_to(self.root)) not in named]
-        for each in [] if isTrying else [self.pathOf(version) for version in old]:
+        for each in [] if isDryRun else [self.pathOf(version) for version in old]:
             each.unlink(missing_ok=True)
-        return replace(deleted(drafts + data, oldest, isTrying), versions=len(old))
+        return replace(deleted(drafts + data, oldest, isDryRun), versions=len(old))
 
     def _divided(self, versions: Sequence[int], oldest: float) -> tuple[list[int], list[int]]:
         """

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from natsbroker.spark.tables.manifests import Manifest, TableError
 
-__all__ = ["Table", "Vacuumed", "deleted", "failed", "rootOf"]
+__all__ = ["ArchiveTable", "Vacuumed", "deleted", "failed", "rootOf"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Vacuumed:
     bytes: int = 0
 
 
-class Table(ABC):
+class ArchiveTable(ABC):
     """
     An archive in a directory.
 
@@ -80,13 +80,13 @@ class Table(ABC):
         """
 
     @abstractmethod
-    def vacuum(self, age: float, now: Callable[[], float], isTrying: bool) -> Vacuumed:
+    def vacuum(self, age: float, now: Callable[[], float], isDryRun: bool) -> Vacuumed:
         """
         Delete versions that have not held for a while, and files that no version names that is
         left.
 
         @param age: how long ago they stopped holding, or were written, at least; in seconds.
-        @param isTrying: say what would be deleted, and delete nothing.
+        @param isDryRun: say what would be deleted, and delete nothing.
         """
 
     def require(self) -> Manifest:
@@ -114,12 +114,12 @@ def rootOf(place: str | os.PathLike[str]) -> Path:
     return Path(text).absolute()
 
 
-def deleted(files: list[Path], oldest: float, isTrying: bool) -> Vacuumed:
+def deleted(files: list[Path], oldest: float, isDryRun: bool) -> Vacuumed:
     """
     Delete those of some files that were written before a moment.
 
     @param oldest: in seconds since 1970.
-    @param isTrying: delete nothing.
+    @param isDryRun: delete nothing.
     """
     count = size = 0
     for each in files:
@@ -127,7 +127,7 @@ def deleted(files: list[Path], oldest: float, isTrying: bool) -> Vacuumed:
         if found.st_mtime < oldest:
             count += 1
             size += found.st_size
-            if not isTrying:
+            if not isDryRun:
                 each.unlink(missing_ok=True)
     return Vacuumed(count, 0, size)
 

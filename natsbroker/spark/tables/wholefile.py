@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from natsbroker.files import replaceFile
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.errors import DataSourceError
 
 __all__ = ["writeWhole"]
 
@@ -21,9 +21,9 @@ def writeWhole(path: Path, write: Callable[[Path], object]) -> None:
     Write a file, under another name first.
 
     @param write: writes it at the place that it is given.
-    @raise SourceError: if that cannot be done; nothing is left then.
+    @raise DataSourceError: if that cannot be done; nothing is left then.
     """
     try:
         replaceFile(path, write)
     except OSError as error:
-        raise SourceError(f"{path}: {error.strerror or error}") from None
+        raise DataSourceError(f"{path}: {error.strerror or error}") from None

@@ -22,7 +22,7 @@ import pytest
 from natsbroker.spark import cli
 from natsbroker.spark.java import findJava
 from natsbroker.spark.jobs.archivejob import archive
-from natsbroker.spark.jobs.archiving import Plan
+from natsbroker.spark.jobs.archiving import FilePlan
 from natsbroker.spark.tables.formats import FORMATS, tableAt
 from tests.interop.conftest import StartServer
 from tests.interop.servers import CHECKOUT, OURS_FAST, Server
@@ -49,8 +49,8 @@ def test_inSpark(spark: Any, station: Station, broker: BrokerStation, tmp_path: 
         ("", {"servers": station.url, "stream": stream.name}, 100),
     ):
         root = tmp_path / str(count)
-        said = archive(spark, given, str(root), plan=Plan(count // 3, 2), form=form)
-        assert (said["rows"], said["files"], said["stop"]) == (count, 4, count + 1)
+        summary = archive(spark, given, str(root), plan=FilePlan(count // 3, 2), form=form)
+        assert (summary["rows"], summary["files"], summary["stop"]) == (count, 4, count + 1)
         paths = [str(root / each.path) for each in tableAt(root).require().files]
         frame = spark.read.parquet(*paths)
         live = spark.read.format("natsbroker").options(includeHeaders="true", **given).load()
@@ -92,15 +92,15 @@ class TestFormats:
         stream.fill([b"%d" % n for n in range(2, 41)])
         stream.delete(5, 6)
         given = ("--servers", station.url, "--stream", stream.name, "--to", str(tmp_path))
-        code, said, errors = ran(*given, "--format", form, "--rows-per-file", "15")
-        assert (code, errors, said["rows"], said["files"]) == (0, "", 38, 3)
-        assert (said["start"], said["stop"], said["lost"]) == (1, 41, [])
+        code, summary, errors = ran(*given, "--format", form, "--rows-per-file", "15")
+        assert (code, errors, summary["rows"], summary["files"]) == (0, "", 38, 3)
+        assert (summary["start"], summary["stop"], summary["lost"]) == (1, 41, [])
         stream.fill([b"%d" % n for n in range(41, 51)])
         assert ran(*given)[1]["rows"] == 10
         rows = sorted(SEEN[form](tmp_path), key=lambda row: int(row["seq"]))
         expected = [n for n in range(1, 51) if n not in (5, 6)]
         assert [(row["seq"], row["data"]) for row in rows] == [(n, b"%d" % n) for n in expected]
-        code, said, errors = ran(*given, "--format", "parquet")
+        code, summary, errors = ran(*given, "--format", "parquet")
         assert (code, f"is an archive of the format {form}" in errors) == (2, True)
 
     def test_lost(self, form: str, startServer: StartServer, tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ class TestFormats:
         source = ("--servers", broker.url, "--channel", "c", "--to", str(tmp_path))
         assert ran(*source, "--format", form)[0] == 0
         broker.fill("c", [b"x"] * 10)
-        code, said, _ = ran(*source)
-        assert (code, said["result"], said["lost"]) == (1, "found", [[4, 9]])
+        code, summary, _ = ran(*source)
+        assert (code, summary["result"], summary["lost"]) == (1, "found", [[4, 9]])
         assert tableAt(tmp_path).require().lost == ((4, 9),)
         assert sorted(row["seq"] for row in SEEN[form](tmp_path)) == [1, 2, 3, *range(9, 14)]
 
@@ -126,8 +126,8 @@ class TestFormats:
         stream.api("DELETE")
         stream.make()
         stream.fill([b"y"] * 9)
-        code, said, _ = ran(*given)
-        assert (code, "was deleted and made again" in said["error"]) == (3, True)
+        code, summary, _ = ran(*given)
+        assert (code, "was deleted and made again" in summary["error"]) == (3, True)
         assert tableAt(tmp_path).require() == before
 
     def test_full(self, form: str, broker: BrokerStation, tmp_path: Path) -> None:
@@ -139,10 +139,10 @@ class TestFormats:
         for limit in (0, 1000, 2000, 4000):
             before = sorted(row["seq"] for row in SEEN[form](tmp_path))
             with small(limit):
-                code, said, _ = ran(*source)
+                code, summary, _ = ran(*source)
             if code:
                 assert code == 3
-                assert "File too large" in said["error"] or "full" in said["error"], said
+                assert "File too large" in summary["error"] or "full" in summary["error"], summary
                 assert sorted(row["seq"] for row in SEEN[form](tmp_path)) == before
         assert before == list(range(1, 101))
         assert ran(*source)[0] == 0
@@ -164,8 +164,8 @@ def test_days(form: str, station: Station, tmp_path: Path) -> None:
         day = datetime.fromtimestamp(each.first_time / 1e9, timezone.utc).date()
         assert each.path.startswith(f"data/date={day}/")
     assert ran(*given, "--to", plain)[0] == 0
-    code, said, _ = ran(*given, "--to", plain, "--partition-by", "date")
-    assert (code, "is not partitioned by date" in said["error"]) == (2, True)
+    code, summary, _ = ran(*given, "--to", plain, "--partition-by", "date")
+    assert (code, "is not partitioned by date" in summary["error"]) == (2, True)
 
 
 @pytest.fixture
@@ -199,11 +199,11 @@ def test_fullDisk(form: str, broker: BrokerStation, disk: Path) -> None:
         broker.fill(name, [b"%d" % n for n in range(stop, stop + 100)])
         free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
         (disk / "ballast").write_bytes(b"x" * max(free - room, 0))
-        code, said, _ = ran(*source)
+        code, summary, _ = ran(*source)
         if code:
             refused += 1
             assert code == 3
-            assert "No space left" in said["error"] or "full" in said["error"], said
+            assert "No space left" in summary["error"] or "full" in summary["error"], summary
         stop += 100
         (disk / "ballast").unlink()
         seqs = sorted(row["seq"] for row in SEEN[form](root))
@@ -221,10 +221,10 @@ class TestCommand:
         """All that is stored, and a line that says so."""
         name = broker.channel([b"x"] * 10)
         source = ("--servers", broker.url, "--channel", name, "--to", str(tmp_path))
-        code, said, errors = ran(*source, "--once", "--rows-per-file", "4", "--hold-for", "100s")
+        code, summary, errors = ran(*source, "--once", "--rows-per-file", "4", "--hold-for", "100s")
         assert (code, errors) == (0, "")
-        assert said.pop("seconds") >= 0
-        assert said == {
+        assert summary.pop("seconds") >= 0
+        assert summary == {
             "job": "archive",
             "result": "done",
             "rows": 10,
@@ -245,8 +245,8 @@ class TestCommand:
         source = ("--servers", broker.url, "--channel", "c", "--to", str(tmp_path))
         assert ran(*source)[0] == 0
         broker.fill("c", [b"x"] * 10)
-        code, said, _ = ran(*source)
-        assert (code, said["result"], said["lost"]) == (1, "found", [[4, 9]])
+        code, summary, _ = ran(*source)
+        assert (code, summary["result"], summary["lost"]) == (1, "found", [[4, 9]])
         assert ran(*source)[0] == 0
 
     def test_goesOn(self, startServer: StartServer, tmp_path: Path) -> None:
@@ -263,10 +263,10 @@ class TestCommand:
                 assert process.poll() is None
             away = Server(OURS_FAST, server.directory, config, port=server.port)
             server.stop()
-            said: list[str] = []
-            while not said or "trying again" not in said[-1]:
-                said.append(process.stderr.readline())
-                assert said[-1], said
+            summary: list[str] = []
+            while not summary or "trying again" not in summary[-1]:
+                summary.append(process.stderr.readline())
+                assert summary[-1], summary
             server = away.start()
             BrokerStation(server).fill("LOG", [b"y"] * 3)
             while tableAt(root).require().stop < 7:
@@ -303,10 +303,10 @@ class TestCommand:
     def test_failed(self, broker: BrokerStation, tmp_path: Path) -> None:
         """What cannot be done ends with 3 and says why, in the line as well."""
         source = ("--servers", broker.url, "--channel", "none", "--to", str(tmp_path))
-        code, said, errors = ran(*source)
-        assert (code, said["result"]) == (3, "failed")
-        assert said["error"] == "channel none: there is no channel none"
-        assert errors == f"natsbroker spark archive: {said['error']}\n"
+        code, summary, errors = ran(*source)
+        assert (code, summary["result"]) == (3, "failed")
+        assert summary["error"] == "channel none: there is no channel none"
+        assert errors == f"natsbroker spark archive: {summary['error']}\n"
 
     def test_help(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The options are explained on request."""

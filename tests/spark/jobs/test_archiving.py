@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
-from natsbroker.spark.jobs.archiving import Archiver, Plan, copyRange, inline
-from natsbroker.spark.reading import Span
+from natsbroker.spark.jobs.archiving import Archiver, FilePlan, copyRange, inline
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.datafiles import COLUMNS
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.manifests import TableError
-from natsbroker.spark.tables.table import Table
+from natsbroker.spark.tables.table import ArchiveTable
 from natsbroker.spark.tasks import peerOf
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
@@ -33,7 +33,7 @@ def optionsOf(station: Station | BrokerStation, **given: str) -> dict[str, Any]:
     return readOptions({"servers": station.url, **given})
 
 
-def rowsOf(table: Table) -> list[dict[str, Any]]:
+def rowsOf(table: ArchiveTable) -> list[dict[str, Any]]:
     """Every message of an archive, in order."""
     files = [each.path for each in table.require().files if each.path]
     return [row for each in files for row in pq.read_table(table.root / each).to_pylist()]
@@ -50,7 +50,7 @@ class TestChannel:
         archiver = Archiver(
             optionsOf(broker, channel=name),
             table,
-            plan=Plan(300, 2),
+            plan=FilePlan(300, 2),
             onProgress=lambda done, end: progress.append((done, end)),
         )
         manifest = archiver.once()
@@ -104,14 +104,14 @@ class TestChannel:
         config = "streaming { store_limits { max_msgs: 5 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"%d" % n for n in range(1, 4)], "c")
-        archiver = Archiver(optionsOf(broker, channel="c"), tableAt(tmp_path), plan=Plan(10, 9))
+        archiver = Archiver(optionsOf(broker, channel="c"), tableAt(tmp_path), plan=FilePlan(10, 9))
         archiver.once()
         broker.fill("c", [b"%d" % n for n in range(4, 31)])
         manifest = archiver.once()
         assert (manifest.lost, manifest.stop) == (((4, 26),), 31)
         assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == [1, 2, 3, *range(26, 31)]
         assert [each.path != "" for each in manifest.files] == [True, False, False, True]
-        assert archiver.said()["lost"] == [[4, 26]]
+        assert archiver.summary()["lost"] == [[4, 26]]
 
     def test_madeAgain(self, startServer: StartServer, tmp_path: Path) -> None:
         """A channel that was made again is refused, and the archive stays as it was."""
@@ -136,11 +136,11 @@ class TestChannel:
         def slow(work: Any, tasks: Sequence[Any]) -> list[Any]:
             done = inline(work, tasks)
             if len(tasks) == 4:
-                Archiver(options, tableAt(tmp_path), plan=Plan(30, 1)).once()
+                Archiver(options, tableAt(tmp_path), plan=FilePlan(30, 1)).once()
                 broker.fill(name, [b"101"])
             return done
 
-        archiver = Archiver(options, tableAt(tmp_path), slow, Plan(30, 4))
+        archiver = Archiver(options, tableAt(tmp_path), slow, FilePlan(30, 4))
         archiver.once()
         manifest = archiver.once()
         assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == list(range(1, 102))
@@ -168,7 +168,7 @@ class TestChannel:
         archiver = Archiver(
             optionsOf(broker, channel=name),
             tableAt(tmp_path),
-            plan=Plan(10, 2),
+            plan=FilePlan(10, 2),
             onProgress=lambda done, end: isOver.append(True),
             isOver=lambda: bool(isOver),
         )
@@ -184,7 +184,9 @@ class TestStream:
         stream.add("a", b"one", {"K": "v"})
         stream.fill([b"%d" % n for n in range(2, 21)])
         stream.delete(5, 6)
-        archiver = Archiver(optionsOf(station, stream=stream.name), tableAt(tmp_path), plan=Plan(7))
+        archiver = Archiver(
+            optionsOf(station, stream=stream.name), tableAt(tmp_path), plan=FilePlan(7)
+        )
         assert archiver.once().lost == ()
         rows = rowsOf(tableAt(tmp_path))
         assert [row["seq"] for row in rows] == [1, 2, 3, 4, *range(7, 21)]
@@ -244,7 +246,7 @@ class TestFiles:
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         table.make()
         state = broker.channels.state(name)
-        span = Span(name, state.created, 1, 2001)
+        span = SequenceRange(name, state.created, 1, 2001)
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from natsbroker.spark.errors import ApiError, OptionError, SourceError
+from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
+    JobUsageError,
     Parser,
     Progress,
-    UsageError,
     addSource,
     inSpark,
     reported,
@@ -68,11 +68,11 @@ def test_options() -> None:
 )
 def test_wrong(arguments: tuple[str, ...], text: str) -> None:
     """What makes no sense is refused."""
-    with pytest.raises(UsageError, match=text):
+    with pytest.raises(JobUsageError, match=text):
         sourceOptions(given(*arguments))
 
 
-def said(work: Any) -> tuple[int, dict[str, Any] | None, str]:
+def summary(work: Any) -> tuple[int, dict[str, Any] | None, str]:
     """The exit code, the line of JSON, and what is on standard error."""
     out, err = io.StringIO(), io.StringIO()
     times = iter((10.0, 12.5))
@@ -93,7 +93,7 @@ class TestReported:
             return code
 
         expected = {"job": "job", "result": result, "rows": 7, "seconds": 2.5}
-        assert said(work) == (code, expected, "")
+        assert summary(work) == (code, expected, "")
 
     @pytest.mark.parametrize(
         ("error", "code", "result"),
@@ -109,7 +109,7 @@ class TestReported:
             fields["rows"] = 7
             raise error
 
-        found = said(work)
+        found = summary(work)
         assert found[:2] == (
             code,
             {"job": "job", "result": result, "rows": 7, "error": "gone", "seconds": 2.5},
@@ -120,9 +120,9 @@ class TestReported:
         """A wrong command line has no line of JSON."""
 
         def work(fields: dict[str, Any]) -> int:
-            raise UsageError("job: no")
+            raise JobUsageError("job: no")
 
-        assert said(work) == (2, None, "job: no\n")
+        assert summary(work) == (2, None, "job: no\n")
 
 
 class TestRunners:
@@ -146,7 +146,7 @@ class TestRunners:
         def fails(number: int) -> int:
             raise ApiError("stream S: the reason")
 
-        with pytest.raises(SourceError, match=r"^stream S: the reason$"):
+        with pytest.raises(DataSourceError, match=r"^stream S: the reason$"):
             inSpark(spark)(fails, [1])
 
         def breaks(number: int) -> float:

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark import cli
-from natsbroker.spark.jobs.archiving import Archiver, Plan, inline
+from natsbroker.spark.jobs.archiving import Archiver, FilePlan, inline
 from natsbroker.spark.jobs.compacting import bytesOf, compact, runsOf, vacuum
-from natsbroker.spark.jobs.verifying import Compared, verify
+from natsbroker.spark.jobs.verifying import Comparison, verify
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.formats import FORMATS, tableAt
 from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError
@@ -41,7 +41,7 @@ class Kept:
     def archive(self) -> None:
         """Archive what has come."""
         options = readOptions({"servers": self.broker.url, "channel": self.name})
-        Archiver(options, self.table, plan=Plan(10, 3)).once()
+        Archiver(options, self.table, plan=FilePlan(10, 3)).once()
 
     @property
     def files(self) -> set[str]:
@@ -56,7 +56,7 @@ class Kept:
     def check(self, rows: int) -> None:
         """See that the archive has every message, once and whole."""
         manifest, compared = verify(readOptions({"servers": self.broker.url}), self.table)
-        assert compared == Compared((), rows, 0)
+        assert compared == Comparison((), rows, 0)
         assert manifest.rows == rows
 
 
@@ -212,12 +212,15 @@ def test_commands(kept: Kept) -> None:
         del found["seconds"]
         return code, found
 
-    said = {"result": "done", "version": 5, "replaced": 10, "before": 10, "files": 1}
-    assert ran("compact", "--master", "inline", "--target", "1M") == (0, {"job": "compact", **said})
-    code, said = ran("vacuum", "--older-than", "0s", "--dry-run")
-    assert (code, said["files"], said["versions"], len(kept.files)) == (0, 10, 5, 11)
-    code, said = ran("vacuum", "--older-than", "0s")
-    assert (code, said["files"], said["versions"], len(kept.files)) == (0, 10, 5, 1)
+    summary = {"result": "done", "version": 5, "replaced": 10, "before": 10, "files": 1}
+    assert ran("compact", "--master", "inline", "--target", "1M") == (
+        0,
+        {"job": "compact", **summary},
+    )
+    code, summary = ran("vacuum", "--older-than", "0s", "--dry-run")
+    assert (code, summary["files"], summary["versions"], len(kept.files)) == (0, 10, 5, 11)
+    code, summary = ran("vacuum", "--older-than", "0s")
+    assert (code, summary["files"], summary["versions"], len(kept.files)) == (0, 10, 5, 1)
     kept.check(95)
 
 

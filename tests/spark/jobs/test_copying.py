@@ -17,14 +17,14 @@ import pyarrow as pa
 import pytest
 
 from natsbroker.spark import cli
-from natsbroker.spark.channels import Channels
+from natsbroker.spark.channels import ChannelApi
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import ApiError, SourceError, TimedOut
+from natsbroker.spark.errors import ApiError, DataSourceError, TimedOut
 from natsbroker.spark.jobs.archivejob import archive
-from natsbroker.spark.jobs.copying import Target
+from natsbroker.spark.jobs.copying import CopyTarget
 from natsbroker.spark.pipelining import Pipeline
-from natsbroker.spark.reading import Manner, RangeReader, Span
-from natsbroker.spark.streams import Streams, StreamState
+from natsbroker.spark.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.streams import StreamApi, StreamState
 from natsbroker.spark.tables.formats import FORMATS
 from natsbroker.spark.tables.manifests import Log
 from tests.interop.conftest import StartServer
@@ -43,9 +43,9 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
 def contents(station: Station, stream: Stream) -> list[tuple[str, bytes, dict[str, str]]]:
     """Subject, payload and headers of everything in a stream."""
     state = station.streams.state(stream.name)
-    span = Span(stream.name, state.created, 1, state.stop)
+    span = SequenceRange(stream.name, state.created, 1, state.stop)
     found = []
-    for rows in RangeReader(station.streams, span, Manner(), print).read():
+    for rows in RangeReader(station.streams, span, ReadOptions(), print).read():
         for subject, payload, head in zip(rows.subjects, rows.payloads, rows.heads, strict=True):
             lines = [each.partition(b": ") for each in head.split(b"\r\n")[1:]]
             headers = {key.decode(): value.decode() for key, _, value in lines}
@@ -97,8 +97,8 @@ class TestMigrate:
         target = station.stream()
         source = ("migrate", "--servers", broker.url, "--channel", name)
         command = (*source, *to(station, target, "--prefix", f"{target.name}."))
-        code, said, errors = ran(*command)
-        assert (code, errors, said["rows"], said["stop"]) == (0, "", 2, 3)
+        code, summary, errors = ran(*command)
+        assert (code, errors, summary["rows"], summary["stop"]) == (0, "", 2, 3)
         found = contents(station, target)
         assert [each[:2] for each in found] == [
             (f"{target.name}.{name}", b"one"),
@@ -136,7 +136,7 @@ class TestMigrate:
         name = broker.channel([b"one", b"two"])
         stream = station.stream()
         log = Log("channel", name, "test-cluster", broker.channels.state(name).created)
-        targets = [Target(station.streams, stream.name, log, 1) for _ in range(2)]
+        targets = [CopyTarget(station.streams, stream.name, log, 1) for _ in range(2)]
 
         def batches() -> Any:
             for seq in (1, 2):
@@ -144,7 +144,7 @@ class TestMigrate:
                 yield pa.RecordBatch.from_pylist([{**row, "headers": []}])
 
         targets[0].take(batches(), 10, f"{stream.name}.")
-        with pytest.raises(SourceError, match="wrong last sequence"):
+        with pytest.raises(DataSourceError, match="wrong last sequence"):
             targets[1].take(batches(), 10, f"{stream.name}.")
         assert [each[1] for each in contents(station, stream)] == [b"1", b"2"]
 
@@ -160,16 +160,16 @@ class TestMigrate:
             (used, f"has other messages than copies of channel {name}"),
             (emptied, "is empty and was not always"),
         ):
-            code, said, _ = ran(*source, *to(station, target))
-            assert (code, text in said["error"]) == (2, True), said
+            code, summary, _ = ran(*source, *to(station, target))
+            assert (code, text in summary["error"]) == (2, True), summary
         assert [each[1] for each in contents(station, used)] == [b"mine"]
 
     def test_notTaken(self, broker: BrokerStation, station: Station) -> None:
         """A subject that the target does not take is an error that says so."""
         name = broker.channel([b"one"])
         source = ("migrate", "--servers", broker.url, "--channel", name)
-        code, said, _ = ran(*source, *to(station, station.stream()))
-        assert (code, "no stream takes its subject" in said["error"]) == (3, True)
+        code, summary, _ = ran(*source, *to(station, station.stream()))
+        assert (code, "no stream takes its subject" in summary["error"]) == (3, True)
 
     @pytest.mark.parametrize(
         ("more", "text"),
@@ -202,8 +202,8 @@ class TestSubscription:
         target = station.stream(duplicate_window=100_000_000)
         source = ("migrate", "--servers", streaming.url, "--channel", name, "--protocol", "stan")
         command = (*source, *to(station, target, "--prefix", f"{target.name}."))
-        code, said, errors = ran(*command)
-        assert (code, errors, said["rows"], said["stop"]) == (0, "", 300, 301)
+        code, summary, errors = ran(*command)
+        assert (code, errors, summary["rows"], summary["stop"]) == (0, "", 300, 301)
         headers = contents(station, target)[299][2]
         assert headers["Nb-Origin-Log"] == f"channel/{name}"
         assert headers["Nb-Origin-Identity"] == "stan test-cluster"
@@ -219,8 +219,8 @@ class TestSubscription:
         source = ("migrate", "--servers", broker.url, "--channel", broker.channel([b"one"]))
         command = (*source, *to(station, target, "--prefix", f"{target.name}."))
         assert ran(*command, "--protocol", "stan")[0] == 0
-        code, said, _ = ran(*command, "--protocol", "export")
-        assert (code, "has other messages than copies" in said["error"]) == (2, True)
+        code, summary, _ = ran(*command, "--protocol", "export")
+        assert (code, "has other messages than copies" in summary["error"]) == (2, True)
 
     def test_otherChannel(self, streaming: BrokerStation, station: Station) -> None:
         """A channel that is not the one that was copied is not taken for it."""
@@ -233,8 +233,8 @@ class TestSubscription:
             return ran(*source, *to(station, target, *more))
 
         assert migrated(first)[0] == 0
-        code, said, _ = migrated(second)
-        assert (code, f"other messages than copies of channel {first}" in said["error"]) == (
+        code, summary, _ = migrated(second)
+        assert (code, f"other messages than copies of channel {first}" in summary["error"]) == (
             2,
             False,
         )
@@ -245,18 +245,18 @@ class TestSubscription:
             identity = {"Nb-Origin-Log": f"channel/{second}"}
             identity |= {"Nb-Origin-Identity": "stan test-cluster", "Nb-Origin-Time": "7"}
             target.add("x", b"", {**identity, "Nb-Origin-Sequence": str(seq)})
-            code, said, _ = migrated(second)
-            assert (code, text in said["error"]) == (3, True), said
+            code, summary, _ = migrated(second)
+            assert (code, text in summary["error"]) == (3, True), summary
 
     def test_auto(
         self, broker: BrokerStation, station: Station, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A server that does not know our requests is read so unless something else was said."""
 
-        def silent(self: Channels, name: str) -> StreamState:
+        def silent(self: ChannelApi, name: str) -> StreamState:
             raise ApiError(f"channel {name}: nobody answers", 503)
 
-        monkeypatch.setattr(Channels, "state", silent)
+        monkeypatch.setattr(ChannelApi, "state", silent)
         name = broker.channel([b"one", b"two"])
         target = station.stream()
         source = ("migrate", "--servers", broker.url, "--channel", name)
@@ -264,9 +264,9 @@ class TestSubscription:
         assert ran(*command, "--protocol", "export")[0] == 3
         assert ran(*command)[1]["rows"] == 2
         nowhere = ("migrate", "--servers", station.url, "--channel", "c")
-        code, said, _ = ran(*nowhere, *to(station, target))
-        assert (code, "there is no NATS Streaming" in said["error"]) == (3, True)
-        code, said, _ = ran("migrate", "--servers", station.url, "--stream", "S", *command[5:])
+        code, summary, _ = ran(*nowhere, *to(station, target))
+        assert (code, "there is no NATS Streaming" in summary["error"]) == (3, True)
+        code, summary, _ = ran("migrate", "--servers", station.url, "--stream", "S", *command[5:])
         assert code == 3
 
     @pytest.mark.parametrize("headers", [True, False])
@@ -282,10 +282,10 @@ class TestSubscription:
         headers it is an error.
         """
 
-        def silent(self: Channels, name: str) -> StreamState:
+        def silent(self: ChannelApi, name: str) -> StreamState:
             raise TimedOut("no answer")
 
-        monkeypatch.setattr(Channels, "state", silent)
+        monkeypatch.setattr(ChannelApi, "state", silent)
         text = STREAMING if headers else f"{STREAMING}no_header_support: true\n"
         broker = BrokerStation(startServer(OURS_FAST, text))
         target = station.stream()
@@ -306,8 +306,8 @@ class TestSubscription:
     def test_streams(self, station: Station) -> None:
         """Streams are not read so."""
         source = ("migrate", "--servers", "h", "--stream", "S", "--protocol", "stan")
-        code, said, _ = ran(*source, "--to-servers", "h", "--to-stream", "T")
-        assert (code, said["error"]) == (2, "protocol: stan is for channels")
+        code, summary, _ = ran(*source, "--to-servers", "h", "--to-stream", "T")
+        assert (code, summary["error"]) == (2, "protocol: stan is for channels")
 
 
 class TestRestore:
@@ -323,8 +323,8 @@ class TestRestore:
         target = station.stream()
         command: tuple[str, ...] = ("restore", "--archive", str(tmp_path))
         command += to(station, target, "--prefix", f"{target.name}.")
-        code, said, errors = ran(*command)
-        assert (code, errors, said["rows"], said["lost"]) == (0, "", 100, [])
+        code, summary, errors = ran(*command)
+        assert (code, errors, summary["rows"], summary["lost"]) == (0, "", 100, [])
         expected = [b"%d" % n for n in range(1, 101)]
         assert [each[1] for each in contents(station, target)] == expected
         assert ran(*command)[1]["rows"] == 0
@@ -334,8 +334,10 @@ class TestRestore:
 
     def test_missing(self, station: Station, tmp_path: Path) -> None:
         """Where there is no archive, that is the error."""
-        code, said, _ = ran("restore", "--archive", str(tmp_path), *to(station, station.stream()))
-        assert (code, said["error"]) == (3, f"{tmp_path}: there is no archive")
+        code, summary, _ = ran(
+            "restore", "--archive", str(tmp_path), *to(station, station.stream())
+        )
+        assert (code, summary["error"]) == (3, f"{tmp_path}: there is no archive")
 
 
 def test_rate(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +348,7 @@ def test_rate(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"subject": "x", "data": b"", "time_ns": 1, "headers": []}
     batch = pa.RecordBatch.from_pylist([{**row, "seq": seq} for seq in range(1, 11)])
     with connect(station.peer) as connection:
-        target = Target(Streams(connection), stream.name, Log("stream", "S", "", "i"), 1)
+        target = CopyTarget(StreamApi(connection), stream.name, Log("stream", "S", "", "i"), 1)
         target.take([batch], 100, f"{stream.name}.", 0.01)
     assert len(waits) == 9
     assert 800 < waits[-1] <= 900

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark import cli
-from natsbroker.spark.errors import SourceError
-from natsbroker.spark.jobs.archiving import Plan
+from natsbroker.spark.errors import DataSourceError
+from natsbroker.spark.jobs.archiving import FilePlan
 from natsbroker.spark.jobs.decodejob import decode, decoded
 from natsbroker.spark.tables.parquet import ParquetTable
 from tests.interop.servers import CHECKOUT
@@ -52,10 +52,10 @@ def test_channel(broker: BrokerStation, tmp_path: Path) -> None:
     """A channel of ours: rows and dead letters, and exit code 1 while there are such."""
     name = broker.channel(payload(n) for n in range(1, 26))
     source = ("--servers", broker.url, "--channel", name, "--to", str(tmp_path))
-    code, said, errors = ran(*source, "--schema", SCHEMA, "--rows-per-file", "7")
-    assert (code, errors, said["result"]) == (1, "", "found")
-    assert said.pop("seconds") >= 0
-    assert said == {
+    code, summary, errors = ran(*source, "--schema", SCHEMA, "--rows-per-file", "7")
+    assert (code, errors, summary["result"]) == (1, "", "found")
+    assert summary.pop("seconds") >= 0
+    assert summary == {
         "job": "decode",
         "result": "found",
         "tables": {"all": 23, "all__dlq": 2, "others__dlq": 0},
@@ -66,8 +66,8 @@ def test_channel(broker: BrokerStation, tmp_path: Path) -> None:
         "first": {"seq": 10, "reason": "it is no JSON: Expecting value: line 1 column 1 (char 0)"},
     }
     broker.fill(name, [payload(26)])
-    code, said, _ = ran(*source, "--schema", SCHEMA, "--once")
-    assert (code, said["result"], said["tables"]["all"]) == (0, "done", 1)
+    code, summary, _ = ran(*source, "--schema", SCHEMA, "--once")
+    assert (code, summary["result"], summary["tables"]["all"]) == (0, "done", 1)
     assert seqsOf(tmp_path / "all") == [n for n in range(1, 27) if n % 10]
 
 
@@ -81,8 +81,8 @@ def test_stream(station: Station, tmp_path: Path) -> None:
     source = ("--servers", station.url, "--stream", stream.name, "--to", str(tmp_path))
     schema = f'{stream.name}.a.*=json:"id BIGINT"'
     table = f"{stream.name}.a.*=mine"
-    code, said, _ = ran(*source, "--schema", schema, "--table", table, "--others", "ignore")
-    assert (code, said["tables"], said["ignored"]) == (1, {"mine": 1, "mine__dlq": 1}, 2)
+    code, summary, _ = ran(*source, "--schema", schema, "--table", table, "--others", "ignore")
+    assert (code, summary["tables"], summary["ignored"]) == (1, {"mine": 1, "mine__dlq": 1}, 2)
     letters = ParquetTable(tmp_path / "mine__dlq")
     [path] = letters.require().paths
     [dead] = pq.read_table(letters.root / path).to_pylist()
@@ -102,8 +102,8 @@ def test_restored(station: Station, tmp_path: Path) -> None:
     out, err = io.StringIO(), io.StringIO()
     assert cli.main(command, out, err) == 0, err.getvalue()
     again = ("--servers", station.url, "--stream", stream.name, "--to", str(tmp_path / "again"))
-    code, said, _ = ran(*again, "--schema", SCHEMA)
-    assert (code, said["dead"]) == (1, 2)
+    code, summary, _ = ran(*again, "--schema", SCHEMA)
+    assert (code, summary["dead"]) == (1, 2)
     table = ParquetTable(tmp_path / "again" / "all__dlq")
     rows = [
         x for path in table.require().paths for x in pq.read_table(table.root / path).to_pylist()
@@ -146,9 +146,9 @@ def test_clash(tmp_path: Path) -> None:
     extended(tmp_path / "log", [("a", b'{"id": 1}')])
     source = ("--archive", str(tmp_path / "log"), "--to", str(tmp_path / "to"))
     assert ran(*source, "--schema", SCHEMA)[0] == 0
-    code, said, _ = ran(*source, "--schema", '>=json:"id STRING"')
-    assert (code, said["dead"]) == (1, 0)
-    assert said["clashes"] == {"all": "column id is BIGINT in the table and STRING now"}
+    code, summary, _ = ran(*source, "--schema", '>=json:"id STRING"')
+    assert (code, summary["dead"]) == (1, 0)
+    assert summary["clashes"] == {"all": "column id is BIGINT in the table and STRING now"}
 
 
 class TestWrong:
@@ -184,10 +184,10 @@ class TestWrong:
     def test_failed(self, broker: BrokerStation, tmp_path: Path) -> None:
         """What cannot be done ends with 3 and says why."""
         source = ("--servers", broker.url, "--channel", "none", "--to", str(tmp_path))
-        code, said, _ = ran(*source, "--schema", SCHEMA)
-        assert (code, said["error"]) == (3, "channel none: there is no channel none")
-        code, said, _ = ran("--archive", str(tmp_path), "--to", "d", "--schema", SCHEMA)
-        assert (code, said["error"]) == (3, f"{tmp_path}: there is no archive")
+        code, summary, _ = ran(*source, "--schema", SCHEMA)
+        assert (code, summary["error"]) == (3, "channel none: there is no channel none")
+        code, summary, _ = ran("--archive", str(tmp_path), "--to", "d", "--schema", SCHEMA)
+        assert (code, summary["error"]) == (3, f"{tmp_path}: there is no archive")
 
     def test_help(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The options are explained on request."""
@@ -202,7 +202,7 @@ _DOOMED = """
 import os, signal, sys
 
 from natsbroker.spark.jobs import decoders
-from natsbroker.spark.jobs.archiving import Plan
+from natsbroker.spark.jobs.archiving import FilePlan
 from natsbroker.spark.jobs.decodejob import decode
 
 log, to, schema, how, kills = sys.argv[1:]
@@ -220,7 +220,7 @@ for steps in [int(each) for each in kills.split()] + [-1]:
     child = os.fork()
     if not child:
         sys.addaudithook(audit)
-        decode(None, log, to, [schema], plan=Plan(9, 2))
+        decode(None, log, to, [schema], plan=FilePlan(9, 2))
         os._exit(0)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
@@ -269,8 +269,8 @@ def test_inSpark(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
     text = '{"id": 1, "at": "2026-11-20T12:30:00Z", "tags": [{"k": "x"}], "m": {"a": 2}}'
     name = broker.channel([text.encode(), b"bad"], "c.one")
     source = {"servers": broker.url, "channel": name}
-    said = decode(spark, source, str(tmp_path), [schema], {"c.>": "t"}, plan=Plan(1, 2))
-    assert said["tables"] == {"t": 1, "t__dlq": 1, "others__dlq": 0}
+    summary = decode(spark, source, str(tmp_path), [schema], {"c.>": "t"}, plan=FilePlan(1, 2))
+    assert summary["tables"] == {"t": 1, "t__dlq": 1, "others__dlq": 0}
     more = schema.replace('MAP<STRING, INT>"', 'MAP<STRING, INT>, price DECIMAL(9, 2)"')
     broker.fill(name, [b'{"price": 1.25}'])
     decode(spark, source, str(tmp_path), [more], {"c.>": "t"})
@@ -287,7 +287,7 @@ def test_inSpark(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
     [dead] = decoded(spark, str(tmp_path), "t__dlq").collect()
     assert (dead.seq, bytes(dead.data), dead.stream) == (2, b"bad", "c.one")
     assert decoded(spark, str(tmp_path), "others__dlq").count() == 0
-    with pytest.raises(SourceError, match="there is no table"):
+    with pytest.raises(DataSourceError, match="there is no table"):
         decoded(spark, str(tmp_path), "none")
 
 
@@ -305,8 +305,8 @@ def test_typesInSpark(spark: Any, tmp_path: Path) -> None:
         ' "n": [["2026-11-20", null], null], "o": {"x": {"p": 1, "q r": -99999}, "y": null}}'
     )
     extended(tmp_path / "log", [("a", text.encode()), ("a", b"{}")])
-    said = decode(None, str(tmp_path / "log"), str(tmp_path / "to"), [f'a=json:"{ddl}"'])
-    assert said["dead"] == 0
+    summary = decode(None, str(tmp_path / "log"), str(tmp_path / "to"), [f'a=json:"{ddl}"'])
+    assert summary["dead"] == 0
     frame = decoded(spark, str(tmp_path / "to"), "a").orderBy("seq")
     row, nothing = frame.collect()
     assert row.asDict(recursive=True) == {

@@ -14,9 +14,9 @@ import pytest
 
 from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.jobs.archiving import Plan, inline
+from natsbroker.spark.jobs.archiving import FilePlan, inline
 from natsbroker.spark.jobs.compacting import compact
-from natsbroker.spark.jobs.decoders import Decoder, Manner
+from natsbroker.spark.jobs.decoders import TableDecoder, TableOptions
 from natsbroker.spark.jobs.origins import ArchiveOrigin
 from natsbroker.spark.tables.parquet import ParquetTable
 from tests.spark.logged import extended
@@ -30,11 +30,11 @@ def order(number: int) -> tuple[str, bytes]:
     return "orders.de", json.dumps({"id": number, "item": "cup"}).encode()
 
 
-def decoderOf(tmp_path: Path, *texts: str, **more: Any) -> Decoder:
+def decoderOf(tmp_path: Path, *texts: str, **more: Any) -> TableDecoder:
     """What decodes the archive."""
     mappings = readMappings(texts or [ORDERS, SENSORS], more.pop("names", {}))
     origin = ArchiveOrigin.of(str(tmp_path / "log"))
-    return Decoder(origin, str(tmp_path / "to"), mappings, **more)
+    return TableDecoder(origin, str(tmp_path / "to"), mappings, **more)
 
 
 def rowsOf(tmp_path: Path, name: str) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ class TestTables:
             order(5),
         ]
         extended(tmp_path / "log", messages)
-        decoder = decoderOf(tmp_path, plan=Plan(2, 2))
+        decoder = decoderOf(tmp_path, plan=FilePlan(2, 2))
         assert decoder.once() == 6
         first, second = rowsOf(tmp_path, "orders_any")
         assert (first["seq"], first["subject"], first["id"], first["item"]) == (
@@ -91,7 +91,7 @@ class TestTables:
         assert (other["seq"], other["data"], other["schema"]) == (4, b"\xff\x00", None)
         assert other["reason"] == "no schema is for its subject"
         assert rowsOf(tmp_path, "sensor_all__dlq") == []
-        assert decoder.said() == {
+        assert decoder.summary() == {
             "tables": {
                 "orders_any": 2,
                 "orders_any__dlq": 1,
@@ -109,7 +109,7 @@ class TestTables:
     def test_others(self, tmp_path: Path) -> None:
         """Messages without a schema can be passed over, and are counted."""
         extended(tmp_path / "log", [order(1), ("other", b"x"), ("other", b"y")])
-        decoder = decoderOf(tmp_path, manner=Manner(areOthersKept=False))
+        decoder = decoderOf(tmp_path, options=TableOptions(areOthersKept=False))
         decoder.once()
         assert (decoder.ignored, decoder.dead) == (2, 0)
         assert not (tmp_path / "to" / "others__dlq").exists()
@@ -125,7 +125,7 @@ class TestTables:
         extended(tmp_path / "log", [("a", b'{"Time": 7}')])
         with pytest.raises(OptionError, match="has a column Time, as each table has: say --prefix"):
             decoderOf(tmp_path, 'a=json:"Time INT"')
-        decoderOf(tmp_path, 'a=json:"Time INT"', manner=Manner("nb_")).once()
+        decoderOf(tmp_path, 'a=json:"Time INT"', options=TableOptions("nb_")).once()
         [row] = rowsOf(tmp_path, "a")
         assert list(row) == ["nb_seq", "nb_subject", "nb_time", "Time"]
         assert row["Time"] == 7
@@ -141,9 +141,9 @@ class TestTables:
         """What the log has lost is recorded as lost in each table."""
         extended(tmp_path / "log", [order(1)], [(2, 10)])
         extended(tmp_path / "log", [order(10)])
-        decoder = decoderOf(tmp_path, plan=Plan(4, 1))
+        decoder = decoderOf(tmp_path, plan=FilePlan(4, 1))
         assert decoder.once() == 11
-        assert decoder.said()["lost"] == [[2, 10]]
+        assert decoder.summary()["lost"] == [[2, 10]]
         for name in ("orders_any", "orders_any__dlq", "others__dlq"):
             assert ParquetTable(tmp_path / "to" / name).require().lost == ((2, 10),)
 
@@ -153,7 +153,7 @@ class TestTables:
         decoderOf(tmp_path, ORDERS).once()
         again = readMappings(['orders.*=json:"id BIGINT, new BOOLEAN"'], {})
         origin = ArchiveOrigin.of(str(tmp_path / "to" / "orders_any__dlq"))
-        Decoder(origin, str(tmp_path / "again"), again).once()
+        TableDecoder(origin, str(tmp_path / "again"), again).once()
         [path] = ParquetTable(tmp_path / "again" / "orders_any").require().paths
         [row] = pq.read_table(tmp_path / "again" / "orders_any" / path).to_pylist()
         assert (row["seq"], row["id"], row["new"]) == (2, 2, True)
@@ -175,9 +175,9 @@ class TestAgain:
     def test_newTable(self, tmp_path: Path) -> None:
         """A schema that comes later decodes from the beginning; the others stay as they are."""
         extended(tmp_path / "log", [order(1), ("sensor.a", b'{"v": 2}'), order(3)])
-        decoderOf(tmp_path, ORDERS, plan=Plan(2, 1)).once()
+        decoderOf(tmp_path, ORDERS, plan=FilePlan(2, 1)).once()
         extended(tmp_path / "log", [("sensor.b", b'{"v": 4}'), order(5)])
-        decoder = decoderOf(tmp_path, ORDERS, SENSORS, plan=Plan(2, 2))
+        decoder = decoderOf(tmp_path, ORDERS, SENSORS, plan=FilePlan(2, 2))
         assert decoder.once() == 6
         assert seqsOf(tmp_path, "orders_any") == [1, 3, 5]
         assert seqsOf(tmp_path, "sensor_all") == [2, 4]
@@ -203,7 +203,7 @@ class TestAgain:
         told: list[tuple[int, int]] = []
         decoder = decoderOf(
             tmp_path,
-            plan=Plan(3, 2),
+            plan=FilePlan(3, 2),
             onProgress=lambda *now: told.append(now),
             isOver=lambda: bool(told),
         )
@@ -217,10 +217,10 @@ class TestAgain:
         def slow(work: Any, tasks: Sequence[Any]) -> list[Any]:
             done = inline(work, tasks)
             if len(tasks) == 3:
-                decoderOf(tmp_path, plan=Plan(7, 2)).once()
+                decoderOf(tmp_path, plan=FilePlan(7, 2)).once()
             return done
 
-        decoder = decoderOf(tmp_path, run=slow, plan=Plan(5, 3))
+        decoder = decoderOf(tmp_path, run=slow, plan=FilePlan(5, 3))
         decoder.once()
         assert decoder.rows["orders_any"] == 0
         assert seqsOf(tmp_path, "orders_any") == list(range(1, 31))
@@ -244,9 +244,9 @@ class TestAgain:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ParquetTable, "commit", commit)
             with pytest.raises(Killed):
-                decoderOf(tmp_path, plan=Plan(2, 1)).once()
+                decoderOf(tmp_path, plan=FilePlan(2, 1)).once()
         assert seqsOf(tmp_path, "orders_any") == [1]
-        assert decoderOf(tmp_path, plan=Plan(3, 1)).once() == 6
+        assert decoderOf(tmp_path, plan=FilePlan(3, 1)).once() == 6
         assert seqsOf(tmp_path, "orders_any") == [1, 4, 5]
         assert seqsOf(tmp_path, "orders_any__dlq") == [2]
         assert seqsOf(tmp_path, "others__dlq") == [3]
@@ -255,7 +255,7 @@ class TestAgain:
 class TestSchemas:
     """Schemas that change between two runs."""
 
-    def run(self, tmp_path: Path, ddl: str, *payloads: bytes) -> Decoder:
+    def run(self, tmp_path: Path, ddl: str, *payloads: bytes) -> TableDecoder:
         """Decode some more messages with a schema."""
         extended(tmp_path / "log", [("a", each) for each in payloads])
         decoder = decoderOf(tmp_path, f'a=json:"{ddl}"')
@@ -285,7 +285,7 @@ class TestSchemas:
         self.run(tmp_path, "x INT", b'{"x": 1}')
         decoder = self.run(tmp_path, "x STRING", b'{"x": "two"}')
         reason = "column x is INT in the table and STRING now"
-        assert decoder.said()["clashes"] == {"a": reason}
+        assert decoder.summary()["clashes"] == {"a": reason}
         [dead] = rowsOf(tmp_path, "a__dlq")
         assert (dead["seq"], dead["data"]) == (2, b'{"x": "two"}')
         assert dead["reason"] == f"the schema does not go with the table: {reason}"

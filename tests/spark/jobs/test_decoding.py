@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from natsbroker.spark.codecs.mappings import codecOf, readMappings
 from natsbroker.spark.errors import ApiError
-from natsbroker.spark.jobs.decoding import Decoded, Recipe, Work, decodeRange
-from natsbroker.spark.jobs.origins import State
-from natsbroker.spark.reading import Span
+from natsbroker.spark.jobs.decoding import DecodePlan, DecodeResult, DecodeTask, decodeRange
+from natsbroker.spark.jobs.origins import StoredRange
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.tables.datafiles import SCHEMA
 from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.manifests import Log, Range
@@ -38,11 +38,11 @@ class Given:
         self._batch = pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(list(SCHEMA))))
         self._fails = fails
 
-    def state(self) -> State:
+    def state(self) -> StoredRange:
         """What there is."""
-        return State(Log("stream", "LOG", "", "one"), 1, self._batch.num_rows + 1)
+        return StoredRange(Log("stream", "LOG", "", "one"), 1, self._batch.num_rows + 1)
 
-    def batches(self, span: Span, onLost: Callable[[Range], object]) -> Iterator[Any]:
+    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
         """All of them."""
         yield self._batch
         if self._fails:
@@ -53,13 +53,13 @@ class Given:
         return self
 
 
-def decoded(root: Path, origin: Given) -> Decoded:
+def decoded(root: Path, origin: Given) -> DecodeResult:
     """What becomes of messages."""
-    recipe = Recipe(root, MAPPINGS, ("x TINYINT",), ("",))
-    for each in recipe.targets():
+    plan = DecodePlan(root, MAPPINGS, ("x TINYINT",), ("",))
+    for each in plan.targets():
         ParquetTable(root / each.name).make()
-    span = Span("LOG", "one", 1, origin.state().stop)
-    return decodeRange(origin, recipe, Work(span, recipe.targets()))
+    span = SequenceRange("LOG", "one", 1, origin.state().stop)
+    return decodeRange(origin, plan, DecodeTask(span, plan.targets()))
 
 
 def test_fails(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_wide(tmp_path: Path) -> None:
     [mapping] = readMappings([f'a=json:"s ARRAY<STRUCT<{wide}>>"'], {})
     many = b'{"s": [' + b"{}," * 5_999 + b"{}]}"
     most = b'{"s": [' + b"null," * 90_000 + b"null]}"
-    recipe = Recipe(tmp_path, (mapping,), (f"s ARRAY<STRUCT<{wide}>>",), ("",))
-    for each in recipe.targets():
+    plan = DecodePlan(tmp_path, (mapping,), (f"s ARRAY<STRUCT<{wide}>>",), ("",))
+    for each in plan.targets():
         ParquetTable(tmp_path / each.name).make()
     sizes: list[int] = []
     add = FileWriter.add
@@ -117,7 +117,9 @@ def test_wide(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FileWriter, "add", watched)
         origin = Given(many, many, most, many)
-        done = decodeRange(origin, recipe, Work(Span("LOG", "one", 1, 5), recipe.targets()))
+        done = decodeRange(
+            origin, plan, DecodeTask(SequenceRange("LOG", "one", 1, 5), plan.targets())
+        )
     assert sizes == [2, 1, 1]
     rows = pq.read_table(tmp_path / "a" / done.files["a"].path, columns=["seq"])
     assert rows.column("seq").to_pylist() == [1, 2, 4]

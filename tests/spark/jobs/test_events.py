@@ -12,12 +12,12 @@ import pytest
 
 from natsbroker.spark.errors import ApiError
 from natsbroker.spark.jobs.events import foldEvents, readEvent
-from natsbroker.spark.jobs.traffic import Traffic, Windows
+from natsbroker.spark.jobs.traffic import TimeWindows, TrafficTotals
 from natsbroker.spark.settings import readOptions
 from tests.spark.eventlogs import BEGIN, event, traffic
 from tests.spark.support import BrokerStation
 
-WINDOWS = Windows(10**10, 10**10, 0)
+WINDOWS = TimeWindows(10**10, 10**10, 0)
 
 
 def test_reads() -> None:
@@ -75,11 +75,11 @@ def test_fold(broker: BrokerStation) -> None:
         options = readOptions({"servers": broker.url, "channel": name, "minPartitions": tasks})
         found = foldEvents(
             options,
-            partial(Traffic, WINDOWS),
+            partial(TrafficTotals, WINDOWS),
             lambda work, pieces: [work(each) for each in pieces],
             lambda done, end: told.append((done, end)),
         )
-        assert (found.events, found.strange) == (40, 1)
+        assert (found.events, found.malformed) == (40, 1)
         who = ("A", "client", "", "x")
         assert sum(window[who][0] for window in found.sums.values()) == sum(range(40))
     assert told[0] == told[-1] == (41, 41)
@@ -90,4 +90,4 @@ def test_missing(broker: BrokerStation) -> None:
     """A channel that is not there is an error."""
     options = readOptions({"servers": broker.url, "channel": "nothing.here"})
     with pytest.raises(ApiError, match=r"nothing\.here"):
-        foldEvents(options, partial(Traffic, WINDOWS), lambda work, pieces: [])
+        foldEvents(options, partial(TrafficTotals, WINDOWS), lambda work, pieces: [])

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs import interest as interests
 from natsbroker.spark.jobs.events import readEvent
-from natsbroker.spark.jobs.interest import Advice, Interest, Vain
+from natsbroker.spark.jobs.interest import InterestAdvice, InterestTotals, NoInterest
 from tests.spark.eventlogs import event, interest, traffic
 from tests.spark.jobs.interestrows import receiver, sender
 
 
-def folded(*events: bytes) -> Interest:
+def folded(*events: bytes) -> InterestTotals:
     """All of some events."""
-    found = Interest()
+    found = InterestTotals()
     for each in events:
         found.add(readEvent(each))
     return found
@@ -28,15 +28,15 @@ def folded(*events: bytes) -> Interest:
 def test_wasted() -> None:
     """What both sides tell comes together."""
     found = folded(*receiver(), *sender())
-    assert found.wasted() == [Vain("A", "X", "B", 150, 1500, 7, 200, "optimistic", 1)]
-    assert folded(*receiver()).wasted() == [Vain("A", "X", "B", 150, 1500, 7, 150, "", 1)]
-    assert folded(*sender()).wasted() == []
+    assert found.noInterest() == [NoInterest("A", "X", "B", 150, 1500, 7, 200, "optimistic", 1)]
+    assert folded(*receiver()).noInterest() == [NoInterest("A", "X", "B", 150, 1500, 7, 150, "", 1)]
+    assert folded(*sender()).noInterest() == []
 
 
 def test_advice() -> None:
     """Enough in vain, and a large part of what was sent, is worth telling everything."""
     found = folded(*receiver(), *sender())
-    right = Advice("A", "X", "B", "interest-only", 150, 1500)
+    right = InterestAdvice("A", "X", "B", "interest-only", 150, 1500)
     assert list(found.advice(150, 0.75, 1000)) == [right]
     assert list(found.advice(151, 0.0, 1000)) == []
     assert list(found.advice(1, 0.76, 1000)) == []
@@ -46,7 +46,7 @@ def test_advice() -> None:
 def test_keepOptimistic() -> None:
     """Telling a great many patterns because of a few refusals is not worth it."""
     found = folded(*receiver(messages=50, patterns=2000), *sender())
-    right = Advice("A", "X", "B", "optimistic", 50, 500, 2000)
+    right = InterestAdvice("A", "X", "B", "optimistic", 50, 500, 2000)
     assert list(found.advice(100, 0.1, 1000)) == [right]
     assert list(found.advice(100, 0.1, 2000)) == []
     many = folded(*receiver(messages=99, patterns=900), *sender())
@@ -57,7 +57,7 @@ def test_withoutClusters() -> None:
     """What does not say which cluster it is from cannot be advised."""
     row = traffic("X", "a", "gateway", "B", no_interest=500, bytes_in=5)
     found = folded(event("traffic", 1, [row]))
-    assert found.wasted()[0].messages == 500
+    assert found.noInterest()[0].messages == 500
     assert list(found.advice(1, 0, 1)) == []
 
 
@@ -105,8 +105,8 @@ def test_unheard() -> None:
             cluster="A",
         ),
     )
-    assert found.unheard() == [("Y", "lost.>", 5, 70), ("X", "lost.>", 5, 50)]
-    assert found.unspoken() == [("X", "silent.>", "A"), ("Z", "lost.>", "A")]
+    assert found.unsubscribed() == [("Y", "lost.>", 5, 70), ("X", "lost.>", 5, 50)]
+    assert found.unpublished() == [("X", "silent.>", "A"), ("Z", "lost.>", "A")]
 
 
 def test_merge() -> None:
@@ -114,8 +114,8 @@ def test_merge() -> None:
     events = [*receiver(10), *sender(10), *receiver(20), *sender(20)]
     whole, part = folded(*events), folded(*events[:3])
     part.merge(folded(*events[3:]))
-    assert part.wasted() == whole.wasted()
-    assert part.wasted()[0].messages == 300
+    assert part.noInterest() == whole.noInterest()
+    assert part.noInterest()[0].messages == 300
     assert (part.sent, part.published, part.last) == (whole.sent, whole.published, whole.last)
 
 
@@ -124,5 +124,5 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interests, "_MOST", 2)
     rows: list[dict[str, Any]] = [traffic("X", f"s{n}", msgs_in=1) for n in range(3)]
     folded(event("traffic", 1, rows[:2]), event("traffic", 2, rows[:2]))
-    with pytest.raises(SourceError, match="too many subjects"):
+    with pytest.raises(DataSourceError, match="too many subjects"):
         folded(event("traffic", 1, rows))

@@ -27,8 +27,8 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str, str]:
     out, err = io.StringIO(), io.StringIO()
     code = cli.main(("interest", *arguments), out, err)
     lines = out.getvalue().splitlines()
-    said = json.loads(lines[-1]) if lines else {}
-    return code, said, "\n".join(lines[:-1]), err.getvalue()
+    summary = json.loads(lines[-1]) if lines else {}
+    return code, summary, "\n".join(lines[:-1]), err.getvalue()
 
 
 @pytest.fixture
@@ -41,10 +41,10 @@ def source(broker: BrokerStation) -> tuple[str, ...]:
 def test_report(source: tuple[str, ...], tmp_path: Path) -> None:
     """What is sent in vain is a finding, told as text, as a page, and as a policy."""
     page, policy = tmp_path / "report.html", tmp_path / "policy.json"
-    code, said, report, _ = ran(*source, "--html", str(page), "--policy", str(policy))
-    assert (code, said["result"], said["strange"]) == (1, "found", 1)
-    assert (said["no_interest_msgs"], said["no_interest_bytes"]) == (150, 1500)
-    assert (said["advice"], said["no_publisher"], said["no_subscriber"]) == (1, 1, 0)
+    code, summary, report, _ = ran(*source, "--html", str(page), "--policy", str(policy))
+    assert (code, summary["result"], summary["strange"]) == (1, "found", 1)
+    assert (summary["no_interest_msgs"], summary["no_interest_bytes"]) == (150, 1500)
+    assert (summary["advice"], summary["no_publisher"], summary["no_subscriber"]) == (1, 1, 0)
     lines = [line.split() for line in report.splitlines()]
     assert ["A", "X", "B", "150", "1.5", "KiB", "7", "200", "optimistic"] in lines
     assert ["A", "X", "B", "a.b.>", "150", "1.5", "KiB", "7"] in lines
@@ -59,16 +59,16 @@ def test_report(source: tuple[str, ...], tmp_path: Path) -> None:
         "no_interest_msgs": 150,
         "no_interest_bytes": 1500,
     }
-    _, said, _, _ = ran(*source, "--replay-against", str(policy))
-    assert (said["saved_msgs"], said["saved_bytes"]) == (150, 1500)
-    code, said, _, _ = ran(*source, "--least", "151")
-    assert (code, said["advice"]) == (0, 0)
+    _, summary, _, _ = ran(*source, "--replay-against", str(policy))
+    assert (summary["saved_msgs"], summary["saved_bytes"]) == (150, 1500)
+    code, summary, _, _ = ran(*source, "--least", "151")
+    assert (code, summary["advice"]) == (0, 0)
 
 
 def test_notApplied(source: tuple[str, ...]) -> None:
     """Where nobody takes advice, that is told."""
-    code, said, _, errors = ran(*source, "--apply")
-    assert (code, said["applied"]) == (1, 0)
+    code, summary, _, errors = ran(*source, "--apply")
+    assert (code, summary["applied"]) == (1, 0)
     assert "account X, B to A: not applied: nobody answers $NB.API.GATEWAY.ADVISE.A" in errors
 
 
@@ -153,8 +153,8 @@ def test_apply(world: World) -> None:
         return int(ran(*at, *login)[1].get("no_interest_msgs", 0)) >= 300
 
     until(told, "300 messages in vain")
-    code, said, _, errors = ran(*at, *login, "--apply")
-    assert (code, said["applied"]) == (1, 0)
+    code, summary, _, errors = ran(*at, *login, "--apply")
+    assert (code, summary["applied"]) == (1, 0)
     assert "nobody answers" in errors
     assert arriving(world)[1]["interest_mode"] == "Optimistic"
     assert "advice" not in arriving(world)[1]
@@ -171,8 +171,8 @@ def test_apply(world: World) -> None:
     thread.start()
     try:
         api = ("--api-option", "user=b", "--api-option", "password=b")
-        code, said, _, errors = ran(*at, *login, *api, "--apply", "--until", "1h")
-        assert (code, said.get("applied"), errors) == (0, 1, "")
+        code, summary, _, errors = ran(*at, *login, *api, "--apply", "--until", "1h")
+        assert (code, summary.get("applied"), errors) == (0, 1, "")
         until(
             lambda: world.sites[0].modes()["GB"].get("interest_mode") == "Interest-Only",
             "GA sends only what is wanted",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from natsbroker.spark import cli
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archivejob import archive
 from natsbroker.spark.jobs.lagging import placesOf, reportOf
 from natsbroker.spark.tables.formats import FORMATS
@@ -47,11 +47,11 @@ def test_archive(form: str, broker: BrokerStation, tmp_path: Path) -> None:
     assert ran(*source, "--most", "0")[0] == 0
     broker.fill(name, [b"x"] * 5)
     page = tmp_path.with_suffix(".html")
-    code, said, _ = ran(*source, "--most", "5", "--html", str(page))
-    assert said.pop("html") == str(page)
+    code, summary, _ = ran(*source, "--most", "5", "--html", str(page))
+    assert summary.pop("html") == str(page)
     assert f'<td>{name}</td><td class="n">11</td><td class="n">15</td>' in page.read_text("utf-8")
-    assert (code, said["behind"]) == (0, 5)
-    assert said["logs"] == {name: {"next": 11, "last": 15, "behind": 5}}
+    assert (code, summary["behind"]) == (0, 5)
+    assert summary["logs"] == {name: {"next": 11, "last": 15, "behind": 5}}
     assert ran(*source, "--most", "4")[:2][0] == 1
     assert ran(*source)[0] == 0
 
@@ -82,9 +82,9 @@ def test_query(spark: Any, station: Station, tmp_path: Path) -> None:
     gone.api("DELETE")
     again.api("DELETE")
     again.make()
-    code, said, errors = ran(*source)
-    assert (code, said["result"], said["behind"]) == (1, "found", 17)
-    assert said["logs"] == {
+    code, summary, errors = ran(*source)
+    assert (code, summary["result"], summary["behind"]) == (1, "found", 17)
+    assert summary["logs"] == {
         late.name: {"next": 11, "last": 17, "behind": 7},
         trimmed.name: {
             "next": 11,
@@ -100,13 +100,13 @@ def test_query(spark: Any, station: Station, tmp_path: Path) -> None:
 
 def test_noCheckpoint(tmp_path: Path) -> None:
     """What is no checkpoint of such a query is an error."""
-    with pytest.raises(SourceError, match="there is no checkpoint"):
+    with pytest.raises(DataSourceError, match="there is no checkpoint"):
         placesOf(tmp_path)
     (tmp_path / "offsets").mkdir()
-    with pytest.raises(SourceError, match="there is no checkpoint"):
+    with pytest.raises(DataSourceError, match="there is no checkpoint"):
         placesOf(tmp_path)
     (tmp_path / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"kafka":{"0":1}}\n')
-    with pytest.raises(SourceError, match="does not read with the data source"):
+    with pytest.raises(DataSourceError, match="does not read with the data source"):
         placesOf(tmp_path)
 
 

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from natsbroker.spark.errors import ApiError, SourceError
-from natsbroker.spark.jobs.ledgers import BUCKET, Entry, Ledger
+from natsbroker.spark.errors import ApiError, DataSourceError
+from natsbroker.spark.jobs.ledgers import BUCKET, LedgerEntry, ReplayLedger
 from natsbroker.spark.pipelining import Pipeline
 from tests.spark.support import Station
 
 
-def ledgerAt(station: Station, job: str, partition: int = 0) -> tuple[Ledger, Pipeline]:
+def ledgerAt(station: Station, job: str, partition: int = 0) -> tuple[ReplayLedger, Pipeline]:
     """A ledger whose bucket is there, and what it writes by."""
     pipeline = Pipeline(station.connection, 10)
-    ledger = Ledger(station.streams, job, partition, pipeline)
+    ledger = ReplayLedger(station.streams, job, partition, pipeline)
     ledger.make(1)
     return ledger, pipeline
 
 
-ENTRY = Entry("plan", "2030", 7, 9, "_INBOX.x")
+ENTRY = LedgerEntry("plan", "2030", 7, 9, "_INBOX.x")
 
 
 def test_kept(station: Station) -> None:
@@ -31,7 +31,7 @@ def test_kept(station: Station) -> None:
     ledger, pipeline = ledgerAt(station, "kept")
     assert ledger.read() is None
     for row in (1, 2, 7):
-        ledger.write(Entry("plan", "2030", row, 9, "_INBOX.x"))
+        ledger.write(LedgerEntry("plan", "2030", row, 9, "_INBOX.x"))
         assert ledger.isWriting
         pipeline.finish()
         assert not ledger.isWriting
@@ -60,11 +60,11 @@ def test_others(station: Station) -> None:
     assert theirs.read() is None
     theirs.write(ENTRY)
     other.finish()
-    mine.write(Entry("plan", "2030", 1, 1))
+    mine.write(LedgerEntry("plan", "2030", 1, 1))
     with pytest.raises(ApiError, match="wrong last sequence") as caught:
         pipeline.finish()
-    assert Ledger.isRefusal(caught.value)
-    assert not Ledger.isRefusal(ApiError("stream S: x", 10071))
+    assert ReplayLedger.isRefusal(caught.value)
+    assert not ReplayLedger.isRefusal(ApiError("stream S: x", 10071))
     assert theirs.read() == ENTRY
 
 
@@ -82,7 +82,7 @@ def test_nonsense(data: bytes, text: str, station: Station) -> None:
     """What is no entry is an error that names it."""
     ledger, _ = ledgerAt(station, "odd")
     station.connection.request(f"$KV.{BUCKET}.odd.0", data)
-    with pytest.raises(SourceError, match=f"{BUCKET}: the entry odd.0 {text}"):
+    with pytest.raises(DataSourceError, match=f"{BUCKET}: the entry odd.0 {text}"):
         ledger.read()
 
 
@@ -103,7 +103,7 @@ def test_noBucket(station: Station) -> None:
     """Where there is no bucket there is no entry; who makes it finds one that is there."""
     config = station.streams.call(f"STREAM.DELETE.KV_{BUCKET}", {}, BUCKET) if _has(station) else {}
     assert config.get("success", True)
-    ledger = Ledger(station.streams, "none", 0, Pipeline(station.connection, 10))
+    ledger = ReplayLedger(station.streams, "none", 0, Pipeline(station.connection, 10))
     assert ledger.read() is None
     ledger.make(1)
     ledger.make(1)

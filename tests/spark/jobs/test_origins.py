@@ -11,7 +11,7 @@ import pytest
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.archiving import Archiver
 from natsbroker.spark.jobs.origins import ArchiveOrigin, LogOrigin, Origin
-from natsbroker.spark.reading import Span
+from natsbroker.spark.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.manifests import Range
 from natsbroker.spark.tables.parquet import ParquetTable
@@ -23,7 +23,7 @@ def read(origin: Origin, start: int, stop: int) -> tuple[list[int], list[Range]]
     """The sequences of a range, and what is lost."""
     state = origin.state()
     lost: list[Range] = []
-    span = Span(state.log.name, state.log.identity, start, stop)
+    span = SequenceRange(state.log.name, state.log.identity, start, stop)
     batches = origin.batches(span, lost.append)
     return [seq for batch in batches for seq in batch.column("seq").to_pylist()], lost
 
@@ -62,7 +62,7 @@ class TestLog:
         log, archive = LogOrigin.of(options), ArchiveOrigin.of(str(tmp_path))
         assert log.state() == archive.state()
         assert log.now().state().stop == 10
-        span = Span(name, log.state().log.identity, 3, 8)
+        span = SequenceRange(name, log.state().log.identity, 3, 8)
         rows = [
             [row for batch in each.batches(span, lambda lost: None) for row in batch.to_pylist()]
             for each in (log, archive)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.spark.jobs.pacing import Pace
+from natsbroker.spark.jobs.pacing import Pacer
 
 
 class Clock:
@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-def times(pace: Pace, clock: Clock, count: int, *stored: int) -> list[float]:
+def times(pace: Pacer, clock: Clock, count: int, *stored: int) -> list[float]:
     """When messages go, from the beginning on, if each waits as long as it is told."""
     found = []
     for place in range(count):
@@ -32,20 +32,20 @@ def times(pace: Pace, clock: Clock, count: int, *stored: int) -> list[float]:
 def test_free() -> None:
     """Without a rate or a speed nothing waits."""
     clock = Clock()
-    assert times(Pace(clock=clock), clock, 3) == [0, 0, 0]
+    assert times(Pacer(clock=clock), clock, 3) == [0, 0, 0]
 
 
 def test_slow() -> None:
     """A rate below ten a second spaces messages evenly, from the second on."""
     clock = Clock()
-    assert times(Pace(2, clock=clock), clock, 4) == [0, 0.5, 1.0, 1.5]
+    assert times(Pacer(2, clock=clock), clock, 4) == [0, 0.5, 1.0, 1.5]
 
 
 @pytest.mark.parametrize("rate", [20, 300, 5000])
 def test_rate(rate: int) -> None:
     """Over any time no more messages go than the rate allows and what may go at once."""
     clock = Clock()
-    pace = Pace(rate, clock=clock)
+    pace = Pacer(rate, clock=clock)
     found = times(pace, clock, rate * 2)
     for end in (0.1, 0.5, 1.0, 1.5):
         count = sum(1 for each in found if each <= end)
@@ -60,13 +60,13 @@ def test_speed() -> None:
     clock = Clock()
     second = 10**9
     stored = (7 * second, 8 * second, 8 * second, 27 * second)
-    assert times(Pace(speed=10, clock=clock), clock, 4, *stored) == [0, 0.1, 0.1, 2.0]
+    assert times(Pacer(speed=10, clock=clock), clock, 4, *stored) == [0, 0.1, 0.1, 2.0]
 
 
 def test_late() -> None:
     """Whoever is late catches up, and one that was stored before another one does not wait."""
     clock = Clock()
-    pace = Pace(speed=1, clock=clock)
+    pace = Pacer(speed=1, clock=clock)
     assert pace.delay(10**9) == 0
     clock.now += 5
     assert pace.delay(3 * 10**9) == 0
@@ -78,7 +78,7 @@ def test_both() -> None:
     """With a rate and a speed, the later one holds."""
     clock = Clock()
     stored = (0, 10**9, 10**9, 10**9)
-    found = times(Pace(2, 10, clock), clock, 4, *stored)
+    found = times(Pacer(2, 10, clock), clock, 4, *stored)
     assert found == [0, 0.5, 1.0, 1.5]
-    found = times(Pace(2, 0.1, Clock()), Clock(), 1, *stored)
+    found = times(Pacer(2, 0.1, Clock()), Clock(), 1, *stored)
     assert found == [0]

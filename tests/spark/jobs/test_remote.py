@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from natsbroker.spark.jobs.remote import Task, TaskReader, TaskSource
+from natsbroker.spark.jobs.remote import PickledTask, TaskReader, TaskSource
 from tests.interop.servers import CHECKOUT
 from tests.spark.connecting import ConnectServer, sparkEnvironment
 from tests.spark.support import BrokerStation, Station, Stream
@@ -91,4 +91,4 @@ def test_tasks() -> None:
     assert isinstance(reader, TaskReader)
     rows = [row for each in reader.partitions() for row in reader.read(each)]
     assert [(place, pickle.loads(result)) for place, result in rows] == [(0, "aa"), (1, "bb")]
-    assert isinstance(reader.partitions()[0], Task)
+    assert isinstance(reader.partitions()[0], PickledTask)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.renamings import Renamer
 
 
@@ -52,5 +52,5 @@ def test_wrong(text: str, reason: str) -> None:
 
 def test_noSubject() -> None:
     """What would become of a subject must be one."""
-    with pytest.raises(SourceError, match=r"makes no subject of a\.--"):
+    with pytest.raises(DataSourceError, match=r"makes no subject of a\.--"):
         Renamer(["a.*={{split(1,-)}}"])("a.--")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import ApiError, DataLoss, OptionError, SourceError
-from natsbroker.spark.jobs.replaying import Replayer, Row, Task, startOf
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError
+from natsbroker.spark.jobs.replaying import Replayer, ReplayTask, Row, startOf
 from tests.spark.jobs.replayed import payloads
 from tests.spark.support import Station, Stream
 
@@ -26,11 +26,11 @@ def row(seq: int, subject: str = "x", headers: Any = None, when: int | None = No
     return seq, subject, b"%d" % seq, headers, when
 
 
-def taskTo(stream: Stream, **more: Any) -> Task:
+def taskTo(stream: Stream, **more: Any) -> ReplayTask:
     """A task."""
     maps = (f"*={stream.name}.*",)
     fields = {"job": stream.name, "plan": "plan", "origin": "IN", "stream": stream.name}
-    return Task(**{**fields, "maps": maps, "patience": 60.0, **more})
+    return ReplayTask(**{**fields, "maps": maps, "patience": 60.0, **more})
 
 
 @contextmanager
@@ -201,8 +201,8 @@ def test_onItsWay(station: Station) -> None:
         replayer._publish(row(seq))
     replayer._pipeline.flush()
     dead._socket.close()
-    said, _ = starting.communicate(timeout=60)
-    assert said == "done\n"
+    summary, _ = starting.communicate(timeout=60)
+    assert summary == "done\n"
     assert payloads(station, stream) == list(range(1, 9))
 
 
@@ -210,11 +210,11 @@ def test_onItsWay(station: Station) -> None:
 _GOES_ON = """
 import sys
 from natsbroker.spark.addresses import readAddresses
-from natsbroker.spark.connection import Peer, connect
-from natsbroker.spark.jobs.replaying import Replayer, Task
+from natsbroker.spark.connection import ServerAccess, connect
+from natsbroker.spark.jobs.replaying import Replayer, ReplayTask
 url, name = sys.argv[1:]
-task = Task(name, "plan", "IN", name, maps=(f"*={name}.*",), patience=60.0)
-with connect(Peer(readAddresses(url))) as connection:
+task = ReplayTask(name, "plan", "IN", name, maps=(f"*={name}.*",), patience=60.0)
+with connect(ServerAccess(readAddresses(url))) as connection:
     print("ready", flush=True)
     replayer = Replayer(connection, "", task)
     replayer.take((n, "x", b"%d" % n, None, None) for n in range(1, 9))
@@ -226,13 +226,13 @@ def test_alive(station: Station) -> None:
     """As long as somebody does a task nobody else does it; afterwards, anybody."""
     stream = station.stream()
     with replayerTo(station, stream) as replayer:
-        with pytest.raises(SourceError, match=r"is being done by somebody else, or by a task"):
+        with pytest.raises(DataSourceError, match=r"is being done by somebody else, or by a task"):
             with replayerTo(station, stream, patience=0.3):
                 pass
         replayer.take([row(1)])
         with replayerTo(station, stream, patience=0.3) as other:
             assert other.next == 2
-            with pytest.raises(SourceError, match=r"is being done by somebody else$"):
+            with pytest.raises(DataSourceError, match=r"is being done by somebody else$"):
                 replayer.take([row(2)])
 
 
@@ -251,7 +251,7 @@ def test_begunTogether(station: Station, monkeypatch: pytest.MonkeyPatch) -> Non
             pass
 
     monkeypatch.setattr(Replayer, "_check", racing)
-    with pytest.raises(SourceError, match=r"is being done by somebody else$"):
+    with pytest.raises(DataSourceError, match=r"is being done by somebody else$"):
         with replayerTo(station, stream):
             pass
 
@@ -272,7 +272,9 @@ def test_otherPlan(station: Station) -> None:
 @pytest.mark.parametrize("seqs", [(1, 1), (2, 1), (1, 2, 1)])
 def test_notAscending(seqs: tuple[int, ...], station: Station) -> None:
     """Sequences that are there twice, or not in order, are an error."""
-    with pytest.raises(SourceError, match=r"IN: the sequence 1 comes after \d: each must be there"):
+    with pytest.raises(
+        DataSourceError, match=r"IN: the sequence 1 comes after \d: each must be there"
+    ):
         replayed(station, station.stream(), map(row, seqs))
 
 

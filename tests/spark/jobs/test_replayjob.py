@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from natsbroker.spark import cli
-from natsbroker.spark.errors import OptionError, SourceError
-from natsbroker.spark.jobs.replayjob import Wish, replay
+from natsbroker.spark.errors import DataSourceError, OptionError
+from natsbroker.spark.jobs.replayjob import ReplayOptions, replay
 from natsbroker.spark.jobs.replaysources import LogSource, SqlSource
 from tests.spark.jobs.replayed import parquet, payloads
 from tests.spark.replaykilling import isWhole, rounds
@@ -49,12 +49,12 @@ class TestHere:
     def test_again(self, station: Station) -> None:
         """Everything is published once; the same command publishes what has come since."""
         source, target = filled(station), station.stream(duplicate_window=100_000_000)
-        code, said, errors = ran(*command(station, source, target))
+        code, summary, errors = ran(*command(station, source, target))
         assert (code, errors) == (0, "")
-        name = said.pop("name")
+        name = summary.pop("name")
         assert name.startswith("replay-")
-        assert said.pop("seconds") >= 0
-        assert said == {
+        assert summary.pop("seconds") >= 0
+        assert summary == {
             "job": "replay",
             "result": "done",
             "stop": 10,
@@ -66,8 +66,8 @@ class TestHere:
             "stopped": False,
         }
         source.fill([b"10"])
-        said = ran(*command(station, source, target))[1]
-        assert (said["name"], said["rows"], said["resumed"]) == (name, 1, 10)
+        summary = ran(*command(station, source, target))[1]
+        assert (summary["name"], summary["rows"], summary["resumed"]) == (name, 1, 10)
         assert payloads(station, target) == list(range(1, 11))
 
     def test_where(self, station: Station) -> None:
@@ -77,15 +77,15 @@ class TestHere:
         names = {ran(*command(station, source, target, *where))[1]["name"] for _ in range(2)}
         assert len(names) == 1
         assert payloads(station, target) == [4, 7]
-        code, said, _ = ran(*command(station, source, target, "--job", "mine", "--no-ledger"))
-        assert (code, said["name"], said["rows"], said["duplicates"]) == (0, "mine", 9, 2)
+        code, summary, _ = ran(*command(station, source, target, "--job", "mine", "--no-ledger"))
+        assert (code, summary["name"], summary["rows"], summary["duplicates"]) == (0, "mine", 9, 2)
         assert payloads(station, target) == [4, 7, 1, 2, 3, 5, 6, 8, 9]
 
     def test_dryRun(self, station: Station) -> None:
         """A trial publishes nothing and says what would be; that the stream would refuse is 1."""
         source, target = filled(station), station.stream()
-        code, said, _ = ran(*command(station, source, target, "--dry-run", "--where", "seq > 4"))
-        assert (code, said["would"], said["first"], said["last"], said["untaken"]) == (
+        code, summary, _ = ran(*command(station, source, target, "--dry-run", "--where", "seq > 4"))
+        assert (code, summary["would"], summary["first"], summary["last"], summary["untaken"]) == (
             0,
             5,
             5,
@@ -93,9 +93,9 @@ class TestHere:
             0,
         )
         arguments = command(station, source, target, "--dry-run", "--map", "a=b")
-        code, said, _ = ran(*(each.replace(f"{target.name}.>", "other.>") for each in arguments))
-        assert (code, said["result"], said["untaken"]) == (1, "found", 9)
-        assert said["examples"][0].startswith("other.s")
+        code, summary, _ = ran(*(each.replace(f"{target.name}.>", "other.>") for each in arguments))
+        assert (code, summary["result"], summary["untaken"]) == (1, "found", 9)
+        assert summary["examples"][0].startswith("other.s")
         assert station.streams.state(target.name).messages == 0
 
     def test_parquet(self, station: Station, tmp_path: Path) -> None:
@@ -104,16 +104,16 @@ class TestHere:
         row = {"subject": f"{target.name}.x", "data": b"7"}
         parquet(tmp_path, [{**row, "seq": 2}, {**row, "seq": 1}])
         to = ("--to-servers", station.url, "--to-stream", target.name, "--master", "inline")
-        code, said, _ = ran("--parquet", str(tmp_path), "--origin", "files", *to)
-        assert (code, said["rows"], said["stop"]) == (0, 2, None)
+        code, summary, _ = ran("--parquet", str(tmp_path), "--origin", "files", *to)
+        assert (code, summary["rows"], summary["stop"]) == (0, 2, None)
         hdrs = station.streams.call(f"STREAM.MSG.GET.{target.name}", {"seq": 1}, "")
         assert hdrs["message"]["subject"] == f"{target.name}.x"
 
     def test_archive(self, station: Station, tmp_path: Path) -> None:
         """An archive that is not there is the error."""
         to = ("--to-servers", station.url, "--to-stream", "S", "--master", "inline")
-        code, said, _ = ran("--archive", str(tmp_path), *to)
-        assert (code, "there is no archive" in said["error"]) == (3, True)
+        code, summary, _ = ran("--archive", str(tmp_path), *to)
+        assert (code, "there is no archive" in summary["error"]) == (3, True)
 
     @pytest.mark.parametrize(
         ("more", "text"),
@@ -131,8 +131,8 @@ class TestHere:
     def test_refused(self, more: tuple[str, ...], text: str, station: Station) -> None:
         """What cannot be is refused before anything is published."""
         source, target = filled(station, 3), station.stream()
-        code, said, _ = ran(*command(station, source, target, *more))
-        assert (code, text in said["error"]) == (2, True), said
+        code, summary, _ = ran(*command(station, source, target, *more))
+        assert (code, text in summary["error"]) == (2, True), summary
         assert station.streams.state(target.name).messages == 0
 
     @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ class TestHere:
     def test_sql(self, station: Station) -> None:
         """SQL needs Spark."""
         to = ("--to-servers", station.url, "--to-stream", station.stream().name)
-        code, said, _ = ran("--sql", "SELECT 1", "--origin", "q", *to, "--master", "inline")
-        assert (code, "--sql needs Spark" in said["error"]) == (2, True)
+        code, summary, _ = ran("--sql", "SELECT 1", "--origin", "q", *to, "--master", "inline")
+        assert (code, "--sql needs Spark" in summary["error"]) == (2, True)
 
     def test_speed(self, station: Station) -> None:
         """The gaps are kept, a thousandth of them here."""
@@ -169,26 +169,32 @@ class TestHere:
 class TestSpark:
     """In Spark's workers."""
 
-    def wished(
-        self, spark: Any, station: Station, source: Stream, target: Stream, wish: Wish, **more: Any
+    def replayed(
+        self,
+        spark: Any,
+        station: Station,
+        source: Stream,
+        target: Stream,
+        wanted: ReplayOptions,
+        **more: Any,
     ) -> dict[str, Any]:
         """What a replay says."""
         log = LogSource({"servers": station.url, "stream": source.name})
         to = {"servers": station.url, "stream": target.name}
-        return replay(spark, log, to, wish, **more)
+        return replay(spark, log, to, wanted, **more)
 
     def test_subjects(self, spark: Any, station: Station) -> None:
         """Each subject is in order, though several tasks publish; again, only what is new."""
         source, target = filled(station, 60), station.stream(duplicate_window=100_000_000)
         maps = (f"{source.name}.>={target.name}.>",)
-        wish = Wish(order="subject", tasks=2, maps=maps, rate=1e6)
-        said = self.wished(spark, station, source, target, wish)
-        assert (said["rows"], said["tasks"]) == (60, 2)
+        wanted = ReplayOptions(order="subject", tasks=2, maps=maps, rate=1e6)
+        summary = self.replayed(spark, station, source, target, wanted)
+        assert (summary["rows"], summary["tasks"]) == (60, 2)
         source.add("s1", b"61")
         source.add("s2", b"62")
-        said = self.wished(spark, station, source, target, wish)
-        assert said["rows"] == 2
-        assert said["resumed"] > 1
+        summary = self.replayed(spark, station, source, target, wanted)
+        assert summary["rows"] == 2
+        assert summary["resumed"] > 1
         found = payloads(station, target)
         for rest in range(3):
             mine = [each for each in found if each % 3 == rest]
@@ -200,11 +206,11 @@ class TestSpark:
         """As a stream, all in order; with no order, all of them."""
         source, target = filled(station, 40), station.stream()
         maps = (f"{source.name}.>={target.name}.>",)
-        wish = Wish("seq > 20", order=order, tasks=3, maps=maps)
-        trial = self.wished(spark, station, source, target, wish, isTrial=True)
+        wanted = ReplayOptions("seq > 20", order=order, tasks=3, maps=maps)
+        trial = self.replayed(spark, station, source, target, wanted, isDryRun=True)
         assert (trial["would"], trial["first"], trial["last"], trial["untaken"]) == (20, 21, 40, 0)
-        said = self.wished(spark, station, source, target, wish)
-        assert (said["rows"], said["tasks"]) == (20, 1 if order == "stream" else 3)
+        summary = self.replayed(spark, station, source, target, wanted)
+        assert (summary["rows"], summary["tasks"]) == (20, 1 if order == "stream" else 3)
         found = payloads(station, target)
         assert sorted(found) == list(range(21, 41))
         assert order == "none" or found == sorted(found)
@@ -212,11 +218,11 @@ class TestSpark:
     def test_hereAndThere(self, spark: Any, station: Station) -> None:
         """What one task has done in Spark, one goes on with here."""
         source, target = filled(station, 40), station.stream(duplicate_window=100_000_000)
-        wish = Wish("seq > 20", maps=(f"{source.name}.>={target.name}.>",))
-        assert self.wished(spark, station, source, target, wish)["rows"] == 20
+        wanted = ReplayOptions("seq > 20", maps=(f"{source.name}.>={target.name}.>",))
+        assert self.replayed(spark, station, source, target, wanted)["rows"] == 20
         source.fill([b"41", b"42"])
-        said = self.wished(None, station, source, target, wish)
-        assert (said["rows"], said["resumed"]) == (2, 41)
+        summary = self.replayed(None, station, source, target, wanted)
+        assert (summary["rows"], summary["resumed"]) == (2, 41)
         assert payloads(station, target) == list(range(21, 43))
 
     def test_fails(self, spark: Any, station: Station) -> None:
@@ -225,10 +231,12 @@ class TestSpark:
         source = SqlSource(f"SELECT 1L AS seq, '{target.name}.x' AS subject, 'x' AS data", "q")
         twice = SqlSource(f"{source._query} UNION ALL {source._query}", "q")
         to = {"servers": station.url, "stream": target.name}
-        with pytest.raises(SourceError, match=r"^q: the sequence 1 comes after 1: each must be"):
+        with pytest.raises(
+            DataSourceError, match=r"^q: the sequence 1 comes after 1: each must be"
+        ):
             replay(spark, twice, to)
         assert replay(spark, source, to)["rows"] == 1
-        with pytest.raises(SourceError, match=r"^stream NOSUCH: stream not found$"):
+        with pytest.raises(DataSourceError, match=r"^stream NOSUCH: stream not found$"):
             replay(spark, source, {**to, "stream": "NOSUCH"})
 
 
@@ -236,12 +244,12 @@ def test_wrongWish(station: Station) -> None:
     """A program is told of what it cannot ask for."""
     source = LogSource({"servers": station.url, "stream": filled(station, 1).name})
     to = {"servers": station.url, "stream": "S"}
-    for wish, text in (
-        (Wish(order="any"), "order: stream, subject, none"),
-        (Wish(tasks=0), "task"),
+    for wanted, text in (
+        (ReplayOptions(order="any"), "order: stream, subject, none"),
+        (ReplayOptions(tasks=0), "task"),
     ):
         with pytest.raises(OptionError, match=text):
-            replay(None, source, to, wish)
+            replay(None, source, to, wanted)
     with pytest.raises(OptionError, match="name the one stream"):
         replay(None, source, {"servers": station.url, "stream": "A,B"})
 

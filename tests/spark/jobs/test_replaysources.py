@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.archivejob import archive
 from natsbroker.spark.jobs.replaying import Row
 from natsbroker.spark.jobs.replaysources import (
@@ -145,9 +145,9 @@ class TestFiles:
             with pytest.raises(OptionError, match=text):
                 inSpark(spark, source)
         nowhere = ParquetSource(str(tmp_path / "nowhere"))
-        with pytest.raises(SourceError, match="nowhere"):
+        with pytest.raises(DataSourceError, match="nowhere"):
             here(nowhere)
-        with pytest.raises(SourceError, match="no such directory"):
+        with pytest.raises(DataSourceError, match="no such directory"):
             inSpark(spark, nowhere)
 
 

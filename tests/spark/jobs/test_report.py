@@ -7,8 +7,8 @@ from __future__ import annotations
 from natsbroker.spark.jobs.report import (
     Amount,
     Chart,
-    Report,
-    Section,
+    JobReport,
+    ReportSection,
     bytesOf,
     cellOf,
     numberColumns,
@@ -57,13 +57,13 @@ def test_units() -> None:
 
 def test_text() -> None:
     """A report has its facts and sections in order, without what is only drawn."""
-    report = Report(
+    report = JobReport(
         "Title",
         {"Events": 3},
         [
-            Section("One", ("x",), [("y",)], "A note."),
-            Section("Drawn", chart=Chart("bars", {})),
-            Section("Two"),
+            ReportSection("One", ("x",), [("y",)], "A note."),
+            ReportSection("Drawn", chart=Chart("bars", {})),
+            ReportSection("Two"),
         ],
     )
     assert report.text() == "Title\n\nEvents: 3\n\nOne\nA note.\n  x\n  y\n\nTwo\n"

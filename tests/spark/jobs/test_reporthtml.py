@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.spark.errors import SourceError
-from natsbroker.spark.jobs.report import Chart, Report, Section, bytesOf
+from natsbroker.spark.errors import DataSourceError
+from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
 from natsbroker.spark.jobs.reporthtml import pageOf, writePage
 
 EVIL = "</title><script>alert(1)</script>\" onload='x' &amp; \x1b<svg/onload=alert(2)>"
@@ -50,22 +50,22 @@ class Reader(HTMLParser):
         assert self._open.pop() == tag
 
 
-def full(text: str) -> Report:
+def full(text: str) -> JobReport:
     """A report with everything in it, named by a text."""
     lines = Chart("lines", {text: [(0.0, 1.0), (60.0, 5e6)], "b": [(30.0, 0.0)]}, text)
     bars = Chart("bars", {"": [(text, 5.0), ("b", 0.0)]}, text)
     rows = [(text, 1, 2.5)]
-    return Report(
+    return JobReport(
         text,
         {text: text, "n": 1},
         [
-            Section(text, (text, "n", "f"), rows, text, lines),
-            Section("bars", chart=bars),
-            Section("none", ("a",)),
-            Section("empty", chart=Chart("lines", {})),
-            Section("spans", chart=Chart("spans", {text: [(1, 101)], "b": [(51, 61)]}, text)),
-            Section("no spans", chart=Chart("spans", {"a": []})),
-            Section("zero", chart=Chart("bars", {"": [("a", 0.0)]})),
+            ReportSection(text, (text, "n", "f"), rows, text, lines),
+            ReportSection("bars", chart=bars),
+            ReportSection("none", ("a",)),
+            ReportSection("empty", chart=Chart("lines", {})),
+            ReportSection("spans", chart=Chart("spans", {text: [(1, 101)], "b": [(51, 61)]}, text)),
+            ReportSection("no spans", chart=Chart("spans", {"a": []})),
+            ReportSection("zero", chart=Chart("bars", {"": [("a", 0.0)]})),
         ],
     )
 
@@ -108,14 +108,14 @@ def test_draws() -> None:
 
 def labels(chart: Chart) -> list[str]:
     """What stands in a plot."""
-    page = pageOf(Report("r", {}, [Section("s", chart=chart)]))
+    page = pageOf(JobReport("r", {}, [ReportSection("s", chart=chart)]))
     return [unescape(each) for each in re.findall(r"<text[^>]*>([^<]*)</text>", page)]
 
 
 def test_tables() -> None:
     """Numbers and amounts end at the same place, and only columns with long words break them."""
     rows = [("n" * 56, "short words", 5, bytesOf(5)), ("m", "x", "", bytesOf(7))]
-    page = pageOf(Report("r", {"n": 1}, [Section("s", ("a", "b", "c", "d"), rows)]))
+    page = pageOf(JobReport("r", {"n": 1}, [ReportSection("s", ("a", "b", "c", "d"), rows)]))
     assert '<tr><th scope="row">n</th><td class="n">1</td></tr>' in page
     assert (
         '<thead><tr><th scope="col" class="w">a</th><th scope="col">b</th>'
@@ -135,17 +135,23 @@ def test_narrow() -> None:
 
 def test_described() -> None:
     """Each plot says what it shows to those who do not see it."""
-    page = pageOf(Report("r", {}, [Section("Lag", chart=Chart("bars", {"": [("a", 1.0)]}, "B"))]))
+    page = pageOf(
+        JobReport("r", {}, [ReportSection("Lag", chart=Chart("bars", {"": [("a", 1.0)]}, "B"))])
+    )
     assert "<title>Lag (B)</title>" in page
-    page = pageOf(Report("r", {}, [Section("Lag", chart=Chart("bars", {"": [("a", 1.0)]}))]))
+    page = pageOf(
+        JobReport("r", {}, [ReportSection("Lag", chart=Chart("bars", {"": [("a", 1.0)]}))])
+    )
     assert "<title>Lag</title>" in page
 
 
 def test_onlyTable() -> None:
     """Where there is a table, nothing is said of nothing to draw."""
     chart = Chart("bars", {"": [("a", 0.0)]})
-    assert "to draw" not in pageOf(Report("r", {}, [Section("s", ("a",), [("b",)], chart=chart)]))
-    assert "<svg" not in pageOf(Report("r", {}, [Section("s", ("a",), [], chart=chart)]))
+    assert "to draw" not in pageOf(
+        JobReport("r", {}, [ReportSection("s", ("a",), [("b",)], chart=chart)])
+    )
+    assert "<svg" not in pageOf(JobReport("r", {}, [ReportSection("s", ("a",), [], chart=chart)]))
 
 
 def test_longNames() -> None:
@@ -197,12 +203,14 @@ def test_times(seconds: int, marks: list[str]) -> None:
 
 def test_amounts() -> None:
     """Bars say bytes as tables do, other numbers in short; nothing is drawn for nothing."""
-    for unit, said in (("B", "2.0 KiB"), ("B/s", "2.0 KiB/s"), ("sequences", "2.05k sequences")):
-        assert labels(Chart("bars", {"": [("a", 2048.0)]}, unit))[1] == said
+    for unit, summary in (("B", "2.0 KiB"), ("B/s", "2.0 KiB/s"), ("sequences", "2.05k sequences")):
+        assert labels(Chart("bars", {"": [("a", 2048.0)]}, unit))[1] == summary
     found = labels(Chart("bars", {"": [("a", 999.6), ("b", 2.0**64), ("c", 0.0)]}))
     assert found == ["a", "1k", "b", "18.4E", "c", "0"]
     page = pageOf(
-        Report("r", {}, [Section("s", chart=Chart("bars", {"": [("a", 1.0), ("b", 0.0)]}))])
+        JobReport(
+            "r", {}, [ReportSection("s", chart=Chart("bars", {"": [("a", 1.0), ("b", 0.0)]}))]
+        )
     )
     assert page.count("<rect") == 1
 
@@ -211,7 +219,7 @@ def test_spanAxis() -> None:
     """Ranges stand over an axis with their unit; the shortest can be seen."""
     chart = Chart("spans", {"a": [(1, 10**9)], "b": [(5, 6)]}, "sequences")
     assert labels(chart) == ["a", "b", "1", "sequences", "1,000,000,000"]
-    assert 'width="2.0"' in pageOf(Report("r", {}, [Section("s", chart=chart)]))
+    assert 'width="2.0"' in pageOf(JobReport("r", {}, [ReportSection("s", chart=chart)]))
 
 
 def test_writes(tmp_path: Path) -> None:
@@ -220,5 +228,5 @@ def test_writes(tmp_path: Path) -> None:
     writePage(full("x"), str(path))
     assert path.read_text("utf-8") == pageOf(full("x"))
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
-    with pytest.raises(SourceError, match="No such file or directory"):
+    with pytest.raises(DataSourceError, match="No such file or directory"):
         writePage(full("x"), str(tmp_path / "nowhere" / "report.html"))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from natsbroker.spark.connection import Peer, connect
-from natsbroker.spark.errors import ApiError, DataLoss, SourceError, TimedOut
+from natsbroker.spark.connection import ServerAccess, connect
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
 from natsbroker.spark.jobs.subscribing import ChannelReader
 from natsbroker.spark.protobuf import encode
 from tests.interop.conftest import StartServer
@@ -61,7 +61,7 @@ class TestRead:
 
     def test_empty(self, streaming: BrokerStation) -> None:
         """A channel that has nothing ends at 0."""
-        peer = Peer(streaming.peer.addresses, requestTimeout=1.0)
+        peer = ServerAccess(streaming.peer.addresses, requestTimeout=1.0)
         with (
             connect(peer) as connection,
             ChannelReader(connection, "empty.one", "test-cluster", "_STAN.discover") as reader,
@@ -71,7 +71,7 @@ class TestRead:
     def test_beyond(self, streaming: BrokerStation) -> None:
         """What does not come is missed after a while, and counted."""
         name = streaming.channel([b"one"])
-        peer = Peer(streaming.peer.addresses, requestTimeout=1.0)
+        peer = ServerAccess(streaming.peer.addresses, requestTimeout=1.0)
         with (
             connect(peer) as connection,
             ChannelReader(connection, name, "test-cluster", "_STAN.discover") as reader,
@@ -113,23 +113,23 @@ class Scripted:
         self.heartbeats = 1
 
     def inbox(self, name: str) -> bytes:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
         return b"I." + name.rstrip("0123456789abcdef").encode()
 
     def request(self, subject: str, payload: bytes) -> bytes:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
         return encode({2: b"SUB"}) if subject == "_STAN.discover.x" else encode({2: b"ACKS"})
 
     def publish(self, subject: str, payload: bytes) -> None:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
         self.sent.append(subject.encode())
 
     def send(self, *pieces: bytes) -> None:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
         self.sent += pieces
 
     def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
-        """See L{Connection}."""
+        """See L{BlockingConnection}."""
         if self.heartbeats:
             self.heartbeats -= 1
             return self.inbox("heartbeats"), b"HB", 0, b""
@@ -165,7 +165,7 @@ def test_checksum() -> None:
     """A checksum is held against the message, where there is one."""
     rows, _ = read(message(1, f10=zlib.crc32(b"x")), message(2))
     assert len(rows) == 2
-    with pytest.raises(SourceError, match="channel c: the message 2 is damaged"):
+    with pytest.raises(DataSourceError, match="channel c: the message 2 is damaged"):
         read(message(1), message(2, f10=zlib.crc32(b"y")))
 
 

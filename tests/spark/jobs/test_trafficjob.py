@@ -15,8 +15,8 @@ import pytest
 
 from natsbroker.spark import cli
 from natsbroker.spark.addresses import readAddresses
-from natsbroker.spark.connection import Peer, connect
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.connection import ServerAccess, connect
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.events import readEvent
 from natsbroker.spark.jobs.trafficjob import reportOf, traffic, windowsOf, writeRows
 from tests.interop.gateways.worlds import until
@@ -32,8 +32,8 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str, str]:
     out, err = io.StringIO(), io.StringIO()
     code = cli.main(("traffic", *arguments), out, err)
     lines = out.getvalue().splitlines()
-    said = json.loads(lines[-1]) if lines else {}
-    return code, said, "\n".join(lines[:-1]), err.getvalue()
+    summary = json.loads(lines[-1]) if lines else {}
+    return code, summary, "\n".join(lines[:-1]), err.getvalue()
 
 
 def minutes(count: int) -> list[bytes]:
@@ -62,11 +62,11 @@ def test_report(broker: BrokerStation, tmp_path: Path) -> None:
     page, table = tmp_path / "report.html", tmp_path / "table"
     source = ("--servers", broker.url, "--channel", name, "--master", "inline")
     more = ("--html", str(page), "--to", str(table), "--watermark", "0s")
-    code, said, report, errors = ran(*source, *more)
+    code, summary, report, errors = ran(*source, *more)
     assert (code, errors) == (0, "")
-    assert said["windows"] == 3 and said["open"] == 0
-    assert (said["events"], said["strange"], said["servers"]) == (18, 1, 1)
-    assert (said["msgs_in"], said["bytes_in"], said["no_interest"]) == (126, 10_818, 18)
+    assert summary["windows"] == 3 and summary["open"] == 0
+    assert (summary["events"], summary["strange"], summary["servers"]) == (18, 1, 1)
+    assert (summary["msgs_in"], summary["bytes_in"], summary["no_interest"]) == (126, 10_818, 18)
     lines = [line.split() for line in report.splitlines()]
     assert ["A", "orders.eu.>", "0.6", "60", "B/s", "1.2", "120", "B/s", "0"] in lines
     assert ["A", "far", "orders.eu.>", "0.0", "0", "B/s", "0.6", "60", "B/s", "0"] in lines
@@ -75,7 +75,7 @@ def test_report(broker: BrokerStation, tmp_path: Path) -> None:
     text = page.read_text("utf-8")
     assert "orders.eu.&gt;" in text and "<svg" in text and "<polyline" in text
     (file,) = table.iterdir()
-    assert said["file"] == str(file)
+    assert summary["file"] == str(file)
     rows = pq.read_table(file).to_pylist()
     assert len(rows) == 3 * 5
     assert {row["msgs_in"] for row in rows if row["subject_prefix"] == "orders.eu.>"} == {6 * 6, 0}
@@ -88,12 +88,12 @@ def test_final(station: Station) -> None:
     stream = station.stream()
     stream.fill(minutes(2))
     source = ("--servers", station.url, "--stream", stream.name, "--master", "inline")
-    _, said, _, _ = ran(*source)
-    assert (said["windows"], said["open"], said["msgs_in"]) == (1, 1, 42)
-    _, said, _, _ = ran(*source, "--final")
-    assert (said["windows"], said["open"], said["msgs_in"]) == (2, 0, 84)
-    _, said, _, _ = ran(*source, "--final", "--slide", "20s")
-    assert said["windows"] > 4 and said["msgs_in"] <= 84
+    _, summary, _, _ = ran(*source)
+    assert (summary["windows"], summary["open"], summary["msgs_in"]) == (1, 1, 42)
+    _, summary, _, _ = ran(*source, "--final")
+    assert (summary["windows"], summary["open"], summary["msgs_in"]) == (2, 0, 84)
+    _, summary, _, _ = ran(*source, "--final", "--slide", "20s")
+    assert summary["windows"] > 4 and summary["msgs_in"] <= 84
 
 
 def test_since(station: Station) -> None:
@@ -111,7 +111,7 @@ def test_fromLeafnode(tmp_path: Path) -> None:
         config = 'leafnodes { listen: "127.0.0.1:-1" }\njetstream { store_dir: $DIR/js }\n'
         hub = started(running, Server(REAL, tmp_path / "hub", config))
         port = hub.waitForLog(r"Listening for leafnode connections on \S+:(\d+)")[1]
-        with connect(Peer(readAddresses(hub.url))) as connection:
+        with connect(ServerAccess(readAddresses(hub.url))) as connection:
             stream = Stream(connection, "EVENTS")
             stream.make(subjects=["$NB.EVENT.>"])
             config = (
@@ -121,13 +121,13 @@ def test_fromLeafnode(tmp_path: Path) -> None:
             leaf = started(running, Server(OURS_FAST, tmp_path / "leaf", config))
             leaf.waitForLog("Leafnode connection created")
             until(lambda: stream.api("INFO")["state"]["messages"], "an event")
-            with connect(Peer(readAddresses(leaf.url))) as client:
+            with connect(ServerAccess(readAddresses(leaf.url))) as client:
                 for number in range(50):
                     client.publish(f"orders.eu.{number}", b"x" * 100)
                 source = ("--servers", hub.url, "--stream", "EVENTS", "--master", "inline")
                 until(lambda: ran(*source, "--final")[1]["msgs_in"] >= 50, "all of them")
-        said, report = ran(*source, "--final")[1:3]
-        assert (said["bytes_in"], said["servers"], said["strange"]) == (5000, 1, 0)
+        summary, report = ran(*source, "--final")[1:3]
+        assert (summary["bytes_in"], summary["servers"], summary["strange"]) == (5000, 1, 0)
         assert "orders.eu.>" in report
 
 
@@ -143,8 +143,8 @@ def test_empty(broker: BrokerStation, tmp_path: Path) -> None:
     name = broker.channel([b"strange"])
     page = tmp_path / "report.html"
     source = ("--servers", broker.url, "--channel", name, "--master", "inline")
-    code, said, report, _ = ran(*source, "--html", str(page), "--to", str(tmp_path / "t"))
-    assert (code, said["events"], said["windows"]) == (0, 0, 0)
+    code, summary, report, _ = ran(*source, "--html", str(page), "--to", str(tmp_path / "t"))
+    assert (code, summary["events"], summary["windows"]) == (0, 0, 0)
     assert "Events: 0" in report and page.exists()
     assert not (tmp_path / "t").exists()
 
@@ -192,6 +192,6 @@ def test_unwritable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     found = folded(windowsOf(60, 60, 0), 10)
     assert found.windows.size == 60 * S
-    with pytest.raises(SourceError, match="File exists"):
+    with pytest.raises(DataSourceError, match="File exists"):
         writeRows(found, True, str(tmp_path / "file"))
     assert [each.name for each in tmp_path.iterdir()] == ["file"]

@@ -4,19 +4,19 @@ What a replay would publish.
 
 from __future__ import annotations
 
-from natsbroker.spark.jobs.replaying import Task
-from natsbroker.spark.jobs.trying import Tried, tried
+from natsbroker.spark.jobs.replaying import ReplayTask
+from natsbroker.spark.jobs.trying import DryRun, dryRun
 from tests.spark.support import Station
 
 
 def test_tried(station: Station) -> None:
     """Rows are counted, and those that the stream would not take; nothing is published."""
     stream = station.stream()
-    task = Task("job", "plan", "IN", stream.name, maps=(f"a.*={stream.name}.*",))
+    task = ReplayTask("job", "plan", "IN", stream.name, maps=(f"a.*={stream.name}.*",))
     rows = [(n, subject, b"", None, None) for n, subject in enumerate(("a.x", "b", "a.y", "b"), 4)]
-    found = tried(station.connection, "", task, rows)
-    assert found == Tried(4, 4, 7, 2, ["b"])
-    assert found.said() == {
+    found = dryRun(station.connection, "", task, rows)
+    assert found == DryRun(4, 4, 7, 2, ["b"])
+    assert found.summary() == {
         "rows": 0,
         "would": 4,
         "first": 4,
@@ -25,20 +25,20 @@ def test_tried(station: Station) -> None:
         "examples": ["b"],
     }
     assert station.streams.state(stream.name).messages == 0
-    assert tried(station.connection, "", task, []) == Tried()
+    assert dryRun(station.connection, "", task, []) == DryRun()
 
 
 def test_noSubject(station: Station) -> None:
     """What is no subject to publish to is not taken, and only a few examples are given."""
     stream = station.stream()
-    task = Task("job", "plan", "IN", stream.name)
+    task = ReplayTask("job", "plan", "IN", stream.name)
     rows = [(n, f"{stream.name}.*.{n}", b"", None, None) for n in range(1, 20)]
-    found = tried(station.connection, "", task, rows)
+    found = dryRun(station.connection, "", task, rows)
     assert (found.untaken, len(found.examples)) == (19, 5)
 
 
 def test_joined() -> None:
     """Of several tasks, the sums; one that has no rows changes nothing."""
-    parts = [Tried(2, 3, 9, 1, ["b"]), Tried(), Tried(1, 2, 2, 1, ["a"])]
-    assert Tried.joined(parts) == Tried(3, 2, 9, 2, ["a", "b"])
-    assert Tried.joined([]) == Tried()
+    parts = [DryRun(2, 3, 9, 1, ["b"]), DryRun(), DryRun(1, 2, 2, 1, ["a"])]
+    assert DryRun.joined(parts) == DryRun(3, 2, 9, 2, ["a", "b"])
+    assert DryRun.joined([]) == DryRun()

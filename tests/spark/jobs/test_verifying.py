@@ -13,31 +13,33 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark.errors import DataLoss
-from natsbroker.spark.jobs.archiving import Archiver, Plan
-from natsbroker.spark.jobs.verifying import Compared, Finding, verify
+from natsbroker.spark.jobs.archiving import Archiver, FilePlan
+from natsbroker.spark.jobs.verifying import Comparison, Difference, verify
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.filing import writeFile
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.manifests import TableError
-from natsbroker.spark.tables.table import Table
+from natsbroker.spark.tables.table import ArchiveTable
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station
 
 
-def archived(station: Station | BrokerStation, root: Path, form: str = "", **given: str) -> Table:
+def archived(
+    station: Station | BrokerStation, root: Path, form: str = "", **given: str
+) -> ArchiveTable:
     """An archive of a log, in files of 40."""
     table = tableAt(root, form)
-    Archiver(readOptions({"servers": station.url, **given}), table, plan=Plan(40, 9)).once()
+    Archiver(readOptions({"servers": station.url, **given}), table, plan=FilePlan(40, 9)).once()
     return table
 
 
-def compared(station: Station | BrokerStation, table: Table, block: int = 16) -> Compared:
+def compared(station: Station | BrokerStation, table: ArchiveTable, block: int = 16) -> Comparison:
     """What comes of comparing."""
     return verify(readOptions({"servers": station.url}), table, block=block)[1]
 
 
-def forge(table: Table, place: int, change: Any) -> None:
+def forge(table: ArchiveTable, place: int, change: Any) -> None:
     """Put a file with other rows into an archive, as whole as any."""
     manifest = table.require()
     old = manifest.files[place]
@@ -70,7 +72,7 @@ def otherData(seq: int) -> Any:
 
 
 @pytest.fixture(params=["channel", "stream", "channel-iceberg", "stream-delta"])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Table]:
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, ArchiveTable]:
     """A log of a hundred messages, of either kind, with its archive."""
     kind, _, form = request.param.partition("-")
     if kind == "channel":
@@ -89,30 +91,30 @@ class TestBoth:
     """Channels and streams alike."""
 
     @pytest.mark.parametrize("block", [1, 16, 1_000_000])
-    def test_same(self, log: tuple[Any, Table], block: int) -> None:
+    def test_same(self, log: tuple[Any, ArchiveTable], block: int) -> None:
         """An archive that was just made has no findings, whatever the blocks are."""
         station, table = log
         found = compared(station, table, block)
-        assert found == Compared((), table.require().rows, 0)
+        assert found == Comparison((), table.require().rows, 0)
 
-    def test_missing(self, log: tuple[Any, Table]) -> None:
+    def test_missing(self, log: tuple[Any, ArchiveTable]) -> None:
         """What is stored and not in the archive is found, in runs."""
         station, table = log
         forge(table, 0, without(5, 6, 7, 20))
         assert compared(station, table).findings == (
-            Finding("missing", 5, 7, "is stored and not in the archive"),
-            Finding("missing", 20, 20, "is stored and not in the archive"),
+            Difference("missing", 5, 7, "is stored and not in the archive"),
+            Difference("missing", 20, 20, "is stored and not in the archive"),
         )
 
-    def test_differs(self, log: tuple[Any, Table]) -> None:
+    def test_differs(self, log: tuple[Any, ArchiveTable]) -> None:
         """What was archived otherwise is found."""
         station, table = log
         forge(table, 2, otherData(90))
         assert compared(station, table).findings == (
-            Finding("differs", 90, 90, "has another data"),
+            Difference("differs", 90, 90, "has another data"),
         )
 
-    def test_files(self, log: tuple[Any, Table]) -> None:
+    def test_files(self, log: tuple[Any, ArchiveTable]) -> None:
         """A file that is gone, or is not as it was written, is found before it is read."""
         station, table = log
         files = table.require().files
@@ -151,7 +153,7 @@ class TestChannel:
         broker.channel([b"%d" % n for n in range(1, 51)], "c")
         table = archived(broker, tmp_path, channel="c")
         broker.fill("c", [b"x"] * 25)
-        assert compared(broker, table) == Compared((), 25, 0)
+        assert compared(broker, table) == Comparison((), 25, 0)
         broker.fill("c", [b"x"] * 100)
         archived(broker, tmp_path, channel="c")
         assert table.require().lost == ((51, 126),)
@@ -174,7 +176,7 @@ def test_deletedSince(station: Station, tmp_path: Path) -> None:
     stream.fill([b"x"] * 100)
     table = archived(station, tmp_path, stream=stream.name)
     stream.delete(30, 31, 90)
-    assert compared(station, table) == Compared((), 100, 3)
+    assert compared(station, table) == Comparison((), 100, 3)
 
 
 def test_nothing(station: Station, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from natsbroker.spark import cli
 from natsbroker.spark.jobs.archivejob import archive
-from natsbroker.spark.jobs.archiving import Plan
+from natsbroker.spark.jobs.archiving import FilePlan
 from natsbroker.spark.jobs.verifyjob import verified
 from natsbroker.spark.tables.formats import tableAt
 from tests.spark.support import BrokerStation
@@ -30,19 +30,19 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
 def test_command(broker: BrokerStation, tmp_path: Path) -> None:
     """Without differences the exit status is 0; with some 1, and each is named."""
     name = broker.channel([b"x"] * 100)
-    archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), plan=Plan(60))
+    archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), plan=FilePlan(60))
     source = ("--servers", broker.url, "--archive", str(tmp_path))
-    code, said, errors = ran(*source)
-    assert (code, said["result"], said["rows"], said["findings"]) == (0, "done", 100, [])
-    assert (said["start"], said["stop"], said["files"], said["lost"]) == (1, 101, 2, [])
+    code, summary, errors = ran(*source)
+    assert (code, summary["result"], summary["rows"], summary["findings"]) == (0, "done", 100, [])
+    assert (summary["start"], summary["stop"], summary["files"], summary["lost"]) == (1, 101, 2, [])
     path = tmp_path / tableAt(tmp_path).require().files[1].path
     path.unlink()
     page = tmp_path.with_suffix(".html")
-    code, said, errors = ran(*source, "--block", "7", "--html", str(page))
-    assert (code, said["result"], len(said["findings"])) == (1, "found", 1)
-    assert (said["findings"][0]["first"], said["findings"][0]["last"]) == (61, 100)
+    code, summary, errors = ran(*source, "--block", "7", "--html", str(page))
+    assert (code, summary["result"], len(summary["findings"])) == (1, "found", 1)
+    assert (summary["findings"][0]["first"], summary["findings"][0]["last"]) == (61, 100)
     assert errors.startswith("file: sequences 61 to 100: data/")
-    assert said["html"] == str(page)
+    assert summary["html"] == str(page)
     text = page.read_text("utf-8")
     assert '<td>file</td><td class="n">61</td><td class="n">100</td>' in text
     assert 'x="624.0" y="23" width="216.0"' in text
@@ -51,9 +51,9 @@ def test_command(broker: BrokerStation, tmp_path: Path) -> None:
 def test_inSpark(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
     """As a function, in Spark's workers."""
     name = broker.channel([b"x"] * 100)
-    archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), plan=Plan(60))
-    said = verified(spark, {"servers": broker.url}, str(tmp_path))
-    assert (said["rows"], said["findings"]) == (100, [])
+    archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), plan=FilePlan(60))
+    summary = verified(spark, {"servers": broker.url}, str(tmp_path))
+    assert (summary["rows"], summary["findings"]) == (100, [])
 
 
 @pytest.mark.parametrize(
@@ -73,5 +73,5 @@ def test_wrong(arguments: tuple[str, ...], text: str) -> None:
 
 def test_failed(broker: BrokerStation, tmp_path: Path) -> None:
     """What cannot be done ends with 3 and says why."""
-    code, said, _ = ran("--servers", broker.url, "--archive", str(tmp_path))
-    assert (code, said["error"]) == (3, f"{tmp_path}: there is no archive")
+    code, summary, _ = ran("--servers", broker.url, "--archive", str(tmp_path))
+    assert (code, summary["error"]) == (3, f"{tmp_path}: there is no archive")

@@ -7,15 +7,15 @@ from __future__ import annotations
 from typing import Any
 
 from natsbroker.spark.jobs.events import readEvent
-from natsbroker.spark.jobs.traffic import Traffic, Windows
+from natsbroker.spark.jobs.traffic import TimeWindows, TrafficTotals
 from tests.spark.eventlogs import event, traffic
 
 S = 10**9
 
 
-def folded(windows: Windows, *times: float, **more: Any) -> Traffic:
+def folded(windows: TimeWindows, *times: float, **more: Any) -> TrafficTotals:
     """One message in each event at some times."""
-    found = Traffic(windows)
+    found = TrafficTotals(windows)
     for each in times:
         row = traffic("A", "x", msgs_in=1, bytes_in=5, msgs_out=2, bytes_out=10)
         found.add(readEvent(event("traffic", each, [row], **more)))

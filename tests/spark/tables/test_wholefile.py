@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.tables.wholefile import writeWhole
 
 
@@ -35,7 +35,7 @@ def test_fails(tmp_path: Path) -> None:
         draft.write_text("half")
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(SourceError, match="file: No space left on device"):
+    with pytest.raises(DataSourceError, match="file: No space left on device"):
         writeWhole(path, write)
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
@@ -44,5 +44,5 @@ def test_fails(tmp_path: Path) -> None:
 def test_noDirectory(tmp_path: Path) -> None:
     """A place where there can be no file."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(SourceError, match="Not a directory"):
+    with pytest.raises(DataSourceError, match="Not a directory"):
         writeWhole(tmp_path / "file" / "x", lambda draft: draft.write_text(""))
