@@ -24,7 +24,7 @@ from natsbroker.clients.finding import closeAll
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
-from natsbroker.connections.poller import Hub
+from natsbroker.connections.poller import SocketPoller
 from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
 from natsbroker.links.services import Links
 from natsbroker.server.composition import BrokerParts, Replacements, withOperators
@@ -256,8 +256,8 @@ class Broker(MultiService):
         announceStart(self.settings, self.serverId, self._parts.choices())
         super().startService()  # type: ignore[no-untyped-call]
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
-            self._parts.poller = Hub(self.reactor, self.clientContext.turn)
-            self.links.useHub(self._parts.poller)
+            self._parts.poller = SocketPoller(self.reactor, self.clientContext.turn)
+            self.links.usePoller(self._parts.poller)
         opening = ensureDeferred(self._open())
         opening.addCallbacks(self._opened, self._readiness.failed)
         self._readiness.raiseFailure()

@@ -16,6 +16,7 @@ __all__ = [
     "Collector",
     "Connection",
     "Decoder",
+    "FlushBatch",
     "Lane",
     "LinkLane",
     "Matcher",
@@ -29,7 +30,6 @@ __all__ = [
     "SubjectIndex",
     "Subscription",
     "Tally",
-    "Turn",
     "closeAll",
     "decodeBlock",
     "decodeRecords",
@@ -83,7 +83,7 @@ else:
 if TYPE_CHECKING or not COMPILED:
     from natsbroker.clients.lane import Lane, Poster
     from natsbroker.connections.collector import Collector
-    from natsbroker.connections.outbox import Outbox, Turn
+    from natsbroker.connections.outbox import FlushBatch, Outbox
     from natsbroker.links.s2block import decodeBlock
     from natsbroker.subjects.index import SubjectIndex
     from natsbroker.subjects.matcher import Matcher, Matches
@@ -107,7 +107,7 @@ else:
     SubjectIndex = _accel.SubjectIndex
     Subscription = _accel.Subscription
     Tally = _accel.Tally
-    Turn = _accel.Turn
+    FlushBatch = _accel.FlushBatch
     closeAll = _accel.closeAll
     decodeBlock = _accel.decodeBlock
     decodeRecords = _accel.decodeRecords

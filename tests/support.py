@@ -28,10 +28,10 @@ from natsbroker.advisories import Advisory
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.lane import Lane, Poster
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.connections.collector import Collector
-from natsbroker.connections.outbox import Outbox, Turn
+from natsbroker.connections.outbox import FlushBatch, Outbox
 from natsbroker.interfaces import (
     IAuthorizer,
     IBatchSubscriber,
@@ -81,7 +81,7 @@ class Names:
     SubjectIndex: Any
     Subscription: Any
     Tally: Any
-    Turn: Any
+    FlushBatch: Any
     closeAll: Any
     decodeBlock: Any
     decodeRecords: Any
@@ -126,7 +126,7 @@ PURE = Names(
     SubjectIndex=SubjectIndex,
     Subscription=Subscription,
     Tally=Tally,
-    Turn=Turn,
+    FlushBatch=FlushBatch,
     closeAll=closeAll,
     decodeBlock=decodeBlock,
     **dict.fromkeys(STEPS),
@@ -441,7 +441,7 @@ class World:
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: ClientLimits | None = None,
         authorizer: Doorkeeper | None = None,
         seed: int = 1,
         fastLane: bool = True,
@@ -457,14 +457,14 @@ class World:
         self.authorizer = authorizer or Doorkeeper()
         random = Random(seed)
         soon = schedule or (lambda call: self.clock.callLater(0, call))
-        turn = hot.Turn(soon, _log.failure)
+        turn = hot.FlushBatch(soon, _log.failure)
         self.accounts = Accounts(turn, random, accounts, self.clock)
         self.context = ClientContext(
             self.clock,
             self.accounts,
             self.authorizer,
             ServerInfo("ID", "name", "2.15.1", "0", auth_required=self.authorizer.required),
-            limits or Limits(),
+            limits or ClientLimits(),
             turn,
             self.advisories.append,
             random,

@@ -643,7 +643,7 @@ class TestRevocation:
 @needsCompiled
 @pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's")
 def test_linksOverHub() -> None:
-    """With a reactor that can do it, routes go over the hub like clients."""
+    """With a reactor that can do it, routes go through the poller like clients."""
     from twisted.internet.epollreactor import EPollReactor
 
     makeReactor: Any = EPollReactor
@@ -653,7 +653,7 @@ def test_linksOverHub() -> None:
     ready = outcome(broker.whenReady())
     broker.startService()
     assert broker.membership is not None
-    assert broker.membership.cluster.context.hub is not None
+    assert broker.membership.cluster.context.poller is not None
     while not ready:
         reactor.iterate(0.01)
     stopped = outcome(broker.stopService())

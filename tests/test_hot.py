@@ -83,7 +83,7 @@ class TestNames:
         "name",
         [
             *("Decoder", "Matcher", "Matches", "Outbox", "Poster", "SidTable"),
-            *("Subscription", "Tally", "Turn"),
+            *("Subscription", "Tally", "FlushBatch"),
         ],
     )
     def test_sameInterface(self, name: str) -> None:
@@ -98,9 +98,9 @@ class TestUsing:
 
     def test_restores(self) -> None:
         """The choice of the process is back afterwards, also after a failure."""
-        before = hot.Turn, hot.Lane
+        before = hot.FlushBatch, hot.Lane
         other = Names("none", **{name: object() for name in FIELDS})
         with pytest.raises(RuntimeError), using(other):
-            assert hot.Turn is other.Turn
+            assert hot.FlushBatch is other.FlushBatch
             raise RuntimeError
-        assert (hot.Turn, hot.Lane) == before
+        assert (hot.FlushBatch, hot.Lane) == before

@@ -23,7 +23,7 @@ cdef class Lane:
 
     cdef Decoder decoder
     cdef Outbox outbox
-    cdef Turn turn
+    cdef FlushBatch turn
     cdef Matcher matcher
     cdef object permissions
     cdef bint noResponders
@@ -32,7 +32,7 @@ cdef class Lane:
     cdef Recent verdicts
     # Where the account's mappings lead, and the mappings that these are.
     cdef Recent routes
-    cdef object diverts
+    cdef object mapSubject
     cdef Choice choice
     cdef uint32_t random
     # The subject of the last message, with its matches while they are valid, and what it was mapped
@@ -113,7 +113,7 @@ cdef class Lane:
                 return 0
         if decoder.head is not None or decoder.fault is not None or decoder.skipping:
             return count
-        if self.matcher.readable:
+        if self.matcher.needsSlowPath:
             return count
         while True:
             start = decoder.start
@@ -166,7 +166,7 @@ cdef class Lane:
                     break
                 length = found - data - subject
                 mapped = None
-                if self.matcher.diverts is not None:
+                if self.matcher.mapSubject is not None:
                     mapped = self.destination(data + subject, length)
                     if mapped is None:
                         break
@@ -270,7 +270,7 @@ cdef class Lane:
         cdef Py_ssize_t place
         cdef Subscription subscription
         cdef Decoder decoder = self.decoder
-        cdef Turn turn = self.turn
+        cdef FlushBatch turn = self.turn
         cdef int64_t cost = 2 + matches.receivers * (1 + (run.whole >> BYTES))
         cdef int64_t most
         if self.lastMatches is not matches or self.lastGeneration != self.matcher.generation:
@@ -377,7 +377,7 @@ cdef class Lane:
         """
         cdef Unfinished* left = &self.left
         cdef Matches matches = self.leftMatches
-        cdef Turn turn = self.turn
+        cdef FlushBatch turn = self.turn
         cdef const char* data = self.decoder.data + self.decoder.start
         cdef const char* rest = data + left.rest
         cdef Py_ssize_t plain = PyTuple_GET_SIZE(matches.plain)
@@ -443,8 +443,8 @@ cdef class Lane:
         """
         Whether a reply subject was subscribed to so shortly ago that other clusters may not know.
         """
-        cdef Matcher fresh = self.matcher.fresh
-        return fresh is not None and PyTuple_GET_SIZE(fresh.lookUp(reply, length).plain) > 0
+        cdef Matcher recent = self.matcher.recentSubscriptions
+        return recent is not None and PyTuple_GET_SIZE(recent.lookUp(reply, length).plain) > 0
 
     cdef bytes destination(self, const char* subject, Py_ssize_t length):
         """
@@ -453,14 +453,14 @@ cdef class Lane:
         """
         cdef uint64_t hash = nb_hash(subject, length, SECRET)
         cdef PyObject* known
-        if self.diverts is not self.matcher.diverts:
-            self.diverts = self.matcher.diverts
+        if self.mapSubject is not self.matcher.mapSubject:
+            self.mapSubject = self.matcher.mapSubject
             self.routes = Recent(VERDICTS)
         known = self.routes.get(hash, subject, length)
         if known != NULL:
             return <bytes> known if <object> known is not False else None
         text = PyBytes_FromStringAndSize(subject, length)
-        answer = self.diverts(text)
+        answer = self.mapSubject(text)
         if length <= LONGEST_REMEMBERED:
             self.routes.put(hash, text, False if answer is None else <bytes?> answer, 1)
         return answer

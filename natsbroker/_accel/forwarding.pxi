@@ -193,7 +193,7 @@ cdef bint giveLink(
     Py_ssize_t header,
     Py_ssize_t replyLength,
     Choice choice,
-    Turn turn,
+    FlushBatch turn,
     bytes origin=b"",
 ) except -1:
     """

@@ -21,11 +21,12 @@ from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 cimport cython
 
 import os
+from operator import attrgetter
 
 from natsbroker.subjects.matcher import isDeliverable
 from natsbroker.connections import backlog
 from natsbroker.wire import ops
-from natsbroker.connections.backlog import Backlog
+from natsbroker.connections.backlog import WorkQueue
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
 from natsbroker.connections.outbox import frameFor
 from natsbroker.wire.values import Message, Run
@@ -48,7 +49,7 @@ __all__ = [
     "SubjectIndex",
     "Subscription",
     "Tally",
-    "Turn",
+    "FlushBatch",
     "closeAll",
     "crc32c",
     "decodeBlock",

@@ -155,7 +155,7 @@ cdef class LinkLane:
                     break
                 matcher = self.matcherOf(data + subject, found - data - subject)
                 subject = found - data + 1
-            if matcher is None or matcher.readable:
+            if matcher is None or matcher.needsSlowPath:
                 break
             found = <const char*> memchr(data + subject, c" ", end - subject)
             if found == NULL or found == data + subject:
@@ -164,7 +164,7 @@ cdef class LinkLane:
             if isReserved(data + subject, length):
                 break
             if self.leaf and (
-                matcher.diverts is not None
+                matcher.mapSubject is not None
                 or (self.gate is not None and not self.allows(data + subject, length))
             ):
                 break
@@ -301,7 +301,7 @@ cdef class LinkLane:
         """
         See L{natsbroker.clients.lane.Lane.complete}.
         """
-        cdef Turn turn = self.own.turn
+        cdef FlushBatch turn = self.own.turn
         cdef int64_t until = turn.until
         if self.giver.leftMatches is not None:
             turn.until = UNLIMITED
@@ -318,7 +318,7 @@ cdef class LinkLane:
         @return: what L{natsbroker.wire.dialects.route.LinkInterest} consists of, for each.
         """
         cdef Decoder decoder = self.decoder
-        cdef Turn turn = self.own.turn
+        cdef FlushBatch turn = self.own.turn
         cdef const char* data = decoder.data
         cdef Py_ssize_t place, end, words, digits
         cdef Py_ssize_t starts[4]

@@ -378,10 +378,10 @@ cdef class Matcher:
     cdef uint64_t heads[BUCKETS]
     cdef uint64_t wild
     cdef uint64_t generation
-    cdef public bint readable
-    cdef public object diverts
-    cdef public Matcher fresh
-    cdef public object recorder
+    cdef public bint needsSlowPath
+    cdef public object mapSubject
+    cdef public Matcher recentSubscriptions
+    cdef public object counterFor
     cdef readonly long long hits, misses
     cdef int64_t cost
     cdef object __weakref__
@@ -432,8 +432,8 @@ cdef class Matcher:
         if isDeliverable(subject):
             matches = sortEntries(self.router.match(subject), subject)
             matches.fast = matches.fast and not isReserved(text, length)
-            if self.recorder is not None:
-                matches.tally = <Tally?> self.recorder(subject, matches)
+            if self.counterFor is not None:
+                matches.tally = <Tally?> self.counterFor(subject, matches)
         else:
             matches = Matches((), (), ())
         matches.epoch = epoch
@@ -459,6 +459,11 @@ cdef class Matcher:
             self.heads[nb_hash(text, head, SECRET) % BUCKETS] += 1
         else:
             self.literals[nb_hash(text, length, SECRET) % BUCKETS] += 1
+
+    def _setCounter(self, counterFor):
+        self.counterFor = counterFor
+
+    recorder = property(attrgetter("counterFor"), _setCounter)
 
     def __len__(self):
         return self.recent.length()

@@ -47,7 +47,7 @@ cdef int SPARE_COUNT = 0
 
 
 @cython.final
-cdef class Turn:
+cdef class FlushBatch:
     cdef object _schedule
     cdef bint _scheduled
     cdef public object congested
@@ -74,7 +74,7 @@ cdef class Turn:
         self.work = 0
         self.until = UNLIMITED
         self.round = SHARE
-        self.backlog = Backlog(self, schedule)
+        self.backlog = WorkQueue(self, schedule)
 
     @property
     def isSpent(self):
@@ -199,7 +199,7 @@ cdef class Outbox:
     cdef Py_ssize_t lent
     cdef int fd
     cdef bint isDirty, blocked, isPaused
-    cdef Turn turn
+    cdef FlushBatch turn
     cdef object owner, writer, blockedCall, held
     cdef Py_ssize_t heldAtMost
     cdef list waiters
@@ -220,7 +220,7 @@ cdef class Outbox:
         self.lent = 0
         self.fd = -1
 
-    def __init__(self, Turn turn not None, owner, write, Py_ssize_t limit):
+    def __init__(self, FlushBatch turn not None, owner, write, Py_ssize_t limit):
         self.turn = turn
         self.owner = owner
         self.writer = write
@@ -340,11 +340,11 @@ cdef class Outbox:
             return False
         return True
 
-    cdef inline bint mayBorrow(self, Py_ssize_t count, Turn turn) except -1:
+    cdef inline bint mayBorrow(self, Py_ssize_t count, FlushBatch turn) except -1:
         """
         Whether so many bytes can be sent from where they are.
 
-        @param turn: whose L{Turn.settle} the lender calls.
+        @param turn: whose L{FlushBatch.settle} the lender calls.
         """
         return (
             count >= LEAST_LENT and self.fd >= 0 and not self.blocked and self.turn is turn
@@ -364,7 +364,7 @@ cdef class Outbox:
     cdef inline void borrow(self, const char* end, const char* data, Py_ssize_t count) noexcept:
         """
         Send bytes from where they are, if L{mayBorrow} allowed it. The lender calls L{grown} for what
-        it reserved and wrote before them, and L{Turn.settle} before it uses their place again.
+        it reserved and wrote before them, and L{FlushBatch.settle} before it uses their place again.
 
         @param end: where that ends, which is where they belong.
         """

@@ -157,12 +157,12 @@ cdef class Connection:
             return 0
         if self.wantsRead:
             if events & (EPOLLIN | EPOLLHUP | EPOLLERR):
-                self.readable(now, events & (EPOLLHUP | EPOLLERR) != 0, most)
+                self.readInput(now, events & (EPOLLHUP | EPOLLERR) != 0, most)
         elif events & (EPOLLHUP | EPOLLERR) and not self.wantsWrite:
             self.delist()
         return 0
 
-    cdef int readable(self, double now, bint isGone, Py_ssize_t most) except -1:
+    cdef int readInput(self, double now, bint isGone, Py_ssize_t most) except -1:
         # What comes may have another decoder take over.
         cdef Decoder decoder = self.decoder
         cdef Py_ssize_t count = decoder.receive(self.fd, most)
@@ -206,12 +206,12 @@ cdef class Poller:
     # What was ready when a round's work was used up, as pairs of file descriptor and events.
     cdef list left
     cdef long long came
-    cdef Turn turn
+    cdef FlushBatch turn
 
     def __cinit__(self):
         self.epoll = -1
 
-    def __init__(self, Turn turn not None):
+    def __init__(self, FlushBatch turn not None):
         self.connections = {}
         self.left = []
         self.turn = turn

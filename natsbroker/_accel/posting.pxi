@@ -48,7 +48,7 @@ cdef class Poster:
         cdef Subscription subscription
         cdef Outbox outbox
         cdef Py_ssize_t place
-        if self.matcher.readable:
+        if self.matcher.needsSlowPath:
             return None
         matches = self.matcher.lookUp(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         if not matches.fast or matches.hasBatcher or matches.groups or matches.forward:

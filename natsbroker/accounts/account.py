@@ -57,7 +57,7 @@ class Account:
         self,
         name: str,
         router: ISubjectRouter,
-        turn: hot.Turn,
+        turn: hot.FlushBatch,
         random: Random | None = None,
         clock: Clock | None = None,
         remembers: bool = True,

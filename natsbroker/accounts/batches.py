@@ -38,7 +38,7 @@ class Batcher:
     def __init__(
         self,
         subscriber: IBatchSubscriber,
-        turn: hot.Turn,
+        turn: hot.FlushBatch,
         failed: Callable[[str], None] = passOn,
     ) -> None:
         """

@@ -50,7 +50,7 @@ class Delivery:
     @ivar filters: what decides for every message.
     """
 
-    def __init__(self, account: Account, turn: hot.Turn) -> None:
+    def __init__(self, account: Account, turn: hot.FlushBatch) -> None:
         """
         @param account: has its matcher, its gateways and its choices already.
         @param turn: counts the work.
@@ -72,11 +72,11 @@ class Delivery:
         @return: a callable without arguments that takes the filter out.
         """
         self.filters.append(publishFilter)
-        self._matcher.readable = True
+        self._matcher.needsSlowPath = True
 
         def remove() -> None:
             self.filters.remove(publishFilter)
-            self._matcher.readable = bool(self.filters)
+            self._matcher.needsSlowPath = bool(self.filters)
 
         return remove
 

@@ -71,7 +71,7 @@ class Exchange:
         for each in self.mappedPatterns():
             self._account.learned(each)
         matcher = self._account.matcher
-        matcher.diverts = None if table is None else table.fixed
+        matcher.mapSubject = None if table is None else table.fixed
         matcher.changed(b">")
 
     def mappedPatterns(self) -> Iterator[hot.Subscription]:

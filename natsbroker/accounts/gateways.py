@@ -175,7 +175,7 @@ class Gateways:
     def open(self, link: IGatewayLink, table: IInterestTable) -> GatewayPassage:
         if self._fresh is None:
             self._fresh = FreshPatterns(self.account, self.account.clock)
-            self.account.matcher.fresh = self._fresh.matcher
+            self.account.matcher.recentSubscriptions = self._fresh.matcher
         passage = GatewayPassage(self, link, table)
         self._passages.append(passage)
         self.changed(b">")
@@ -202,7 +202,7 @@ class Gateways:
         if not self._passages and self._fresh is not None:
             self._fresh.close()
             self._fresh = None
-            self.account.matcher.fresh = None
+            self.account.matcher.recentSubscriptions = None
 
     def order(self) -> None:
         """

@@ -203,7 +203,7 @@ class Interest:
         self,
         subscriptions: Iterable[Subscription],
         standIns: Callable[[], Iterable[Subscription]],
-        turn: hot.Turn,
+        turn: hot.FlushBatch,
         failed: Callable[[str], None] = passOn,
     ) -> None:
         """

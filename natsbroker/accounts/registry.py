@@ -81,7 +81,7 @@ class AccountRegistry:
 
     def __init__(
         self,
-        turn: hot.Turn,
+        turn: hot.FlushBatch,
         makeRouter: Callable[[str], ISubjectRouter],
         random: Random,
         clock: Clock | None = None,

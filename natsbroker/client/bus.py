@@ -150,7 +150,7 @@ class RemoteBus(Service):
         self.matcher = None
         self._reactor = reactor
         self._dial = dial
-        self._turn = hot.Turn(lambda call: reactor.callLater(0, call), _log.failure)
+        self._turn = hot.FlushBatch(lambda call: reactor.callLater(0, call), _log.failure)
         self._collectors: dict[int, tuple[Any, Any]] = {}
         self._subscriptions: dict[int, RemoteSubscription] = {}
         self._client: Client | None = None

@@ -21,7 +21,7 @@ from natsbroker.clients.subscriptions import SubscriptionTable
 from natsbroker.clients.timing import TimedConversation
 from natsbroker.connections.backlog import LOGIN, RECEIVER
 from natsbroker.connections.labels import inQuotes
-from natsbroker.connections.peer import Peer
+from natsbroker.connections.peer import ClientPeer
 from natsbroker.connections.trace import Trace
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.connect import parseConnect
@@ -45,7 +45,7 @@ class AdmittedConversation(TimedConversation):
 
     __slots__ = ("_bus", "_decided", "_denial", "_lane", "_rules")
 
-    def __init__(self, context: ClientContext, peer: Peer) -> None:
+    def __init__(self, context: ClientContext, peer: ClientPeer) -> None:
         super().__init__(context, peer)
         self._bus: IMessageBus | None = None
         self._rules: PublishRules | None = None

@@ -21,7 +21,7 @@ from natsbroker import errors, hot
 from natsbroker.advisories import Advisory
 from natsbroker.clients.facts import ConnectionFacts
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.config.model import Settings
 from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer, IMessageBus
@@ -205,8 +205,8 @@ class ClientContext:
         accounts: Accounts,
         authorizer: IAuthorizer,
         info: ServerInfo,
-        limits: Limits | None = None,
-        turn: hot.Turn | None = None,
+        limits: ClientLimits | None = None,
+        turn: hot.FlushBatch | None = None,
         notify: Callable[[Advisory], None] | None = None,
         random: Random | None = None,
         nonceBytes: Callable[[int], bytes] = os.urandom,
@@ -216,8 +216,8 @@ class ClientContext:
         self.accounts = accounts
         self.authorizer = authorizer
         self.info = info
-        self.limits = limits or Limits()
-        self.turn = turn or hot.Turn(lambda call: reactor.callLater(0, call), _log.failure)
+        self.limits = limits or ClientLimits()
+        self.turn = turn or hot.FlushBatch(lambda call: reactor.callLater(0, call), _log.failure)
         self.tracing = Tracing()
         self.fastLane = True
         self.connections = Connections() if connections is None else connections

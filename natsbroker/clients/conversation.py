@@ -23,9 +23,9 @@ from natsbroker.clients.login import Login
 from natsbroker.clients.subscriptions import SubscriptionTable
 from natsbroker.connections.keepalive import Keepalive
 from natsbroker.connections.labels import authenticationFailure, clientLabel
-from natsbroker.connections.peer import Peer
+from natsbroker.connections.peer import ClientPeer
 from natsbroker.connections.trace import Trace
-from natsbroker.connections.turns import TurnTaker
+from natsbroker.connections.turns import PeerSession
 from natsbroker.wire.connect import DEFAULTS
 from natsbroker.wire.grants import Grant
 
@@ -45,7 +45,7 @@ _QUIET = frozenset(
 )
 
 
-class Conversation(TurnTaker):
+class Conversation(PeerSession):
     """
     @ivar cid: the number of the connection.
     @ivar options: what CONNECT said, with the defaults for what it did not say.
@@ -80,7 +80,7 @@ class Conversation(TurnTaker):
         "subscriptions",
     )
 
-    def __init__(self, context: ClientContext, peer: Peer) -> None:
+    def __init__(self, context: ClientContext, peer: ClientPeer) -> None:
         limits = context.limits
         now = context.reactor.seconds()
         self._context = context
@@ -282,7 +282,7 @@ class Conversation(TurnTaker):
         return self._keepalive.roundTrip
 
     @property
-    def peer(self) -> Peer:
+    def peer(self) -> ClientPeer:
         """
         The transport.
         """

@@ -200,7 +200,7 @@ class Lane:
         @return: how many they were.
         """
         decoder, matcher = self._decoder, self._matcher
-        if matcher.readable or not decoder.isBetweenLines:
+        if matcher.needsSlowPath or not decoder.isBetweenLines:
             return 0
         if matcher.generation != self._generation:
             self._known.clear()
@@ -248,8 +248,8 @@ class Lane:
             return None
         _, _, subject, reply, headerLength, size, sizeText, headerText = frame
         matcher = self._matcher
-        if matcher.diverts is not None:
-            mapped = matcher.diverts(subject)
+        if matcher.mapSubject is not None:
+            mapped = matcher.mapSubject(subject)
             if mapped is None:
                 return None
             subject = mapped

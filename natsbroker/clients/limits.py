@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from natsbroker.config.model import Settings
 
-__all__ = ["Limits", "limitsFrom"]
+__all__ = ["ClientLimits", "limitsFrom"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ClientLimits:
     """
     Sizes in bytes, times in seconds; the defaults are nats-server's.
 
@@ -47,8 +47,8 @@ class Limits:
     stall: bool = True
 
 
-def limitsFrom(settings: Settings) -> Limits:
-    return Limits(
+def limitsFrom(settings: Settings) -> ClientLimits:
+    return ClientLimits(
         max_connections=settings.max_connections,
         max_subscriptions=settings.max_subscriptions,
         max_sub_tokens=settings.max_sub_tokens,

@@ -28,14 +28,14 @@ from zope.interface import implementer
 
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.connections.opensocket import ANYWHERE, BACKLOG, takesBoth
-from natsbroker.connections.poller import Hub, takeOver
+from natsbroker.connections.poller import SocketPoller, installTransport
 
 __all__ = [
     "ANYWHERE",
     "BACKLOG",
     "AnywhereEndpoint",
-    "Listener",
     "OpenSocketEndpoint",
+    "PortListener",
     "addressEndpoint",
     "describe",
     "endpointFor",
@@ -150,7 +150,7 @@ def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
     return endpoint
 
 
-class Listener:
+class PortListener:
     """
     One place where clients can connect.
 
@@ -162,7 +162,7 @@ class Listener:
         self._endpoint = endpoint
         self._factory = factory
 
-    def open(self) -> Deferred[Listener]:
+    def open(self) -> Deferred[PortListener]:
         """
         Listen.
 
@@ -172,7 +172,7 @@ class Listener:
         opening = maybeDeferred(self._endpoint.listen, self._factory)
         return opening.addCallback(self._opened)
 
-    def _opened(self, port: IListeningPort) -> Listener:
+    def _opened(self, port: IListeningPort) -> PortListener:
         self.port = port
         return self
 
@@ -204,11 +204,11 @@ class Listener:
         """
         return self._factory
 
-    def use(self, factory: Factory, hub: Hub | None) -> None:
+    def use(self, factory: Factory, poller: SocketPoller | None) -> None:
         """
         Have another factory make the protocols of the connections to come.
 
-        @param hub: as for L{accelerate}; C{None} for Twisted's own transports.
+        @param poller: as for L{accelerate}; C{None} for Twisted's own transports.
         """
         self._factory = factory
         port: Any = self.port
@@ -216,18 +216,18 @@ class Listener:
             return
         port.factory = factory
         vars(port).pop("transport", None)
-        if hub is not None:
-            self.accelerate(hub)
+        if poller is not None:
+            self.accelerate(poller)
 
-    def accelerate(self, hub: Hub) -> bool:
+    def accelerate(self, poller: SocketPoller) -> bool:
         """
         Let the fast transport make the connections from now on.
 
-        @param hub: where they are read and written.
+        @param poller: where they are read and written.
         @return: whether it does; it cannot where anything stands between a connection's bytes and
             its session, such as TLS.
         """
-        return type(self._factory) is ClientFactory and takeOver(self.port, hub)
+        return type(self._factory) is ClientFactory and installTransport(self.port, poller)
 
 
 def describe(address: Any) -> str:

@@ -14,10 +14,10 @@ from twisted.internet.interfaces import IStreamServerEndpoint
 from twisted.internet.protocol import Factory
 
 from natsbroker.clients.context import ClientContext
-from natsbroker.clients.listener import Listener, endpointFor, urlOf
+from natsbroker.clients.listener import PortListener, endpointFor, urlOf
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.model import TLSSettings
-from natsbroker.connections.poller import Hub
+from natsbroker.connections.poller import SocketPoller
 from natsbroker.server.start import cannotListen
 
 if TYPE_CHECKING:
@@ -48,26 +48,26 @@ class Listeners:
         @raise ValueError: if a description is none, or its files are not right.
         """
         self._context = context
-        self._hub: Hub | None = None
-        self._listeners: list[Listener] = []
-        self._secured: dict[Listener, SSLEndpoint] = {}
+        self._poller: SocketPoller | None = None
+        self._listeners: list[PortListener] = []
+        self._secured: dict[PortListener, SSLEndpoint] = {}
         for each in endpoints:
             if isinstance(each, str):
                 listener = self._described(reactor, each, terms, policy)
             else:
-                listener = Listener(each, self._factoryFor(terms))
+                listener = PortListener(each, self._factoryFor(terms))
             self._listeners.append(listener)
 
     def _described(
         self, reactor: Any, description: str, terms: TLSTerms | None, policy: TLSSettings
-    ) -> Listener:
+    ) -> PortListener:
         from natsbroker.clients.sslendpoints import SSLEndpoint
 
         if not SSLEndpoint.isMeant(description):
-            return Listener(endpointFor(reactor, description), self._factoryFor(terms))
+            return PortListener(endpointFor(reactor, description), self._factoryFor(terms))
         described = SSLEndpoint.fromDescription(description)
         factory = self._factoryFor(described.terms(policy))
-        listener = Listener(described.endpoint(reactor), factory)
+        listener = PortListener(described.endpoint(reactor), factory)
         self._secured[listener] = described
         return listener
 
@@ -100,31 +100,31 @@ class Listeners:
 
         return apply
 
-    def _use(self, listener: Listener, terms: TLSTerms | None) -> None:
+    def _use(self, listener: PortListener, terms: TLSTerms | None) -> None:
         from natsbroker.connections.tls import TLSClientFactory
 
         factory = listener.factory
         if terms is not None and isinstance(factory, TLSClientFactory):
             factory.terms = terms
         elif terms is not None or isinstance(factory, TLSClientFactory):
-            listener.use(self._factoryFor(terms), self._hub)
+            listener.use(self._factoryFor(terms), self._poller)
 
-    def __iter__(self) -> Iterator[Listener]:
+    def __iter__(self) -> Iterator[PortListener]:
         return iter(self._listeners)
 
-    async def open(self, hub: Hub | None) -> None:
+    async def open(self, poller: SocketPoller | None) -> None:
         """
         Listen everywhere.
 
-        @param hub: takes the connections of plain TCP ports; C{None} for Twisted's own transports.
+        @param poller: for connections to plain TCP ports; C{None} for Twisted's transports.
         @raise StartError: if one cannot; none listens then.
         """
-        self._hub = hub
+        self._poller = poller
         try:
             for listener in self._listeners:
                 await listener.open()
-                if hub is not None:
-                    listener.accelerate(hub)
+                if poller is not None:
+                    listener.accelerate(poller)
         except CannotListenError as error:
             await self.close()
             raise cannotListen(error) from error

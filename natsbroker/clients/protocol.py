@@ -36,7 +36,7 @@ class ClientProtocol(Protocol):
     @ivar session: the conversation.
     @ivar certificate: the peer's verified TLS certificate, if it has one.
     @ivar tls: how TLS secures the connection, if it does.
-    @ivar isSecured: see L{natsbroker.connections.peer.Peer}.
+    @ivar isSecured: see L{natsbroker.connections.peer.ClientPeer}.
     """
 
     connectionType = "STANDARD"
@@ -68,9 +68,9 @@ class ClientProtocol(Protocol):
             transport.setTcpNoDelay(True)
         self.session = ClientSession(self._context, self)
         transport.registerProducer(self, True)
-        self._fast = transport if hasattr(transport, "joinSession") else None
+        self._fast = transport if hasattr(transport, "attachSession") else None
         if self._fast is not None:
-            self._fast.joinSession(self.session)
+            self._fast.attachSession(self.session)
 
     def _greet(self) -> None:
         session = self.session

@@ -21,7 +21,7 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.clients.facts import clientInfoOf
 from natsbroker.connections.backlog import FRAME, VIOLATION
 from natsbroker.connections.labels import violationText
-from natsbroker.connections.peer import Peer
+from natsbroker.connections.peer import ClientPeer
 from natsbroker.interfaces import IOrigin, IOutboxSubscriber
 from natsbroker.subjects import grammar
 from natsbroker.wire import ops
@@ -31,7 +31,7 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.lines import Frame
 from natsbroker.wire.values import ClientInfo, Message
 
-__all__ = ["ClientSession", "Peer"]
+__all__ = ["ClientPeer", "ClientSession"]
 
 _log = Logger()
 
@@ -44,7 +44,7 @@ class ClientSession(AdmittedConversation):
 
     __slots__ = ("_dispatch", "_greeted", "_held", "_told")
 
-    def __init__(self, context: ClientContext, peer: Peer) -> None:
+    def __init__(self, context: ClientContext, peer: ClientPeer) -> None:
         super().__init__(context, peer)
         self._held: Frame | None = None
         self._greeted = False

@@ -30,7 +30,7 @@ __all__ = [
     "SUBSCRIPTION",
     "UNLIMITED",
     "VIOLATION",
-    "Backlog",
+    "WorkQueue",
 ]
 
 #: What one turn may do, and one round of the backlog: some milliseconds.
@@ -72,9 +72,9 @@ FLUSH = 32
 BYTES = 11
 
 
-class Turn(Protocol):
+class WorkBudget(Protocol):
     """
-    The turn whose shares are given out: see L{natsbroker.connections.outbox.Turn}.
+    The turn whose shares are given out: see L{natsbroker.connections.outbox.FlushBatch}.
     """
 
     work: int
@@ -90,14 +90,14 @@ class Turn(Protocol):
     def renew(self) -> None: ...
 
 
-class Backlog:
+class WorkQueue:
     """
     The entries that wait for a share, first come, first served.
     """
 
     __slots__ = ("_entries", "_isScheduled", "_schedule", "_turn")
 
-    def __init__(self, turn: Turn, schedule: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, turn: WorkBudget, schedule: Callable[[Callable[[], None]], object]) -> None:
         """
         @param schedule: called with a callable to have it called soon, but not at once.
         """

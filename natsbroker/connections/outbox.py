@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from natsbroker.connections.backlog import FLUSH, LEAST, SHARE, UNLIMITED, Backlog
+from natsbroker.connections.backlog import FLUSH, LEAST, SHARE, UNLIMITED, WorkQueue
 from natsbroker.wire.values import Message
 
-__all__ = ["Outbox", "OutboxOwner", "Turn"]
+__all__ = ["FlushBatch", "Outbox", "OutboxOwner"]
 
 
 class OutboxOwner(Protocol):
@@ -35,7 +35,7 @@ class OutboxOwner(Protocol):
         """
 
 
-class Turn:
+class FlushBatch:
     """
     Collects the outboxes that were written to and flushes them together.
 
@@ -91,7 +91,7 @@ class Turn:
         self.work = 0
         self.until = UNLIMITED
         self.round = SHARE
-        self.backlog = Backlog(self, schedule)
+        self.backlog = WorkQueue(self, schedule)
 
     @property
     def isSpent(self) -> bool:
@@ -232,7 +232,7 @@ class Outbox:
     )
 
     def __init__(
-        self, turn: Turn, owner: OutboxOwner, write: Callable[[bytes], object], limit: int
+        self, turn: FlushBatch, owner: OutboxOwner, write: Callable[[bytes], object], limit: int
     ) -> None:
         self.turn = turn
         self._owner = owner
@@ -296,7 +296,7 @@ class Outbox:
             self.turn.dirty(self)
         if self._waiting + self._heldAtMost > self.limit and self.pending > self.limit:
             self._overflow()
-        elif self._waiting > Turn.HIGH and not self.lagging:
+        elif self._waiting > FlushBatch.HIGH and not self.lagging:
             self.turn.congested = self
 
     def _overflow(self) -> None:
@@ -314,7 +314,8 @@ class Outbox:
 
     def whenRelieved(self, call: Callable[[], None]) -> None:
         """
-        Have something called once when less than L{Turn.LOW} bytes wait, or nothing ever will.
+        Have something called once, when less than L{FlushBatch.LOW} bytes wait or nothing ever
+        will.
         """
         self._waiters.append(call)
 
@@ -327,8 +328,8 @@ class Outbox:
         self._waiting = 0
         self._held = _nothing
         # A lane may remember the outbox for a while, but not whose it was.
-        self._owner = _NOBODY
-        self._write = _NOBODY.write
+        self._owner = _CLOSED
+        self._write = _CLOSED.write
         self._relieve()
 
     def flush(self) -> None:
@@ -393,7 +394,7 @@ def _nothing() -> int:
     return 0
 
 
-class _Nobody:
+class _ClosedOwner:
     """
     Whose an outbox is when it was closed.
     """
@@ -414,7 +415,7 @@ class _Nobody:
         """
 
 
-_NOBODY = _Nobody()
+_CLOSED = _ClosedOwner()
 
 
 def frameFor(message: Message, sid: bytes, headers: bool) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from natsbroker.wire.grants import Security
 
-__all__ = ["LinkPeer", "Peer", "placeOf"]
+__all__ = ["ClientPeer", "LinkPeer", "placeOf"]
 
 #: How an IPv6 socket spells the address of an IPv4 peer.
 _MAPPED = "::ffff:"
@@ -83,7 +83,7 @@ class LinkPeer(AnyPeer, Protocol):
         """
 
 
-class Peer(AnyPeer, Protocol):
+class ClientPeer(AnyPeer, Protocol):
     """
     The transport of a client's session.
 

@@ -1,8 +1,8 @@
 """
-Where a socket and a conversation meet, if compiled buffers stand between them.
+Where a socket and a session meet, if compiled buffers stand between them.
 
-What a conversation says is sent, all of it before an orderly end; what the socket tells
-becomes a call of the conversation; the end comes once, never from within something else.
+What a session says is sent, all of it before an orderly end; what the socket tells
+becomes a call of the session; the end comes once, never from within something else.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from twisted.python.failure import Failure
 
 from natsbroker import hot
 
-__all__ = ["Conversation", "Joint"]
+__all__ = ["PolledSession", "PolledSocket"]
 
 
-class Conversation(Protocol):
+class PolledSession(Protocol):
     """
     What is spoken over a connection: the session of a client, or a link.
     """
@@ -54,18 +54,18 @@ class Conversation(Protocol):
         """
 
 
-class Joint:
+class PolledSocket:
     """
     One socket in a poller.
     """
 
-    __slots__ = ("_connection", "_conversation", "_end", "_isEnding", "_isFinishing", "_reactor")
+    __slots__ = ("_connection", "_end", "_isEnding", "_isFinishing", "_reactor", "_session")
 
     def __init__(
         self,
         poller: Any,
         descriptor: int,
-        conversation: Conversation,
+        session: PolledSession,
         reactor: IReactorTime,
         end: Callable[[Failure], None],
     ) -> None:
@@ -73,7 +73,7 @@ class Joint:
         @param poller: a L{hot.Poller}.
         @param end: ends the connection: L{forget} must have been called when the socket is closed.
         """
-        self._conversation = conversation
+        self._session = session
         self._reactor = reactor
         self._end = end
         self._isFinishing = False
@@ -81,28 +81,28 @@ class Joint:
         self._connection: Any = hot.Connection(
             poller,
             descriptor,
-            conversation.decoder,
-            conversation.outbox,
-            conversation.proceed,
-            conversation.writeBlocked,
+            session.decoder,
+            session.outbox,
+            session.proceed,
+            session.writeBlocked,
             self._unblocked,
             self._inputEnded,
             self._lost,
-            conversation.internalFailure,
+            session.internalFailure,
         )
         self._connection.watch()
 
-    def relay(self, conversation: Conversation) -> None:
+    def relay(self, session: PolledSession) -> None:
         """
-        Read and write for another conversation from now on. What the one before has not sent stays
+        Read and write for another session from now on. What the one before has not sent stays
         in its outbox.
         """
-        self._conversation = conversation
+        self._session = session
         self._connection.relay(
-            conversation.decoder,
-            conversation.outbox,
-            conversation.proceed,
-            conversation.writeBlocked,
+            session.decoder,
+            session.outbox,
+            session.proceed,
+            session.writeBlocked,
         )
 
     def useLane(self, lane: Any) -> None:
@@ -127,7 +127,7 @@ class Joint:
             return
         self._isFinishing = True
         self.setReading(False)
-        if not self._conversation.outbox.pending:
+        if not self._session.outbox.pending:
             self._soon(main.CONNECTION_DONE)
 
     def forget(self) -> None:
@@ -139,13 +139,13 @@ class Joint:
             connection.forget()
 
     def _unblocked(self) -> None:
-        self._conversation.writeProgressed()
+        self._session.writeProgressed()
         if self._isFinishing:
             self._soon(main.CONNECTION_DONE)
 
     def _inputEnded(self) -> None:
         self.setReading(False)
-        self._conversation.inputEnded()
+        self._session.inputEnded()
 
     def _lost(self) -> None:
         self.setReading(False)

@@ -1,5 +1,5 @@
 """
-An established TCP connection of Twisted's whose bytes go through a hub from now on.
+An established TCP connection of Twisted's whose bytes go through a poller from now on.
 
 Connecting, accepting, closing and the life of the protocol stay Twisted's; only reading
 and writing are ours, by compiled buffers. Other transports are left as they are.
@@ -14,9 +14,9 @@ from twisted.internet import tcp
 from twisted.python.failure import Failure
 
 from natsbroker import hot
-from natsbroker.connections.polledsocket import Conversation, Joint
+from natsbroker.connections.polledsocket import PolledSession, PolledSocket
 
-__all__ = ["FastStream", "overHub", "relayed"]
+__all__ = ["PolledTransport", "pollTransport", "relayed"]
 
 
 class _Relay:
@@ -27,7 +27,7 @@ class _Relay:
     @ivar outbox: has what the socket did not take.
     """
 
-    def __init__(self, protocol: Any, turn: hot.Turn) -> None:
+    def __init__(self, protocol: Any, turn: hot.FlushBatch) -> None:
         self._protocol = protocol
         self.decoder = hot.Decoder()
         # The protocol's own outbox counts what waits here towards its limit.
@@ -66,20 +66,20 @@ def _nowhere(data: bytes) -> None:
     """
 
 
-class FastStream:
+class PolledTransport:
     """
     What a protocol uses instead of its transport.
     """
 
-    def __init__(self, poller: Any, transport: Any, conversation: Conversation) -> None:
+    def __init__(self, poller: Any, transport: Any, session: PolledSession) -> None:
         """
         @param transport: connected, and with nothing written to it yet.
         """
         self._transport = transport
-        self._outbox = conversation.outbox
+        self._outbox = session.outbox
         transport.stopReading()
-        self._joint = Joint(
-            poller, transport.fileno(), conversation, transport.reactor, self._ended
+        self._socket = PolledSocket(
+            poller, transport.fileno(), session, transport.reactor, self._ended
         )
 
     def write(self, data: bytes) -> None:
@@ -91,7 +91,7 @@ class FastStream:
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
         """
-        The conversation is told directly what its outbox can take.
+        The session is told directly what its outbox can take.
         """
 
     def unregisterProducer(self) -> None:
@@ -103,24 +103,24 @@ class FastStream:
         """
         Deliver no input for now.
         """
-        self._joint.setReading(False)
+        self._socket.setReading(False)
 
     def resumeProducing(self) -> None:
         """
         Deliver input again.
         """
-        self._joint.setReading(True)
+        self._socket.setReading(True)
 
-    def relay(self, protocol: Any, turn: hot.Turn) -> None:
+    def relay(self, protocol: Any, turn: hot.FlushBatch) -> None:
         """
-        Have a protocol do between the socket and the conversation what it likes: it gets all input,
+        Have a protocol do between the socket and the session what it likes: it gets all input,
         and what it writes is all that is sent.
 
         @param protocol: is paused and resumed as a producer.
         """
         relay = _Relay(protocol, turn)
         self._outbox = relay.outbox
-        self._joint.relay(relay)
+        self._socket.relay(relay)
 
     @property
     def unsent(self) -> int:
@@ -134,39 +134,39 @@ class FastStream:
         Close when everything that waits was sent.
         """
         self._outbox.flush()
-        self._joint.finish()
+        self._socket.finish()
 
     def abortConnection(self) -> None:
         """
         Close now.
         """
-        self._joint.forget()
+        self._socket.forget()
         self._transport.abortConnection()
 
     def _ended(self, reason: Failure) -> None:
-        self._joint.forget()
+        self._socket.forget()
         self._transport.connectionLost(reason)
 
 
-def overHub(hub: Any, transport: Any, conversation: Conversation) -> Any:
+def pollTransport(poller: Any, transport: Any, session: PolledSession) -> Any:
     """
-    Have a connection's bytes go through a hub.
+    Have a connection's bytes go through a poller.
 
-    @param hub: a L{natsbroker.connections.poller.Hub}; C{None} for Twisted's own ways.
+    @param poller: a L{natsbroker.connections.poller.SocketPoller}; C{None} for Twisted's own ways.
     @return: what is to be used instead of the transport; the transport itself where it must stay.
     """
-    if hub is None or type(transport) not in (tcp.Server, tcp.Client):
+    if poller is None or type(transport) not in (tcp.Server, tcp.Client):
         return transport
-    return FastStream(hub.poller, transport, conversation)
+    return PolledTransport(poller.sockets, transport, session)
 
 
-def relayed(stream: Any, protocol: Any, turn: hot.Turn) -> Any:
+def relayed(stream: Any, protocol: Any, turn: hot.FlushBatch) -> Any:
     """
-    Have a protocol stand between a connection and its conversation.
+    Have a protocol stand between a connection and its session.
 
-    @param stream: what L{overHub} gave.
+    @param stream: what L{pollTransport} gave.
     @return: what the protocol is to use from now on.
     """
-    if isinstance(stream, FastStream):
+    if isinstance(stream, PolledTransport):
         stream.relay(protocol, turn)
     return stream

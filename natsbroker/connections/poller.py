@@ -1,5 +1,5 @@
 """
-Plain TCP connections with compiled buffers: the hub, and what clients that connect are given.
+Plain TCP connections with compiled buffers: the poller, and what clients that connect are given.
 
 The reactor, endpoints, accepting, timers and the life cycle of protocols stay Twisted's. Only the
 reading and writing of established connections is ours: they are in an epoll set of their own,
@@ -25,31 +25,31 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.clients.protocol import ClientFactory
-from natsbroker.connections.polledsocket import Joint
+from natsbroker.connections.polledsocket import PolledSocket
 
 if TYPE_CHECKING:
     from natsbroker.clients.session import ClientSession
 
-__all__ = ["FastServer", "Hub", "takeOver"]
+__all__ = ["PolledServer", "SocketPoller", "installTransport"]
 
 _log = Logger()
 
 
 @implementer(IReadDescriptor)
-class Hub:
+class SocketPoller:
     """
     The epoll set of one broker, as one reader for the reactor.
     """
 
-    def __init__(self, reactor: IReactorFDSet, turn: hot.Turn) -> None:
+    def __init__(self, reactor: IReactorFDSet, turn: hot.FlushBatch) -> None:
         self._reactor = reactor
-        self.poller = hot.Poller(turn)
+        self.sockets = hot.Poller(turn)
         self._isClosed = False
         self._hasFailed = False
         reactor.addReader(self)
 
     def fileno(self) -> int:
-        return int(self.poller.fileno())
+        return int(self.sockets.fileno())
 
     def logPrefix(self) -> str:
         return "connections"
@@ -60,7 +60,7 @@ class Hub:
         leave all of them alone.
         """
         try:
-            self.poller.run()
+            self.sockets.run()
         except BaseException:
             self._hasFailed = True
             _log.failure("Reading and writing connections failed")
@@ -90,17 +90,17 @@ class Hub:
         """
         self._isClosed = True
         self._reactor.removeReader(self)
-        self.poller.close()
+        self.sockets.close()
 
 
-class FastServer(tcp.Server):
+class PolledServer(tcp.Server):
     """
-    A server's side of a TCP connection whose bytes go through a L{Hub}.
+    A server's side of a TCP connection whose bytes go through a L{SocketPoller}.
     """
 
     def __init__(
         self,
-        hub: Hub,
+        poller: SocketPoller,
         sock: socket,
         protocol: Any,
         client: Any,
@@ -108,39 +108,41 @@ class FastServer(tcp.Server):
         number: int,
         reactor: Any,
     ) -> None:
-        self._hub = hub
-        self._joint: Joint | None = None
+        self._poller = poller
+        self._socket: PolledSocket | None = None
         self._session: ClientSession | None = None
         super().__init__(sock, protocol, client, server, number, reactor)
 
-    def joinSession(self, session: ClientSession) -> None:
+    def attachSession(self, session: ClientSession) -> None:
         """
         Read and write for a session from now on.
         """
         self._session = session
         reactor: Any = self.reactor
-        self._joint = Joint(self._hub.poller, self.fileno(), session, reactor, self.connectionLost)
+        self._socket = PolledSocket(
+            self._poller.sockets, self.fileno(), session, reactor, self.connectionLost
+        )
 
     def useLane(self, lane: Any) -> None:
         """
-        The lane that the hub may take without asking the session; C{None} for none.
+        The lane that the poller may take without asking the session; C{None} for none.
         """
-        if self._joint is not None:
-            self._joint.useLane(lane)
+        if self._socket is not None:
+            self._socket.useLane(lane)
 
     def startReading(self) -> None:
         """
         Have input delivered.
         """
-        if self._joint is not None:
-            self._joint.setReading(True)
+        if self._socket is not None:
+            self._socket.setReading(True)
 
     def stopReading(self) -> None:
         """
         Have no input delivered.
         """
-        if self._joint is not None:
-            self._joint.setReading(False)
+        if self._socket is not None:
+            self._socket.setReading(False)
 
     def startWriting(self) -> None:
         """
@@ -176,8 +178,8 @@ class FastServer(tcp.Server):
         if not self.connected or self.disconnecting:
             return
         self.disconnecting = True
-        if self._joint is not None:
-            self._joint.finish()
+        if self._socket is not None:
+            self._socket.finish()
         else:
             reactor: Any = self.reactor
             reactor.callLater(0, self.connectionLost, Failure(main.CONNECTION_DONE))
@@ -186,14 +188,14 @@ class FastServer(tcp.Server):
         """
         The connection is gone, or is to go now.
         """
-        if self._joint is not None:
-            self._joint.forget()
+        if self._socket is not None:
+            self._socket.forget()
         super().connectionLost(reason)
 
 
-def takeOver(port: Any, hub: Hub) -> bool:
+def installTransport(port: Any, poller: SocketPoller) -> bool:
     """
-    Have the connections that a port will accept go through a hub.
+    Have the connections that a port will accept go through a poller.
 
     @param port: what listening gave.
     @return: whether it does; other ports than plain TCP ports of clients stay as they are.
@@ -201,5 +203,5 @@ def takeOver(port: Any, hub: Hub) -> bool:
     if type(port) is not tcp.Port or not isinstance(port.factory, ClientFactory):
         return False
     acceptor: Any = port
-    acceptor.transport = partial(FastServer, hub)
+    acceptor.transport = partial(PolledServer, poller)
     return True

@@ -80,7 +80,7 @@ def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
 
     @param optional: whether clients may stay in the clear.
     @param chain: see L{contextFrom}.
-    @raise TLSError: if the files or names are not right.
+    @raise TLSSettingsError: if the files or names are not right.
     """
     return TLSTerms(
         ConnectionCreator(contextFrom(tls, chain)),
@@ -98,7 +98,7 @@ def pagesCreatorFrom(tls: TLSSettings) -> ConnectionCreator:
     What makes TLS connections for the monitoring pages: as those of clients, but whoever looks
     needs no certificate.
 
-    @raise TLSError: if the files or names are not right.
+    @raise TLSSettingsError: if the files or names are not right.
     """
     return ConnectionCreator(contextFrom(replace(tls, verify=False)))
 
@@ -115,7 +115,7 @@ def contextFrom(tls: TLSSettings, chain: str = "") -> Context:
 
     @param chain: a file with more certificates to show, from the one that signed the first of ours
         to one that clients know; empty where they stand in the certificate's own file.
-    @raise TLSError: if the files or names are not right.
+    @raise TLSSettingsError: if the files or names are not right.
     """
     with _placed(tls):
         return _answeringContext(tls, chain)
@@ -145,7 +145,7 @@ def bothContextsFrom(tls: TLSSettings) -> tuple[Context, Context]:
     checked, unless C{insecure} says that whoever dials does not.
 
     @return: for answering, and for dialling.
-    @raise TLSError: if the files or names are not right.
+    @raise TLSSettingsError: if the files or names are not right.
     """
     return contextFrom(replace(tls, verify=True)), diallingContextFrom(tls)
 
@@ -155,7 +155,7 @@ def diallingContextFrom(tls: TLSSettings) -> Context:
     An OpenSSL context for those who dial and need not show a certificate: that of whom they reach
     is always checked, unless C{insecure} says that it is not.
 
-    @raise TLSError: if the files or names are not right.
+    @raise TLSSettingsError: if the files or names are not right.
     """
     checking = replace(tls, verify=not tls.insecure)
     with _placed(tls):

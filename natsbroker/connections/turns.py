@@ -19,12 +19,12 @@ from twisted.logger import Logger
 from natsbroker import errors, hot
 from natsbroker.connections.stall import Stall
 
-__all__ = ["TurnTaker"]
+__all__ = ["PeerSession"]
 
 _log = Logger(namespace="natsbroker")
 
 
-class TurnTaker(ABC):
+class PeerSession(ABC):
     """
     Our side of a conversation.
 
@@ -54,7 +54,7 @@ class TurnTaker(ABC):
     outbox: hot.Outbox
     reason: str
 
-    def _beginTurns(self, turn: hot.Turn) -> None:
+    def _beginTurns(self, turn: hot.FlushBatch) -> None:
         """
         Called by the constructors of sessions.
         """
@@ -205,7 +205,7 @@ class TurnTaker(ABC):
         """
         Read nothing until an outbox holds less, or had its chance.
         """
-        if outbox.pending > hot.Turn.HIGH and not outbox.lagging:
+        if outbox.pending > hot.FlushBatch.HIGH and not outbox.lagging:
             if self._stall is None and not self.reason:
                 self._hold()
                 self._stall = Stall(reactor, outbox, self._waited)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.connections.polledtransport import FastStream
+from natsbroker.connections.polledtransport import PolledTransport
 
 __all__ = ["unsentBy"]
 
@@ -21,7 +21,7 @@ def unsentBy(transport: Any) -> int:
     @param transport: a stream transport, perhaps with layers above it.
     @return: their number; 0 for a transport that keeps them in a way of its own.
     """
-    if isinstance(transport, FastStream):
+    if isinstance(transport, PolledTransport):
         return transport.unsent
     while not hasattr(transport, "dataBuffer"):
         transport = getattr(transport, "transport", None)

@@ -55,7 +55,7 @@ class Telling:
         account: bytes,
         ourName: str,
         say: Callable[[bytes], None],
-        turn: hot.Turn,
+        turn: hot.FlushBatch,
         isRefused: bool = False,
         mostRefused: int = _MOST_REFUSED,
     ) -> None:

@@ -236,7 +236,7 @@ class IMessageBus(IPublisher):
 
     matcher = Attribute(
         "The L{natsbroker.hot.Matcher} of the account: the cached matches of its router, which the "
-        "fast lane reads too. Its C{recorder} may be set, to count published messages."
+        "fast lane reads too. Its C{counterFor} may be set, to count published messages."
     )
 
     def refresh() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 
-from natsbroker.connections.polledtransport import overHub
+from natsbroker.connections.polledtransport import pollTransport
 from natsbroker.connections.tlsfacts import securityOf
 from natsbroker.leafnodes.terms import LeafTLS
 from natsbroker.links.link import Link
@@ -81,7 +81,7 @@ class LeafProtocol(LinkProtocol):
         link, slow = self.link, self._stream
         if link is None:
             return
-        self._stream = overHub(link.context.hub, slow, link)
+        self._stream = pollTransport(link.context.poller, slow, link)
         if self._stream is not slow:
             slow.unregisterProducer()
 

@@ -58,15 +58,15 @@ class LinkContext:
     @ivar tracing: whether operations are logged.
     @ivar fastLane: whether messages may take the fast lane.
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
-    @ivar hub: reads and writes plain TCP connections, a L{natsbroker.connections.poller.Hub};
-        C{None} for Twisted's own ways.
+    @ivar poller: the L{natsbroker.connections.poller.SocketPoller} of plain TCP connections;
+        C{None} for Twisted's transports.
     @ivar statistics: the links that there are, and figures about those that were.
     """
 
     def __init__(
         self,
         reactor: IReactorTime,
-        turn: hot.Turn,
+        turn: hot.FlushBatch,
         wheel: DeadlineWheel,
         random: Random,
         limits: LinkLimits | None = None,
@@ -79,7 +79,7 @@ class LinkContext:
         self.tracing = False
         self.fastLane = True
         self.maxTraced = 0
-        self.hub: Any = None
+        self.poller: Any = None
         self.statistics = LinkStatistics()
         self._last = 0
 

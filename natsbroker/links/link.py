@@ -22,7 +22,7 @@ from natsbroker.connections.backlog import FRAME
 from natsbroker.connections.keepalive import Keepalive, KeepaliveAction
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
-from natsbroker.connections.turns import TurnTaker
+from natsbroker.connections.turns import PeerSession
 from natsbroker.errors import logText
 from natsbroker.links.compression import AUTO, NO_COMPRESSION, Compression, LinkCompression
 from natsbroker.links.context import LinkContext
@@ -53,7 +53,7 @@ class LinkOwner(Protocol):
     def linkGone(self, link: Any) -> None: ...
 
 
-class Link(TurnTaker):
+class Link(PeerSession):
     """
     @cvar CREATED: what the kind of link is called when it is made.
     @cvar KIND: what it is called when it is closed.

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 
-from natsbroker.clients.listener import Listener, addressEndpoint, describe, urlOf
+from natsbroker.clients.listener import PortListener, addressEndpoint, describe, urlOf
 from natsbroker.server.start import StartError, listenDetail
 
 __all__ = ["LinkPort", "ended"]
@@ -37,9 +37,9 @@ class LinkPort:
         self._wanted = port
         self._what = what
         self._scheme = scheme
-        self._listener: Listener | None = None
+        self._listener: PortListener | None = None
         if port:
-            self._listener = Listener(addressEndpoint(reactor, host, port), factory)
+            self._listener = PortListener(addressEndpoint(reactor, host, port), factory)
 
     async def open(self) -> None:
         """

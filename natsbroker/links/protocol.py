@@ -3,7 +3,7 @@ Links over Twisted transports, dialled and accepted.
 
 Any stream transport will do; with TLS the session begins when the handshake is done and
 the peer is who it should be; back-pressure is the transport's own, translated for the outbox. Plain
-TCP goes through the hub where there is one.
+TCP goes through the poller where there is one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.connections.peer import LinkPeer, placeOf
-from natsbroker.connections.polledtransport import overHub, relayed
+from natsbroker.connections.polledtransport import pollTransport, relayed
 from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
 from natsbroker.connections.unsent import unsentBy
 from natsbroker.links.link import Link
@@ -48,7 +48,7 @@ class LinkProtocol(Protocol):
     """
     Joins a transport and a link.
 
-    @ivar link: the conversation; C{None} before there is a connection.
+    @ivar link: the session; C{None} before there is a connection.
     @ivar connection: the OpenSSL connection that was made for it; C{None} so far.
     """
 
@@ -92,7 +92,7 @@ class LinkProtocol(Protocol):
                 getattr(transport, option)(True)
         self.link = link = self._makeLink(self)
         if self._tls is None:
-            self._stream = overHub(link.context.hub, transport, link)
+            self._stream = pollTransport(link.context.poller, transport, link)
         self._stream.registerProducer(self, True)
         return link
 

@@ -59,7 +59,7 @@ class Links:
         self._dependencies = dependencies
         self._checks = checks
         self._changed = changed
-        self._hub: Any = None
+        self._poller: Any = None
         self._monitoring: MonitoringModel | None = None
         settings = dependencies.settings
         self.membership: RouteService | None = None
@@ -142,7 +142,7 @@ class Links:
             if new.leafnodes is None:
                 return nothing
             self.leafnodes = self._makeLeafnodes()
-            self.leafnodes.context.hub = self._hub
+            self.leafnodes.context.poller = self._poller
             ensureDeferred(self.leafnodes.open())
             self._showLeafnodes()
         return self.leafnodes.plan(new, changes)
@@ -216,13 +216,13 @@ class Links:
 
     # Beginning and end.
 
-    def useHub(self, hub: Any) -> None:
+    def usePoller(self, poller: Any) -> None:
         """
-        Have connections over plain TCP go through a hub.
+        Have connections over plain TCP go through a poller.
         """
-        self._hub = hub
+        self._poller = poller
         for each in self._services():
-            each.context.hub = hub
+            each.context.poller = poller
 
     async def open(self, settings: Settings) -> None:
         """

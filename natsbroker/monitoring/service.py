@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
-from natsbroker.clients.listener import Listener, addressEndpoint, describe
+from natsbroker.clients.listener import PortListener, addressEndpoint, describe
 from natsbroker.config.model import Settings
 from natsbroker.connections.tls import ConnectionCreator
 from natsbroker.monitoring.model import MonitoringModel
@@ -49,7 +49,7 @@ class MonitoringService(Service):
         self._reactor = reactor
         self._host = monitoring.http_host
         self._number = max(monitoring.https_port or monitoring.http_port, 0)
-        self._listener: Listener | None = None
+        self._listener: PortListener | None = None
         if self.scheme == "https" and creator is None:
             raise ValueError("TLS cert and key required for HTTPS")
         self._creator = creator
@@ -68,7 +68,7 @@ class MonitoringService(Service):
         factory: Any = monitorSite(self.model)
         if self.scheme == "https":
             factory = TLSMemoryBIOFactory(_Current(self), False, factory)
-        listener = Listener(addressEndpoint(self._reactor, self._host, self._number), factory)
+        listener = PortListener(addressEndpoint(self._reactor, self._host, self._number), factory)
         failures: list[Failure] = []
         # TCP endpoints listen at once, or fail at once.
         listener.open().addErrback(failures.append)

@@ -64,7 +64,7 @@ class TrafficModel:
         """
         name = bus.account
         self._buses[name] = bus
-        bus.matcher.recorder = partial(self._subjects.tallyOf, name)
+        bus.matcher.counterFor = partial(self._subjects.tallyOf, name)
         bus.matcher.changed(b">")
 
     def stop(self) -> None:
@@ -73,7 +73,7 @@ class TrafficModel:
         """
         buses, self._buses = self._buses, {}
         for bus in buses.values():
-            bus.matcher.recorder = None
+            bus.matcher.counterFor = None
             bus.matcher.changed(b">")
 
     def observe(self, advisory: Advisory) -> None:

@@ -32,7 +32,7 @@ from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.session import ClientSession
 from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings, TLSSettings
-from natsbroker.connections.poller import Hub
+from natsbroker.connections.poller import SocketPoller
 from natsbroker.interfaces import ISubjectRouter
 from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.services import Links
@@ -123,7 +123,7 @@ class BrokerParts:
         self._random = random
         self._plugins = plugins
         self._given = given
-        self.poller: Hub | None = None
+        self.poller: SocketPoller | None = None
         self._streamingService: StreamingService | None = None
 
     def make(self) -> None:
@@ -157,7 +157,7 @@ class BrokerParts:
         self.observers = Observers([events, *self._given.observers])
 
     def _makeAccounts(self) -> None:
-        self._turn = hot.Turn(lambda call: self._reactor.callLater(0, call), _log.failure)
+        self._turn = hot.FlushBatch(lambda call: self._reactor.callLater(0, call), _log.failure)
         router = self._given.routerFactory or self._plugins.routerFactory(self._settings)
         self.accounts = AccountRegistry(
             self._turn, router or self._builtInRouter, self._random, self._reactor

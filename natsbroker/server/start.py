@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from natsbroker import NATS_VERSION, __version__, hot
 from natsbroker.accounts.registry import accountNames
 from natsbroker.auth.passwords import isHash
-from natsbroker.clients.listener import Listener, describe
+from natsbroker.clients.listener import PortListener, describe
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 
@@ -92,7 +92,7 @@ def _reason() -> str:
     return hot.REASON or "fast_lane: false"
 
 
-def announceListener(listener: Listener, settings: Settings) -> None:
+def announceListener(listener: PortListener, settings: Settings) -> None:
     """
     Say where clients can connect.
     """

@@ -8,6 +8,7 @@ pattern; answers for other subjects mostly stay remembered; memory is bounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, Protocol
 
 from natsbroker.subjects.cache import DEFAULT_LONGEST, MatchCache
@@ -147,18 +148,18 @@ class Matcher:
     """
     Asks a router, sorts its answer and remembers it.
 
-    @ivar readable: whether every message must take the readable path because something decides
+    @ivar needsSlowPath: whether every message must take the readable path because something decides
         for each of them; the fast lane leaves the account alone then.
-    @ivar diverts: tells for a subject where all that clients publish to it goes, or C{None} if that
-        is not always the same, so that it must take the readable path. It is C{None} itself if
-        everything goes where it says. Whoever sets it calls L{changed}.
+    @ivar mapSubject: gives for a subject the one to which subject mappings take it, or C{None} if
+        that is not always the same one, so that messages must take the readable path. C{None}
+        itself without mappings. A caller that sets it calls L{changed}.
     @ivar generation: grows with every change.
-    @ivar fresh: the matcher of patterns that were subscribed to so shortly ago that other clusters
-        may not know; requests with such a reply subject take the readable path there. C{None} where
-        there are no other clusters.
-    @ivar recorder: called with a subject and what matches it, before that is remembered; gives what
-        counts the messages of clients to the subject, or C{None}. Must not raise. Whoever sets it
-        calls L{changed}.
+    @ivar recentSubscriptions: the matcher of patterns that were subscribed to so shortly ago that
+        other clusters may not know; requests with such a reply subject take the readable path
+        there. C{None} where there are no other clusters.
+    @ivar counterFor: called with a subject and its matches, before these are remembered; gives the
+        counter of clients' messages to the subject, or C{None}. Must not raise. A caller that sets
+        it calls L{changed}.
     """
 
     #: How many subjects are remembered: enough for several thousand subjects in use, and for the
@@ -171,11 +172,11 @@ class Matcher:
         @param limit: the greatest weight of what is remembered: one for each subject and one for
             every eighth of its subscriptions; 0 to remember nothing.
         """
-        self.readable = False
-        self.diverts: Callable[[bytes], bytes | None] | None = None
+        self.needsSlowPath = False
+        self.mapSubject: Callable[[bytes], bytes | None] | None = None
         self.generation = 0
-        self.fresh: Matcher | None = None
-        self.recorder: Callable[[bytes, Any], Tally | None] | None = None
+        self.recentSubscriptions: Matcher | None = None
+        self.counterFor: Callable[[bytes, Any], Tally | None] | None = None
         self._router = router
         self._cost = 0
         self._epochs = Epochs()
@@ -223,6 +224,12 @@ class Matcher:
         """
         return self._cache.misses
 
+    def _setCounter(self, counterFor: Callable[[bytes, Any], Tally | None] | None) -> None:
+        self.counterFor = counterFor
+
+    recorder = property(attrgetter("counterFor"), _setCounter)
+    """The old name of C{counterFor}, for one more release."""
+
     def __len__(self) -> int:
         return len(self._cache)
 
@@ -230,8 +237,8 @@ class Matcher:
         if not isDeliverable(subject):
             return _NOBODY
         matches = sortMatches(self._router.match(subject), subject)
-        if self.recorder is not None:
-            matches.tally = self.recorder(subject, matches)
+        if self.counterFor is not None:
+            matches.tally = self.counterFor(subject, matches)
         shapes = getattr(self._router, "shapes", 0)
         entries = len(matches.plain) + len(matches.links)
         for _, here, there in matches.groups:

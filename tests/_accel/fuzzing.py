@@ -24,7 +24,7 @@ from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.interfaces import IBatchSubscriber, IMessageBus, IRunSubscriber
 from natsbroker.interfaces.records import Record
 from natsbroker.storage.blocks import Contents, build
@@ -162,7 +162,7 @@ def makeWorld(random: Random) -> World:
     @return: a world with limits that are easily met.
     """
     grant = random.choice(GRANTS)
-    limits = Limits(
+    limits = ClientLimits(
         max_payload=random.choice((1 << 20, 64, 2000)),
         max_pending=random.choice((64 << 20, 4096, 300_000)),
         max_control_line=random.choice((4096, 130)),

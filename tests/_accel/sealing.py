@@ -81,15 +81,15 @@ class SealedPeer:
             self.abort()
 
     def write(self, data: bytes) -> None:
-        """See L{natsbroker.connections.peer.Peer}."""
+        """See L{natsbroker.connections.peer.ClientPeer}."""
         self._records.write(data)
 
     def finish(self) -> None:
-        """See L{natsbroker.connections.peer.Peer}."""
+        """See L{natsbroker.connections.peer.ClientPeer}."""
         self.abort()
 
     def abort(self) -> None:
-        """See L{natsbroker.connections.peer.Peer}."""
+        """See L{natsbroker.connections.peer.ClientPeer}."""
         if self.isOpen:
             self.isOpen = False
             self._server.forget()

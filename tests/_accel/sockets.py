@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from natsbroker import hot
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.session import ClientSession
 from natsbroker.wire.grants import Security
 from tests.support import COMPILED, QUIET, Doorkeeper, Names, World, using
@@ -171,7 +171,9 @@ class Room:
     A broker and the poller that its connections are in.
     """
 
-    def __init__(self, limits: Limits | None = None, authorizer: Doorkeeper | None = None) -> None:
+    def __init__(
+        self, limits: ClientLimits | None = None, authorizer: Doorkeeper | None = None
+    ) -> None:
         self.world = World(limits, authorizer)
         self.poller = hot.Poller(self.world.context.turn)
         self.clients: list[Client] = []
@@ -211,7 +213,9 @@ class Room:
 
 
 @contextmanager
-def room(limits: Limits | None = None, authorizer: Doorkeeper | None = None) -> Iterator[Room]:
+def room(
+    limits: ClientLimits | None = None, authorizer: Doorkeeper | None = None
+) -> Iterator[Room]:
     """A room that is closed afterwards."""
     names: Names | None = COMPILED
     assert names is not None

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from natsbroker import hot
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,
@@ -75,12 +75,15 @@ if COMPILED is not None:
 eachWay = pytest.mark.parametrize("way", OTHERS, ids=lambda way: way.label)
 
 
-def play(way: Way, steps: list[Any], grant: str, limits: Limits | None = None) -> list[object]:
+def play(
+    way: Way, steps: list[Any], grant: str, limits: ClientLimits | None = None
+) -> list[object]:
     """
     Let clients say something in turn.
 
     @param steps: L{Step}s; a number makes that client stop or begin to take what it is sent, a
-        float lets time pass, a text is what they may do from now on, L{Limits} are new limits.
+        float lets time pass, a text is what they may do from now on, L{ClientLimits} are new
+        limits.
     @return: everything that could be seen from outside.
     """
     with using(way.names):
@@ -97,7 +100,7 @@ def play(way: Way, steps: list[Any], grant: str, limits: Limits | None = None) -
                 grants[:] = [GRANTS[step](number) for number in range(CLIENTS)]
                 for wire in wires:
                     wire.session.reauthorize()
-            elif isinstance(step, Limits):
+            elif isinstance(step, ClientLimits):
                 world.context.limits = step
                 for wire in wires:
                     wire.session.limitsChanged()
@@ -150,10 +153,10 @@ NOISE = st.builds(Step, CLIENT, anyBytes() | connects())
 
 LIMITS = st.sampled_from(
     [
-        Limits(),
-        Limits(max_payload=8, max_control_line=30, max_subscriptions=4, max_sub_tokens=3),
-        Limits(max_pending=400, write_deadline=2.0),
-        Limits(ping_interval=1.0),
+        ClientLimits(),
+        ClientLimits(max_payload=8, max_control_line=30, max_subscriptions=4, max_sub_tokens=3),
+        ClientLimits(max_pending=400, write_deadline=2.0),
+        ClientLimits(ping_interval=1.0),
     ]
 )
 
@@ -189,7 +192,7 @@ class TestSameConversation:
     )
     @settings(max_examples=100)
     def test_anything(
-        self, way: Way, hellos: list[Step], steps: list[Any], grant: str, limits: Limits
+        self, way: Way, hellos: list[Step], steps: list[Any], grant: str, limits: ClientLimits
     ) -> None:
         """Any input, receivers that stop to take, time that passes, and settings that change."""
         steps = [*hellos, *steps]
@@ -207,7 +210,7 @@ class TestOverflow:
         steps.append(Step(receiver, b"SUB > 1\r\n"))
         steps.append(receiver)
         steps.append(Step(0, (b"PUB a 300\r\n" + b"x" * 300 + b"\r\n") * 3))
-        limits = Limits(max_pending=400)
+        limits = ClientLimits(max_pending=400)
         seen = play(way, steps, "everything", limits)
         assert seen == play(REFERENCE, steps, "everything", limits)
         traffic = [each[2][2:] for each in seen if isinstance(each, tuple)]
@@ -299,10 +302,10 @@ class TestMisuse:
 #: its type has one, and then writes.
 _COLLECTED = """
 import ctypes
-from natsbroker._accel import Outbox, Turn
+from natsbroker._accel import Outbox, FlushBatch
 
 TP_CLEAR = 24 * ctypes.sizeof(ctypes.c_void_p)
-turn = Turn(lambda call: None)
+turn = FlushBatch(lambda call: None)
 outbox = Outbox(turn, None, print, 1 << 20)
 clear = ctypes.c_void_p.from_address(id(Outbox) + TP_CLEAR).value
 if clear:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from natsbroker import hot
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 from tests._accel.sockets import Room, body, publish, room
@@ -46,7 +46,7 @@ class TestWriteDeadline:
 
     def test_steady(self) -> None:
         """A receiver that takes each batch in time stays, though the outbox is never empty."""
-        with room(Limits(write_deadline=3.0)) as here:
+        with room(ClientLimits(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
             receiver.say(b"SUB a 1\r\n")
             here.run()
@@ -62,7 +62,7 @@ class TestWriteDeadline:
 
     def test_stopped(self) -> None:
         """One that stops taking is cut a deadline after the batch that it took last."""
-        with room(Limits(write_deadline=3.0)) as here:
+        with room(ClientLimits(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
             receiver.say(b"SUB a 1\r\n")
             here.run()
@@ -79,7 +79,7 @@ class TestWriteDeadline:
 
     def test_tooSlow(self) -> None:
         """One that takes a little of a batch all the time, but not all of it in time, is cut."""
-        with room(Limits(write_deadline=3.0)) as here:
+        with room(ClientLimits(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
             receiver.say(b"SUB a 1\r\n")
             here.run()
@@ -107,10 +107,10 @@ class TestExceptions:
                 raise error
 
             matcher = here.world.accounts["$G"].matcher
-            matcher.diverts = fail
+            matcher.mapSubject = fail
             publisher.say(publish(b"a", b"x"))
             here.settle()
-            matcher.diverts = None
+            matcher.mapSubject = None
             assert len(flushLoggedErrors(error)) == 1
             assert publisher.peer.session.reason == "Internal Client"
             assert answers(here, other)

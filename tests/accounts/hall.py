@@ -43,7 +43,7 @@ class Hall:
     def __init__(self, seed: int = 1) -> None:
         self.soon: list[Any] = []
         self.failures: list[str] = []
-        self.turn = hot.Turn(self.soon.append)
+        self.turn = hot.FlushBatch(self.soon.append)
         self.router = Router()
         self.account = Account(
             "A", self.router, self.turn, Random(seed), failed=self.failures.append

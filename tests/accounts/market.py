@@ -57,7 +57,7 @@ class Market:
         self.clock = Clock()
         self.clock.advance(100.0)
         clock = self.clock
-        random, turn = Random(1), hot.Turn(lambda call: None)
+        random, turn = Random(1), hot.FlushBatch(lambda call: None)
         self.accounts = {
             name: Account(name, Router(), turn, random, cast(Any, clock)) for name in names
         }

@@ -468,7 +468,7 @@ class TestRouterChanges:
 
         with using(names):
             router = Moody()
-            account = Account("A", router, hot.Turn(lambda call: None), Random(1))
+            account = Account("A", router, hot.FlushBatch(lambda call: None), Random(1))
             bus = account.busFor(Kind.CLIENT)
             bus.subscribe(b"a.b", Recorder())
             assert bus.publish(Message(b"a.b")) == 1

@@ -15,7 +15,7 @@ from tests.support import BatchRecorder
 def test_oneCall() -> None:
     """What a turn brings comes in one call when the turn ends, in order."""
     recorder = BatchRecorder()
-    turn = hot.Turn(lambda call: None)
+    turn = hot.FlushBatch(lambda call: None)
     batcher = Batcher(recorder, turn)
     turn.enter()
     for body in (b"a", b"b"):
@@ -29,7 +29,7 @@ def test_end() -> None:
     """When a subscription ends, what came before it is delivered first."""
     recorder = BatchRecorder()
     later: list[Any] = []
-    batcher = Batcher(recorder, hot.Turn(later.append))
+    batcher = Batcher(recorder, hot.FlushBatch(later.append))
     batcher.deliver(Message(b"x", b"a"), b"1")
     batcher.subscriptionEnded(b"1")
     assert (recorder.batches, recorder.ended) == ([[b"a"]], [b"1"])

@@ -54,7 +54,7 @@ class Town:
     def __init__(self, text: str) -> None:
         self.clock = Clock()
         clock: Any = cast(Any, self.clock)
-        turn = hot.Turn(lambda call: None)
+        turn = hot.FlushBatch(lambda call: None)
         self.registry = AccountRegistry(turn, lambda name: BuiltInRouter(64), Random(1), clock)
         self.configure(text)
 

@@ -355,15 +355,15 @@ class TestFilters:
 
     def test_leavesTheFastLane(self, hall: Hall) -> None:
         """While there is a filter every message takes the readable path."""
-        seen = [hall.account.matcher.readable]
+        seen = [hall.account.matcher.needsSlowPath]
         removes = [
             hall.account.delivery.addFilter(Filter()),
             hall.account.delivery.addFilter(Filter()),
         ]
-        seen.append(hall.account.matcher.readable)
+        seen.append(hall.account.matcher.needsSlowPath)
         for remove in removes:
             remove()
-            seen.append(hall.account.matcher.readable)
+            seen.append(hall.account.matcher.needsSlowPath)
         assert seen == [False, True, True, False]
 
     def test_removesItselfWhileAsked(self, hall: Hall) -> None:

@@ -24,9 +24,9 @@ class TestMappings:
         """Without mappings everything goes where it says, and lanes need not ask."""
         account = Market("A")["A"]
         assert account.exchange.mapped(b"a") == b"a"
-        assert account.matcher.diverts is None
+        assert account.matcher.mapSubject is None
         account.exchange.mapSubjects(MappingTable([], Random(1).randrange))
-        assert account.matcher.diverts is None
+        assert account.matcher.mapSubject is None
 
     def test_mapped(self) -> None:
         """With mappings it goes where they lead, and lanes are told."""
@@ -34,8 +34,8 @@ class TestMappings:
         market.map("A", a="b")
         account = market["A"]
         assert account.exchange.mapped(b"a") == b"b"
-        assert account.matcher.diverts is not None
-        assert account.matcher.diverts(b"a") == b"b"
+        assert account.matcher.mapSubject is not None
+        assert account.matcher.mapSubject(b"a") == b"b"
 
     def test_told(self) -> None:
         """Leafnodes are told what is mapped here, and no others; nothing is subscribed to it."""
@@ -64,7 +64,7 @@ class TestMappings:
         assert account.matcher.match(b"a") is not before
         account.exchange.mapSubjects(None)
         assert account.exchange.mapped(b"a") == b"a"
-        assert account.matcher.diverts is None
+        assert account.matcher.mapSubject is None
 
     def test_notForOthers(self) -> None:
         """What does not come from clients is not mapped: whoever takes it from them asks."""

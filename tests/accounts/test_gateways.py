@@ -75,7 +75,7 @@ class Hall:
     def __init__(self, failed: Callable[[str], None] = passOn) -> None:
         clock: Any = Clock()
         self.clock = clock
-        self.turn = hot.Turn(lambda call: None)
+        self.turn = hot.FlushBatch(lambda call: None)
         self.account = Account("A", Router(), self.turn, clock=clock, failed=failed)
         self.gate: Any = self.account.busFor(Kind.GATEWAY)
         self.bus = self.account.busFor(Kind.CLIENT)

@@ -26,7 +26,7 @@ class Book:
     def __init__(self) -> None:
         self.there: list[Subscription] = []
         self.soon: list[Callable[[], None]] = []
-        self.interest = Interest(self.there, lambda: (), hot.Turn(self.soon.append))
+        self.interest = Interest(self.there, lambda: (), hot.FlushBatch(self.soon.append))
 
     def add(
         self, pattern: bytes, queue: bytes = b"", kind: Kind = Kind.CLIENT, weight: int = 1
@@ -132,7 +132,7 @@ class TestWatchers:
 
         reported: list[str] = []
         book = Book()
-        interest = Interest((), lambda: (), hot.Turn(lambda call: None), reported.append)
+        interest = Interest((), lambda: (), hot.FlushBatch(lambda call: None), reported.append)
         recorder = WatchRecorder()
         interest.watch(Failing())
         interest.watch(recorder)

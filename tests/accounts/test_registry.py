@@ -25,7 +25,7 @@ TWO = "accounts { A { users: [{user: a, password: a}], limits { max_connections:
 
 def registry(text: str = "") -> AccountRegistry:
     """A registry with the accounts of a configuration."""
-    turn = hot.Turn(lambda call: None)
+    turn = hot.FlushBatch(lambda call: None)
     made = AccountRegistry(turn, lambda name: BuiltInRouter(64), Random(1))
     made.configure(settingsOf(text or "port: 4222"))
     return made

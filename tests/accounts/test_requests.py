@@ -27,7 +27,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.account = Account("A", Router(), turn, Random(1))
         self.bus = self.account.busFor(Kind.INTERNAL)
         self.outcomes: list[Any] = []

@@ -21,7 +21,7 @@ def busOf(name: str = "SYS") -> IMessageBus:
     """
     The bus of a new account.
     """
-    account = Account(name, Router(), hot.Turn(lambda call: None), Random(1))
+    account = Account(name, Router(), hot.FlushBatch(lambda call: None), Random(1))
     return account.busFor(Kind.INTERNAL)
 
 

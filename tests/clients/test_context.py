@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 from natsbroker import errors
 from natsbroker.clients.context import ClientContext, ClosedClient, Connections, tracingFrom
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from tests.server.support import settingsOf
 from tests.support import Doorkeeper, World
 
@@ -97,7 +97,7 @@ class TestContext:
     def test_defaults(self) -> None:
         """It works without observers, and with the real server's limits."""
         context = self.make()
-        assert context.limits == Limits()
+        assert context.limits == ClientLimits()
         context.notify(None)  # type: ignore[arg-type]
         assert len(context.nonceBytes(11)) == 11
         assert context.nonceBytes(11) != context.nonceBytes(11)
@@ -117,7 +117,7 @@ class TestContext:
     )
     def test_room(self, maximum: int, there: int, room: bool) -> None:
         """There is room below the limit, and always without one."""
-        context = self.make(limits=Limits(max_connections=maximum))
+        context = self.make(limits=ClientLimits(max_connections=maximum))
         for number in range(there):
             context.connections.add(number, object())
         if room:

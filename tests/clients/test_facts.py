@@ -14,7 +14,7 @@ from natsbroker.clients.facts import (
     factsAtEnd,
     factsOf,
 )
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo
 from tests.support import Doorkeeper, World
@@ -151,7 +151,7 @@ class TestFactsAtEnd:
 
     def test_refusedIsRemembered(self) -> None:
         """A connection that was one too many is remembered with its reason, and counted by it."""
-        world = World(Limits(max_connections=1))
+        world = World(ClientLimits(max_connections=1))
         world.client()
         refused = world.dial()
         refused.receive()

@@ -8,13 +8,13 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from natsbroker.clients.limits import Limits, limitsFrom
+from natsbroker.clients.limits import ClientLimits, limitsFrom
 from tests.server.support import settingsOf
 
 
 def test_defaults() -> None:
     """The defaults are the real server's."""
-    limits = Limits()
+    limits = ClientLimits()
     assert (limits.max_connections, limits.max_subscriptions, limits.max_sub_tokens) == (
         65536,
         0,
@@ -28,18 +28,18 @@ def test_defaults() -> None:
 
 
 def test_frozen() -> None:
-    """Limits are replaced, never changed: connections share them."""
+    """ClientLimits are replaced, never changed: connections share them."""
     with pytest.raises(FrozenInstanceError):
-        Limits().max_payload = 1  # type: ignore[misc]
-    assert Limits(max_payload=1) == Limits(max_payload=1) != Limits()
+        ClientLimits().max_payload = 1  # type: ignore[misc]
+    assert ClientLimits(max_payload=1) == ClientLimits(max_payload=1) != ClientLimits()
 
 
 class TestSettings:
-    """Limits from the settings."""
+    """ClientLimits from the settings."""
 
     def test_default(self) -> None:
         """An empty configuration gives the network layer's own defaults."""
-        assert limitsFrom(settingsOf("port: 4222")) == Limits()
+        assert limitsFrom(settingsOf("port: 4222")) == ClientLimits()
 
     @pytest.mark.parametrize(
         ("text", "name", "value"),

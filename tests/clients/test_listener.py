@@ -17,7 +17,7 @@ from twisted.internet.testing import MemoryReactor
 from natsbroker.clients.listener import (
     BACKLOG,
     AnywhereEndpoint,
-    Listener,
+    PortListener,
     addressEndpoint,
     describe,
     endpointFor,
@@ -42,7 +42,7 @@ class TestEndpoints:
     def test_address(self, host: str, port: int, listened: int) -> None:
         """An address is listened on with a long backlog; a negative port is the kernel's choice."""
         reactor = memory()
-        Listener(addressEndpoint(reactor, host, port), FACTORY).open()
+        PortListener(addressEndpoint(reactor, host, port), FACTORY).open()
         assert reactor.tcpServers == [(listened, FACTORY, BACKLOG, host)]
 
     @pytest.mark.parametrize(("both", "interface"), [(True, "::"), (False, "0.0.0.0")])
@@ -52,7 +52,7 @@ class TestEndpoints:
         socket its own; the address that is told is the same.
         """
         reactor = memory()
-        listener = Listener(AnywhereEndpoint(reactor, 4222, both=lambda: both), FACTORY)
+        listener = PortListener(AnywhereEndpoint(reactor, 4222, both=lambda: both), FACTORY)
         listener.open()
         assert reactor.tcpServers == [(4222, FACTORY, BACKLOG, interface)]
         assert describe(listener.address) == "0.0.0.0:4222"
@@ -67,7 +67,7 @@ class TestEndpoints:
 
         reactor.listenTCP = listenTCP
         failures: list[Any] = []
-        Listener(addressEndpoint(reactor, "0.0.0.0", 4222), FACTORY).open().addErrback(
+        PortListener(addressEndpoint(reactor, "0.0.0.0", 4222), FACTORY).open().addErrback(
             failures.append
         )
         error = failures[0].value
@@ -76,25 +76,25 @@ class TestEndpoints:
     def test_description(self) -> None:
         """So is one that is described."""
         reactor = memory()
-        Listener(endpointFor(reactor, "tcp:4222:interface=127.0.0.1"), FACTORY).open()
+        PortListener(endpointFor(reactor, "tcp:4222:interface=127.0.0.1"), FACTORY).open()
         assert reactor.tcpServers == [(4222, FACTORY, BACKLOG, "127.0.0.1")]
 
     def test_addressWithBacklog(self) -> None:
         """Another backlog may be asked for."""
         reactor = memory()
-        Listener(addressEndpoint(reactor, "127.0.0.1", 1, 7), FACTORY).open()
+        PortListener(addressEndpoint(reactor, "127.0.0.1", 1, 7), FACTORY).open()
         assert reactor.tcpServers == [(1, FACTORY, 7, "127.0.0.1")]
 
     def test_descriptionWithBacklog(self) -> None:
         """A description may name another backlog."""
         reactor = memory()
-        Listener(endpointFor(reactor, "tcp:4222:backlog=5"), FACTORY).open()
+        PortListener(endpointFor(reactor, "tcp:4222:backlog=5"), FACTORY).open()
         assert reactor.tcpServers == [(4222, FACTORY, 5, "")]
 
     def test_unix(self) -> None:
         """A UNIX socket is a place as well."""
         reactor = memory()
-        Listener(endpointFor(reactor, "unix:/run/n.sock"), FACTORY).open()
+        PortListener(endpointFor(reactor, "unix:/run/n.sock"), FACTORY).open()
         assert reactor.unixServers[0][0] == "/run/n.sock"
 
     @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ class TestListener:
 
     def test_openAndClose(self) -> None:
         """It has an address while it is open."""
-        listener: Any = Listener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
+        listener: Any = PortListener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
         assert listener.address is None
         opened: list[Any] = []
         listener.open().addCallback(opened.append)
@@ -125,7 +125,7 @@ class TestListener:
     def test_closeTwice(self) -> None:
         """Closing what is closed does nothing."""
         closed: list[Any] = []
-        listener = Listener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
+        listener = PortListener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
         listener.close().addCallback(closed.append)
         assert closed == [None]
 
@@ -137,12 +137,12 @@ class TestListener:
                 raise CannotListenError("h", 1, OSError())
 
         failures: list[Any] = []
-        Listener(Taken(), FACTORY).open().addErrback(failures.append)  # type: ignore[arg-type]
+        PortListener(Taken(), FACTORY).open().addErrback(failures.append)  # type: ignore[arg-type]
         assert failures[0].check(CannotListenError)
 
     def test_use(self) -> None:
         """Another factory makes the connections from then on, and any fast transport is gone."""
-        listener = Listener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
+        listener = PortListener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
         listener.open()
         port: Any = listener.port
         port.transport = "fast"
@@ -155,7 +155,7 @@ class TestListener:
     def test_useBeforeOpening(self) -> None:
         """Also if it does not listen yet."""
         reactor = memory()
-        listener = Listener(addressEndpoint(reactor, "127.0.0.1", 4000), FACTORY)
+        listener = PortListener(addressEndpoint(reactor, "127.0.0.1", 4000), FACTORY)
         other = Factory()
         listener.use(other, None)
         listener.open()
@@ -169,7 +169,7 @@ class TestAcceleration:
 
     def accelerated(self, factory: Factory, port: Any) -> bool:
         """Whether the fast transport takes a port."""
-        listener = Listener(addressEndpoint(memory(), "h", 1), factory)
+        listener = PortListener(addressEndpoint(memory(), "h", 1), factory)
         listener.port = port
         return listener.accelerate(self.HUB)
 

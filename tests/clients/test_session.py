@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from zope.interface.verify import verifyObject
 
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.interfaces import IOrigin
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.permissions import (
@@ -70,7 +70,7 @@ class TestOptions:
 
     def test_headersSwitchedOff(self) -> None:
         """Where the server has no headers, HPUB is refused and no_responders too."""
-        world = World(Limits(headers=False))
+        world = World(ClientLimits(headers=False))
         wire = world.client(b'CONNECT {"verbose":false,"headers":true}\r\n')
         assert (wire.ask(b"HPUB foo 1 1\r\nx\r\n"), wire.closed) == (b"", "lost")
         other = world.dial()
@@ -162,7 +162,7 @@ class TestChanges:
         world = World()
         wire = world.client()
         wire.ask(b"SUB a 1\r\n")
-        world.context.limits = Limits(
+        world.context.limits = ClientLimits(
             max_payload=5,
             max_subscriptions=1,
             max_sub_tokens=2,
@@ -181,7 +181,7 @@ class TestChanges:
         world = World()
         wire = world.client()
         wire.ask(b"SUB a 1\r\n" + pub(b"a", b"123456") * 3)
-        world.context.limits = Limits(max_payload=5)
+        world.context.limits = ClientLimits(max_payload=5)
         wire.session.limitsChanged()
         assert wire.ask(pub(b"a", b"123456")) == b"-ERR 'Maximum Payload Violation'\r\n"
 
@@ -189,7 +189,7 @@ class TestChanges:
         """A shorter control line is in force for the next line."""
         world = World()
         wire = world.client()
-        world.context.limits = Limits(max_control_line=10)
+        world.context.limits = ClientLimits(max_control_line=10)
         wire.session.limitsChanged()
         assert wire.ask(pub(b"a" * 9, b"")) == b"-ERR 'maximum control line exceeded'\r\n"
 
@@ -199,7 +199,7 @@ class TestChanges:
         wire = world.client()
         world.advance(3)
         wire.ask(b"PONG\r\n")
-        world.context.limits = Limits(ping_interval=5.0)
+        world.context.limits = ClientLimits(ping_interval=5.0)
         wire.session.limitsChanged()
         world.advance(5.1)
         assert wire.receive() == b"PING\r\n"
@@ -209,7 +209,7 @@ class TestChanges:
         world = World()
         wire = world.dial()
         wire.receive()
-        world.context.limits = Limits(max_control_line=10)
+        world.context.limits = ClientLimits(max_control_line=10)
         wire.session.limitsChanged()
         assert wire.ask(b'CONNECT {"name":"x"}\r\n') == (
             b"-ERR 'maximum control line exceeded'\r\n"

@@ -28,7 +28,7 @@ class Desk:
     def __init__(
         self, permissions: SubscribePermissions | None = None, maximum: int = 0, maxTokens: int = 0
     ) -> None:
-        self.account = Account("A", Router(), hot.Turn(lambda call: None), Random(1))
+        self.account = Account("A", Router(), hot.FlushBatch(lambda call: None), Random(1))
         self.bus = self.account.busFor(Kind.CLIENT)
         self.client = Recorder()
         self.table = SubscriptionTable(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.advisories import SlowConsumer
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.connections.stall import PATIENCE
 from natsbroker.wire.grants import Grant
 from tests.clients.lines import MIB, msg, pub
@@ -22,7 +22,7 @@ class TestDeadlines:
 
     def test_pings(self) -> None:
         """A client that is silent is sent PINGs, and is stale when it leaves too many open."""
-        world = World(Limits(ping_interval=10.0, ping_max=2))
+        world = World(ClientLimits(ping_interval=10.0, ping_max=2))
         wire = world.client()
         world.advance(2.5)
         assert wire.receive() == b"PING\r\n"
@@ -36,7 +36,7 @@ class TestDeadlines:
 
     def test_pongs(self) -> None:
         """A client that answers stays, and the round trip is measured."""
-        world = World(Limits(ping_interval=10.0, ping_max=2))
+        world = World(ClientLimits(ping_interval=10.0, ping_max=2))
         wire = world.client()
         for _ in range(6):
             world.advance(10)
@@ -49,7 +49,7 @@ class TestDeadlines:
     @pytest.mark.parametrize("data", [pub(b"foo", b"x"), b"PING\r\n", b"SUB foo 1\r\n"])
     def test_trafficIsEnough(self, data: bytes) -> None:
         """Any operation but PONG keeps PINGs away after the first."""
-        world = World(Limits(ping_interval=10.0))
+        world = World(ClientLimits(ping_interval=10.0))
         wire = world.client()
         world.advance(3)
         assert wire.ask(b"PONG\r\n") == b"PING\r\n"
@@ -59,7 +59,7 @@ class TestDeadlines:
 
     def test_beforeLogin(self) -> None:
         """A client that never says CONNECT is asked too."""
-        world = World(Limits(ping_interval=1.0, ping_max=1))
+        world = World(ClientLimits(ping_interval=1.0, ping_max=1))
         wire = world.dial()
         wire.receive()
         world.advance(5)
@@ -87,7 +87,7 @@ class TestDeadlines:
 
     def test_writeDeadline(self) -> None:
         """A client that takes nothing for too long is cut without a word."""
-        world = World(Limits(write_deadline=3.0))
+        world = World(ClientLimits(write_deadline=3.0))
         wire, other = world.client(), world.client()
         wire.ask(b"SUB foo 1\r\n")
         wire.transport.taking = False
@@ -101,7 +101,7 @@ class TestDeadlines:
 
     def test_writeDeadlineAtTheBeginningOfTime(self) -> None:
         """That holds also where the clock began at zero."""
-        world = World(Limits(write_deadline=3.0))
+        world = World(ClientLimits(write_deadline=3.0))
         wire = world.dial()
         wire.session.writeBlocked()
         world.advance(3.1)
@@ -109,7 +109,7 @@ class TestDeadlines:
 
     def test_takesInTime(self) -> None:
         """A client that takes what waits before that stays."""
-        world = World(Limits(write_deadline=3.0))
+        world = World(ClientLimits(write_deadline=3.0))
         wire, other = world.client(), world.client()
         wire.ask(b"SUB foo 1\r\n")
         for _ in range(3):
@@ -152,7 +152,7 @@ class TestSlowReceivers:
 
     def test_cut(self) -> None:
         """A receiver for which too much waits is cut without a word; others notice nothing."""
-        world = World(Limits(max_pending=300_000, stall=False))
+        world = World(ClientLimits(max_pending=300_000, stall=False))
         slow, good, publisher = (world.client() for _ in range(3))
         for each in (slow, good):
             each.ask(b"SUB foo 1\r\n")
@@ -170,7 +170,7 @@ class TestSlowReceivers:
 
     def test_memoryIsBounded(self) -> None:
         """No more than the limit and one transport's buffer waits for a receiver."""
-        world = World(Limits(max_pending=300_000, stall=False))
+        world = World(ClientLimits(max_pending=300_000, stall=False))
         slow, publisher = lagging(world)
         for _ in range(200):
             publisher.ask(pub(b"foo", b"x" * 5000))
@@ -239,7 +239,7 @@ class TestSlowReceivers:
 
     def test_switchedOff(self) -> None:
         """Where the settings say so no publisher waits for anybody."""
-        world = World(Limits(stall=False))
+        world = World(ClientLimits(stall=False))
         _, publisher = lagging(world, 4)
         assert publisher.reads()
 
@@ -262,7 +262,7 @@ class TestSlowReceivers:
 
     def test_itsOwnMessages(self) -> None:
         """A client that publishes to itself and takes nothing waits for itself, then is cut."""
-        world = World(Limits(max_pending=4 * MIB))
+        world = World(ClientLimits(max_pending=4 * MIB))
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
         wire.transport.taking = False

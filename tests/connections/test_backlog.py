@@ -21,7 +21,7 @@ class Room:
 
     def __init__(self, names: Names) -> None:
         self.soon: list[Callable[[], None]] = []
-        self.turn = names.Turn(self.soon.append)
+        self.turn = names.FlushBatch(self.soon.append)
         self.done: list[str] = []
 
     def iterate(self) -> None:

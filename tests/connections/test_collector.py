@@ -32,7 +32,7 @@ def message(body: bytes, subject: bytes = b"s", reply: bytes = b"") -> Message:
 def test_oneCall(names: Names) -> None:
     """What a turn brings comes in one call when the turn ends, alike messages together."""
     recorder = RunRecorder()
-    turn = names.Turn(lambda call: None)
+    turn = names.FlushBatch(lambda call: None)
     collector = names.Collector(recorder, turn, print)
     turn.enter()
     for each in (message(b"a"), message(b"b"), message(b"c", reply=b"r"), message(b"d")):
@@ -53,7 +53,7 @@ def test_end(names: Names) -> None:
     """When a subscription ends, what came before it is delivered first."""
     recorder = RunRecorder()
     later: list[Any] = []
-    collector = names.Collector(recorder, names.Turn(later.append), print)
+    collector = names.Collector(recorder, names.FlushBatch(later.append), print)
     collector.deliver(message(b"a"), b"1")
     collector.subscriptionEnded(b"1")
     assert (recorder.runs, recorder.ended) == ([[b"a"]], [b"1"])
@@ -65,7 +65,7 @@ def test_end(names: Names) -> None:
 def test_raises(names: Names) -> None:
     """What a subscriber raises is told of, and the next turn is not affected."""
     failures: list[str] = []
-    turn = names.Turn(lambda call: None)
+    turn = names.FlushBatch(lambda call: None)
     collector = names.Collector(Broken(), turn, failures.append)
     for count in (1, 2):
         turn.enter()
@@ -93,7 +93,7 @@ def test_same(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
     for names in (PURE, COMPILED):
         assert names is not None
         recorder = RunRecorder()
-        turn = names.Turn(lambda call: None)
+        turn = names.FlushBatch(lambda call: None)
         with using(names):
             collector = names.Collector(recorder, turn, print)
             turn.enter()

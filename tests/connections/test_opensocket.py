@@ -13,7 +13,7 @@ import pytest
 from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactor
 
-from natsbroker.clients.listener import Listener, OpenSocketEndpoint, describe
+from natsbroker.clients.listener import OpenSocketEndpoint, PortListener, describe
 from natsbroker.connections.opensocket import ANYWHERE, openSocket, takesBoth
 
 
@@ -62,7 +62,7 @@ def test_adopted(host: str) -> None:
     assert opened is not None
     family, number, factory = opened.family, opened.fileno(), Factory()
     reactor: Any = MemoryReactor()
-    listener = Listener(OpenSocketEndpoint(reactor, opened, host), factory)
+    listener = PortListener(OpenSocketEndpoint(reactor, opened, host), factory)
     listener.open()
     assert reactor.adoptedPorts == [(number, family, factory)]
     assert opened.fileno() == -1

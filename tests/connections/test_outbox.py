@@ -53,7 +53,7 @@ class Stage:
         self.soon: list[Callable[[], None]] = []
         self.writes: list[bytes] = []
         self.owner = Owner()
-        self.turn = names.Turn(self.soon.append)
+        self.turn = names.FlushBatch(self.soon.append)
         self.names = names
         self.outbox = self.another(self.writes.append, limit)
 
@@ -73,7 +73,7 @@ class TestTurn:
 
     def test_thresholds(self, names: Names) -> None:
         """A receiver slows publishers down above 1 MiB, until it has less than 256 KiB."""
-        assert (names.Turn.HIGH, names.Turn.LOW) == (HIGH, LOW)
+        assert (names.FlushBatch.HIGH, names.FlushBatch.LOW) == (HIGH, LOW)
 
     def test_collects(self, names: Names) -> None:
         """What is written inside of a turn leaves in one write when it ends."""
@@ -208,7 +208,7 @@ class TestTurn:
         """An outbox whose transport raises is closed and reported; the others are flushed."""
         stage = Stage(names)
         reported: list[type[BaseException] | None] = []
-        turn = names.Turn(stage.soon.append, lambda text: reported.append(sys.exc_info()[0]))
+        turn = names.FlushBatch(stage.soon.append, lambda text: reported.append(sys.exc_info()[0]))
         owner = Owner()
 
         def fail(data: bytes) -> None:
@@ -230,7 +230,7 @@ class TestTurn:
         """A publisher that waited and raises keeps neither others nor the outbox from going on."""
         stage = Stage(names)
         reported: list[str] = []
-        turn = names.Turn(stage.soon.append, reported.append)
+        turn = names.FlushBatch(stage.soon.append, reported.append)
         events: list[object] = []
         outbox = names.Outbox(turn, Owner(), events.append, 1 << 30)
 
@@ -250,7 +250,7 @@ class TestTurn:
         def fail(*_: object) -> None:
             raise MemoryError
 
-        turn = names.Turn(stage.soon.append, fail)
+        turn = names.FlushBatch(stage.soon.append, fail)
         events: list[bytes] = []
         failing = names.Outbox(turn, Owner(), fail, 1 << 30)
         fine = names.Outbox(turn, Owner(), events.append, 1 << 30)

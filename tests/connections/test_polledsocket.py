@@ -15,7 +15,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from natsbroker import hot
-from natsbroker.connections.polledsocket import Joint
+from natsbroker.connections.polledsocket import PolledSocket
 from tests.support import COMPILED, needsCompiled, using
 
 pytestmark = needsCompiled
@@ -33,23 +33,23 @@ class Talk:
         self.told: list[str] = []
 
     def proceed(self) -> None:
-        """See L{natsbroker.connections.polledsocket.Conversation.proceed}."""
+        """See L{natsbroker.connections.polledsocket.PolledSession.proceed}."""
         self.told.append(f"{self.decoder.pending} bytes")
 
     def writeBlocked(self) -> None:
-        """See L{natsbroker.connections.polledsocket.Conversation.writeBlocked}."""
+        """See L{natsbroker.connections.polledsocket.PolledSession.writeBlocked}."""
         self.told.append("blocked")
 
     def writeProgressed(self) -> None:
-        """See L{natsbroker.connections.polledsocket.Conversation.writeProgressed}."""
+        """See L{natsbroker.connections.polledsocket.PolledSession.writeProgressed}."""
         self.told.append("progressed")
 
     def inputEnded(self) -> None:
-        """See L{natsbroker.connections.polledsocket.Conversation.inputEnded}."""
+        """See L{natsbroker.connections.polledsocket.PolledSession.inputEnded}."""
         self.told.append("ended")
 
     def internalFailure(self) -> None:
-        """See L{natsbroker.connections.polledsocket.Conversation.internalFailure}."""
+        """See L{natsbroker.connections.polledsocket.PolledSession.internalFailure}."""
         self.told.append(f"failed with {sys.exc_info()[1]!r}")
 
     def outboxOverflowed(self) -> None:
@@ -63,14 +63,14 @@ class Talk:
 
 class Desk:
     """
-    A joint over one end of a pair of sockets.
+    A socket over one end of a pair of sockets.
 
     @ivar ends: with what it was ended.
     """
 
     def __init__(self) -> None:
         self.clock = Clock()
-        turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.poller = hot.Poller(turn)
         self.talk = Talk(turn)
         self.ours, self.theirs = socket.socketpair()
@@ -78,7 +78,9 @@ class Desk:
         self.theirs.setblocking(False)
         self.ends: list[Failure] = []
         clock: Any = self.clock
-        self.joint = Joint(self.poller, self.ours.fileno(), self.talk, clock, self.ends.append)
+        self.socket = PolledSocket(
+            self.poller, self.ours.fileno(), self.talk, clock, self.ends.append
+        )
 
     def run(self) -> list[str]:
         """
@@ -110,7 +112,7 @@ class Desk:
 
     def close(self) -> None:
         """Close everything."""
-        self.joint.forget()
+        self.socket.forget()
         self.poller.close()
         self.ours.close()
         self.theirs.close()
@@ -118,7 +120,7 @@ class Desk:
 
 @pytest.fixture
 def desk() -> Iterator[Desk]:
-    """A joint that is closed afterwards."""
+    """A socket that is closed afterwards."""
     assert COMPILED is not None
     with using(COMPILED):
         made = Desk()
@@ -132,10 +134,10 @@ def test_input(desk: Desk) -> None:
     """Input is in the decoder when the conversation is told, unless it is not wanted."""
     desk.theirs.send(b"PING\r\n")
     assert desk.run() == ["6 bytes"]
-    desk.joint.setReading(False)
+    desk.socket.setReading(False)
     desk.theirs.send(b"PING\r\n")
     assert desk.run() == []
-    desk.joint.setReading(True)
+    desk.socket.setReading(True)
     assert desk.run() == ["12 bytes"]
 
 
@@ -143,8 +145,8 @@ def test_finish(desk: Desk) -> None:
     """An orderly end comes when all was sent: later, once, and however often it is asked for."""
     desk.fill()
     assert desk.run() == ["blocked"]
-    desk.joint.finish()
-    desk.joint.finish()
+    desk.socket.finish()
+    desk.socket.finish()
     assert (desk.run(), desk.ends) == ([], [])
     assert desk.drain() == 10_000_000
     desk.run()
@@ -153,7 +155,7 @@ def test_finish(desk: Desk) -> None:
 
 def test_finishAtOnce(desk: Desk) -> None:
     """Where nothing waits, the end does not come from within the call that asks for it."""
-    desk.joint.finish()
+    desk.socket.finish()
     assert desk.ends == []
     desk.run()
     assert len(desk.ends) == 1
@@ -180,10 +182,10 @@ def test_lost(desk: Desk) -> None:
 
 def test_forgotten(desk: Desk) -> None:
     """What is forgotten does nothing any more, and no end comes that was on its way."""
-    desk.joint.finish()
-    desk.joint.forget()
-    desk.joint.forget()
-    desk.joint.setReading(True)
-    desk.joint.useLane(None)
+    desk.socket.finish()
+    desk.socket.forget()
+    desk.socket.forget()
+    desk.socket.setReading(True)
+    desk.socket.useLane(None)
     desk.theirs.send(b"late")
     assert (desk.run(), desk.ends, len(desk.poller)) == ([], [], 0)

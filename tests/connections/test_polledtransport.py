@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from twisted.internet.endpoints import TCP4ClientEndpoint
 
-from natsbroker.connections.polledtransport import FastStream, overHub
+from natsbroker.connections.polledtransport import PolledTransport, pollTransport
 from natsbroker.connections.unsent import unsentBy
 from natsbroker.links.compression import Compression
 from natsbroker.links.protocol import LinkFactory
@@ -29,7 +29,7 @@ from tests.support import COMPILED, needsCompiled, using
 if sys.platform == "linux":
     from twisted.internet.epollreactor import EPollReactor
 
-    from natsbroker.connections.poller import Hub
+    from natsbroker.connections.poller import SocketPoller
 
 pytestmark = [
     needsCompiled,
@@ -49,8 +49,8 @@ class Place:
         makeReactor: Any = EPollReactor
         self.reactor: Any = makeReactor()
         self.node = Node(clock=self.reactor, compression=Compression(mode))
-        self.hub = Hub(self.reactor, self.node.turn)
-        self.node.context.hub = self.hub
+        self.poller = SocketPoller(self.reactor, self.node.turn)
+        self.node.context.poller = self.poller
         factory = LinkFactory(self.node.cluster.routeFor(None), None)
         self.port = self.reactor.listenTCP(0, factory, interface="127.0.0.1")
         self.sockets: list[socket.socket] = []
@@ -127,11 +127,11 @@ class Place:
         """Close everything."""
         self.node.cluster.close(lambda: None)
         self.until(lambda: not len(self.node.cluster))
-        assert len(self.hub.poller) == 0
+        assert len(self.poller.sockets) == 0
         for each in self.sockets:
             each.close()
         self.port.stopListening()
-        self.hub.close()
+        self.poller.close()
         for _ in range(3):
             self.reactor.iterate(0)
         for reader in self.reactor.removeAll():
@@ -154,10 +154,10 @@ def place() -> Iterator[Place]:
 
 
 def test_accepted(place: Place) -> None:
-    """A route that was accepted goes through the hub, and messages pass both ways."""
+    """A route that was accepted goes through the poller, and messages pass both ways."""
     peer = place.dialled()
-    assert type(place.stream) is FastStream
-    assert len(place.hub.poller) == 1
+    assert type(place.stream) is PolledTransport
+    assert len(place.poller.sockets) == 1
     peer.send(b"RS+ A foo\r\nPING\r\n")
     place.read(peer, b"PONG\r\n")
     place.node.bus().publish(Message(b"foo", b"there"))
@@ -182,7 +182,7 @@ def test_dialled(place: Place) -> None:
     place.until(accepted)
     peer = place.kept(found[0])
     assert place.read(peer, b"\r\n").startswith(b"CONNECT ")
-    assert type(place.stream) is FastStream
+    assert type(place.stream) is PolledTransport
     peer.send(info() + b"PING\r\n")
     place.read(peer, b"PONG\r\n")
     assert place.node.peers() == ["peer"]
@@ -231,7 +231,7 @@ def test_peerGoes(place: Place, isAbrupt: bool) -> None:
     peer.close()
     place.until(lambda: not len(place.node.cluster))
     assert not place.node.bus().hasInterest(b"foo")
-    assert len(place.hub.poller) == 0
+    assert len(place.poller.sockets) == 0
 
 
 def test_cut(place: Place) -> None:
@@ -244,7 +244,7 @@ def test_cut(place: Place) -> None:
         place.node.bus().publish(Message(b"foo", b"x" * 500_000))
         place.reactor.iterate(0)
     place.until(lambda: not len(place.node.cluster))
-    assert len(place.hub.poller) == 0
+    assert len(place.poller.sockets) == 0
 
 
 def test_paused(place: Place) -> None:
@@ -261,23 +261,23 @@ def test_paused(place: Place) -> None:
 
 
 def test_otherTransports(place: Place) -> None:
-    """What is no plain TCP connection, or has no hub, stays as it is."""
+    """What is no plain TCP connection, or has no poller, stays as it is."""
     route: Any = None
     transport = MemoryTransport(place.reactor, route, route)
-    assert overHub(place.hub, transport, route) is transport
+    assert pollTransport(place.poller, transport, route) is transport
     peer = place.dialled()
     plain = place.stream._transport
-    assert overHub(None, plain, route) is plain
+    assert pollTransport(None, plain, route) is plain
     peer.close()
 
 
 class TestRelay:
-    """A protocol between the socket and the conversation, as S2 is."""
+    """A protocol between the socket and the session, as S2 is."""
 
     def test_messages(self, place: Place) -> None:
-        """The connection stays in the hub, and messages pass both ways."""
+        """The connection stays in the poller, and messages pass both ways."""
         peer = place.compressing()
-        assert type(place.stream) is FastStream and len(place.hub.poller) == 1
+        assert type(place.stream) is PolledTransport and len(place.poller.sockets) == 1
         peer.send(plain(b"RS+ A foo\r\nPI") + plain(b"NG\r\n"))
         place.unpacked(peer, b"PONG\r\n")
         place.node.bus().publish(Message(b"foo", b"there" * 1000))
@@ -305,7 +305,7 @@ class TestRelay:
         peer = place.compressing()
         peer.send(plain(b"NONSENSE\r\n"))
         place.unpacked(peer, b"-ERR 'Unknown Protocol Operation'\r\n")
-        place.until(lambda: not len(place.node.cluster) and not len(place.hub.poller))
+        place.until(lambda: not len(place.node.cluster) and not len(place.poller.sockets))
 
     @pytest.mark.parametrize("isAbrupt", [False, True])
     def test_peerGoes(self, place: Place, isAbrupt: bool) -> None:
@@ -314,7 +314,7 @@ class TestRelay:
         if isAbrupt:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()
-        place.until(lambda: not len(place.node.cluster) and not len(place.hub.poller))
+        place.until(lambda: not len(place.node.cluster) and not len(place.poller.sockets))
 
     def test_cut(self, place: Place) -> None:
         """A peer that takes nothing is cut when too much waits for it."""
@@ -326,7 +326,7 @@ class TestRelay:
             place.node.bus().publish(Message(b"foo", random.Random(number).randbytes(500_000)))
             place.reactor.iterate(0)
         place.until(lambda: not len(place.node.cluster))
-        assert len(place.hub.poller) == 0
+        assert len(place.poller.sockets) == 0
 
     def test_paused(self, place: Place) -> None:
         """Input that is not wanted now is there later."""

@@ -18,7 +18,7 @@ from twisted.internet.protocol import ServerFactory
 from natsbroker import hot
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.wire.values import Kind
 from tests.conftest import FlushLoggedErrors
@@ -40,21 +40,21 @@ PATIENCE = 20.0
 
 class Server:
     """
-    A port whose connections go through a hub.
+    A port whose connections go through a poller.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ClientLimits) -> None:
         makeReactor: Any = EPollReactor
         self.reactor: Any = makeReactor()
-        self.turn: Any = hot.Turn(lambda call: self.reactor.callLater(0, call))
+        self.turn: Any = hot.FlushBatch(lambda call: self.reactor.callLater(0, call))
         self.accounts = Accounts(self.turn, Random(1), ("$G",))
         info = ServerInfo("ID", "name", "2.15.1", "0")
         self.context = ClientContext(
             self.reactor, self.accounts, Doorkeeper(), info, limits, self.turn
         )
         self.port = self.reactor.listenTCP(0, ClientFactory(self.context), interface="127.0.0.1")
-        self.hub = poller.Hub(self.reactor, self.turn)
-        assert poller.takeOver(self.port, self.hub)
+        self.poller = poller.SocketPoller(self.reactor, self.turn)
+        assert poller.installTransport(self.port, self.poller)
         self.peers: list[Peer] = []
 
     def until(self, condition: Callable[[], object]) -> None:
@@ -86,7 +86,7 @@ class Server:
             peer.socket.close()
         self.until(lambda: not len(self.context.connections))
         self.port.stopListening()
-        self.hub.close()
+        self.poller.close()
         for _ in range(3):
             self.reactor.iterate(0)
         for reader in self.reactor.removeAll():
@@ -172,13 +172,13 @@ class Peer:
 
 
 @pytest.fixture
-def limits() -> Limits:
+def limits() -> ClientLimits:
     """The limits of the server."""
-    return Limits()
+    return ClientLimits()
 
 
 @pytest.fixture
-def server(limits: Limits) -> Iterator[Server]:
+def server(limits: ClientLimits) -> Iterator[Server]:
     """A server that is stopped afterwards."""
     assert COMPILED is not None
     with using(COMPILED):
@@ -200,8 +200,8 @@ class TestTalk:
     def test_isFast(self, server: Server) -> None:
         """Connections of a port that was taken over are ours; the session cannot tell."""
         peer = server.client()
-        assert type(peer.session.peer.transport) is poller.FastServer
-        assert len(server.hub.poller) == 1
+        assert type(peer.session.peer.transport) is poller.PolledServer
+        assert len(server.poller.sockets) == 1
 
     def test_messages(self, server: Server) -> None:
         """Messages reach other connections, on the lane and off it, in order."""
@@ -267,7 +267,7 @@ class TestTalk:
             for peer in peers:
                 peer.socket.close()
             server.until(lambda: not len(server.context.connections))
-            assert len(server.hub.poller) == 0
+            assert len(server.poller.sockets) == 0
             assert len(server.accounts["$G"]) == 0
 
 
@@ -294,8 +294,8 @@ class TestSlowReceivers:
         assert slow.session.outbox.pending == 0
         assert publisher.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
 
-    @pytest.mark.parametrize("limits", [Limits(max_pending=500_000, stall=False)])
-    def test_cut(self, server: Server, limits: Limits) -> None:
+    @pytest.mark.parametrize("limits", [ClientLimits(max_pending=500_000, stall=False)])
+    def test_cut(self, server: Server, limits: ClientLimits) -> None:
         """A receiver for which too much waits is cut."""
         slow, publisher, _ = self.fill(server)
         server.until(lambda: slow.session.reason)
@@ -303,8 +303,8 @@ class TestSlowReceivers:
         server.until(lambda: len(server.context.connections) == 1)
         assert publisher.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
 
-    @pytest.mark.parametrize("limits", [Limits(write_deadline=0.3, stall=False)])
-    def test_writeDeadline(self, server: Server, limits: Limits) -> None:
+    @pytest.mark.parametrize("limits", [ClientLimits(write_deadline=0.3, stall=False)])
+    def test_writeDeadline(self, server: Server, limits: ClientLimits) -> None:
         """A receiver that takes nothing for too long is cut."""
         slow, _, _ = self.fill(server)
         server.until(lambda: slow.session.reason)
@@ -387,7 +387,7 @@ class TestTheEnd:
         assert other.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
 
 
-class TestHub:
+class TestSocketPoller:
     """The reader of all connections in the reactor."""
 
     @pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
@@ -408,38 +408,38 @@ class TestHub:
             def run(self) -> None:
                 raise error
 
-        working = server.hub.poller
-        monkeypatch.setattr(server.hub, "poller", Broken())
+        working = server.poller.sockets
+        monkeypatch.setattr(server.poller, "sockets", Broken())
         peer.send(b"PING\r\n")
         server.until(lambda: flushLoggedErrors(error))
-        assert server.hub.trouble == "reading and writing connections fails"
-        monkeypatch.setattr(server.hub, "poller", working)
+        assert server.poller.trouble == "reading and writing connections fails"
+        monkeypatch.setattr(server.poller, "sockets", working)
         assert peer.readUntil(b"PONG\r\n") == b"PONG\r\n"
-        assert server.hub.trouble == ""
+        assert server.poller.trouble == ""
         flushLoggedErrors(error)
 
     def test_reactorDropsIt(self, server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
         """A reactor that drops the reader because of an exception watches it again."""
         peer = server.client()
-        server.reactor._disconnectSelectable(server.hub, MemoryError(), True)
+        server.reactor._disconnectSelectable(server.poller, MemoryError(), True)
         assert len(flushLoggedErrors(MemoryError)) == 1
-        assert server.hub.trouble == ""
+        assert server.poller.trouble == ""
         assert peer.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
 
     def test_removed(self, server: Server) -> None:
         """A reader that is not in the reactor is trouble."""
-        server.reactor.removeReader(server.hub)
-        assert server.hub.trouble == "the reactor does not watch the connections"
-        server.reactor.addReader(server.hub)
+        server.reactor.removeReader(server.poller)
+        assert server.poller.trouble == "the reactor does not watch the connections"
+        server.reactor.addReader(server.poller)
 
 
 class TestTakingOver:
-    """Which ports go through the hub."""
+    """Which ports go through the poller."""
 
     def test_others(self, server: Server) -> None:
         """A port of another kind of factory is left alone."""
         factory: Any = ServerFactory()
         port = server.reactor.listenTCP(0, factory, interface="127.0.0.1")
-        assert not poller.takeOver(port, server.hub)
-        assert not poller.takeOver(object(), server.hub)
+        assert not poller.installTransport(port, server.poller)
+        assert not poller.installTransport(object(), server.poller)
         port.stopListening()

@@ -21,10 +21,10 @@ class Slow:
     def __init__(self) -> None:
         self.clock = Clock()
         self.events: list[str] = []
-        turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.outbox: Any = hot.Outbox(turn, self, lambda data: None, 1 << 30)
         self.outbox.pause()
-        self.outbox.write(b"x" * (hot.Turn.HIGH + 1))
+        self.outbox.write(b"x" * (hot.FlushBatch.HIGH + 1))
         self.clock.advance(0)
         self.stall = Stall(self.clock, self.outbox, lambda: self.events.append("resumed"))
 

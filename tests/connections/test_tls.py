@@ -24,7 +24,7 @@ from twisted.internet.interfaces import (
 from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.connections.tls import (
     Begin,
     ConnectionCreator,
@@ -98,14 +98,14 @@ class TestAfterInfo:
 
     def test_full(self) -> None:
         """One too many is refused in the clear."""
-        peer = Peer(Begin.AFTER_INFO, World(Limits(max_connections=1)))
+        peer = Peer(Begin.AFTER_INFO, World(ClientLimits(max_connections=1)))
         other = Peer(Begin.AFTER_INFO, peer.world)
         assert other.receive().endswith(b"-ERR 'maximum connections exceeded'\r\n")
         assert not other.isShaking
 
     def test_loginTime(self) -> None:
         """The time to log in counts from the end of the handshake."""
-        world = World(Limits(auth_timeout=1.0), Doorkeeper(required=True))
+        world = World(ClientLimits(auth_timeout=1.0), Doorkeeper(required=True))
         peer = Peer(Begin.AFTER_INFO, world)
         peer.receive()
         world.advance(0.9)
@@ -136,7 +136,7 @@ class TestFirst:
 
     def test_full(self) -> None:
         """One too many is not shaken hands with."""
-        world = World(Limits(max_connections=1))
+        world = World(ClientLimits(max_connections=1))
         world.client()
         peer = Peer(Begin.FIRST, world)
         assert not peer.isShaking

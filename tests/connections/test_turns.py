@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from natsbroker import errors, hot
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.connections.backlog import SHARE
-from natsbroker.connections.turns import TurnTaker
+from natsbroker.connections.turns import PeerSession
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests.conftest import FlushLoggedErrors
@@ -39,7 +39,7 @@ class Owner:
         """See L{hot.Outbox}."""
 
 
-class Taker(TurnTaker):
+class Taker(PeerSession):
     """
     Our side of a conversation of which nothing is known.
 
@@ -49,20 +49,20 @@ class Taker(TurnTaker):
     """
 
     def __init__(self) -> None:
-        self._beginTurns(hot.Turn(lambda call: None))
+        self._beginTurns(hot.FlushBatch(lambda call: None))
         self.closed: list[str] = []
         self.waited: list[Any] = []
         self.written: list[bytes] = []
         self.outbox = hot.Outbox(self._turn, Owner(), self.written.append, 64 << 20)
 
     def proceed(self) -> None:
-        """See L{TurnTaker.proceed}."""
+        """See L{PeerSession.proceed}."""
 
     def _setReading(self, isWanted: bool) -> None:
-        """See L{TurnTaker}."""
+        """See L{PeerSession}."""
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
-        """See L{TurnTaker.close}."""
+        """See L{PeerSession.close}."""
         self.closed.append(error.reason)
 
     def _waitFor(self, outbox: hot.Outbox) -> None:
@@ -190,7 +190,7 @@ class Room(World):
     def __init__(
         self,
         fastLane: bool,
-        limits: Limits | None = None,
+        limits: ClientLimits | None = None,
         authorizer: Doorkeeper | None = None,
     ) -> None:
         self.soon: list[Callable[[], None]] = []
@@ -343,7 +343,7 @@ class TestShares:
     def test_closed(self, names: Names, fastLane: bool) -> None:
         """A connection whose outbox overflows is out of the match before its subscriptions end."""
         with using(names):
-            room = Room(fastLane, Limits(max_pending=2000))
+            room = Room(fastLane, ClientLimits(max_pending=2000))
             noisy, other = room.client(), room.client()
             noisy.send(subscriptions(5000, b"SUB e #\r\n"))
             room.finish()

@@ -117,7 +117,7 @@ class Stage:
 
     def __init__(self, maxPayload: int = 1 << 20) -> None:
         self.clock = Clock()
-        turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.account = Account("A", Router(), turn, Random(1))
         self.bus = self.account.busFor(Kind.CLIENT)
         self.store = MemoryStore(self.clock, now=self.now)

@@ -40,7 +40,7 @@ class Told:
     def __init__(self, switchAfter: int = 1000, isBegun: bool = True, **arguments: Any) -> None:
         self.lines: list[bytes] = []
         self.soon: list[Callable[[], None]] = []
-        turn = hot.Turn(self.soon.append)
+        turn = hot.FlushBatch(self.soon.append)
         self.account = Account("A", Router(), turn)
         self.telling = Telling(b"A", "HERE", self.lines.append, turn, **arguments)
         if isBegun:

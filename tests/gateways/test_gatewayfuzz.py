@@ -89,7 +89,7 @@ class FuzzedBuses(FakeBuses):
 
 def made() -> tuple[Joined, FuzzedBuses]:
     """A broker with accounts, in one of which somebody listens."""
-    turn = hot.Turn(lambda call: None)
+    turn = hot.FlushBatch(lambda call: None)
     clock = Clock()
     buses = FuzzedBuses(turn, clock)
     member: Any = lambda server, account: None  # noqa: E731

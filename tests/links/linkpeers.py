@@ -43,7 +43,7 @@ class LinkNode:
 
     def __init__(self, clock: Clock | None, random: Random, limits: LinkLimits | None) -> None:
         self.clock = clock or Clock()
-        self.turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        self.turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.random = random
         self.context = LinkContext(
             self.clock, self.turn, DeadlineWheel(self.clock), self.random, limits

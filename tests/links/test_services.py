@@ -69,10 +69,10 @@ def test_location() -> None:
 
 
 def test_hub() -> None:
-    """Connections of every kind go through the hub."""
+    """Connections of every kind go through the poller."""
     found = links(ALL)
-    hub: Any = object()
-    found.useHub(hub)
+    poller: Any = object()
+    found.usePoller(poller)
     assert found.membership is not None and found.gateways is not None
     assert found.leafnodes is not None
     contexts = [
@@ -80,7 +80,7 @@ def test_hub() -> None:
         found.leafnodes.leafs.context,
         found.gateways.gateways.context,
     ]
-    assert [context.hub for context in contexts] == [hub] * 3
+    assert [context.poller for context in contexts] == [poller] * 3
 
 
 def test_neighbours() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from twisted.internet.address import IPv4Address
 
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import ClientLimits
 from natsbroker.config.model import Monitoring, Settings
 from natsbroker.monitoring.answers import Answer
 from natsbroker.monitoring.model import MonitoringModel
@@ -55,7 +55,7 @@ class Stage:
     def __init__(
         self,
         settings: Settings | None = None,
-        limits: Limits | None = None,
+        limits: ClientLimits | None = None,
         required: bool = False,
     ) -> None:
         self.world = World(limits, Doorkeeper(grantFor, required))

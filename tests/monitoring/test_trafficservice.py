@@ -133,7 +133,7 @@ def test_stops() -> None:
     """A service that was stopped counts nothing any more, and costs nothing."""
     with MemoryBroker(configText=SERVICE % "interval: 1s, account: '$G'") as broker:
         matcher = broker.bus().matcher
-        assert matcher.recorder is not None
+        assert matcher.counterFor is not None
         cast(Any, broker.broker).getServiceNamed("traffic").disownServiceParent()
         assert cast(Any, matcher).recorder is None
         watcher = broker.connect({"verbose": False})

@@ -12,7 +12,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactor
 
 from natsbroker import NATS_VERSION, __version__, hot
-from natsbroker.clients.listener import Listener, addressEndpoint
+from natsbroker.clients.listener import PortListener, addressEndpoint
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.server.start import announceListener, announceStart, cannotListen, listenDetail
 from tests.server.support import logLines, settingsOf
@@ -23,7 +23,7 @@ TAKEN = OSError(98, "Address already in use")
 def listening() -> Any:
     """A listener that listens in memory, where every address is 0.0.0.0."""
     endpoint = addressEndpoint(MemoryReactor(), "127.0.0.1", 4000)
-    listener = Listener(endpoint, None)  # type: ignore[arg-type]
+    listener = PortListener(endpoint, None)  # type: ignore[arg-type]
     listener.open()
     return listener
 

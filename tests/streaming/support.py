@@ -66,7 +66,7 @@ class Stage:
     ) -> None:
         self.clock = clock or Clock()
         self.steps = 0
-        self._turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        self._turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.account = Account("A", Router(), self._turn, Random(1))
         self.bus = self.account.busFor(Kind.CLIENT)
         self.settings = settings or Streaming()

@@ -195,9 +195,9 @@ class TestRemembering:
     def test_readable(self, names: Names) -> None:
         """A matcher takes the flag that keeps the fast lane away."""
         matcher = Desk(names).matcher
-        assert not matcher.readable
-        matcher.readable = True
-        assert matcher.readable
+        assert not matcher.needsSlowPath
+        matcher.needsSlowPath = True
+        assert matcher.needsSlowPath
 
 
 @pytest.mark.parametrize(

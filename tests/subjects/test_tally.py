@@ -37,7 +37,7 @@ class Counted:
         self.tallies: dict[bytes, Any] = {}
         self._names = names
         self.matcher = self.world.accounts["$G"].matcher
-        self.matcher.recorder = self._record
+        self.matcher.counterFor = self._record
         self.matcher.changed(b">")
 
     def _record(self, subject: bytes, matches: Any) -> Any:
@@ -76,7 +76,7 @@ def test_changes(names: Names) -> None:
         subscriber.send(b"SUB a 1\r\n")
         publisher.send(b"PUB a 1\r\nx\r\nPUB a 1\r\nx\r\n")
         assert counted.figures(b"a") == (3, 3, 2, 2)
-        counted.matcher.recorder = None
+        counted.matcher.counterFor = None
         counted.matcher.changed(b">")
         publisher.send(b"PUB a 1\r\nx\r\n")
         assert counted.figures(b"a") == (3, 3, 2, 2)

@@ -108,13 +108,13 @@ def settingsAuthorizer() -> IAuthorizer:
 
 def bus() -> IMessageBus:
     """Ours."""
-    turn = hot.Turn(lambda call: None)
+    turn = hot.FlushBatch(lambda call: None)
     return Account("A", Router(), turn, Random(1)).busFor(Kind.INTERNAL)
 
 
 def busWithListRouter() -> IMessageBus:
     """Ours with a third party's router."""
-    turn = hot.Turn(lambda call: None)
+    turn = hot.FlushBatch(lambda call: None)
     return Account("A", ListRouter(), turn, Random(1)).busFor(Kind.CLIENT)
 
 
