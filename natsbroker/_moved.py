@@ -18,6 +18,9 @@ MOVED = {
     "natsbroker.requests": "natsbroker.accounts.requests",
     "natsbroker.stan": "natsbroker.streaming",
     "natsbroker.store": "natsbroker.storage",
+    "natsbroker.testing.gatewaycontracts": "natsbroker.testing.contracts.gateways",
+    "natsbroker.testing.leasecontracts": "natsbroker.testing.contracts.leases",
+    "natsbroker.testing.storecontracts": "natsbroker.testing.contracts.stores",
 }
 """New names by old names. A package stands for its modules too."""
 

@@ -13,7 +13,7 @@ import pytest
 
 from examples.regions import RegionPlugin, RegionPolicy
 from natsbroker.interfaces import IGatewayPolicyPlugin
-from natsbroker.testing.gatewaycontracts import gatewayPolicyTests
+from natsbroker.testing.contracts.gateways import gatewayPolicyTests
 from tests.examples.running import running
 from tests.routes.crossings import Town
 from tests.support import Names, onEach, using

@@ -8,7 +8,7 @@ import pytest
 
 from natsbroker.gateways.advice import MOST, Advice, AdvisedPolicy
 from natsbroker.gateways.policies import InterestOnlyPolicy, OptimisticPolicy, SwitchingPolicy
-from natsbroker.testing.gatewaycontracts import gatewayPolicyTests
+from natsbroker.testing.contracts.gateways import gatewayPolicyTests
 
 TestAdvisedSwitching = gatewayPolicyTests(lambda: AdvisedPolicy(SwitchingPolicy()))
 TestAdvisedOptimistic = gatewayPolicyTests(lambda: AdvisedPolicy(OptimisticPolicy()))

@@ -12,7 +12,7 @@ from natsbroker.gateways.policies import (
     OptimisticPolicy,
     SwitchingPolicy,
 )
-from natsbroker.testing.gatewaycontracts import gatewayPolicyTests
+from natsbroker.testing.contracts.gateways import gatewayPolicyTests
 
 TestOptimistic = gatewayPolicyTests(OptimisticPolicy)
 TestInterestOnly = gatewayPolicyTests(InterestOnlyPolicy)

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from natsbroker.interfaces.records import StoreFull
 from natsbroker.storage.memory import MemoryStore
-from natsbroker.testing.storecontracts import (
+from natsbroker.testing.contracts.stores import (
     ExportContract,
     HeldContract,
     HistoryContract,

@@ -20,8 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from natsbroker.interfaces.records import StoreLocked, UnknownFormat
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import crc32c
-from natsbroker.testing.pumped import PumpedReactor
-from natsbroker.testing.storecontracts import (
+from natsbroker.testing.contracts.stores import (
     DurableContract,
     ExportContract,
     HeldContract,
@@ -31,6 +30,7 @@ from natsbroker.testing.storecontracts import (
     StateContract,
     SubjectContract,
 )
+from natsbroker.testing.pumped import PumpedReactor
 from tests.storage.history import Recorder
 from tests.support import COMPILED, PURE, using
 

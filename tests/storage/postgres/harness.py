@@ -13,8 +13,8 @@ import pytest
 
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.store import openPostgres
+from natsbroker.testing.contracts.stores import StoreHarness
 from natsbroker.testing.pumped import PumpedReactor
-from natsbroker.testing.storecontracts import StoreHarness
 from tests.postgresql import PostgresServer
 
 __all__ = ["PostgresHarness"]

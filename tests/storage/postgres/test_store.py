@@ -20,7 +20,7 @@ from natsbroker.interfaces import ILeasedStore, IStoreWatcher
 from natsbroker.interfaces.records import RecordDamaged, Retention, StoreFailed, StoreFull
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.store import openPostgres
-from natsbroker.testing.storecontracts import (
+from natsbroker.testing.contracts.stores import (
     DurableContract,
     ExportContract,
     HeldContract,

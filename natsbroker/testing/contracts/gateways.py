@@ -1,7 +1,7 @@
 """
 What every gateway interest policy must do, as tests: for our own and for those of others::
 
-    from natsbroker.testing.gatewaycontracts import gatewayPolicyTests
+    from natsbroker.testing.contracts.gateways import gatewayPolicyTests
 
     TestMyPolicy = gatewayPolicyTests(MyPolicy)
 
@@ -21,7 +21,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import IGatewayInterestPolicy, IInterestTable
 from natsbroker.subjects.grammar import matches
-from natsbroker.testing.contracts import QUICK, Contract
+from natsbroker.testing.contracts.buses import QUICK, Contract
 from natsbroker.testing.strategies import literalSubjects, patterns
 
 __all__ = ["gatewayPolicyTests"]

@@ -14,7 +14,7 @@ reactor for that. A store that survives provides C{reopen}, and takes L{DurableC
 L{LogContract} and L{StateContract} are for all stores; L{RetainedContract}, L{HeldContract},
 L{SubjectContract} and L{ExportContract} for those whose logs provide the interface; and
 L{HistoryContract} holds all of them together against a model. That of stores which several brokers
-share is L{natsbroker.testing.leasecontracts}.
+share is L{natsbroker.testing.contracts.leases}.
 
 Only the public interfaces are used.
 """

@@ -11,7 +11,7 @@ import pytest
 
 from natsbroker.gateways.policies import OptimisticPolicy
 from natsbroker.gateways.tables import INTEREST_ONLY, InterestTable
-from natsbroker.testing.gatewaycontracts import gatewayPolicyTests
+from natsbroker.testing.contracts.gateways import gatewayPolicyTests
 
 
 class Forgetful(OptimisticPolicy):

@@ -2,7 +2,7 @@
 What every store that several brokers share must do, as tests, for L{ILeasedStore}.
 
 Mix L{LeasedContract} with a trial C{SynchronousTestCase}, as the contracts of
-L{natsbroker.testing.storecontracts}, and provide C{share} and C{expire} as well::
+L{natsbroker.testing.contracts.stores}, and provide C{share} and C{expire} as well::
 
     class MyLeases(LeasedContract, SynchronousTestCase):
         def makeStore(self):
@@ -27,7 +27,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILeasedStore, IStoreWatcher
 from natsbroker.interfaces.records import LeaseLost, NoSuchLog, StoreClosed
-from natsbroker.testing.storecontracts import StoreHarness, entry, numbered
+from natsbroker.testing.contracts.stores import StoreHarness, entry, numbered
 
 __all__ = ["LeasedContract"]
 

@@ -8,7 +8,7 @@ collects from a module::
 
     TestMyRouter = subjectRouterTests(MyRouter)
 
-(Contracts of stores are in L{natsbroker.testing.storecontracts}.)
+(Contracts of stores are in L{natsbroker.testing.contracts.stores}.)
 
 Only the public interfaces are used; a provider that breaks one of their sentences fails a
 test that says which.
