@@ -14,13 +14,13 @@ public interfaces only.
 
 from __future__ import annotations
 
+from natsbroker.testing.contracts.authorizers import authorizerTests
 from natsbroker.testing.contracts.buses import (
-    authorizerTests,
     interestWatcherTests,
     messageBusTests,
-    subjectRouterTests,
     subscriberTests,
 )
+from natsbroker.testing.contracts.routers import subjectRouterTests
 
 __all__ = [
     "authorizerTests",

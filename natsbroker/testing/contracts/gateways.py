@@ -21,7 +21,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import IGatewayInterestPolicy, IInterestTable
 from natsbroker.subjects.grammar import matches
-from natsbroker.testing.contracts.buses import QUICK, Contract
+from natsbroker.testing.contracts.base import QUICK, Contract
 from natsbroker.testing.strategies import literalSubjects, patterns
 
 __all__ = ["gatewayPolicyTests"]

@@ -27,7 +27,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILeasedStore, IStoreWatcher
 from natsbroker.interfaces.records import LeaseLost, NoSuchLog, StoreClosed
-from natsbroker.testing.contracts.stores import StoreHarness, entry, numbered
+from natsbroker.testing.contracts.harness import StoreHarness, entry, numbered
 
 __all__ = ["LeasedContract"]
 

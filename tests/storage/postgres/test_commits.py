@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.store import openPostgres
-from natsbroker.testing.contracts.stores import entry, numbered
+from natsbroker.testing.contracts.harness import entry, numbered
 from tests.postgresql import USER
 from tests.storage.postgres.harness import PostgresHarness
 from tests.storage.postgres.proxy import Proxy

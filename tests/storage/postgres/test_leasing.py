@@ -16,8 +16,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from natsbroker.interfaces.records import LeaseLost, StoreFailed
+from natsbroker.testing.contracts.harness import numbered
 from natsbroker.testing.contracts.leases import LeasedContract, LossWatcher
-from natsbroker.testing.contracts.stores import numbered
 from tests.storage.postgres.harness import PostgresHarness
 
 RENEWAL = 5 / 3

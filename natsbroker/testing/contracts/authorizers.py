@@ -1,0 +1,157 @@
+"""
+Contract tests for L{IAuthorizer}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from natsbroker.errors import Unauthorized
+from natsbroker.interfaces import (
+    IAuthorizer,
+)
+from natsbroker.testing.contracts.base import Contract
+from natsbroker.wire.grants import ConnectRequest, Grant
+
+__all__ = ["authorizerTests"]
+
+
+#: Options of a hostile client.
+_STRANGE: Sequence[dict[str, Any]] = (
+    {"user": "", "pass": ""},
+    {"user": "x" * 10_000, "pass": "y" * 10_000},
+    {"user": "\x00\r\n", "pass": "\u00fc\U0001f600\ufffd"},
+    {"user": "*", "pass": ">"},
+    {"user": 1, "pass": None},
+    {"auth_token": "' OR 1=1 --"},
+    {"nkey": "N", "sig": "!!"},
+    {"jwt": "a.b.c", "sig": "=="},
+    {"jwt": "....", "nkey": "\u00fc"},
+)
+
+
+def _onlyDenied(failure: Failure) -> None:
+    failure.trap(Unauthorized)
+
+
+def authorizerTests(
+    factory: Callable[[], Any],
+    goodHello: ConnectRequest,
+    badHello: ConnectRequest,
+    revoke: Callable[[Any], object] | None = None,
+    settle: Callable[[], object] = lambda: None,
+) -> type[SynchronousTestCase]:
+    """
+    Tests for an L{IAuthorizer}.
+
+    @param factory: makes one.
+    @param goodHello: a connection that it lets in.
+    @param badHello: one that it denies.
+    @param revoke: called with an authorizer, makes it announce a revocation; C{None} for one that
+        never does.
+    @param settle: lets happen what answers wait for, such as threads.
+    """
+
+    class AuthorizerTests(Contract):
+        """
+        The contract of L{IAuthorizer}.
+        """
+
+        def ask(self, authorizer: IAuthorizer, hello: ConnectRequest) -> Grant | None:
+            """
+            @return: the grant, or C{None} for a denial. Anything else fails the test.
+            """
+            try:
+                answer: Any = authorizer.grantFor(hello)
+            except Unauthorized:
+                return None
+            if isinstance(answer, Coroutine):
+                answer = ensureDeferred(answer)
+            if isinstance(answer, Deferred):
+                answer.addErrback(_onlyDenied)
+                settle()
+                answer = self.successResultOf(answer)
+                if answer is None:
+                    return None
+            self.holds(isinstance(answer, Grant), answer)
+            grant: Grant = answer
+            return grant
+
+        def test_provides(self) -> None:
+            """An authorizer provides the interface and says what it needs of clients."""
+            authorizer = factory()
+            self.holds(verifyObject(IAuthorizer, authorizer))
+            self.holds(isinstance(authorizer.required, bool), authorizer.required)
+            self.holds(isinstance(authorizer.deadline, bool), authorizer.deadline)
+            self.holds(authorizer.deadline or not authorizer.required, "who must log in has a time")
+            self.holds(isinstance(authorizer.nonce, bool), authorizer.nonce)
+
+        def test_good(self) -> None:
+            """Who is let in gets a grant that names an account."""
+            grant = self.ask(factory(), goodHello)
+            if grant is None:
+                raise AssertionError("the good one is denied")
+            self.holds(isinstance(grant.account, str), grant.account)
+            self.holds(grant.account != "")
+            self.holds(isinstance(grant.user, str), grant.user)
+
+        def test_bad(self) -> None:
+            """A denied login fails with Unauthorized, not with another error."""
+            self.isNothing(self.ask(factory(), badHello))
+
+        def test_repeatedLogin(self) -> None:
+            """A second login with the same credentials gives the same user of the same account,
+            and a grant before does not let other credentials in."""
+            authorizer = factory()
+            first = self.ask(authorizer, goodHello)
+            denied = self.ask(authorizer, badHello)
+            second = self.ask(authorizer, goodHello)
+            self.isNothing(denied)
+            if first is None or second is None:
+                raise AssertionError("the good one is denied")
+            self.same((first.account, first.user), (second.account, second.user))
+
+        def test_nobody(self) -> None:
+            """A connection that says nothing gets a grant or a denial; where a login is required
+            it is denied."""
+            authorizer = factory()
+            grant = self.ask(authorizer, ConnectRequest())
+            if authorizer.required:
+                self.isNothing(grant)
+
+        def test_strange(self) -> None:
+            """Whatever a connection says, the answer is a grant or a denial."""
+            for options in _STRANGE:
+                authorizer = factory()
+                for nonce in ("", "AAAAAAAAAAAAAAA"):
+                    grant = self.ask(authorizer, ConnectRequest(options=options, nonce=nonce))
+                    if authorizer.required:
+                        self.isNothing(grant, options)
+
+        def test_revocations(self) -> None:
+            """A watcher learns of revocations until it stops watching."""
+            authorizer = factory()
+            told: list[str] = []
+            stops = [
+                authorizer.watchRevocations(lambda: told.append("one")),
+                authorizer.watchRevocations(lambda: told.append("two")),
+            ]
+            if revoke is not None:
+                revoke(authorizer)
+                settle()
+                self.same(sorted(told), ["one", "two"])
+                told.clear()
+                stops[0]()
+                revoke(authorizer)
+                settle()
+                self.same(told, ["two"])
+            for stop in stops:
+                stop()
+
+    return AuthorizerTests

@@ -1,0 +1,51 @@
+"""
+The trial test case that the contracts extend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, settings
+from twisted.trial.unittest import SynchronousTestCase
+
+__all__ = ["QUICK", "Contract"]
+
+
+QUICK = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
+)
+
+
+class Contract(SynchronousTestCase):
+    """
+    The base of all suites: trial's assertions with types.
+    """
+
+    def same(self, one: object, other: object, about: object = None) -> None:
+        """
+        Fail unless two values are equal.
+        """
+        self.assertEqual(one, other, about)  # type: ignore[no-untyped-call]
+
+    def holds(self, value: object, about: object = None) -> None:
+        """
+        Fail unless a value is true.
+        """
+        self.assertTrue(value, about)  # type: ignore[no-untyped-call]
+
+    def isNothing(self, value: object, about: object = None) -> None:
+        """
+        Fail unless a value is C{None}.
+        """
+        self.assertIs(value, None, about)  # type: ignore[no-untyped-call]
+
+    def refuses(
+        self, error: type[Exception], call: Callable[..., object], *arguments: object
+    ) -> None:
+        """
+        Fail unless a call raises.
+        """
+        self.assertRaises(error, call, *arguments)  # type: ignore[no-untyped-call]

@@ -1,0 +1,154 @@
+"""
+What the contract tests of stores share: the harness that makes a store, and entries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from unittest import SkipTest
+
+from twisted.internet.defer import Deferred
+
+from natsbroker.interfaces import (
+    IStreamLog,
+    IStreamStore,
+)
+from natsbroker.interfaces.records import (
+    Entry,
+    Record,
+)
+
+if TYPE_CHECKING:
+    from unittest import TestCase
+
+    class _Base(TestCase):
+        """
+        What a suite may use of the trial case that it is mixed with.
+        """
+
+        successResultOf: Any
+        failureResultOf: Any
+        assertNoResult: Any
+        mktemp: Any
+else:
+    _Base = object
+
+__all__ = ["SECOND", "StoreHarness", "entry", "numbered"]
+
+
+T = TypeVar("T")
+
+
+SECOND = 1_000_000_000
+
+
+def entry(payload: bytes, subject: bytes = b"s", headers: bytes = b"", time: int = 0) -> Entry:
+    """
+    An entry, most of it by default.
+    """
+    return (subject, headers, payload, time)
+
+
+def numbered(start: int, stop: int, subject: bytes = b"s") -> list[Entry]:
+    """
+    Entries whose payloads are numbers.
+    """
+    return [entry(b"%d" % each, subject) for each in range(start, stop)]
+
+
+class StoreHarness(_Base):
+    """
+    How the contracts get at a store.
+
+    @ivar time: what the store's wall clock shows, in nanoseconds.
+    """
+
+    time = 1_700_000_000 * SECOND
+
+    def now(self) -> int:
+        """
+        The wall clock to give to the store.
+        """
+        return self.time
+
+    def makeStore(self) -> Any:
+        """
+        Make an empty store, with L{now} as its clock. It is closed by the contract.
+        """
+        raise NotImplementedError
+
+    def reopen(self, store: Any) -> Any:
+        """
+        Close a store and open it again.
+        """
+        raise SkipTest("this store does not survive")
+
+    def wait(self, deferred: Deferred[T]) -> T:
+        """
+        Get the result of a Deferred that fires in its time.
+
+        @raise Exception: with which it fails.
+        """
+        results: list[Any] = []
+        deferred.addCallbacks(results.append, results.append)
+        if not results:
+            self.fail("the Deferred has not fired")
+        if hasattr(results[0], "raiseException"):
+            results[0].raiseException()
+        return cast(T, results[0])
+
+    def advance(self, seconds: float) -> None:
+        """
+        Let time pass: L{time} and the reactor's.
+        """
+        self.time += int(seconds * SECOND)
+
+    def failsWith(self, error: type[Exception], deferred: Deferred[Any]) -> Exception:
+        """
+        Assert that a Deferred fails.
+
+        @return: with what.
+        """
+        try:
+            result = self.wait(deferred)
+        except error as failure:
+            return failure
+        self.fail(f"did not fail with {error.__name__}: {result!r}")
+
+    def store(self) -> IStreamStore:
+        """
+        A store that is closed when the test ends.
+        """
+        store: IStreamStore = self.makeStore()
+        self.addCleanup(lambda: self.wait(store.close()))
+        return store
+
+    def log(self, name: str = "log") -> Any:
+        """
+        A log in a store of its own.
+        """
+        return self.wait(self.store().open(name))
+
+    def allOf(self, log: IStreamLog, start: int = 1) -> list[Record]:
+        """
+        All records of a log, page by page.
+        """
+        found: list[Record] = []
+        while True:
+            page = self.wait(log.read(start))
+            if not page:
+                return found
+            found += page
+            start = page[-1].sequence + 1
+
+    def payloads(self, log: IStreamLog) -> list[bytes]:
+        """
+        The payloads of all records.
+        """
+        return [each.payload for each in self.allOf(log)]
+
+    def sequences(self, log: IStreamLog) -> list[int]:
+        """
+        The sequences of all records.
+        """
+        return [each.sequence for each in self.allOf(log)]
