@@ -3,6 +3,6 @@ Spark looks in modules whose names begin with C{pyspark_} for data sources: this
 C{format("natsbroker")} work without registration.
 """
 
-from natsbroker.spark.source import NatsBrokerSource as DefaultSource
+from natsbroker.spark.datasource.source import NatsBrokerSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -82,7 +82,7 @@ ELSEWHERE = {
     "storage/postgres/trimming.py": _PARTS,
     "storage/postgres/waiting.py": _PARTS,
     "storage/postgres/writing.py": _PARTS,
-    "spark/__main__.py": "a few lines: run by tests/spark/jobs/test_archivejob.py",
+    "spark/__main__.py": "a few lines: run by tests/spark/jobs/archive/test_job.py",
     "__main__.py": "two lines: run by tests/test_packaging.py",
 }
 """Modules without a test file of their own, and where they are tested instead."""

@@ -34,6 +34,6 @@ def register(spark: Any) -> None:
     Make the data source known to a session that does not find it by its name: one whose Python was
     given this package with C{--py-files}, or one of Spark Connect that L{session} did not make.
     """
-    from natsbroker.spark.source import NatsBrokerSource
+    from natsbroker.spark.datasource.source import NatsBrokerSource
 
     spark.dataSource.register(NatsBrokerSource)

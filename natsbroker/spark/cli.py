@@ -35,18 +35,18 @@ Usage: natsbroker spark JOB [OPTION ...]
 
 #: The modules of the jobs, and what is called there.
 _JOBS = {
-    "archive": ("natsbroker.spark.jobs.archivejob", "main"),
-    "compact": ("natsbroker.spark.jobs.compacting", "compactMain"),
-    "decode": ("natsbroker.spark.jobs.decodejob", "main"),
-    "interest": ("natsbroker.spark.jobs.interestjob", "main"),
-    "lag": ("natsbroker.spark.jobs.lagging", "main"),
-    "migrate": ("natsbroker.spark.jobs.copying", "migrateMain"),
-    "replay": ("natsbroker.spark.jobs.replayjob", "main"),
-    "restore": ("natsbroker.spark.jobs.copying", "restoreMain"),
-    "tiered": ("natsbroker.spark.jobs.tiering", "main"),
-    "traffic": ("natsbroker.spark.jobs.trafficjob", "main"),
-    "vacuum": ("natsbroker.spark.jobs.compacting", "vacuumMain"),
-    "verify": ("natsbroker.spark.jobs.verifyjob", "main"),
+    "archive": ("natsbroker.spark.jobs.archive.job", "main"),
+    "compact": ("natsbroker.spark.jobs.archive.compacting", "compactMain"),
+    "decode": ("natsbroker.spark.jobs.decode.job", "main"),
+    "interest": ("natsbroker.spark.jobs.traffic.interestjob", "main"),
+    "lag": ("natsbroker.spark.jobs.archive.lag", "main"),
+    "migrate": ("natsbroker.spark.jobs.migrate.copying", "migrateMain"),
+    "replay": ("natsbroker.spark.jobs.replay.job", "main"),
+    "restore": ("natsbroker.spark.jobs.migrate.copying", "restoreMain"),
+    "tiered": ("natsbroker.spark.jobs.archive.tiering", "main"),
+    "traffic": ("natsbroker.spark.jobs.traffic.job", "main"),
+    "vacuum": ("natsbroker.spark.jobs.archive.compacting", "vacuumMain"),
+    "verify": ("natsbroker.spark.jobs.archive.verify", "main"),
 }
 
 

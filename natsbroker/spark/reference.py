@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from natsbroker.spark.columns import COLUMNS
+from natsbroker.spark.logs.columns import COLUMNS
 from natsbroker.spark.settings import OPTIONS, PLANNED
 
 __all__ = ["page"]

@@ -59,7 +59,7 @@ def session(
     found = _remote(place, given) if place.startswith(_REMOTE) else _own(place, given, appName)
     # Of two sessions in one JVM the later has the table of data sources of the first, with classes
     # of a Python that may have ended.
-    from natsbroker.spark.source import NatsBrokerSource
+    from natsbroker.spark.datasource.source import NatsBrokerSource
 
     found.dataSource.register(NatsBrokerSource)
     return found

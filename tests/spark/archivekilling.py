@@ -26,7 +26,7 @@ import deltalake
 import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
 
-from natsbroker.spark.connection import connect
+from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.tables.formats import FORMATS, tableAt
 from natsbroker.spark.tables.manifests import Manifest
 from tests.interop.servers import OURS_FAST, REAL, Server

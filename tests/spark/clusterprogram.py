@@ -40,9 +40,9 @@ def dying(servers: str, stream: str) -> Callable[[int, bytes], bytes]:
 
 def waitForRows(servers: str, stream: str) -> None:
     """Return when a stream has something, or after a minute."""
-    from natsbroker.spark.addresses import readAddresses
-    from natsbroker.spark.connection import ServerAccess, connect
-    from natsbroker.spark.streams import StreamApi
+    from natsbroker.spark.logs.streams import StreamApi
+    from natsbroker.spark.nats.addresses import readAddresses
+    from natsbroker.spark.nats.connection import ServerAccess, connect
 
     deadline = time.monotonic() + 60
     with connect(ServerAccess(readAddresses(servers))) as connection:
@@ -55,8 +55,8 @@ def main(servers: str, broker: str, directory: str) -> dict[str, Any]:
     from pyspark.sql.functions import udf
 
     from natsbroker.spark import session
-    from natsbroker.spark.jobs.archivejob import archive
-    from natsbroker.spark.jobs.archiving import FilePlan
+    from natsbroker.spark.jobs.archive.archiver import FilePlan
+    from natsbroker.spark.jobs.archive.job import archive
 
     spark = session(None, {"spark.sql.execution.arrow.maxRecordsPerBatch": "50"})
     places = spark.sparkContext.range(0, 8, numSlices=8).map(where).collect()

@@ -15,9 +15,9 @@ from typing import Any
 
 from natsbroker.spark import cli, session
 from natsbroker.spark.errors import DataSourceError
-from natsbroker.spark.jobs.archivejob import archive
-from natsbroker.spark.jobs.tiering import tiered
-from natsbroker.spark.jobs.verifyjob import verified
+from natsbroker.spark.jobs.archive.job import archive
+from natsbroker.spark.jobs.archive.tiering import tiered
+from natsbroker.spark.jobs.archive.verify import verified
 
 __all__ = ["main"]
 

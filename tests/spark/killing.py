@@ -24,9 +24,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from natsbroker.spark.connection import connect
-from natsbroker.spark.reading import RangeReader, ReadOptions, SequenceRange
-from natsbroker.spark.streams import StreamApi
+from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.nats.connection import connect
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station, Stream
 

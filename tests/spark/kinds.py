@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from natsbroker.spark.addresses import readAddresses
-from natsbroker.spark.connection import ServerAccess, connect
 from natsbroker.spark.errors import ApiError, DataSourceError
-from natsbroker.spark.logs import Logs, logsOf
-from natsbroker.spark.streams import StreamApi, StreamState
+from natsbroker.spark.logs.selection import Logs, logsOf
+from natsbroker.spark.logs.streams import StreamApi, StreamState
+from natsbroker.spark.nats.addresses import readAddresses
+from natsbroker.spark.nats.connection import ServerAccess, connect
 from tests.interop.servers import PATIENCE, REAL, Server
 from tests.spark.support import BrokerStation, Station, Stream
 

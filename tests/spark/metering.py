@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from natsbroker.spark.connection import ServerAccess, connect
+from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.wire import ops
 
 __all__ = ["Sample", "descendantsSeconds", "median", "pinged", "processSeconds", "sampled"]

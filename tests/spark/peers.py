@@ -4,9 +4,9 @@ The peer of a connection under test.
 
 from __future__ import annotations
 
-from natsbroker.spark.addresses import TLSOptions, readAddresses
-from natsbroker.spark.connection import ServerAccess
-from natsbroker.spark.identity import Credentials
+from natsbroker.spark.nats.addresses import TLSOptions, readAddresses
+from natsbroker.spark.nats.connection import ServerAccess
+from natsbroker.spark.nats.credentials import Credentials
 from tests.interop.servers import Server
 
 

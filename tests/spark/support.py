@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from natsbroker.spark.addresses import readAddresses
-from natsbroker.spark.channels import ChannelApi
-from natsbroker.spark.connection import BlockingConnection, ServerAccess, connect
-from natsbroker.spark.stan import ChannelPublisher
-from natsbroker.spark.streams import StreamApi
+from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.nats.addresses import readAddresses
+from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
+from natsbroker.spark.nats.stan import ChannelPublisher
 from natsbroker.wire.headers import Headers
 from tests.interop.servers import Server
 

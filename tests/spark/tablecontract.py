@@ -25,7 +25,7 @@ import pyarrow as pa
 import pytest
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.jobs.compacting import compact
+from natsbroker.spark.jobs.archive.compacting import compact
 from natsbroker.spark.tables.datafiles import SCHEMA
 from natsbroker.spark.tables.filing import writeDays, writeFile
 from natsbroker.spark.tables.formats import tableAt

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
+from natsbroker.spark.datasource.streaming import StreamReader
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.streaming import StreamReader
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation

@@ -17,13 +17,13 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from natsbroker.spark.connection import connect
+from natsbroker.spark.datasource.source import BatchReader
+from natsbroker.spark.datasource.streaming import StreamReader
+from natsbroker.spark.datasource.writing import BatchWriter
 from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
-from natsbroker.spark.planning import rfc3339
+from natsbroker.spark.logs.planning import rfc3339
+from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.source import BatchReader
-from natsbroker.spark.streaming import StreamReader
-from natsbroker.spark.writing import BatchWriter
 from tests.interop.servers import OURS_FAST, Server
 from tests.spark.kinds import ChannelKind, Cluster, Kind, StreamKind
 from tests.spark.support import BrokerStation

@@ -23,13 +23,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from natsbroker.spark import cli
+from natsbroker.spark.datasource.source import BatchReader
+from natsbroker.spark.datasource.streaming import StreamReader
+from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, DataSourceError
-from natsbroker.spark.jobs.archiving import Archiver, FilePlan
+from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.source import BatchReader
-from natsbroker.spark.streaming import StreamReader
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.writing import BatchWriter, StreamWriter
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 from tests.spark.kinds import ChannelKind, Kind, StreamKind, waitFor

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
-from natsbroker.spark.connection import connect
+from natsbroker.spark.nats.connection import connect
 from tests.spark.killing import Logs, isWhole, rounds
 
 

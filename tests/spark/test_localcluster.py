@@ -10,7 +10,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from natsbroker.spark.jobs.verifyjob import verified
+from natsbroker.spark.jobs.archive.verify import verified
 from tests.interop.servers import CHECKOUT
 from tests.spark.connecting import sparkEnvironment, sparkSubmit
 from tests.spark.support import BrokerStation, Station, Stream

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from natsbroker.spark.columns import schemaOf
+from natsbroker.spark.logs.columns import schemaOf
 from natsbroker.spark.tables.manifests import File, TableError
 
 __all__ = ["COLUMNS", "SCHEMA", "readFiles"]

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.spark.jobs.events import readEvent
-from natsbroker.spark.jobs.traffic import TimeWindows, TrafficTotals
+from natsbroker.spark.jobs.traffic.events import readEvent
+from natsbroker.spark.jobs.traffic.totals import TimeWindows, TrafficTotals
 from tests.spark.eventlogs import event, traffic
 
 S = 10**9

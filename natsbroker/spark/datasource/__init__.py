@@ -1,0 +1,3 @@
+"""
+The data source C{natsbroker} on PySpark's Python interfaces.
+"""

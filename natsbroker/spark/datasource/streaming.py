@@ -1,0 +1,214 @@
+"""
+Reading streams or channels in a streaming query: ranges of sequences, one micro-batch after the
+other.
+
+Promises: the same offsets give the same rows, as long as the streams retain them; a server that is
+away for a while is waited for; a stream that was deleted, or made again, ends the query.
+Must never know: how a range is read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
+from natsbroker.spark.datasource.tasks import RangePartition, logLoss, peerOf, readRange
+from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
+from natsbroker.spark.logs.planning import checkedPatterns, planStarts, split
+from natsbroker.spark.logs.selection import Logs, checkedNames, isMissing, isPattern, logsOf
+from natsbroker.spark.logs.streams import StreamState
+from natsbroker.spark.nats.connection import BlockingConnection, connect
+
+__all__ = ["StreamReader"]
+
+_Result = TypeVar("_Result")
+
+#: What a server says while JetStream or the channels are not there yet: nobody responds, and 10008.
+_NOT_YET = (503, 10008)
+
+_PAUSE = 0.25
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """
+    Plans micro-batches in one process as long as the query runs, with one connection, and reads
+    their ranges in workers, which get it without the connection.
+    """
+
+    def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
+        if options["maxOffsetsPerTrigger"] and options["maxBytesPerTrigger"]:
+            raise OptionError("maxOffsetsPerTrigger and maxBytesPerTrigger exclude each other")
+        if 0 < options["maxOffsetsPerTrigger"] < options["minOffsetsPerTrigger"]:
+            raise OptionError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
+        self._columns = columns
+        self._options = options
+        self._names = checkedNames(options)
+        self._word = "channel" if options["channel"] else "stream"
+        self._peer = peerOf(options)
+        self._patterns = checkedPatterns(options["subject"])
+        self._connection: BlockingConnection | None = None
+        self._wasConnected = False
+        self._states: dict[str, StreamState] = {}
+        self._asked = float("-inf")
+        self._target: dict[str, StreamState] | None = None
+        self._triggered = float("-inf")
+
+    @property
+    def _kept(self) -> tuple[str, ...] | None:
+        """
+        What must be in an offset; C{None} where patterns decide.
+        """
+        return None if any(map(isPattern, self._names)) else self._names
+
+    def __getstate__(self) -> dict[str, Any]:
+        """
+        What passes to workers.
+        """
+        return {**self.__dict__, "_connection": None, "_states": {}, "_target": None}
+
+    # What Spark asks for.
+
+    def initialOffset(self) -> dict[str, Any]:
+        """
+        Where a new query begins.
+        """
+        spans = self._patiently(lambda logs: planStarts(logs, self._options, logLoss))
+        return offsetOf({each.stream: (each.created, each.start) for each in spans})
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """
+        What the options say.
+        """
+        if self._options["maxOffsetsPerTrigger"]:
+            return ReadMaxRows(self._options["maxOffsetsPerTrigger"])
+        if self._options["maxBytesPerTrigger"]:
+            return ReadMaxBytes(self._options["maxBytesPerTrigger"])
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """
+        How far the next micro-batch goes.
+
+        @raise DataLoss: if a stream is gone, or is another one.
+        """
+        places = readOffset(start, self._kept, self._word)
+        states = self._target if self._target is not None else self._current()
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else 0
+        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 0
+        if not isinstance(limit, (ReadMaxRows, ReadMaxBytes, ReadAllAvailable)):
+            raise OptionError(f"{type(limit).__name__} is not supported yet")
+        reached = advance(places, states, rows, size, self._word)
+        lag = sum(states[name].stop - seq for name, (_, seq) in places.items())
+        return start if self._waits(lag) else offsetOf(reached)
+
+    def _waits(self, lag: int) -> bool:
+        """
+        Whether there is too little for a micro-batch, and time to wait for more.
+
+        @param lag: how many sequences there are.
+        """
+        now = time.monotonic()
+        isLittle = 0 < lag < self._options["minOffsetsPerTrigger"] and self._target is None
+        if isLittle and now - self._triggered < self._options["maxTriggerDelay"]:
+            return True
+        if lag:
+            self._triggered = now
+        return False
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """
+        Where the streams end; the query's progress shows it beside where the query is.
+        """
+        return offsetOf({x.name: (x.created, x.stop) for x in self._current().values()})
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """
+        What is stored now is all that the query reads.
+        """
+        self._target = self._current()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """
+        The tasks of a micro-batch.
+        """
+        options = self._options
+        begin, stop = (readOffset(each, self._kept, self._word) for each in (start, end))
+        spans = rangesBetween(begin, stop, self._word)
+        pieces = split(
+            spans, options["minPartitions"], options["maxRowsPerPartition"], os.cpu_count() or 1
+        )
+        return [RangePartition(each, self._patterns) for each in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """
+        The rows of one task, as Arrow batches.
+        """
+        return readRange(self._peer, self._options, self._columns, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """
+        Nothing: servers keep nothing about a query.
+        """
+
+    def stop(self) -> None:
+        """
+        Close the connection.
+        """
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # What servers say.
+
+    def _current(self) -> dict[str, StreamState]:
+        """
+        The streams now, or a moment ago: an idle query asks more than a hundred times a second.
+        """
+        if time.monotonic() - self._asked >= self._options["pollInterval"]:
+            self._states = self._patiently(self._ask)
+            self._asked = time.monotonic()
+        return self._states
+
+    def _ask(self, logs: Logs) -> dict[str, StreamState]:
+        states = {}
+        for name in logs.names(self._names):
+            try:
+                states[name] = logs.state(name)
+            except ApiError as error:
+                if not isMissing(error):
+                    raise
+                if name in self._names:
+                    raise DataLoss(f"{error}: it was there when the query began") from None
+        return states
+
+    def _patiently(self, ask: Callable[[Logs], _Result]) -> _Result:
+        """
+        Ask over the connection. Where one was had and is lost, over a new one, for as long as
+        C{reconnectTimeout}; a first one that cannot be had is an error at once.
+        """
+        deadline = time.monotonic() + self._options["reconnectTimeout"]
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = connect(self._peer)
+                    self._wasConnected = True
+                return ask(logsOf(self._connection, self._options))
+            except (ConnectionFailed, TimedOut, ApiError) as error:
+                if isinstance(error, ApiError) and error.code not in _NOT_YET:
+                    raise
+                self.stop()
+                if not self._wasConnected or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)

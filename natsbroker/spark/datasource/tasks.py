@@ -1,0 +1,132 @@
+"""
+What one Spark task does: connect, read its range, and give it as Arrow batches.
+
+Promises: a task passes to workers without sockets; its connection is closed at its end, also where
+Spark does not read on.
+Must never know: which kind of query it belongs to.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.columns import toBatch
+from natsbroker.spark.logs.exports import ExportReader
+from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.logs.selection import logsOf
+from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.nats.addresses import TLSOptions, readAddresses
+from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.credentials import Credentials
+
+__all__ = ["RangePartition", "batchesOf", "logLoss", "peerOf", "readRange"]
+
+
+class RangePartition(InputPartition):
+    """
+    What one task reads.
+
+    @ivar span: the range.
+    @ivar patterns: the filters.
+    """
+
+    def __init__(self, span: SequenceRange, patterns: tuple[str, ...]) -> None:
+        super().__init__(span.start)
+        self.span = span
+        self.patterns = patterns
+
+
+def readRange(
+    peer: ServerAccess,
+    options: dict[str, Any],
+    columns: tuple[str, ...],
+    partition: InputPartition,
+) -> Iterator[Any]:
+    """
+    The rows of one task.
+    """
+    if not isinstance(partition, RangePartition):
+        raise TypeError(f"{type(partition).__name__} is no task of this source")
+    yield from batchesOf(peer, options, columns, partition.span, partition.patterns, logLoss)
+
+
+def batchesOf(
+    peer: ServerAccess,
+    options: dict[str, Any],
+    columns: tuple[str, ...],
+    span: SequenceRange,
+    patterns: tuple[str, ...],
+    onLoss: Callable[[str], object],
+) -> Iterator[Any]:
+    """
+    The rows of a range, as Arrow batches.
+
+    @param patterns: the filters.
+    @param onLoss: told of losses that are no errors.
+    """
+    if span.start >= span.stop:
+        return
+    reading = ReadOptions(
+        patterns,
+        options["fetchBytes"],
+        options["batchRows"],
+        options["requestTimeout"],
+        options["failOnDataLoss"],
+    )
+    first = zlib.crc32(f"{span.stream}:{span.start}".encode())
+    with connect(peer, first) as connection:
+        logs = logsOf(connection, options)
+        if isinstance(logs, ChannelApi):
+            yield from ExportReader(logs, span, reading, columns, onLoss).read()
+        elif isinstance(logs, StreamApi):
+            for rows in RangeReader(logs, span, reading, onLoss).read():
+                yield toBatch(rows, span.stream, columns)
+
+
+def peerOf(options: dict[str, Any]) -> ServerAccess:
+    """
+    How to connect.
+    """
+    kinds = ("user", "token", "nkeySeedFile", "credentialsFile")
+    given = [each for each in kinds if options[each]]
+    if len(given) > 1:
+        raise OptionError(f"{given[0]} and {given[1]} exclude each other")
+    if options["tlsKey"] and not options["tlsCert"]:
+        raise OptionError("tlsKey needs tlsCert")
+    wanted = ("tls", "tlsFirst", "tlsCa", "tlsCert", "tlsServerName")
+    return ServerAccess(
+        readAddresses(options["servers"]),
+        Credentials(
+            options["user"],
+            options["password"],
+            options["token"],
+            options["nkeySeedFile"],
+            options["credentialsFile"],
+            "natsbroker.spark",
+        ),
+        TLSOptions(
+            any(options[each] for each in wanted),
+            options["tlsFirst"],
+            options["tlsCa"],
+            options["tlsCert"],
+            options["tlsKey"],
+            options["tlsServerName"],
+        ),
+        options["inboxPrefix"],
+        options["connectTimeout"],
+        options["requestTimeout"],
+    )
+
+
+def logLoss(text: str) -> None:
+    """
+    Say in the log of this process what was passed over.
+    """
+    logging.getLogger("natsbroker.spark").warning("%s", text)

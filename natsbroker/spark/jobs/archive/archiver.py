@@ -1,0 +1,264 @@
+"""
+Archiving a log: from servers to Parquet files, each message exactly once.
+
+What is next is what the manifest does not account for yet, so the manifest is the checkpoint. Tasks
+copy ranges into files that nobody knows of; then one step adds all of them to the manifest, or
+none. So any number of archivers may run, and die.
+
+Promises: what a version of the manifest accounts for is on disk; what was not stored any more when
+it was to be copied is recorded as lost and never passed over; a log that was made again is refused.
+Must never know: command lines.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.reading import Loss, SequenceRange
+from natsbroker.spark.logs.selection import Logs, logsOf, oneName
+from natsbroker.spark.logs.streams import StreamState
+from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.tables.datafiles import COLUMNS
+from natsbroker.spark.tables.filing import added, writeDays, writeFile
+from natsbroker.spark.tables.manifests import File, Log, Manifest, Range, joined
+from natsbroker.spark.tables.table import ArchiveTable
+
+__all__ = ["Archiver", "CopyResult", "FilePlan", "checkLog", "copyRange", "inline", "logOf"]
+
+#: What runs tasks: in this process, or in Spark's workers.
+Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+def inline(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    """
+    Run tasks here, one after another.
+    """
+    return [work(each) for each in tasks]
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """
+    How much is done at a time.
+
+    @ivar rowsPerFile: how many sequences a file accounts for, at most.
+    @ivar filesPerVersion: how many files a version adds, at most; more if days end in them.
+    @ivar partitionBy: of an archive that is begun: C{date} for files of one day each.
+    """
+
+    rowsPerFile: int = 1_000_000
+    filesPerVersion: int = 4
+    partitionBy: str = ""
+
+    def spans(self, log: Log, start: int, end: int) -> list[SequenceRange]:
+        """
+        What is done next.
+        """
+        spans: list[SequenceRange] = []
+        while start < end and len(spans) < self.filesPerVersion:
+            stop = min(start + self.rowsPerFile, end)
+            spans.append(SequenceRange(log.name, log.identity, start, stop))
+            start = stop
+        return spans
+
+
+@dataclass(frozen=True)
+class CopyResult:
+    """
+    What a task did.
+
+    @ivar files: the range, in files that follow each other.
+    @ivar lost: what was not stored any more.
+    """
+
+    files: tuple[File, ...]
+    lost: tuple[Range, ...]
+
+
+def logOf(state: StreamState, options: dict[str, Any]) -> Log:
+    """
+    What an archive says it is of.
+    """
+    isChannel = bool(options["channel"])
+    scope = options["clusterId"] if isChannel else options["domain"]
+    return Log("channel" if isChannel else "stream", state.name, scope, state.created)
+
+
+def copyRange(
+    peer: ServerAccess,
+    options: dict[str, Any],
+    root: Path,
+    span: SequenceRange,
+    partition: str = "",
+) -> CopyResult:
+    """
+    Copy one range into files that are not in the manifest yet.
+
+    @param partition: see L{Manifest}.
+    @raise DataSourceError: if it cannot be read or written; nothing is left then.
+    """
+    lost: list[Range] = []
+
+    def onLoss(loss: str) -> None:
+        lost.extend(loss.ranges if isinstance(loss, Loss) else ())
+
+    batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, span, (), onLoss)
+    if partition:
+        files = writeDays(root, batches, span.start, span.stop)
+    else:
+        files = [writeFile(root, batches, span.start, span.stop)]
+    return CopyResult(tuple(files), tuple(lost))
+
+
+def checkLog(table: ArchiveTable, manifest: Manifest, log: Log) -> None:
+    """
+    See that a table is of a log.
+
+    @raise OptionError: if it is of another one.
+    @raise DataLoss: if the log was made again.
+    """
+    mine = manifest.log
+    if (mine.kind, mine.name, mine.scope) != (log.kind, log.name, log.scope):
+        raise OptionError(f"{table.root} is an archive of {mine.kind} {mine.name}")
+    if mine.identity != log.identity:
+        raise DataLoss(
+            f"{log.kind} {log.name} was deleted and made again since it was archived: its"
+            " sequences are others; archive it elsewhere"
+        )
+
+
+class Archiver:
+    """
+    Archives one log into one table.
+
+    @ivar table: the table.
+    @ivar lost: what this archiver has recorded as lost.
+    @ivar rows: how many messages it has archived.
+    @ivar files: how many files.
+    """
+
+    def __init__(
+        self,
+        options: dict[str, Any],
+        table: ArchiveTable,
+        run: Runner = inline,
+        plan: FilePlan | None = None,
+        onProgress: Callable[[int, int], object] = lambda done, end: None,
+        isOver: Callable[[], bool] = lambda: False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """
+        @param options: of the data source, read.
+        @param run: runs tasks.
+        @param isOver: whether to end after the version that is being made.
+        @param onProgress: told after each version where the archive stops, and where the log.
+        @raise OptionError: if they name more than one log, or a part of one.
+        """
+        self._name = oneName(options, " to archive")
+        if options["subject"]:
+            raise OptionError("subject: an archive has every message of its log")
+        self.table = table
+        self.rows = self.files = 0
+        self.lost: list[Range] = []
+        self._options = options
+        self._peer = peerOf(options)
+        self._run = run
+        self._plan = plan or FilePlan()
+        self._onProgress = onProgress
+        self._isOver = isOver
+        self._now = now
+
+    def once(self, hold: int = 0) -> Manifest:
+        """
+        Archive what is stored now.
+
+        @param hold: for how many seconds the broker is to keep what is not archived yet, from the
+            last version on; 0 for not at all.
+        @return: the version that holds then.
+        @raise DataLoss: if the log is another one than that of the archive.
+        @raise DataSourceError: if something cannot be read or written.
+        """
+        self.table.make()
+        with connect(self._peer) as connection:
+            logs = logsOf(connection, self._options)
+            state = logs.state(self._name)
+            manifest = self._held(logs, state, hold)
+            end = state.stop
+            while manifest.stop < end and not self._isOver():
+                manifest = self._advance(manifest, end)
+                self._onProgress(manifest.stop, end)
+                if hold:
+                    self._hold(logs, manifest, hold)
+            return manifest
+
+    def summary(self) -> dict[str, Any]:
+        """
+        What the job says at its end.
+        """
+        manifest = self.table.latest()
+        return {
+            "rows": self.rows,
+            "files": self.files,
+            "version": None if manifest is None else manifest.version,
+            "start": None if manifest is None else manifest.start,
+            "stop": None if manifest is None else manifest.stop,
+            "lost": [list(each) for each in joined(self.lost)],
+        }
+
+    def _held(self, logs: Logs, state: StreamState, hold: int) -> Manifest:
+        """
+        The version that holds, made if there is none, with the log held from its stop on.
+        """
+        manifest = self.table.latest()
+        if manifest is None:
+            log = logOf(state, self._options)
+            manifest = Manifest.first(log, state.first, self._plan.partitionBy)
+            if hold:
+                # Before anything is promised, so that what is promised is there.
+                self._hold(logs, manifest, hold)
+            self.table.commit(manifest)
+            manifest = self.table.require()
+        checkLog(self.table, manifest, logOf(state, self._options))
+        if self._plan.partitionBy not in ("", manifest.partition):
+            raise OptionError(
+                f"{self.table.root} is an archive that is not partitioned by"
+                f" {self._plan.partitionBy}: that is decided when it is begun"
+            )
+        if hold:
+            self._hold(logs, manifest, hold)
+        return manifest
+
+    def _hold(self, logs: Logs, manifest: Manifest, seconds: int) -> None:
+        if not isinstance(logs, ChannelApi):
+            raise OptionError("hold: only channels of our broker can be held")
+        question = {
+            "name": f"archive-{manifest.table}",
+            "floor": manifest.stop,
+            "seconds": seconds,
+            "identity": manifest.log.identity,
+        }
+        logs.call("HOLD", manifest.log.name, question)
+
+    def _advance(self, manifest: Manifest, end: int) -> Manifest:
+        """
+        Add the next files, or learn that somebody else has.
+        """
+        spans = self._plan.spans(manifest.log, manifest.stop, end)
+        root, partition = self.table.root, manifest.partition
+        work = partial(copyRange, self._peer, self._options, root, partition=partition)
+        done: list[CopyResult] = self._run(work, spans)
+        files = [file for copied in done for file in copied.files]
+        lost = [each for copied in done for each in copied.lost]
+        if added(self.table, manifest.extended(files, lost, self._now()), files):
+            self.files += sum(1 for each in files if each.path)
+            self.rows += sum(each.rows for each in files)
+            self.lost += lost
+        return self.table.require()

@@ -1,0 +1,181 @@
+"""
+The job C{archive}: one log into a table of Parquet files, once or again and again.
+
+Promises: what L{natsbroker.spark.jobs.archive.archiver} promises, also if it is asked to end in the
+middle.
+Must never know: how a range is copied.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TextIO
+
+from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
+from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, inline
+from natsbroker.spark.jobs.common import (
+    FOUND,
+    Parser,
+    Progress,
+    addSource,
+    inSpark,
+    reported,
+    runnerFor,
+    secondsOf,
+    sourceOptions,
+)
+from natsbroker.spark.jobs.signals import Stop, stopping
+from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables.formats import FORMATS, tableAt
+
+__all__ = ["addPace", "archive", "main", "rounds"]
+
+#: What servers say while they start or stop: nobody responds, and the numbers of a JetStream and a
+#: store that are not there now.
+_PASSING = (503, 10008, 20006)
+
+#: A hold lasts for so many rounds of C{--every}, and for so many seconds at least.
+_ROUNDS = 10
+_LEAST_HOLD = 3600
+
+
+def archive(
+    spark: Any,
+    options: Mapping[str, str],
+    to: str,
+    hold: int = 0,
+    plan: FilePlan | None = None,
+    form: str = "",
+    catalog: str = "",
+) -> dict[str, Any]:
+    """
+    Archive what a log has now.
+
+    @param spark: a session whose workers copy; C{None} to do it here.
+    @param options: of the data source: C{servers}, and C{stream} or C{channel}.
+    @param to: the directory of the archive.
+    @param hold: for how many seconds the broker keeps what comes behind it; 0 for not at all.
+    @param plan: how much is done at a time.
+    @param form: the format of an archive that is begun: one of L{FORMATS}.
+    @param catalog: of an Iceberg table that is begun; empty for one of its own.
+    @return: what the job's line of JSON says.
+    """
+    run = inline if spark is None else inSpark(spark)
+    archiver = Archiver(readOptions(options), tableAt(to, form, catalog), run, plan)
+    archiver.once(hold)
+    return archiver.summary()
+
+
+def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line.
+    """
+    return reported("archive", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
+
+
+def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
+    given = _read(arguments)
+    options = sourceOptions(given)
+    table = tableAt(given.to, given.format, given.catalog)
+    plan = FilePlan(given.rows_per_file, given.files_per_version, given.partition_by)
+    progress = Progress("archive", stderr)
+    with stopping() as isOver, runnerFor(given.master) as run:
+        archiver = Archiver(options, table, run, plan, progress, isOver.isSet)
+        try:
+            rounds(
+                "archive",
+                lambda: archiver.once(_hold(given)),
+                lambda: table.latest() is not None,
+                given.every,
+                isOver,
+                stderr,
+            )
+        finally:
+            progress.end()
+            summary.update(archiver.summary())
+    return FOUND if archiver.lost else 0
+
+
+def rounds(
+    job: str,
+    once: Callable[[], object],
+    hasBegun: Callable[[], bool],
+    every: float,
+    isOver: Stop,
+    stderr: TextIO,
+) -> None:
+    """
+    Do a job once, or again and again.
+
+    @param hasBegun: whether it has ever done something, and an error that may pass does not end it.
+    @param every: how many seconds are between two rounds; 0 for one round.
+    @raise DataSourceError: if the job cannot be done.
+    """
+    while True:
+        try:
+            once()
+        except (ConnectionFailed, TimedOut, ApiError) as error:
+            if not every or not _isPassing(error) or not hasBegun():
+                raise
+            print(f"natsbroker spark {job}: {error}; trying again", file=stderr, flush=True)
+        if not every or isOver.wait(every):
+            return
+
+
+def _isPassing(error: DataSourceError) -> bool:
+    """
+    Whether something may go better in a while.
+    """
+    return not isinstance(error, ApiError) or error.code in _PASSING
+
+
+def _read(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(
+        prog="natsbroker spark archive",
+        description="Copy a log into Parquet files, each message exactly once.",
+    )
+    addSource(parser)
+    parser.add_argument("--to", required=True, help="the directory of the archive")
+    parser.add_argument("--format", default="", choices=FORMATS, help="of a new archive")
+    parser.add_argument(
+        "--catalog",
+        default="",
+        metavar="CATALOG:NAMESPACE.TABLE",
+        help="of a new Iceberg table; one of its own without",
+    )
+    parser.add_argument(
+        "--partition-by", default="", choices=("date",), help="of a new archive: files of one day"
+    )
+    addPace(parser)
+    parser.add_argument(
+        "--hold", action="store_true", help="have the broker keep what is not archived yet"
+    )
+    parser.add_argument("--hold-for", type=secondsOf, default=0.0, help="how long without renewal")
+    given = parser.parse_args(list(arguments))
+    if given.once and given.every:
+        parser.error("--once and --every exclude each other")
+    return given
+
+
+def addPace(parser: argparse.ArgumentParser) -> None:
+    """
+    Take the options that say how often, and how much at a time.
+    """
+    parser.add_argument("--every", type=secondsOf, default=0.0, help="go on, this often")
+    parser.add_argument("--once", action="store_true", help="end when all is done, as without")
+    parser.add_argument("--rows-per-file", type=_count, default=1_000_000)
+    parser.add_argument("--files-per-version", type=_count, default=4)
+
+
+def _hold(given: argparse.Namespace) -> int:
+    if not given.hold and not given.hold_for:
+        return 0
+    return int(given.hold_for or max(given.every * _ROUNDS, _LEAST_HOLD)) or 1
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number

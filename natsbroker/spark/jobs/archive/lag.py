@@ -1,0 +1,140 @@
+"""
+The job C{lag}: how far archives and streaming queries are behind their logs.
+
+Promises: what is said of a query is where its last planned micro-batch ends, and what is said of an
+archive is where the version that holds stops; 1 if one of them is further behind than it may be, or
+its log is another one now.
+Must never know: how either reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from natsbroker.spark.datasource.offsets import readOffset
+from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
+from natsbroker.spark.jobs.archive.comparing import optionsOf
+from natsbroker.spark.jobs.common import FOUND, Parser, addServers, reported, sourceOptions
+from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
+from natsbroker.spark.jobs.reporthtml import writePage
+from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
+from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.tables.formats import tableAt
+
+__all__ = ["main", "placesOf", "reportOf"]
+
+
+def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
+    """
+    Where a streaming query is that reads with our data source: for each log its identity, and the
+    next sequence.
+
+    @param checkpoint: what C{checkpointLocation} says.
+    @raise DataSourceError: if that is no checkpoint of such a query.
+    """
+    try:
+        written = [int(x.name) for x in (checkpoint / "offsets").iterdir() if x.name.isdigit()]
+        lines = (checkpoint / "offsets" / str(max(written))).read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        raise DataSourceError(
+            f"{checkpoint}: there is no checkpoint of a streaming query"
+        ) from None
+    for line in lines[2:]:
+        try:
+            return readOffset(json.loads(line), None)
+        except (ValueError, OptionError):
+            continue  # Another source's.
+    raise DataSourceError(
+        f"{checkpoint}: the query does not read with the data source 'natsbroker'"
+    )
+
+
+def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line.
+    """
+    return reported("lag", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
+
+
+def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
+    parser = Parser(
+        prog="natsbroker spark lag",
+        description="Say how far an archive or a streaming query is behind its logs.",
+    )
+    addServers(parser)
+    parser.add_argument("--archive", help="the directory of an archive")
+    parser.add_argument("--checkpoint", help="or the checkpoint of a streaming query, with")
+    parser.add_argument("--stream", help="the streams that it reads")
+    parser.add_argument("--channel", help="or the channels")
+    parser.add_argument("--most", type=int, default=-1, help="how far behind is too far")
+    parser.add_argument("--html", default="", help="a file for a report, with a plot")
+    given = parser.parse_args(list(arguments))
+    if bool(given.archive) == bool(given.checkpoint):
+        parser.error("either --archive or --checkpoint")
+    options = sourceOptions(given)
+    if given.archive:
+        manifest = tableAt(given.archive).require()
+        options = optionsOf(manifest, options)
+        places = {manifest.log.name: (manifest.log.identity, manifest.stop)}
+    else:
+        checkedNames(options)
+        places = placesOf(Path(given.checkpoint))
+    summary["logs"] = logs = _compared(options, places)
+    summary["behind"] = sum(each.get("behind", 0) for each in logs.values())
+    wrong = [name for name, each in logs.items() if "error" in each]
+    for name in wrong:
+        print(f"{name}: {logs[name]['error']}", file=stderr)
+    if given.html:
+        writePage(reportOf(logs, summary["behind"]), given.html)
+        summary["html"] = given.html
+    isTooFar = 0 <= given.most < summary["behind"]
+    return FOUND if wrong or isTooFar else 0
+
+
+def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> JobReport:
+    """
+    What was found, as a report.
+
+    @param logs: what the job says of each log.
+    @param behind: how many sequences all are behind together.
+    """
+    rows = [
+        (name, each["next"], each.get("last", ""), each.get("behind", ""), each.get("error", ""))
+        for name, each in logs.items()
+    ]
+    bars = [(name, float(each["behind"])) for name, each in logs.items() if "behind" in each]
+    chart = Chart("bars", {"": bars}, "sequences")
+    columns = ("log", "next", "last", "behind", "wrong")
+    return JobReport("Lag", {"Behind": behind}, [ReportSection("Logs", columns, rows, "", chart)])
+
+
+def _compared(
+    options: dict[str, Any], places: dict[str, tuple[str, int]]
+) -> dict[str, dict[str, Any]]:
+    """
+    What each log has, beside where its reader is.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    with connect(peerOf(options)) as connection:
+        logs = logsOf(connection, options)
+        for name, (identity, following) in sorted(places.items()):
+            one: dict[str, Any] = {"next": following}
+            found[name] = one
+            try:
+                state = logs.state(name)
+            except ApiError as error:
+                if not isMissing(error):
+                    raise
+                one["error"] = "it is gone"
+                continue
+            if state.created != identity:
+                one["error"] = "it was deleted and made again"
+                continue
+            one.update(last=state.stop - 1, behind=max(state.stop - following, 0))
+            if state.first > following:
+                one["error"] = f"sequences {following} to {state.first - 1} are not stored any more"
+    return found

@@ -1,0 +1,168 @@
+"""
+Where a job has its messages from: a log on servers, or an archive of one.
+
+Promises: both give the same rows for the same sequences, and say what is lost; both pass to
+workers.
+Must never know: what is done with the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.jobs.archive.archiver import logOf
+from natsbroker.spark.logs.reading import Loss, SequenceRange
+from natsbroker.spark.logs.selection import logsOf, oneName
+from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.tables.datafiles import COLUMNS, readFiles
+from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.manifests import Log, Manifest, Range
+
+__all__ = ["ArchiveOrigin", "LogOrigin", "Origin", "StoredRange"]
+
+
+@dataclass(frozen=True)
+class StoredRange:
+    """
+    What there is.
+
+    @ivar log: which log it is.
+    @ivar start: the first sequence.
+    @ivar stop: the one behind the last.
+    """
+
+    log: Log
+    start: int
+    stop: int
+
+
+class Origin(Protocol):
+    """
+    Gives messages.
+    """
+
+    def state(self) -> StoredRange:
+        """
+        What there is now.
+        """
+
+    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+        """
+        The messages of a range, in Arrow batches with the columns of archives.
+
+        @param onLost: told of sequences that are not stored any more.
+        """
+
+    def now(self) -> Origin:
+        """
+        What gives those that came since it was made as well.
+        """
+
+
+@dataclass(frozen=True)
+class LogOrigin:
+    """
+    A log.
+
+    @ivar options: of the data source, read.
+    """
+
+    options: dict[str, Any]
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> LogOrigin:
+        """
+        The one log that options name.
+
+        @raise OptionError: if they name more, or a part of one.
+        """
+        oneName(options, isWhole=True)
+        return cls({**options, "failOnDataLoss": False})
+
+    def state(self) -> StoredRange:
+        """
+        What is stored now.
+        """
+        with connect(peerOf(self.options)) as connection:
+            logs = logsOf(connection, self.options)
+            found = logs.state(oneName(self.options))
+        return StoredRange(logOf(found, self.options), found.first, found.stop)
+
+    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+        """
+        Read a range from the servers.
+        """
+
+        def onLoss(loss: str) -> None:
+            for each in loss.ranges if isinstance(loss, Loss) else ():
+                onLost(each)
+
+        yield from batchesOf(peerOf(self.options), self.options, COLUMNS, span, (), onLoss)
+
+    def now(self) -> LogOrigin:
+        """
+        The same: servers are asked each time.
+        """
+        return self
+
+
+@dataclass(frozen=True)
+class ArchiveOrigin:
+    """
+    A version of an archive.
+
+    @ivar root: its directory.
+    @ivar manifest: the version.
+    """
+
+    root: Path
+    manifest: Manifest
+
+    @classmethod
+    def of(cls, root: str) -> ArchiveOrigin:
+        """
+        The version that holds.
+
+        @raise DataSourceError: if there is no archive.
+        """
+        table = tableAt(root)
+        return cls(table.root, table.require())
+
+    def state(self) -> StoredRange:
+        """
+        What it accounts for.
+        """
+        return StoredRange(self.manifest.log, self.manifest.start, self.manifest.stop)
+
+    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+        """
+        Read a range from its files.
+        """
+        for start, stop in self.manifest.lost:
+            if start < span.stop and stop > span.start:
+                onLost((max(start, span.start), min(stop, span.stop)))
+        for files in self.manifest.groups:
+            if files[0].start < span.stop and files[0].stop > span.start:
+                for batch in readFiles(self.root, files):
+                    yield batch.filter(_isIn(batch.column("seq"), span))
+
+    def now(self) -> ArchiveOrigin:
+        """
+        The version that holds now.
+        """
+        return replace(self, manifest=tableAt(self.root).require())
+
+
+def _isIn(seqs: Any, span: SequenceRange) -> Any:
+    """
+    Which of some sequences are in a range.
+    """
+    start, stop = pa.scalar(span.start, pa.int64()), pa.scalar(span.stop, pa.int64())
+    return pc.and_(pc.greater_equal(seqs, start), pc.less(seqs, stop))

@@ -1,0 +1,119 @@
+"""
+An archive and what its log has behind it, as one DataFrame.
+
+Promises: each message once: from the archive up to where it stops, from the log from there on. The
+seam is one sequence, so nothing is in both; what is in neither is an error.
+Must never know: command lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
+from natsbroker.spark.jobs.archive.archiver import logOf
+from natsbroker.spark.jobs.archive.comparing import optionsOf
+from natsbroker.spark.jobs.common import (
+    Parser,
+    addArchive,
+    optionTexts,
+    reported,
+    sessionFor,
+    sourceOptions,
+)
+from natsbroker.spark.logs.columns import ddlOf
+from natsbroker.spark.logs.selection import logsOf
+from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables.formats import tableAt
+
+__all__ = ["archived", "main", "tiered"]
+
+_COLUMNS = ("seq", "subject", "data", "time")
+
+
+def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any:
+    """
+    The messages of an archive as a DataFrame: of the version that holds now.
+
+    @param columns: of C{seq}, C{subject}, C{data}, C{time}, C{headers} and C{time_ns}.
+    @raise DataSourceError: if there is no archive.
+    """
+    table = tableAt(archive)
+    paths = [str(table.root / each.path) for each in table.require().files if each.path]
+    schema = ddlOf(columns)
+    if not paths:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*paths)
+
+
+def tiered(
+    spark: Any, archive: str, options: Mapping[str, str], columns: Sequence[str] = _COLUMNS
+) -> Any:
+    """
+    The messages of an archive, and those that its log has behind it.
+
+    @param options: of the data source: C{servers}, and what logs in; the archive says which log.
+    @param columns: as L{archived}.
+    @raise DataLoss: if the log is another one, or begins behind the end of the archive.
+    """
+    if "startingOffsets" in options or "startingTimestamp" in options:
+        raise OptionError("the log is read from where the archive stops")
+    manifest = tableAt(archive).require()
+    log = manifest.log
+    values = optionsOf(manifest, readOptions(options))
+    with connect(peerOf(values)) as connection:
+        state = logsOf(connection, values).state(log.name)
+    if logOf(state, values) != log:
+        raise DataLoss(
+            f"{log.kind} {log.name} was deleted and made again since it was archived: its sequences"
+            " are others"
+        )
+    if state.first > manifest.stop and values["failOnDataLoss"]:
+        raise DataLoss(
+            f"{log.kind} {log.name}: sequences {manifest.stop} to {state.first - 1} are neither in"
+            " the archive nor stored any more; failOnDataLoss=false goes on without them"
+        )
+    scope = {"clusterId" if log.kind == "channel" else "domain": log.scope}
+    given = {**options, log.kind: log.name, "startingOffsets": str(manifest.stop), **scope}
+    live = spark.read.format("natsbroker").options(**given).schema(ddlOf(columns)).load()
+    return archived(spark, archive, columns).unionByName(live)
+
+
+def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line: an SQL query on both.
+    """
+    return reported("tiered", lambda summary: _work(arguments, summary, stdout), stdout, stderr)
+
+
+def _work(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO) -> int:
+    parser = Parser(
+        prog="natsbroker spark tiered",
+        description="Ask SQL questions about an archive and what its log has behind it.",
+    )
+    addArchive(parser)
+    parser.add_argument(
+        "--sql", default="SELECT count(*) AS rows, max(seq) AS last FROM log", help="about log"
+    )
+    parser.add_argument("--master", default="", help="where Spark runs; local[*] without")
+    given = parser.parse_args(list(arguments))
+    sourceOptions(given)
+    if given.master == "inline":
+        parser.error("--master: SQL needs Spark")
+    with sessionFor(given.master) as spark:
+        names = (*_COLUMNS, "headers", "time_ns")
+        tiered(spark, given.archive, optionTexts(given), names).createOrReplaceTempView("log")
+        try:
+            answer = spark.sql(given.sql).selectExpr("to_json(struct(*)) AS line")
+            rows = [each.line for each in answer.collect()]
+        except Exception as error:
+            raise DataSourceError(str(error).strip().splitlines()[0]) from None
+    for each in rows:
+        print(each, file=stdout)
+    summary["answer"] = [json.loads(each) for each in rows[:1]]
+    summary["rows"] = len(rows)
+    return 0

@@ -1,0 +1,3 @@
+"""
+The job C{decode}.
+"""

@@ -1,0 +1,241 @@
+"""
+Following a log with tables: what is next, who does it, and what came of it.
+
+Each table has its own manifest, and what is next begins where the one that is furthest behind
+stops. Ranges end where others stop, so that they go on together from there.
+
+Promises: a version of a table accounts for a range only after the files of it are on disk; a table
+that is there is only followed with the log that it is of.
+Must never know: command lines.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from natsbroker.spark.codecs.datatypes import TIMESTAMP, Clash, checkNames, readSchema, spelled
+from natsbroker.spark.codecs.mappings import PayloadMapping, codecOf
+from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.jobs.archive.archiver import FilePlan, Runner, checkLog, inline
+from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, Origin, StoredRange
+from natsbroker.spark.jobs.decode.ranges import (
+    COORDINATES,
+    DEAD,
+    DecodePlan,
+    DecodeResult,
+    DecodeTask,
+    decodeRange,
+)
+from natsbroker.spark.logs.columns import ddlOf
+from natsbroker.spark.tables.columns import settled
+from natsbroker.spark.tables.datafiles import COLUMNS as ARCHIVED
+from natsbroker.spark.tables.filing import added
+from natsbroker.spark.tables.manifests import Manifest, Range, joined
+from natsbroker.spark.tables.parquet import ParquetTable
+from natsbroker.spark.tables.table import rootOf
+
+__all__ = ["TableDecoder", "TableOptions"]
+
+_TYPES = {"seq": pa.int64(), "subject": pa.string(), "time": TIMESTAMP}
+
+#: The columns of dead letters.
+_DEAD = readSchema(f"{ddlOf(ARCHIVED)}, {', '.join(f'{each} STRING' for each in DEAD)}")
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """
+    How tables are made.
+
+    @ivar prefix: what stands before the names of the columns C{seq}, C{subject} and C{time}.
+    @ivar areOthersKept: whether messages that no mapping is for become dead letters.
+    """
+
+    prefix: str = ""
+    areOthersKept: bool = True
+
+
+class TableDecoder:
+    """
+    Decodes one log into tables.
+
+    @ivar rows: how many rows this decoder has added, by the names of tables.
+    @ivar lost: what it has recorded as lost.
+    @ivar ignored: how many messages it has passed over.
+    @ivar dead: how many dead letters it has added.
+    @ivar first: the first of these, if there is one: its sequence and reason.
+    @ivar clashes: why a table cannot take what its schema decodes, by the names of tables.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        root: str,
+        mappings: Sequence[PayloadMapping],
+        options: TableOptions | None = None,
+        run: Runner = inline,
+        plan: FilePlan | None = None,
+        onProgress: Callable[[int, int], object] = lambda done, end: None,
+        isOver: Callable[[], bool] = lambda: False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """
+        @param root: the directory of the tables.
+        @param run: runs tasks.
+        @param onProgress: told after each version where the tables stop, and where the log.
+        @param isOver: whether to end after the versions that are being made.
+        @raise OptionError: if a schema has columns of the names of the coordinates.
+        """
+        self.rows: dict[str, int] = {}
+        self.lost: list[Range] = []
+        self.ignored = self.dead = 0
+        self.first: tuple[int, str] | None = None
+        self.clashes: dict[str, str] = {}
+        self._origin = origin
+        self._root = rootOf(root)
+        self._options = options or TableOptions()
+        self._mappings = tuple(mappings)
+        self._columns = [self._columnsOf(each) for each in mappings]
+        self._run = run
+        self._plan = plan or FilePlan()
+        self._onProgress = onProgress
+        self._isOver = isOver
+        self._now = now
+        self._tables: dict[str, ParquetTable] = {}
+
+    def once(self) -> int:
+        """
+        Decode what there is now.
+
+        @return: where the tables stop then.
+        @raise DataLoss: if the log is another one than that of a table.
+        @raise DataSourceError: if something cannot be read or written.
+        """
+        self._origin = self._origin.now()
+        state = self._origin.state()
+        decodePlan = self._prepared(state)
+        while True:
+            manifests = {name: table.require() for name, table in self._tables.items()}
+            start = min(each.stop for each in manifests.values())
+            if start >= state.stop or self._isOver():
+                return start
+            stops = [each.stop for each in manifests.values() if each.stop > start]
+            self._advance(decodePlan, manifests, start, min([*stops, state.stop]))
+            self._onProgress(min(each.require().stop for each in self._tables.values()), state.stop)
+
+    def hasBegun(self) -> bool:
+        """
+        Whether there is a table.
+        """
+        return any(each.latest() is not None for each in self._tables.values())
+
+    def summary(self) -> dict[str, Any]:
+        """
+        What the job says at its end.
+        """
+        found = [each.latest() for each in self._tables.values()]
+        stops = [each.stop for each in found if each is not None]
+        summary: dict[str, Any] = {
+            "tables": dict(sorted(self.rows.items())),
+            "stop": min(stops, default=None),
+            "dead": self.dead,
+            "ignored": self.ignored,
+            "lost": [list(each) for each in joined(self.lost)],
+        }
+        if self.first is not None:
+            summary["first"] = {"seq": self.first[0], "reason": self.first[1]}
+        if self.clashes:
+            summary["clashes"] = self.clashes
+        return summary
+
+    def _columnsOf(self, mapping: PayloadMapping) -> Any:
+        """
+        The columns of the table of a mapping.
+        """
+        prefix = self._options.prefix
+        fields = [pa.field(prefix + name, _TYPES[name]) for name in COORDINATES]
+        names = {each.name.lower() for each in fields}
+        columns = codecOf(mapping).columns
+        for each in columns:
+            if each.name.lower() in names:
+                raise OptionError(
+                    f"schema: {mapping.text} has a column {each.name}, as each table has: say"
+                    " --prefix, for the names of those"
+                )
+        found = pa.schema([*fields, *columns])
+        checkNames(found)
+        return found
+
+    def _prepared(self, state: StoredRange) -> DecodePlan:
+        """
+        Have the tables, with the columns that are needed.
+        """
+        columns: list[str] = []
+        clashes: list[str] = []
+        options = self._options
+        decodePlan = DecodePlan(
+            self._root, self._mappings, (), (), options.prefix, options.areOthersKept
+        )
+        for target in decodePlan.targets():
+            table = self._tables[target.name] = ParquetTable(self._root / target.name)
+            self.rows.setdefault(target.name, 0)
+            table.make()
+            self._follow(table, state)
+            if target.isDead:
+                settled(table, _DEAD)
+                continue
+            wanted = self._columns[target.place]
+            clash = ""
+            try:
+                wanted = settled(table, wanted)
+            except Clash as error:
+                self.clashes[target.name] = clash = str(error)
+            given = wanted.names[: len(COORDINATES)]
+            columns.append(spelled(pa.schema([x for x in wanted if x.name not in given])))
+            clashes.append(clash)
+        return replace(decodePlan, columns=tuple(columns), clashes=tuple(clashes))
+
+    def _follow(self, table: ParquetTable, state: StoredRange) -> None:
+        """
+        See that a table is of the log, or make it so.
+        """
+        manifest = table.latest()
+        if manifest is None:
+            table.commit(Manifest.first(state.log, state.start))
+            manifest = table.require()
+        checkLog(table, manifest, state.log)
+        if isinstance(self._origin, ArchiveOrigin) and manifest.stop < state.start:
+            raise DataLoss(
+                f"{table.root} stops at {manifest.stop}, and the archive begins at {state.start}"
+            )
+
+    def _advance(
+        self, decodePlan: DecodePlan, manifests: dict[str, Manifest], start: int, end: int
+    ) -> None:
+        """
+        Decode what is next, for the tables that have not accounted for it.
+        """
+        targets = tuple(x for x in decodePlan.targets() if manifests[x.name].stop == start)
+        log = manifests[targets[0].name].log
+        works = [DecodeTask(each, targets) for each in self._plan.spans(log, start, end)]
+        done: list[DecodeResult] = self._run(partial(decodeRange, self._origin, decodePlan), works)
+        lost = [each for decoded in done for each in decoded.lost]
+        self.ignored += sum(each.ignored for each in done)
+        for target in targets:
+            files = [each.files[target.name] for each in done]
+            manifest = manifests[target.name].extended(files, lost, self._now())
+            if not added(self._tables[target.name], manifest, files):
+                continue
+            rows = sum(each.rows for each in files)
+            self.rows[target.name] += rows
+            self.dead += rows if target.isDead else 0
+            self.lost += lost
+        firsts = [each.first for each in done if each.first is not None]
+        if self.dead and self.first is None and firsts:
+            self.first = firsts[0]

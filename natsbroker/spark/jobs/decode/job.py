@@ -1,0 +1,178 @@
+"""
+The job C{decode}: payloads into tables with columns, once or again and again.
+
+Promises: what L{natsbroker.spark.jobs.decode.ranges} promises, also if it is asked to end in the
+middle; 1 if there are dead letters, or something was lost.
+Must never know: how a payload is decoded.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from natsbroker.spark.codecs.datatypes import spelled
+from natsbroker.spark.codecs.mappings import readMappings
+from natsbroker.spark.errors import DataSourceError
+from natsbroker.spark.jobs.archive.archiver import FilePlan, inline
+from natsbroker.spark.jobs.archive.job import addPace, rounds
+from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
+from natsbroker.spark.jobs.common import (
+    FOUND,
+    JobUsageError,
+    Parser,
+    Progress,
+    addSource,
+    inSpark,
+    reported,
+    runnerFor,
+    sourceOptions,
+)
+from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
+from natsbroker.spark.jobs.signals import stopping
+from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables.columns import columnsOf
+from natsbroker.spark.tables.parquet import ParquetTable
+from natsbroker.spark.tables.table import rootOf
+
+__all__ = ["decode", "decoded", "main"]
+
+
+def decode(
+    spark: Any,
+    source: Mapping[str, str] | str,
+    to: str,
+    schemas: Sequence[str],
+    tables: Mapping[str, str] | None = None,
+    layout: TableOptions | None = None,
+    isUnknownBad: bool = True,
+    plan: FilePlan | None = None,
+) -> dict[str, Any]:
+    """
+    Decode what there is now.
+
+    @param spark: a session whose workers decode; C{None} to do it here.
+    @param source: options of the data source (C{servers}, and C{stream} or C{channel}), or the
+        directory of an archive.
+    @param to: the directory of the tables.
+    @param schemas: as the option C{--schema} takes them.
+    @param tables: the names of tables, by the patterns of their schemas.
+    @param isUnknownBad: whether fields that a schema has not make a payload a dead letter.
+    @param plan: how much is done at a time.
+    @return: what the job's line of JSON says.
+    @raise DataSourceError: if something makes no sense, or cannot be read or written.
+    """
+    mappings = readMappings(schemas, tables or {}, isUnknownBad)
+    run = inline if spark is None else inSpark(spark)
+    origin: Origin
+    if isinstance(source, str):
+        origin = ArchiveOrigin.of(source)
+    else:
+        origin = LogOrigin.of(readOptions(source))
+    decoder = TableDecoder(origin, to, mappings, layout, run, plan)
+    decoder.once()
+    return decoder.summary()
+
+
+def decoded(spark: Any, directory: str, table: str) -> Any:
+    """
+    A table as a DataFrame: the version that holds now.
+
+    @param directory: of the tables.
+    @param table: its name; that of dead letters ends with C{__dlq}.
+    @raise DataSourceError: if there is no such table.
+    """
+    found = ParquetTable(rootOf(directory) / table)
+    columns = columnsOf(found)
+    if columns is None:
+        raise DataSourceError(f"{found.root}: there is no table")
+    paths = [str(found.root / each) for each in found.require().paths]
+    if not paths:
+        return spark.createDataFrame([], spelled(columns))
+    return spark.read.schema(spelled(columns)).parquet(*paths)
+
+
+def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line.
+    """
+    return reported("decode", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
+
+
+def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
+    given = _read(arguments)
+    mappings = readMappings(given.schema, _names(given.table), given.unknown == "refuse")
+    origin: Origin
+    if given.archive:
+        origin = ArchiveOrigin.of(given.archive)
+    else:
+        origin = LogOrigin.of(sourceOptions(given))
+    layout = TableOptions(given.prefix, given.others == "keep")
+    plan = FilePlan(given.rows_per_file, given.files_per_version)
+    progress = Progress("decode", stderr)
+    with stopping() as isOver, runnerFor(given.master) as run:
+        decoder = TableDecoder(
+            origin, given.to, mappings, layout, run, plan, progress, isOver.isSet
+        )
+        try:
+            rounds("decode", decoder.once, decoder.hasBegun, given.every, isOver, stderr)
+        finally:
+            progress.end()
+            summary.update(decoder.summary())
+    return FOUND if decoder.dead or decoder.lost or decoder.clashes else 0
+
+
+def _names(texts: Sequence[str]) -> dict[str, str]:
+    """
+    The names of tables, by patterns.
+    """
+    found: dict[str, str] = {}
+    for each in texts:
+        pattern, equals, name = each.rpartition("=")
+        if not equals:
+            raise JobUsageError(f"--table takes PATTERN=NAME, not {each!r}")
+        found[pattern] = name
+    return found
+
+
+def _read(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(
+        prog="natsbroker spark decode",
+        description="Decode the payloads of a log into tables, each message exactly once.",
+    )
+    addSource(parser, isRequired=False)
+    parser.add_argument("--archive", help="the directory of an archive, in place of servers")
+    parser.add_argument("--to", required=True, help="the directory of the tables")
+    parser.add_argument(
+        "--schema",
+        action="append",
+        required=True,
+        metavar="PATTERN=KIND:WHAT",
+        help="what decodes which subjects: json, avro, avro-single, avro-confluent, protobuf",
+    )
+    parser.add_argument(
+        "--table", action="append", default=[], metavar="PATTERN=NAME", help="names a table"
+    )
+    parser.add_argument(
+        "--others",
+        choices=("keep", "ignore"),
+        default="keep",
+        help="whether messages without a schema are dead letters",
+    )
+    parser.add_argument(
+        "--unknown",
+        choices=("refuse", "ignore"),
+        default="refuse",
+        help="whether fields that a schema has not make a payload a dead letter",
+    )
+    parser.add_argument(
+        "--prefix", default="", help="put before the names of the columns seq, subject and time"
+    )
+    addPace(parser)
+    given = parser.parse_args(list(arguments))
+    if given.once and given.every:
+        parser.error("--once and --every exclude each other")
+    if bool(given.archive) == bool(given.servers):
+        parser.error("either --servers or --archive")
+    return given

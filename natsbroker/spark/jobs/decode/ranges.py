@@ -1,0 +1,328 @@
+"""
+Decoding a log: from messages to tables with columns, each message exactly once.
+
+Each mapping has a table, and a table of dead letters with what is wrong with a payload, its bytes
+and its place. A table is made as an archive is: files for ranges of sequences, and a manifest that
+is the checkpoint. So any number of jobs may run, and die.
+
+Promises: of each message of a range, one table of its mapping has a row: the decoded one or the
+dead letters. No payload ends a job.
+Must never know: command lines, or formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from natsbroker.spark.codecs.cells import cellsOf
+from natsbroker.spark.codecs.datatypes import readSchema
+from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
+from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.jobs.archive.origins import Origin
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.tables.filing import FileWriter
+from natsbroker.spark.tables.manifests import File, Range
+
+__all__ = [
+    "COORDINATES",
+    "DEAD",
+    "DecodePlan",
+    "DecodeResult",
+    "DecodeTask",
+    "DecodedTable",
+    "decodeRange",
+]
+
+#: What each row has of its message, and what dead letters have beside the columns of archives.
+COORDINATES = ("seq", "subject", "time")
+DEAD = ("stream", "reason", "schema")
+
+#: So many rows and bytes become columns at a time.
+_ROWS, _BYTES = 1024, 1 << 20
+
+#: What decoded rows may take as columns at a time, and what one payload may, in values.
+_CELLS, _MOST_CELLS = 1 << 20, 1 << 23
+
+#: How long a reason is at most.
+_REASON = 500
+
+#: So many subjects are remembered with their mappings.
+_SUBJECTS = 65_536
+
+
+@dataclass(frozen=True)
+class DecodedTable:
+    """
+    A table that a job writes.
+
+    @ivar name: of its directory.
+    @ivar place: of its mapping; -1 for the messages without one.
+    @ivar isDead: whether it has dead letters.
+    """
+
+    name: str
+    place: int
+    isDead: bool
+
+
+@dataclass(frozen=True)
+class DecodePlan:
+    """
+    What a job does; it passes to workers.
+
+    @ivar root: the directory of the tables.
+    @ivar mappings: what decodes.
+    @ivar columns: of the table of each mapping, in Spark's language, without the coordinates.
+    @ivar clashes: for each mapping, why its table cannot take what it decodes; empty if it can.
+    @ivar prefix: what stands before the names of the coordinates.
+    @ivar areOthersKept: whether messages without a mapping become dead letters.
+    """
+
+    root: Path
+    mappings: tuple[PayloadMapping, ...]
+    columns: tuple[str, ...]
+    clashes: tuple[str, ...]
+    prefix: str = ""
+    areOthersKept: bool = True
+
+    def targets(self) -> tuple[DecodedTable, ...]:
+        """
+        The tables.
+        """
+        found = []
+        for place, each in enumerate(self.mappings):
+            found.append(DecodedTable(each.table, place, False))
+            found.append(DecodedTable(each.table + DLQ, place, True))
+        if self.areOthersKept:
+            found.append(DecodedTable(OTHERS + DLQ, -1, True))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class DecodeTask:
+    """
+    What a task does.
+
+    @ivar span: the range.
+    @ivar targets: the tables that have not accounted for it yet.
+    """
+
+    span: SequenceRange
+    targets: tuple[DecodedTable, ...]
+
+
+@dataclass(frozen=True)
+class DecodeResult:
+    """
+    What a task did.
+
+    @ivar files: the range and its file, by the names of the tables.
+    @ivar lost: what was not stored any more.
+    @ivar ignored: how many messages had no mapping and no table.
+    @ivar first: the first dead letter, if there is one: its sequence and reason.
+    """
+
+    files: dict[str, File]
+    lost: tuple[Range, ...]
+    ignored: int
+    first: tuple[int, str] | None
+
+
+def decodeRange(origin: Origin, plan: DecodePlan, work: DecodeTask) -> DecodeResult:
+    """
+    Decode one range into files that are in no manifest yet.
+
+    @raise DataSourceError: if it cannot be read or written; nothing is left then.
+    """
+    lost: list[Range] = []
+    task = _Task(plan, work)
+    try:
+        for batch in origin.batches(work.span, lost.append):
+            task.take(batch)
+        return DecodeResult(task.finish(), tuple(lost), task.ignored, task.first)
+    except BaseException:
+        task.abandon()
+        raise
+
+
+@dataclass
+class _Rows:
+    """
+    What some messages of a batch became.
+
+    @ivar good: the places in the batch, and what was decoded.
+    @ivar dead: the places, and the reasons.
+    @ivar cells: how many values the former are, beneath arrays.
+    """
+
+    good: list[tuple[int, Any]] = field(default_factory=list)
+    dead: list[tuple[int, str]] = field(default_factory=list)
+    cells: int = 0
+
+
+class _Task:
+    """
+    Decodes batches into the files of a range.
+    """
+
+    def __init__(self, plan: DecodePlan, work: DecodeTask) -> None:
+        self.ignored = 0
+        self.first: tuple[int, str] | None = None
+        self._plan = plan
+        self._stream = work.span.stream
+        self._codecs = [codecOf(each) for each in plan.mappings]
+        self._types = [pa.struct(list(readSchema(x)) if x else []) for x in plan.columns]
+        self._cells = [cellsOf(each) for each in self._types]
+        self._place = lru_cache(_SUBJECTS)(lambda subject: placeOf(plan.mappings, subject))
+        self._writers: dict[DecodedTable, FileWriter] = {}
+        span = work.span.start, work.span.stop
+        for each in work.targets:
+            time = "time_ns" if each.isDead else f"{plan.prefix}time"
+            self._writers[each] = FileWriter(plan.root / each.name, *span, time)
+        self._wanted = {each.place for each in work.targets}
+
+    def take(self, batch: Any) -> None:
+        """
+        Decode a batch.
+        """
+        for each in _pieces(batch):
+            self._decode(each)
+
+    def finish(self) -> dict[str, File]:
+        """
+        Have the files on disk.
+        """
+        return {each.name: writer.finish() for each, writer in self._writers.items()}
+
+    def abandon(self) -> None:
+        """
+        Leave nothing.
+        """
+        for each in self._writers.values():
+            each.abandon()
+
+    def _decode(self, batch: Any) -> None:
+        found: dict[int, _Rows] = {}
+        subjects = batch.column("subject").to_pylist()
+        for number, (subject, data) in enumerate(
+            zip(subjects, batch.column("data").to_pylist(), strict=True)
+        ):
+            place = self._place(subject)
+            if place not in self._wanted:
+                self.ignored += place < 0 and not self._plan.areOthersKept
+                continue
+            rows = found.setdefault(place, _Rows())
+            try:
+                row = self._row(place, data)
+                rows.cells += self._weighed(place, row)
+                rows.good.append((number, row))
+            except BadPayload as error:
+                rows.dead.append((number, str(error)))
+            except Exception as error:
+                # A fault of the decoder, or of the library beneath: the payload is kept with it.
+                rows.dead.append((number, f"its decoder failed: {error!r}"))
+            if rows.cells >= _CELLS:
+                self._write(batch, place, found.pop(place))
+        for place, rows in found.items():
+            self._write(batch, place, rows)
+
+    def _row(self, place: int, data: bytes) -> Any:
+        """
+        One message.
+
+        @raise BadPayload: if it is a dead letter.
+        """
+        if place < 0:
+            raise BadPayload("no schema is for its subject")
+        clash = self._plan.clashes[place]
+        if clash:
+            raise BadPayload(f"the schema does not go with the table: {clash}")
+        return self._codecs[place].decode(data)
+
+    def _weighed(self, place: int, row: Any) -> int:
+        """
+        How many values a row is, beneath arrays.
+
+        @raise BadPayload: if these are too many for columns.
+        """
+        count = self._cells[place]
+        cells = 0 if count is None else count(row)
+        if cells > _MOST_CELLS:
+            raise BadPayload(f"its arrays take {cells} values in columns: {_MOST_CELLS} at most")
+        return cells
+
+    def _write(self, batch: Any, place: int, rows: _Rows) -> None:
+        if rows.good:
+            structs = self._structs(place, rows)
+            writer = self._writers.get(DecodedTable(self._plan.mappings[place].table, place, False))
+            if writer is not None and rows.good:
+                numbers = pa.array([number for number, _ in rows.good], pa.int64())
+                arrays = [batch.column(each).take(numbers) for each in COORDINATES]
+                names = [self._plan.prefix + each for each in COORDINATES]
+                names += [each.name for each in structs.type]
+                columns = [*arrays, *structs.flatten()]
+                writer.add(pa.RecordBatch.from_arrays(columns, names=names))
+        if rows.dead:
+            self._bury(batch, place, sorted(rows.dead))
+
+    def _structs(self, place: int, rows: _Rows) -> Any:
+        """
+        The decoded rows as an array; a row that Arrow does not take, though it was decoded, becomes
+        a dead letter.
+        """
+        kind = self._types[place]
+        try:
+            return pa.array([row for _, row in rows.good], kind)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            kept = []
+            for number, row in rows.good:
+                try:
+                    pa.array([row], kind)
+                    kept.append((number, row))
+                except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+                    rows.dead.append((number, f"its columns cannot hold it: {error}"))
+            rows.good = kept
+            return pa.array([row for _, row in kept], kind)
+
+    def _bury(self, batch: Any, place: int, dead: list[tuple[int, str]]) -> None:
+        """
+        Write dead letters.
+        """
+        mapping = self._plan.mappings[place] if place >= 0 else None
+        table = DecodedTable((mapping.table if mapping else OTHERS) + DLQ, place, True)
+        if table not in self._writers:
+            return
+        reasons = [each.encode("utf-8", "backslashreplace").decode() for _, each in dead]
+        numbers = pa.array([number for number, _ in dead], pa.int64())
+        rows = batch.take(numbers)
+        if self.first is None:
+            self.first = rows.column("seq")[0].as_py(), reasons[0][:_REASON]
+        more = [
+            pa.array([self._stream] * len(dead), pa.string()),
+            pa.array([each[:_REASON] for each in reasons], pa.string()),
+            pa.array([mapping.text if mapping else None] * len(dead), pa.string()),
+        ]
+        self._writers[table].add(
+            pa.RecordBatch.from_arrays([*rows.columns, *more], names=[*rows.schema.names, *DEAD])
+        )
+
+
+def _pieces(batch: Any) -> Iterator[Any]:
+    """
+    A batch in pieces that stay small when they are decoded.
+    """
+    start = size = 0
+    for number, each in enumerate(pc.binary_length(batch.column("data")).to_pylist()):
+        if number > start and (number - start >= _ROWS or size + each > _BYTES):
+            yield batch.slice(start, number - start)
+            start, size = number, 0
+        size += each
+    if start < batch.num_rows:
+        yield batch.slice(start)

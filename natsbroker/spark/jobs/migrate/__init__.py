@@ -1,0 +1,3 @@
+"""
+The jobs C{migrate} and C{restore}.
+"""

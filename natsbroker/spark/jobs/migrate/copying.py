@@ -1,0 +1,313 @@
+"""
+Copying a log into a JetStream stream, in order, each message once: the jobs C{migrate} and
+C{restore}.
+
+Every message says in its headers which one of which log it was, and is published with the sequence
+that the target must end with. So the end of the target says where to go on, after any interruption
+and however long ago it was; and of two copiers at once, one is refused.
+
+Promises: the target has each message of the source once and in the source's order, after what it
+was asked to begin with; nothing else gets between them. What cannot be read is an error.
+Must never know: where rows come from.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO
+
+from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
+from natsbroker.spark.jobs.archive.archiver import logOf
+from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
+from natsbroker.spark.jobs.common import (
+    JobUsageError,
+    Parser,
+    Progress,
+    addServers,
+    reported,
+    sourceOptions,
+)
+from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
+from natsbroker.spark.jobs.pacing import Pacer
+from natsbroker.spark.jobs.provenance import IDENTITY, LOG, SEQUENCE, TIME, ownHeaders
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.selection import checkedNames, logsOf, oneName
+from natsbroker.spark.logs.streams import StreamApi, StreamState
+from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables.datafiles import COLUMNS
+from natsbroker.spark.tables.manifests import Log
+from natsbroker.wire.headers import Headers
+
+__all__ = ["CopyTarget", "migrateMain", "restoreMain"]
+
+
+#: How a channel is read by a subscription: so many messages at once, and at a slow rate those of so
+#: many seconds.
+_AT_ONCE, _LIVELY = 1024, 5.0
+
+
+class CopyTarget:
+    """
+    The stream that is copied to.
+
+    @ivar copied: how many messages were copied.
+    @ivar next: the next sequence of the source.
+    @ivar known: when the message before it was stored in the source, in nanoseconds since 1970; 0
+        if there was none.
+    """
+
+    def __init__(self, streams: StreamApi, name: str, log: Log, start: int) -> None:
+        """
+        @param log: the source.
+        @param start: where to begin if the target is empty.
+        @raise OptionError: if something else is in the target.
+        """
+        self.copied = 0
+        self.known = 0
+        self._streams = streams
+        self._name = name
+        self._log = log
+        state = streams.state(name)
+        self._last = state.stop - 1
+        self.next = start
+        if state.messages:
+            self.next = self._resumed(state.stop - 1) + 1
+        elif self._last:
+            raise OptionError(f"stream {name} is empty and was not always: copy to a new one")
+
+    def _resumed(self, last: int) -> int:
+        """
+        Which message of the source the last one of the target was.
+        """
+        answer = self._streams.call(f"STREAM.MSG.GET.{self._name}", {"seq": last}, self._name)
+        try:
+            block = base64.b64decode(answer["message"].get("hdrs", ""))
+            headers = Headers.fromBlock(block) if block else Headers()
+            origin = headers.get(LOG), headers.get(IDENTITY)
+            sequence = int(headers.get(SEQUENCE) or "0")
+            self.known = int(headers.get(TIME) or "0")
+        except (KeyError, AttributeError, ValueError):
+            raise DataSourceError(f"stream {self._name}: its last message makes no sense") from None
+        if origin != (f"{self._log.kind}/{self._log.name}", self._log.identity) or not sequence:
+            raise OptionError(
+                f"stream {self._name} has other messages than copies of"
+                f" {self._log.kind} {self._log.name}"
+            )
+        return sequence
+
+    def take(
+        self,
+        batches: Iterable[Any],
+        window: int,
+        prefix: str = "",
+        rate: float = 0.0,
+        onProgress: Callable[[int], object] = lambda seq: None,
+    ) -> None:
+        """
+        Copy rows, from L{next} on.
+
+        @param batches: Arrow batches with the columns of archives.
+        @param window: how many messages may wait for their acknowledgement.
+        @param prefix: what is put before each subject.
+        @param rate: how many messages a second at most; 0 for any number.
+        @raise DataSourceError: if the target does not take one.
+        """
+        publisher = Publisher(self._streams.connection, self._name, window)
+        pace = Pacer(rate)
+        for batch in batches:
+            for row in batch.to_pylist():
+                if row["seq"] < self.next:
+                    continue
+                delay = pace.delay()
+                if delay:
+                    publisher.pipeline.rest(delay)
+                publisher.publish(prefix + row["subject"], row["data"], self._headers(row))
+                self._last += 1
+                self.copied += 1
+            if batch.num_rows:
+                onProgress(batch.column("seq")[-1].as_py())
+        publisher.finish()
+
+    def _headers(self, row: dict[str, Any]) -> list[tuple[str, str]]:
+        """
+        What orders it and says what it was, and its own.
+        """
+        return [
+            ("Nats-Expected-Last-Sequence", str(self._last)),
+            (LOG, f"{self._log.kind}/{self._log.name}"),
+            (IDENTITY, self._log.identity),
+            (SEQUENCE, str(row["seq"])),
+            (TIME, str(row["time_ns"])),
+            *ownHeaders(row["headers"]),
+        ]
+
+
+def _addTarget(parser: Parser) -> None:
+    parser.add_argument("--to-servers", required=True, help="where the target's servers are")
+    parser.add_argument("--to-stream", required=True, help="the stream; it must be there, empty")
+    parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--prefix", default="", help="put before each subject")
+    parser.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
+    parser.add_argument("--window", type=int, default=1000, help="unacknowledged at most")
+
+
+def _targetOptions(given: Any) -> dict[str, Any]:
+    texts = {"servers": given.to_servers, "stream": given.to_stream}
+    for each in given.to_option:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise JobUsageError(f"--to-option takes NAME=VALUE, not {each!r}")
+        texts[name] = value
+    if given.rate < 0 or not 1 <= given.window <= 100_000:
+        raise JobUsageError("--rate is 0 or more, --window 1 to 100000")
+    try:
+        return readOptions(texts)
+    except OptionError as error:
+        raise JobUsageError(str(error)) from None
+
+
+def _copy(
+    given: Any,
+    log: Log,
+    start: int,
+    stop: int,
+    read: Callable[[CopyTarget], Iterable[Any]],
+    summary: dict[str, Any],
+    progress: Progress,
+) -> None:
+    """
+    Copy what C{read} gives from where the target stops.
+    """
+    options = _targetOptions(given)
+    with connect(peerOf(options)) as connection:
+        target = CopyTarget(StreamApi(connection, options["domain"]), given.to_stream, log, start)
+        summary["resumed"] = target.next
+        try:
+            batches = read(target)
+            shown = (lambda seq: progress(seq, stop - 1)) if stop else (lambda seq: None)
+            target.take(batches, given.window, given.prefix, given.rate, shown)
+        finally:
+            progress.end()
+            summary["rows"] = target.copied
+            summary["stop"] = stop
+
+
+def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line of C{migrate}: a channel or stream to a stream.
+    """
+
+    def work(summary: dict[str, Any]) -> int:
+        parser = Parser(
+            prog="natsbroker spark migrate",
+            description="Copy a channel of NATS Streaming, or a stream, to a JetStream stream.",
+        )
+        addServers(parser)
+        parser.add_argument("--channel", help="the channel to copy")
+        parser.add_argument("--stream", help="or the stream")
+        parser.add_argument(
+            "--protocol",
+            choices=("auto", "export", "stan"),
+            default="auto",
+            help="how a channel is read: as our broker gives it, or as clients of NATS Streaming",
+        )
+        parser.add_argument("--discover-prefix", default="_STAN.discover", help="with stan")
+        _addTarget(parser)
+        given = parser.parse_args(list(arguments))
+        options = sourceOptions(given)
+        oneName(options, " to copy", isWhole=True)
+        progress = Progress("migrate", stderr)
+        if not options["channel"] and given.protocol == "stan":
+            raise OptionError("protocol: stan is for channels")
+        state = None if given.protocol == "stan" else _stateOf(options, given.protocol == "auto")
+        if state is None:
+            _copyChannel(given, options, summary, progress)
+            return 0
+        found, peer = state, peerOf(options)
+
+        def read(target: CopyTarget) -> Iterable[Any]:
+            span = SequenceRange(found.name, found.created, target.next, found.stop)
+            return batchesOf(peer, options, COLUMNS, span, (), lambda loss: None)
+
+        _copy(given, logOf(found, options), found.first, found.stop, read, summary, progress)
+        return 0
+
+    return reported("migrate", work, stdout, stderr)
+
+
+def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StreamState | None:
+    """
+    The state of the source; C{None} for a channel of a server that does not know the question.
+    """
+    mayBeSilent = mayBeSilent and bool(options["channel"])
+    with connect(peerOf(options)) as connection:
+        try:
+            return logsOf(connection, options).state(checkedNames(options)[0])
+        except ApiError as error:
+            if error.code != 503 or not mayBeSilent:
+                raise
+        except TimedOut:
+            # A server from before NATS 2.2, which has no headers, does not say that nobody answers.
+            if connection.info.get("headers") or not mayBeSilent:
+                raise
+    return None
+
+
+def _copyChannel(
+    given: Any, options: dict[str, Any], summary: dict[str, Any], progress: Progress
+) -> None:
+    """
+    Copy a channel that is read as clients of NATS Streaming read it.
+    """
+    name, clusterId = options["channel"][0], options["clusterId"]
+    log = Log("channel", name, clusterId, f"stan {clusterId}")
+    # While messages wait for their time, the server asks whether we live: so few are taken at once.
+    window = max(min(int(given.rate * _LIVELY), _AT_ONCE), 2) if given.rate else _AT_ONCE
+    onLoss = None if options["failOnDataLoss"] else lambda loss: None
+    with (
+        connect(peerOf(options)) as connection,
+        ChannelReader(connection, name, clusterId, given.discover_prefix, window) as reader,
+    ):
+        stop = reader.last() + 1
+
+        def read(target: CopyTarget) -> Iterable[Any]:
+            if target.next > stop:
+                raise DataLoss(
+                    f"channel {name} ends with {stop - 1}, and {target.next - 1} was copied: it was"
+                    " deleted and made again"
+                )
+            return reader.batches(target.next, stop, target.known, onLoss)
+
+        _copy(given, log, 1, stop, read, summary, progress)
+
+
+def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line of C{restore}: an archive to a stream.
+    """
+
+    def work(summary: dict[str, Any]) -> int:
+        parser = Parser(
+            prog="natsbroker spark restore",
+            description="Copy an archive to a JetStream stream.",
+        )
+        parser.add_argument("--archive", required=True, help="the directory of the archive")
+        _addTarget(parser)
+        given = parser.parse_args(list(arguments))
+        archive = ArchiveOrigin.of(given.archive)
+        manifest = archive.manifest
+        summary["lost"] = [list(each) for each in manifest.lost]
+        progress = Progress("restore", stderr)
+
+        def read(target: CopyTarget) -> Iterable[Any]:
+            span = SequenceRange(manifest.log.name, "", target.next, manifest.stop)
+            return archive.batches(span, lambda lost: None)
+
+        _copy(given, manifest.log, manifest.start, manifest.stop, read, summary, progress)
+        return 0
+
+    return reported("restore", work, stdout, stderr)

@@ -1,0 +1,356 @@
+"""
+The job C{replay}: from an archive, a log, Parquet files or SQL into a JetStream stream.
+
+Promises: what L{natsbroker.spark.jobs.replay.replayer} promises, for every task; the tasks of a job that
+is started again are the same ones.
+Must never know: how rows are published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TextIO
+
+from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.jobs.common import (
+    FOUND,
+    JobUsageError,
+    Parser,
+    Progress,
+    addMaster,
+    addServers,
+    optionTexts,
+    pairsOf,
+    reported,
+    sessionFor,
+    workersErrors,
+)
+from natsbroker.spark.jobs.replay.dryrun import DryRun, dryRun
+from natsbroker.spark.jobs.replay.replayer import Replayer, ReplayTask, Row, startOf
+from natsbroker.spark.jobs.replay.sources import (
+    ArchiveSource,
+    LogSource,
+    ParquetSource,
+    Source,
+    SqlSource,
+    shaped,
+)
+from natsbroker.spark.jobs.signals import stopping
+from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.sessions import isRemote
+from natsbroker.spark.settings import readOptions
+
+__all__ = ["ORDERS", "ReplayOptions", "main", "replay"]
+
+#: In which order, and what rows are divided among tasks by.
+ORDERS = {"stream": "", "subject": "subject", "none": "seq"}
+
+_JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """
+    What is wanted.
+
+    @ivar where: a condition in SQL; empty for all rows.
+    @ivar maps: what becomes of subjects, as C{orders.>=replay.orders.>}.
+    @ivar order: C{stream}: as the sequences; C{subject}: within each subject; C{none}.
+    @ivar tasks: how many tasks publish, for the last two.
+    @ivar rate: messages a second at most, of all tasks; 0 for any number.
+    @ivar speed: how many times as fast as they came; 0 for without gaps.
+    @ivar window: how many messages of a task may wait for their acknowledgement.
+    @ivar hasLedger: whether tasks note what they have done.
+    @ivar job: what the ledger knows the job by; by default a name made of all that is wanted.
+    """
+
+    where: str = ""
+    maps: tuple[str, ...] = ()
+    order: str = "stream"
+    tasks: int = 4
+    rate: float = 0.0
+    speed: float = 0.0
+    window: int = 1000
+    hasLedger: bool = True
+    job: str = ""
+
+    def task(self, source: Source, stream: str, isOne: bool, patience: float) -> ReplayTask:
+        """
+        The first of the tasks.
+
+        @raise OptionError: if it cannot be.
+        """
+        if self.order not in ORDERS:
+            raise OptionError(f"order: {', '.join(ORDERS)} expected, not {self.order!r}")
+        if self.speed and self.order != "stream":
+            raise OptionError("speed: gaps are those of a stream; it goes with order stream alone")
+        if self.job and _JOB.fullmatch(self.job) is None:
+            raise OptionError(f"job: letters, digits, - and _ expected, not {self.job!r}")
+        if min(self.rate, self.speed) < 0 or not 1 <= self.window <= 100_000 or self.tasks < 1:
+            raise OptionError("rate and speed are 0 or more, tasks from 1, window 1 to 100000")
+        count = 1 if isOne or self.order == "stream" else self.tasks
+        wanted = [source.origin, source.identity, self.where, self.maps, stream, count]
+        wanted += [self.order] if count > 1 else []
+        plan = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:16]
+        return ReplayTask(
+            self.job or f"replay-{plan}",
+            plan,
+            source.origin,
+            stream,
+            0,
+            self.maps,
+            self.rate / count,
+            self.speed,
+            self.window,
+            self.hasLedger,
+            patience,
+        )
+
+
+#: The former name of L{ReplayOptions}, for one more release.
+Wish = ReplayOptions
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """
+    What one task did.
+
+    @ivar start: the first sequence that was not known to be published.
+    @ivar rows: how many rows it published.
+    @ivar duplicates: how many of them the stream had already, by their ids.
+    @ivar found: how many it found published.
+    """
+
+    start: int
+    rows: int
+    duplicates: int
+    found: int
+
+
+def replay(
+    spark: Any,
+    source: Source,
+    target: Mapping[str, str],
+    wanted: ReplayOptions | None = None,
+    isDryRun: bool = False,
+    isOver: Callable[[], bool] = lambda: False,
+    onProgress: Callable[[int, int], object] = lambda row, stop: None,
+) -> dict[str, Any]:
+    """
+    Replay a source.
+
+    @param spark: a session whose workers publish; C{None} to do it here, in one task.
+    @param target: options of the data source: C{servers} and C{stream}, and what logs in.
+    @param isDryRun: whether to publish nothing, and say what would be.
+    @param isOver: whether to end early; asked only where there is no session.
+    @return: what the job's line of JSON says.
+    @raise OptionError: if that is not possible.
+    """
+    wanted = wanted or ReplayOptions()
+    options = readOptions(target)
+    if len(options["stream"]) != 1 or options["channel"]:
+        raise OptionError("name the one stream to publish to")
+    task = wanted.task(source, options["stream"][0], spark is None, options["requestTimeout"])
+    publisher = ReplayWork(peerOf(options), options["domain"], task)
+    summary: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
+    if spark is None:
+        return {**summary, **_here(publisher, source, wanted.where, isDryRun, isOver, onProgress)}
+    if isRemote(spark):
+        raise OptionError("replay does not run on a Spark Connect server yet")
+    count = wanted.tasks if ORDERS[wanted.order] else 1
+    rdd = _divided(spark, source, wanted, 0 if isDryRun else publisher.start(count)).rdd
+    with workersErrors():
+        if isDryRun:
+            parts = rdd.mapPartitionsWithIndex(partial(_dryRuns, publisher)).collect()
+            return {**summary, **DryRun.joined(parts).summary()}
+        done = rdd.mapPartitionsWithIndex(partial(_publications, publisher)).collect()
+    return {**summary, **_summed(done)}
+
+
+def _here(
+    publisher: ReplayWork,
+    source: Source,
+    where: str,
+    isDryRun: bool,
+    isOver: Callable[[], bool],
+    onProgress: Callable[[int, int], object],
+) -> dict[str, Any]:
+    if isDryRun:
+        return publisher.dryRun(0, source.rows(0, where)).summary()
+    done = publisher(
+        0,
+        lambda start: source.rows(start, where),
+        isOver,
+        lambda row: onProgress(row, source.stop),
+    )
+    return {**_summed([done]), "stopped": isOver()}
+
+
+def _divided(spark: Any, source: Source, wanted: ReplayOptions, start: int) -> Any:
+    """
+    The rows, each with its task, in order.
+    """
+    frame = shaped(source.frame(spark, start), source.origin, start, wanted.where)
+    key = ORDERS[wanted.order]
+    divided = frame.repartition(wanted.tasks, key) if key else frame.repartition(1)
+    return divided.sortWithinPartitions("seq")
+
+
+def _summed(done: Sequence[TaskResult]) -> dict[str, Any]:
+    return {
+        "rows": sum(each.rows for each in done),
+        "duplicates": sum(each.duplicates for each in done),
+        "found": sum(each.found for each in done),
+        "tasks": len(done),
+        "resumed": min(each.start for each in done),
+    }
+
+
+@dataclass(frozen=True)
+class ReplayWork:
+    """
+    What tasks do; passes to workers as it is.
+    """
+
+    peer: ServerAccess
+    domain: str
+    task: ReplayTask
+
+    def __call__(
+        self,
+        partition: int,
+        read: Callable[[int], Iterable[Row]],
+        isOver: Callable[[], bool] = lambda: False,
+        onProgress: Callable[[int], object] = lambda row: None,
+    ) -> TaskResult:
+        """
+        Publish.
+
+        @param read: gives the rows from a sequence on.
+        """
+        with connect(self.peer, partition) as connection:
+            task = replace(self.task, partition=partition)
+            replayer = Replayer(connection, self.domain, task)
+            replayer.take(read(replayer.next), isOver, onProgress)
+            return TaskResult(replayer.next, replayer.rows, replayer.duplicates, replayer.found)
+
+    def start(self, count: int) -> int:
+        """
+        The first sequence that some of the tasks may still have to publish.
+        """
+        with connect(self.peer) as connection:
+            return startOf(connection, self.domain, self.task, count)
+
+    def dryRun(self, partition: int, rows: Iterable[Row]) -> DryRun:
+        """
+        See what would be published.
+        """
+        with connect(self.peer, partition) as connection:
+            return dryRun(connection, self.domain, self.task, rows)
+
+
+def _publications(
+    publisher: ReplayWork, partition: int, rows: Iterator[Row]
+) -> Iterator[TaskResult]:
+    yield publisher(partition, lambda start: rows)
+
+
+def _dryRuns(publisher: ReplayWork, partition: int, rows: Iterator[Row]) -> Iterator[DryRun]:
+    yield publisher.dryRun(partition, rows)
+
+
+def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line.
+    """
+    return reported("replay", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
+
+
+def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
+    given = _read(arguments)
+    target = {"servers": given.to_servers, "stream": given.to_stream}
+    target |= pairsOf(given.to_option, "--to-option")
+    wanted = ReplayOptions(
+        given.where,
+        tuple(given.map),
+        given.order,
+        given.tasks,
+        given.rate,
+        given.speed,
+        given.window,
+        not given.no_ledger,
+        given.job,
+    )
+    progress = Progress("replay", stderr)
+    with ExitStack() as stack:
+        # In Spark, whoever ends the driver ends the tasks; the ledger knows how far they were.
+        isInline = given.master == "inline"
+        isOver = stack.enter_context(stopping()).isSet if isInline else lambda: False
+        spark = stack.enter_context(sessionFor(given.master))
+        stack.callback(progress.end)
+        found = replay(
+            spark,
+            _source(given),
+            target,
+            wanted,
+            given.dry_run,
+            isOver,
+            lambda row, end: progress(row, end - 1) if end else None,
+        )
+    summary.update(found)
+    return FOUND if found.get("untaken") else 0
+
+
+def _source(given: argparse.Namespace) -> Source:
+    if given.archive:
+        return ArchiveSource(given.archive)
+    if given.parquet:
+        return ParquetSource(given.parquet, given.origin)
+    if given.sql:
+        return SqlSource(given.sql, given.origin)
+    if not given.servers:
+        raise JobUsageError("natsbroker spark replay: --stream and --channel need --servers")
+    return LogSource(optionTexts(given))
+
+
+def _speed(text: str) -> float:
+    return float(text.removesuffix("x"))
+
+
+def _read(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(
+        prog="natsbroker spark replay",
+        description="Publish what is stored once more: to a JetStream stream, each message once.",
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--archive", help="from an archive: its directory")
+    source.add_argument("--stream", help="from a JetStream stream of --servers")
+    source.add_argument("--channel", help="from a channel of our broker, at --servers")
+    source.add_argument("--parquet", help="from Parquet files with seq, subject and data")
+    source.add_argument("--sql", help="from what a query finds, with the same columns")
+    addServers(parser, isRequired=False)
+    parser.add_argument("--origin", default="", help="what Parquet files or SQL are called")
+    parser.add_argument("--to-servers", required=True, help="where the target's servers are")
+    parser.add_argument("--to-stream", required=True, help="the stream; it must be there")
+    parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--where", default="", help="a condition in SQL: these rows only")
+    parser.add_argument("--map", action="append", default=[], metavar="OLD=NEW", help="subjects")
+    parser.add_argument("--order", default="stream", choices=tuple(ORDERS))
+    parser.add_argument("--tasks", type=int, default=4, help="for --order subject and none")
+    parser.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
+    parser.add_argument("--speed", type=_speed, default=0.0, help="10x: with the gaps, but faster")
+    parser.add_argument("--window", type=int, default=1000, help="unacknowledged, of each task")
+    parser.add_argument("--job", default="", help="what the ledger knows this job by")
+    parser.add_argument("--no-ledger", action="store_true", help="trust the duplicate window")
+    parser.add_argument("--dry-run", action="store_true", help="publish nothing")
+    addMaster(parser)
+    return parser.parse_args(list(arguments))

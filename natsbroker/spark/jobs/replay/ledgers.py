@@ -1,0 +1,156 @@
+"""
+What tasks that publish note of how far they are: entries of the key-value bucket C{NB_REPLAY} on
+the target's server.
+
+Promises: an entry is changed by the task that read or made the one before it, or not at all; an
+entry that makes no sense is an error and never an empty one.
+Must never know: what is published.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import asdict, dataclass
+
+from natsbroker.spark.errors import ApiError, DataSourceError
+from natsbroker.spark.logs.streams import NO_MESSAGE, NO_STREAM, StreamApi
+from natsbroker.spark.nats.pipelining import Pipeline
+from natsbroker.spark.nats.publishing import Publisher
+
+__all__ = ["BUCKET", "LedgerEntry", "ReplayLedger"]
+
+BUCKET = "NB_REPLAY"
+
+_STREAM = f"KV_{BUCKET}"
+_VERSION = 1
+
+#: nats-server's numbers: a stream of that name is there already, and somebody else wrote before.
+_IS_THERE, _WRONG_LAST = 10058, 10071
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """
+    How far a task is.
+
+    @ivar plan: what is published where, in short.
+    @ivar created: which stream of that name it is published to.
+    @ivar row: the last row up to which the stream has all.
+    @ivar at: up to this sequence, the stream has no row behind C{row}.
+    @ivar inbox: a subject of the connection of whoever publishes now; empty if nobody does.
+    """
+
+    plan: str
+    created: str
+    row: int
+    at: int
+    inbox: str = ""
+
+
+class ReplayLedger:
+    """
+    The entry of one task.
+    """
+
+    def __init__(self, streams: StreamApi, job: str, partition: int, pipeline: Pipeline) -> None:
+        """
+        @param job: one token.
+        @param pipeline: what entries go out by.
+        """
+        self._streams = streams
+        self._publisher = Publisher(streams.connection, _STREAM, 1, pipeline)
+        self._key = f"{job}.{partition}"
+        self._subject = f"$KV.{BUCKET}.{self._key}"
+        self._revision = 0
+        self._isWriting = False
+
+    @property
+    def isWriting(self) -> bool:
+        """
+        Whether an entry is on its way.
+        """
+        return self._isWriting
+
+    def make(self, replicas: int) -> None:
+        """
+        Make the bucket, if it is not there.
+
+        @param replicas: on how many servers.
+        """
+        try:
+            self._streams.state(_STREAM)
+            return
+        except ApiError as error:
+            if error.code != NO_STREAM:
+                raise
+        config = {
+            "name": _STREAM,
+            "subjects": [f"$KV.{BUCKET}.>"],
+            "max_msgs_per_subject": 1,
+            "discard": "new",
+            "allow_rollup_hdrs": True,
+            "deny_delete": True,
+            "allow_direct": True,
+            "num_replicas": replicas,
+        }
+        try:
+            self._streams.call(f"STREAM.CREATE.{_STREAM}", config, _STREAM)
+        except ApiError as error:
+            if error.code != _IS_THERE:
+                raise
+
+    def read(self) -> LedgerEntry | None:
+        """
+        The entry; C{None} if there is none.
+
+        @raise DataSourceError: if it makes no sense.
+        """
+        self._revision = 0
+        question = {"last_by_subj": self._subject}
+        try:
+            answer = self._streams.call(f"STREAM.MSG.GET.{_STREAM}", question, _STREAM)
+        except ApiError as error:
+            if error.code in (NO_MESSAGE, NO_STREAM):
+                return None
+            raise
+        try:
+            message = answer["message"]
+            self._revision = int(message["seq"])
+            data = base64.b64decode(message.get("data") or "")
+            if not data:
+                return None  # Somebody deleted it.
+            fields = json.loads(data)
+            version = fields.pop("v")
+            entry = LedgerEntry(**fields)
+            if not isinstance(entry.row, int) or not isinstance(entry.at, int):
+                raise TypeError
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            raise DataSourceError(f"{BUCKET}: the entry {self._key} makes no sense") from None
+        if version != _VERSION:
+            raise DataSourceError(
+                f"{BUCKET}: the entry {self._key} is of another version of this job"
+            )
+        return entry
+
+    @staticmethod
+    def isRefusal(error: ApiError) -> bool:
+        """
+        Whether an error says that somebody else has changed the entry.
+        """
+        return error.code == _WRONG_LAST and _STREAM in str(error)
+
+    def write(self, entry: LedgerEntry) -> None:
+        """
+        Have an entry on its way; one at a time.
+        """
+        if self._isWriting:
+            raise RuntimeError("an entry is on its way")
+        self._isWriting = True
+        data = json.dumps({"v": _VERSION, **asdict(entry)}).encode()
+        last = ("Nats-Expected-Last-Subject-Sequence", str(self._revision))
+        self._publisher.publish(self._subject, data, [last], onStored=self._written)
+
+    def _written(self, sequence: int, isDuplicate: bool) -> None:
+        self._revision = sequence
+        self._isWriting = False

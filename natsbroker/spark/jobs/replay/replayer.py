@@ -1,0 +1,350 @@
+"""
+Publishing the rows of one task to a stream, each once, also if the task is killed and started again
+long afterwards.
+
+What a task has done it notes in a L{ledger<natsbroker.spark.jobs.replay.ledgers>}, a little later. So one
+that is started again looks for the rows behind the entry in the end of the stream. Before that it
+makes sure that nothing is on its way there any more: that the connection of the task before is
+gone, and that the stream has dealt with what came by it.
+
+Promises: the stream gets every row, in the order in which they were given; with the ledger, each
+once, as long as the stream keeps what is behind the entry; without, once within the stream's
+duplicate window.
+Must never know: where rows come from, or how many tasks there are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
+from natsbroker.spark.jobs.pacing import Pacer
+from natsbroker.spark.jobs.provenance import REPLAY, SEQUENCE, STREAM, TIME, ownHeaders
+from natsbroker.spark.jobs.replay.ledgers import BUCKET, LedgerEntry, ReplayLedger
+from natsbroker.spark.jobs.replay.renaming import Renamer
+from natsbroker.spark.jobs.replay.tails import replayed
+from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.nats.connection import BlockingConnection
+from natsbroker.spark.nats.pipelining import Pipeline
+from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.wire.headers import Headers
+
+__all__ = ["ReplayTask", "Replayer", "Row", "startOf"]
+
+#: Sequence, subject, payload, headers, and time in nanoseconds since 1970 or C{None}.
+Row = tuple[int, str, Any, Any, "int | None"]
+
+#: An entry is written after this long, in seconds, or when a window is full.
+_EVERY = 1.0
+
+#: While nothing is sent, whether to end is asked this often, in seconds.
+_SLICE = 0.5
+
+#: How long servers may take to agree on what came last, where several keep the stream.
+_AGREEING = 1.0
+
+
+@dataclass(frozen=True)
+class ReplayTask:
+    """
+    What one task does; passes to workers as it is.
+
+    @ivar job: what the job is called.
+    @ivar partition: which of its tasks this is.
+    @ivar plan: what is published where, in short.
+    @ivar origin: what the source is called.
+    @ivar stream: where the rows go.
+    @ivar maps: what becomes of subjects; see L{Renamer}.
+    @ivar rate: messages a second at most; 0 for any number.
+    @ivar speed: how many times as fast as they came; 0 for without gaps.
+    @ivar hasLedger: whether it notes what it has done.
+    """
+
+    job: str
+    plan: str
+    origin: str
+    stream: str
+    partition: int = 0
+    maps: tuple[str, ...] = ()
+    rate: float = 0.0
+    speed: float = 0.0
+    window: int = 1000
+    hasLedger: bool = True
+    patience: float = 10.0
+
+
+class Replayer:
+    """
+    Does one task over one connection.
+
+    @ivar next: the first row that is still to be published, or may be.
+    @ivar rows: how many rows it has published, those included that the stream had already.
+    @ivar found: how many it found published.
+    """
+
+    def __init__(self, connection: BlockingConnection, domain: str, task: ReplayTask) -> None:
+        """
+        @raise OptionError: if the ledger is about something else.
+        @raise DataSourceError: if somebody else does this task.
+        """
+        self.rows = 0
+        self.found = 0
+        self._task = task
+        self._connection = connection
+        self._streams = StreamApi(connection, domain)
+        self._rename = Renamer(task.maps)
+        self._pace = Pacer(task.rate, task.speed)
+        self._pipeline = Pipeline(connection, task.window)
+        self._publisher = Publisher(connection, task.stream, task.window, self._pipeline)
+        self._ledger = ReplayLedger(self._streams, task.job, task.partition, self._pipeline)
+        self._mark = f"{task.job}.{task.partition}"
+        # Rows that are not acknowledged, and those that are, with their sequences in the target.
+        self._open: dict[int, None] = {}
+        self._acknowledged: deque[tuple[int, int]] = deque()
+        self._last = 0
+        self._known: dict[int, int] = {}
+        self._noted = 0.0
+        self._unnoted = 0
+        state = self._streams.state(task.stream)
+        self._entry = LedgerEntry(task.plan, state.created, 0, state.stop - 1)
+        self._isResumed = False
+        if task.hasLedger:
+            self._claim()
+        self._last = self._entry.row
+        self.next = self._entry.row + 1
+
+    @property
+    def duplicates(self) -> int:
+        """
+        How many of the rows the stream had already, by their ids.
+        """
+        return self._publisher.duplicates
+
+    # What was done before.
+
+    def _claim(self) -> None:
+        """
+        Find out what was done, and have nobody else go on with it.
+        """
+        self._ledger.make(self._replicas())
+        entry = self._ledger.read()
+        if entry is not None:
+            self._check(entry)
+            self._isResumed = True
+            if entry.inbox:
+                self._waitUntilGone(entry.inbox)
+            self._entry = entry
+        with self._alone():
+            self._write(self._connection.inbox("task").decode("utf-8"))
+            self._pipeline.finish()
+
+    def _check(self, entry: LedgerEntry) -> None:
+        where = f"{BUCKET} has {self._mark}"
+        if entry.plan != self._task.plan:
+            raise OptionError(
+                f"{where} for something else that was replayed: give this job another name"
+            )
+        if entry.created != self._entry.created:
+            raise DataLoss(
+                f"{where}, and stream {self._task.stream} was deleted and made again since: give"
+                " this job another name"
+            )
+
+    def _replicas(self) -> int:
+        name = self._task.stream
+        answer = self._streams.call(f"STREAM.INFO.{name}", {}, name)
+        config = answer.get("config")
+        found = config.get("num_replicas") if isinstance(config, dict) else None
+        return found if isinstance(found, int) and found > 0 else 1
+
+    def _waitUntilGone(self, inbox: str) -> None:
+        """
+        Wait until the server has nothing more from a connection: until nobody hears of its subject.
+
+        @raise DataSourceError: if somebody does.
+        """
+        deadline = time.monotonic() + self._task.patience
+        while time.monotonic() < deadline:
+            reply = self._connection.ask(inbox, b"")
+            try:
+                subject, _, headerLength, body = self._connection.anyMessage(
+                    min(time.monotonic() + _SLICE, deadline)
+                )
+            except TimedOut:
+                continue
+            if subject == reply and headerLength == len(body):
+                if Headers.fromBlock(body).status == 503:
+                    return
+        raise DataSourceError(
+            f"replay {self._mark} is being done by somebody else, or by a task whose connection the"
+            f" server has not given up yet ({inbox})"
+        )
+
+    def _findPublished(self, subject: str) -> None:
+        """
+        Find what the task before has published and not noted, once nothing is on its way.
+        """
+        refused = Headers({"Nats-Expected-Stream": f"{BUCKET}-asks"}).block()
+        reply = self._connection.ask(subject, b"", refused)
+        try:
+            self._connection.answer(reply, subject)
+        except ApiError as error:
+            if error.code != 503:
+                raise
+            raise ApiError(f"stream {self._task.stream} does not take {subject}", 503) from None
+        if self._replicas() > 1:
+            self._pipeline.rest(_AGREEING)
+        state = self._streams.state(self._task.stream)
+        span = self._entry.at + 1, state.stop
+        rows = replayed(self._streams, state, span, self._mark)
+        self._known = {row: seq for row, seq in rows if row > self._entry.row}
+
+    # What is done now.
+
+    def take(
+        self,
+        rows: Iterable[Row],
+        isOver: Callable[[], bool] = lambda: False,
+        onProgress: Callable[[int], object] = lambda row: None,
+    ) -> None:
+        """
+        Publish rows, from L{next} on.
+
+        @param rows: with sequences that ascend.
+        @param isOver: whether to end before the next row.
+        @param onProgress: told now and then which row all are published up to.
+        @raise DataSourceError: if the stream does not take one, or the sequences do not ascend.
+        """
+        with self._alone():
+            for row in self._ascending(rows):
+                if isOver() or not self._waited(row[4] or 0, isOver):
+                    break
+                self._publish(row)
+                if self._unnoted >= self._task.window or time.monotonic() > self._noted + _EVERY:
+                    self._note(onProgress)
+            self._pipeline.finish()
+            self._entry = self._changed()
+            if self._task.hasLedger:
+                self._write("")
+                self._pipeline.finish()
+        onProgress(self._entry.row)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """
+        Say what it means that the ledger is not ours any more.
+        """
+        try:
+            yield
+        except ApiError as error:
+            if not ReplayLedger.isRefusal(error):
+                raise
+            raise DataSourceError(f"replay {self._mark} is being done by somebody else") from None
+
+    def _ascending(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """
+        What is still to be published.
+        """
+        last = -1
+        isFirst = self._isResumed
+        for row in rows:
+            if row[0] <= last:
+                raise DataSourceError(
+                    f"{self._task.origin}: the sequence {row[0]} comes after {last}: each must be"
+                    " there once"
+                )
+            last = row[0]
+            if last < self.next:
+                continue
+            if isFirst:
+                self._findPublished(self._rename(row[1]))
+                isFirst = False
+            if last in self._known:
+                self.found += 1
+                self._last = last
+            else:
+                yield row
+
+    def _waited(self, when: int, isOver: Callable[[], bool]) -> bool:
+        """
+        Wait until the next message may be sent.
+
+        @return: whether it still is to be.
+        """
+        until = time.monotonic() + self._pace.delay(when)
+        while (left := until - time.monotonic()) > 0:
+            self._pipeline.rest(min(left, _SLICE))
+            if isOver():
+                return False
+        return True
+
+    def _publish(self, row: Row) -> None:
+        seq, subject, data, headers, when = row
+        task = self._task
+        pairs = [(STREAM, task.origin), (SEQUENCE, str(seq)), (REPLAY, self._mark)]
+        if when is not None:
+            pairs.append((TIME, str(when)))
+        pairs += ownHeaders(headers)
+
+        def stored(sequence: int, isDuplicate: bool) -> None:
+            del self._open[seq]
+            self._unnoted += 1
+            if not isDuplicate:
+                self._acknowledged.append((seq, sequence))
+
+        self._open[seq] = None
+        self._last = seq
+        self._publisher.publish(
+            self._rename(subject), _payload(data), pairs, f"{task.origin}:{seq}", stored
+        )
+        self.rows += 1
+
+    # What is noted.
+
+    def _note(self, onProgress: Callable[[int], object]) -> None:
+        self._noted = time.monotonic()
+        self._unnoted = 0
+        self._entry = self._changed()
+        onProgress(self._entry.row)
+        if self._task.hasLedger and not self._ledger.isWriting:
+            self._write(self._entry.inbox)
+
+    def _changed(self) -> LedgerEntry:
+        """
+        The entry as of now.
+        """
+        before = self._entry
+        row = max(next(iter(self._open)) - 1 if self._open else self._last, before.row)
+        at = before.at
+        while self._acknowledged and self._acknowledged[0][0] <= row:
+            at = max(at, self._acknowledged.popleft()[1])
+        if any(each > row for each in self._known):
+            # One of them may lie before what was acknowledged last.
+            at = before.at
+        return replace(before, row=row, at=at)
+
+    def _write(self, inbox: str) -> None:
+        self._entry = replace(self._entry, inbox=inbox)
+        self._ledger.write(self._entry)
+
+
+def startOf(connection: BlockingConnection, domain: str, task: ReplayTask, count: int) -> int:
+    """
+    The first sequence that some of the tasks of a job may still have to publish.
+
+    @param count: how many tasks there are.
+    """
+    if not task.hasLedger:
+        return 0
+    pipeline, streams = Pipeline(connection, 1), StreamApi(connection, domain)
+    entries = (ReplayLedger(streams, task.job, each, pipeline).read() for each in range(count))
+    return min(0 if each is None else each.row + 1 for each in entries)
+
+
+def _payload(data: Any) -> bytes:
+    return data.encode("utf-8") if isinstance(data, str) else bytes(data or b"")

@@ -1,0 +1,296 @@
+"""
+What can be replayed: archives, logs, directories of Parquet files, and what SQL finds.
+
+Promises: a source gives the same rows, in the order of their sequences, to whoever asks from some
+sequence on; a source without what is needed is refused before anything is published.
+Must never know: where rows go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.errors import DataSourceError, OptionError
+from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
+from natsbroker.spark.jobs.archive.tiering import archived
+from natsbroker.spark.jobs.replay.conditions import Condition
+from natsbroker.spark.jobs.replay.replayer import Row
+from natsbroker.spark.logs.columns import ddlOf, schemaOf
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.selection import logsOf, oneName
+from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables.datafiles import COLUMNS, SCHEMA
+from natsbroker.spark.tables.table import rootOf
+
+__all__ = ["ArchiveSource", "LogSource", "ParquetSource", "Source", "SqlSource", "rowsIn", "shaped"]
+
+#: What the columns of a row may be, in Spark's spelling.
+_TYPES = {
+    "seq": ("bigint", "int"),
+    "subject": ("string",),
+    "data": ("binary", "string"),
+    "headers": ("array<struct<key:string,value:string>>",),
+    "time_ns": ("bigint",),
+}
+_NEEDED = ("seq", "subject", "data")
+
+
+class Source(Protocol):
+    """
+    What is replayed.
+
+    @ivar origin: what it is called.
+    @ivar identity: tells it from another one of that name.
+    @ivar stop: behind its last sequence; 0 if that is not known.
+    """
+
+    origin: str
+    identity: str
+    stop: int
+
+    def rows(self, start: int, where: str) -> Iterator[Row]:
+        """
+        The rows from a sequence on, read here.
+
+        @param where: a condition; empty for all.
+        """
+
+    def frame(self, spark: Any, start: int) -> Any:
+        """
+        A DataFrame of at least the rows from a sequence on.
+        """
+
+
+class ArchiveSource:
+    """
+    An archive.
+    """
+
+    def __init__(self, place: str) -> None:
+        """
+        @raise DataSourceError: if there is none.
+        """
+        self._place = place
+        self._archive = ArchiveOrigin.of(place)
+        manifest = self._archive.manifest
+        self.origin = manifest.log.name
+        self.identity = f"archive {manifest.table}"
+        self.stop = manifest.stop
+
+    def rows(self, start: int, where: str) -> Iterator[Row]:
+        """
+        See L{Source}.
+        """
+        span = SequenceRange(self.origin, "", start, self.stop)
+        return _filtered(self._archive.batches(span, lambda lost: None), SCHEMA, where)
+
+    def frame(self, spark: Any, start: int) -> Any:
+        """
+        See L{Source}.
+        """
+        return archived(spark, self._place, COLUMNS)
+
+
+class LogSource:
+    """
+    A stream or a channel, as far as it goes now.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        """
+        @param texts: options of the data source.
+        @raise OptionError: if they name more than one, or a part of one.
+        """
+        options = readOptions(texts)
+        name = oneName(options, " to replay")
+        if options["subject"]:
+            raise OptionError("subject: say --where \"subject LIKE '...'\"")
+        self._texts = dict(texts)
+        self._options = options
+        self._peer = peerOf(options)
+        with connect(self._peer) as connection:
+            self._state = logsOf(connection, options).state(name)
+        self.origin = self._state.name
+        self.identity = f"log {self._state.created}"
+        self.stop = self._state.stop
+
+    def rows(self, start: int, where: str) -> Iterator[Row]:
+        """
+        See L{Source}.
+        """
+        state = self._state
+        span = SequenceRange(state.name, state.created, max(start, state.first), state.stop)
+        batches = batchesOf(self._peer, self._options, COLUMNS, span, (), lambda loss: None)
+        return _filtered(batches, SCHEMA, where)
+
+    def frame(self, spark: Any, start: int) -> Any:
+        """
+        See L{Source}.
+        """
+        state = self._state
+        offsets = {"startingOffsets": str(max(start, state.first)), "endingOffsets": str(self.stop)}
+        if max(start, state.first) >= self.stop:
+            return spark.createDataFrame([], ddlOf(COLUMNS))
+        reader = spark.read.format("natsbroker").options(**{**self._texts, **offsets})
+        return reader.schema(ddlOf(COLUMNS)).load()
+
+
+class ParquetSource:
+    """
+    A directory of Parquet files, or one of them.
+    """
+
+    stop = 0
+
+    def __init__(self, place: str, origin: str = "") -> None:
+        """
+        @param origin: what it is called; by default as the directory.
+        """
+        self._root = rootOf(place)
+        self.origin = origin or self._root.name
+        self.identity = f"parquet {self._root}"
+
+    def rows(self, start: int, where: str) -> Iterator[Row]:
+        """
+        See L{Source}. Everything is in memory at once.
+        """
+        try:
+            found = ds.dataset(str(self._root), format="parquet")
+            _checkArrow(found.schema, self.origin)
+            whole = found.to_table(filter=ds.field("seq") >= start).sort_by("seq")
+        except (OSError, pa.ArrowException) as error:
+            raise DataSourceError(f"{self._root}: {error}") from None
+        return _filtered(whole.to_batches(10_000), whole.schema, where)
+
+    def frame(self, spark: Any, start: int) -> Any:
+        """
+        See L{Source}.
+        """
+        if not self._root.exists():
+            raise DataSourceError(f"{self._root}: there is no such directory")
+        return spark.read.parquet(str(self._root))
+
+
+class SqlSource:
+    """
+    What an SQL query finds.
+    """
+
+    stop = 0
+
+    def __init__(self, query: str, origin: str) -> None:
+        """
+        @raise OptionError: if it has no name.
+        """
+        if not origin:
+            raise OptionError("--origin: what SQL finds needs a name, which messages are known by")
+        self._query = query
+        self.origin = origin
+        self.identity = f"sql {query}"
+
+    def rows(self, start: int, where: str) -> Iterator[Row]:
+        """
+        See L{Source}.
+
+        @raise OptionError: in any case.
+        """
+        raise OptionError("--sql needs Spark: it does not go with --master inline")
+
+    def frame(self, spark: Any, start: int) -> Any:
+        """
+        See L{Source}.
+        """
+        return spark.sql(self._query)
+
+
+def _filtered(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Row]:
+    condition = Condition(where, schema) if where else None
+    return _rows(batches, condition)
+
+
+def _rows(batches: Iterable[Any], condition: Condition | None) -> Iterator[Row]:
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        yield from rowsIn(table if condition is None else condition.kept(table))
+
+
+def rowsIn(table: Any) -> Iterator[Row]:
+    """
+    The rows of an Arrow table.
+    """
+    names, nothing = table.schema.names, [None] * table.num_rows
+    times: list[Any] = nothing
+    if "time_ns" in names:
+        times = table.column("time_ns").to_pylist()
+    elif "time" in names:
+        times = table.column("time").cast(pa.timestamp("ns", tz="UTC")).cast(pa.int64()).to_pylist()
+    columns = [table.column(name).to_pylist() for name in _NEEDED]
+    headers = table.column("headers").to_pylist() if "headers" in names else nothing
+    yield from zip(*columns, headers, times, strict=True)
+
+
+def _checkArrow(schema: Any, origin: str) -> None:
+    _checkNames(schema.names, origin)
+    good = {
+        "seq": pa.types.is_integer,
+        "subject": lambda each: pa.types.is_string(each) or pa.types.is_large_string(each),
+        "data": lambda each: not pa.types.is_nested(each) and not pa.types.is_integer(each),
+        "headers": partial(_equals, schemaOf(("headers",)).field(0).type),
+        "time_ns": pa.types.is_integer,
+        "time": pa.types.is_timestamp,
+    }
+    for name, isGood in good.items():
+        if name in schema.names and not isGood(schema.field(name).type):
+            raise OptionError(f"{origin}: the column {name} cannot be {schema.field(name).type}")
+
+
+def _equals(wanted: Any, given: Any) -> bool:
+    return str(given).replace("element", "item") == str(wanted).replace("element", "item")
+
+
+def _checkNames(names: Iterable[str], origin: str) -> None:
+    missing = [each for each in _NEEDED if each not in names]
+    if missing:
+        raise OptionError(
+            f"{origin}: there is no column {missing[0]!r}: what is replayed has seq, subject and"
+            " data, and may have headers, and time_ns or time"
+        )
+
+
+def shaped(frame: Any, origin: str, start: int, where: str) -> Any:
+    """
+    The rows of a DataFrame, in the columns of L{Row}.
+
+    @param where: a condition; empty for all.
+    @raise OptionError: if it has not what is needed, or the condition does not fit it.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    types = dict(frame.dtypes)
+    _checkNames(types, origin)
+    for name, wanted in _TYPES.items():
+        if name in types and types[name] not in wanted:
+            raise OptionError(f"{origin}: the column {name} cannot be {types[name]}")
+    try:
+        kept = frame.where(where) if where else frame
+    except PySparkException as error:
+        first = str(error).splitlines()[0]
+        raise OptionError(f"where: {where!r}: {first}") from None
+    if "time_ns" in types:
+        when = F.col("time_ns")
+    elif types.get("time") == "timestamp":
+        when = F.unix_micros("time") * 1000
+    else:
+        when = F.lit(None).cast("bigint")
+    headers = F.col("headers") if "headers" in types else F.lit(None)
+    columns = [F.col("seq").cast("bigint").alias("seq"), "subject", "data"]
+    chosen = kept.select(*columns, headers.alias("headers"), when.alias("time_ns"))
+    return chosen.where(F.col("seq") >= start)

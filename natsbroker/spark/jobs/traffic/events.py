@@ -1,0 +1,209 @@
+"""
+The broker's own events, read from where they are stored, and folded into sums by tasks.
+
+Promises: an event that makes no sense is counted and never stops a job; sums are the same however
+the range is split.
+Must never know: what is summed up, or command lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from natsbroker.spark.datasource.tasks import batchesOf, logLoss, peerOf
+from natsbroker.spark.errors import DataSourceError
+from natsbroker.spark.logs.channels import nanoseconds
+from natsbroker.spark.logs.planning import planRanges, split
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.selection import checkedNames, logsOf
+from natsbroker.spark.nats.connection import ServerAccess, connect
+
+__all__ = [
+    "COUNTS",
+    "BrokerEvent",
+    "EventTotals",
+    "foldEvents",
+    "foldRange",
+    "readEvent",
+    "tooMany",
+]
+
+#: What rows of traffic count.
+COUNTS = (
+    "msgs_in",
+    "bytes_in",
+    "msgs_out",
+    "bytes_out",
+    "no_interest",
+    "rs_minus_sent",
+    "slow_drops",
+)
+
+_TYPE = "io.natsbroker.event.v1."
+_TEXTS = ("account", "peer_kind", "peer", "subject_prefix", "mode")
+_NUMBERS = (*COUNTS, "patterns", "refused")
+
+#: How many tasks are handed out at a time, so that it can be told how far they are.
+_AT_ONCE = 8
+
+Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class BrokerEvent:
+    """
+    One event, or one part of it.
+
+    @ivar kind: C{traffic} or C{interest}.
+    @ivar time: when it was made, in nanoseconds since 1970.
+    @ivar seconds: how long what it counts took.
+    @ivar server: the id of the broker.
+    @ivar cluster: what its cluster is called; empty for none.
+    """
+
+    kind: str
+    time: int
+    seconds: float
+    server: str
+    cluster: str
+    rows: tuple[Mapping[str, Any], ...]
+
+
+class EventTotals(Protocol):
+    """
+    Sums over events. It passes to workers, so it is data.
+
+    @ivar malformed: how many messages made no sense.
+    """
+
+    malformed: int
+
+    def add(self, event: BrokerEvent) -> None:
+        """
+        Count one more event.
+        """
+
+    def merge(self, other: Any) -> None:
+        """
+        Count what another one has counted.
+        """
+
+
+AnyTotals = TypeVar("AnyTotals", bound=EventTotals)
+
+
+def readEvent(data: bytes) -> BrokerEvent:
+    """
+    Read an event.
+
+    @raise ValueError: if it makes no sense.
+    """
+    try:
+        found = json.loads(data)
+        kind = found["type"].removeprefix(_TYPE)
+        event = BrokerEvent(
+            kind,
+            nanoseconds(found["timestamp"]),
+            float(found["seconds"]),
+            _text(found["server"]["id"]),
+            _text(found["cluster"]),
+            tuple(_checkedRow(each) for each in found["rows"]),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        raise ValueError("no event of a broker") from None
+    if kind not in ("traffic", "interest") or not 0 <= event.seconds < 1e6:
+        raise ValueError("no event that is known")
+    return event
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is expected")
+    return value
+
+
+def _checkedRow(row: object) -> Mapping[str, Any]:
+    if not isinstance(row, dict):
+        raise TypeError("an object is expected")
+    for name in _TEXTS:
+        _text(row.get(name, ""))
+    for name in _NUMBERS:
+        value = row.get(name, 0)
+        if type(value) is not int or not 0 <= value < 1 << 62:
+            raise ValueError("a count is expected")
+    return row
+
+
+def foldRange(
+    peer: ServerAccess,
+    options: dict[str, Any],
+    make: Callable[[], AnyTotals],
+    span: SequenceRange,
+) -> AnyTotals:
+    """
+    Count the events of one range.
+
+    @param make: makes a fold that has counted nothing.
+    """
+    fold = make()
+    for batch in batchesOf(peer, options, ("seq", "data"), span, _patterns(options), logLoss):
+        for data in batch.column(1).to_pylist():
+            try:
+                event = readEvent(data or b"")
+            except ValueError:
+                fold.malformed += 1
+            else:
+                fold.add(event)
+    return fold
+
+
+def _patterns(options: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(options["subject"])
+
+
+def foldEvents(
+    options: dict[str, Any],
+    make: Callable[[], AnyTotals],
+    run: Run,
+    onProgress: Callable[[int, int], object] = lambda done, end: None,
+    processors: int = 4,
+) -> AnyTotals:
+    """
+    Count all events that the options name.
+
+    @param options: of the data source, read.
+    @param make: makes a fold that has counted nothing.
+    @param run: runs tasks.
+    @param onProgress: told how many sequences were read, of how many.
+    @raise DataSourceError: if they cannot be read.
+    """
+    checkedNames(options)
+    peer = peerOf(options)
+    with connect(peer) as connection:
+        spans = planRanges(logsOf(connection, options), options, logLoss)
+    rows = options["maxRowsPerPartition"]
+    pieces = split(spans, options["minPartitions"], rows, processors)
+    end = sum(each.stop - each.start for each in pieces)
+    whole, done = make(), 0
+    for some in _some(pieces):
+        for part in run(partial(foldRange, peer, options, make), some):
+            whole.merge(part)
+        done += sum(each.stop - each.start for each in some)
+        onProgress(done, end)
+    return whole
+
+
+def _some(pieces: Sequence[SequenceRange]) -> Iterator[Sequence[SequenceRange]]:
+    for place in range(0, len(pieces), _AT_ONCE):
+        yield pieces[place : place + _AT_ONCE]
+
+
+def tooMany(what: str) -> DataSourceError:
+    """
+    What is said where sums would take more memory than they are worth.
+    """
+    return DataSourceError(f"too many {what}: take a larger --window, or a later --since")

@@ -1,0 +1,196 @@
+"""
+What a broker says about the channels of NATS Streaming, under C{$NB.API.>}.
+
+Promises: a channel that is not there, a broker that exports none and an answer that makes no sense
+are errors that name the channel; no name can lead a request elsewhere.
+Must never know: Spark, or who reads.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from natsbroker.spark.errors import ApiError, OptionError
+from natsbroker.spark.logs.streams import StreamState
+from natsbroker.spark.nats.connection import BlockingConnection
+from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
+from natsbroker.wire.columnar import VERSION
+
+__all__ = ["NO_CHANNEL", "OTHER_CHANNEL", "ChannelApi", "checkedChannel", "nanoseconds"]
+
+NO_CHANNEL = 20003
+OTHER_CHANNEL = 20004
+
+_RFC3339 = re.compile(r"(?P<second>[^.+Z]+?)(\.(?P<part>\d{1,9}))?(?P<offset>Z|[+-]\d\d:\d\d)?")
+
+
+def checkedChannel(name: str) -> str:
+    """
+    The name of a channel, or a pattern that channels match.
+
+    @raise OptionError: if no channel can be called so.
+    """
+    if not isValidSubject(name.encode("utf-8", "replace")) or "/" in name:
+        raise OptionError(f"channel: no channel can be called {name!r}")
+    return name
+
+
+def nanoseconds(time: str) -> int:
+    """
+    A time in RFC 3339 as nanoseconds since 1970.
+
+    @param time: a valid one.
+    """
+    found = _RFC3339.fullmatch(time)
+    if found is None:
+        raise ValueError(f"not a time: {time!r}")
+    offset = (found["offset"] or "Z").replace("Z", "+00:00")
+    second = datetime.datetime.fromisoformat(found["second"] + offset)
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+    whole = (second - epoch) // datetime.timedelta(seconds=1)
+    return whole * 10**9 + int((found["part"] or "0").ljust(9, "0"))
+
+
+class ChannelApi:
+    """
+    The API, over one connection.
+
+    @ivar connection: the connection.
+    @ivar word: what the logs are called.
+    """
+
+    word = "channel"
+
+    def __init__(self, connection: BlockingConnection, clusterId: str) -> None:
+        """
+        @raise OptionError: if no cluster can have that id.
+        """
+        if not isValidLiteral(clusterId.encode("utf-8", "replace")) or "/" in clusterId:
+            raise OptionError(f"clusterId: no cluster can have the id {clusterId!r}")
+        self.connection = connection
+        self._clusterId = clusterId
+
+    @property
+    def version(self) -> int:
+        """
+        The version of frames to ask for: the newest that both sides know.
+        """
+        offered = self.connection.info.get("nb_export")
+        return min(offered, VERSION) if isinstance(offered, int) and offered > 0 else VERSION
+
+    def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """
+        The channels that there are of some names and patterns, each once; those that are named are
+        in it, whether there or not.
+        """
+        found: dict[str, None] = {}
+        for each in wanted:
+            if "*" in each or ">" in each:
+                found.update(dict.fromkeys(self._matching(each)))
+            else:
+                found[each] = None
+        return tuple(found)
+
+    def _matching(self, pattern: str) -> list[str]:
+        names: list[str] = []
+        while True:
+            question = {"pattern": pattern, "after": names[-1] if names else ""}
+            answer = self.call("NAMES", "", question)
+            try:
+                names += [str(each) for each in answer["names"]]
+                if not answer["more"]:
+                    return names
+            except (KeyError, TypeError):
+                raise ApiError(f"channel {pattern}: the answer makes no sense") from None
+
+    def state(self, name: str) -> StreamState:
+        """
+        The state of a channel now.
+
+        @raise ApiError: if there is no such channel.
+        """
+        answer = self.call("INFO", name)
+        try:
+            stop = int(answer["last"]) + 1
+            return StreamState(
+                name,
+                str(answer["identity"]),
+                min(max(int(answer["first"]), 1), stop),
+                stop,
+                int(answer["messages"]),
+                int(answer["bytes"]),
+                True,
+            )
+        except (KeyError, TypeError, ValueError):
+            raise ApiError(f"channel {name}: its state makes no sense") from None
+
+    def firstSince(self, name: str, time: str) -> int | None:
+        """
+        The first sequence that was stored at a time or later.
+
+        @param time: in RFC 3339.
+        """
+        answer = self.call("FIND", name, {"time": nanoseconds(time)})
+        try:
+            found, last = int(answer["sequence"]), int(answer["last"])
+        except (KeyError, TypeError, ValueError):
+            raise ApiError(f"channel {name}: its answer makes no sense") from None
+        return found if found <= last else None
+
+    def subject(self, verb: str, name: str) -> str:
+        """
+        Where something is asked about a channel.
+        """
+        tail = f".{name}" if name else ""
+        return f"$NB.API.CHANNEL.{verb}.{self._clusterId}{tail}"
+
+    def call(self, verb: str, name: str, question: dict[str, Any] | None = None) -> dict[str, Any]:
+        """
+        Ask something that has one answer.
+
+        @raise ApiError: if it is refused.
+        """
+        subject = self.subject(verb, name)
+        payload = json.dumps(question).encode() if question else b""
+        try:
+            answer = self.connection.request(subject, payload)
+        except ApiError as error:
+            raise self.explained(error, name, subject) from None
+        return self.read(answer, name)
+
+    def explained(self, error: ApiError, name: str, subject: str) -> ApiError:
+        """
+        What it means that nobody answers.
+        """
+        if error.code != 503:
+            return error
+        what = f"channel {name}" if name else "channels"
+        return ApiError(
+            f"{what}: nobody answers {subject}: no broker of ours serves NATS Streaming with the"
+            f" cluster id {self._clusterId} there, or not for this account",
+            503,
+        )
+
+    def read(self, answer: bytes, name: str) -> dict[str, Any]:
+        """
+        The fields of an answer.
+
+        @raise ApiError: if it is a refusal.
+        """
+        what = f"channel {name}" if name else "channels"
+        try:
+            fields = json.loads(answer)
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict):
+            raise ApiError(f"{what}: the answer is not JSON")
+        refusal = fields.get("error")
+        if isinstance(refusal, dict):
+            code = refusal.get("err_code", 0)
+            text = f"{what}: {refusal.get('description', 'refused')}"
+            raise ApiError(text, code if isinstance(code, int) else 0)
+        return fields

@@ -1,0 +1,200 @@
+"""
+Reading a range of a channel whole, as columnar frames.
+
+One broker has the channel's log, so there are no replicas that lag. What must be told apart is a
+message that was deleted from one that retention took before it was read: a gap in front of the
+oldest message that is stored counts as lost.
+
+Promises: every message that is stored in the range, once, in order, or an error. What was stored
+when the range was planned and is gone now is a loss, and so is what the store cannot read. While
+one answer is used, the next one is on its way; there are no more.
+Must never know: Spark's classes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
+from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ChannelApi
+from natsbroker.spark.logs.frames import frameBatch, neededColumns
+from natsbroker.spark.logs.reading import Loss, ReadOptions, SequenceRange
+from natsbroker.wire.columnar import Frame, FrameError, readFrame
+
+__all__ = ["ExportReader"]
+
+_TOO_MANY = 20005
+
+#: As much as a broker gives in one answer.
+_MOST_BYTES = 16 << 20
+
+#: Until a broker that has too much to do is asked again, in seconds.
+_PAUSE = 0.2
+
+
+class ExportReader:
+    """
+    Reads one span.
+    """
+
+    def __init__(
+        self,
+        channels: ChannelApi,
+        span: SequenceRange,
+        options: ReadOptions,
+        columns: Sequence[str],
+        onLoss: Callable[[str], object],
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """
+        @param columns: the names of those to make.
+        @param onLoss: told of losses that are no errors.
+        """
+        self._channels = channels
+        self._span = span
+        self._options = options
+        self._columns = columns
+        self._onLoss = onLoss
+        self._sleep = sleep
+
+    def read(self) -> Iterator[Any]:
+        """
+        The messages, as Arrow batches.
+
+        @raise DataLoss: if some are gone that were there.
+        """
+        for frame in self.frames():
+            if frame.rows:
+                batch = frameBatch(frame, self._span.stream, self._columns)
+                size = self._options.batchRows
+                for offset in range(0, frame.rows, size):
+                    yield batch.slice(offset, size) if frame.rows > size else batch
+
+    def frames(self) -> Iterator[Frame]:
+        """
+        The same as frames that follow each other from the start of the span to its end.
+        """
+        span = self._span
+        cursor = span.start
+        deadline = time.monotonic() + self._options.patience
+        reply: bytes | None = None
+        while cursor < span.stop:
+            try:
+                frames = self._answer(reply or self._ask(cursor))
+            except ApiError as error:
+                if error.code != _TOO_MANY or time.monotonic() > deadline:
+                    raise
+                reply = None
+                self._sleep(_PAUSE)
+                continue
+            before = cursor
+            for frame in frames:
+                if frame.place.start != cursor or frame.place.next > span.stop:
+                    raise DataSourceError(f"channel {span.stream}: frames that do not follow on")
+                cursor = frame.place.next
+            if cursor == before:
+                raise DataSourceError(
+                    f"channel {span.stream} ends at {cursor - 1}, and the read was to go on to"
+                    f" {span.stop - 1}"
+                )
+            reply = self._ask(cursor) if cursor < span.stop else None
+            for frame in frames:
+                self._check(frame)
+                yield frame
+            deadline = time.monotonic() + self._options.patience
+
+    def _ask(self, cursor: int) -> bytes:
+        """
+        Ask for what follows, so that the broker makes it while we are busy with what is there.
+
+        @return: what the answer is known by.
+        """
+        span, channels = self._span, self._channels
+        question = {
+            "start": cursor,
+            "stop": span.stop,
+            "identity": span.created,
+            "max_bytes": min(self._options.fetchBytes, _MOST_BYTES),
+            "columns": neededColumns(self._columns),
+            "version": channels.version,
+        }
+        subject = channels.subject("EXPORT", span.stream)
+        return channels.connection.ask(subject, json.dumps(question).encode())
+
+    def _answer(self, reply: bytes) -> list[Frame]:
+        """
+        A whole answer.
+        """
+        span, channels = self._span, self._channels
+        subject = channels.subject("EXPORT", span.stream)
+        frames: list[Frame] = []
+        while not frames or not frames[-1].isLast:
+            try:
+                headerLength, body = channels.connection.answer(reply, subject)
+            except ApiError as error:
+                raise channels.explained(error, span.stream, subject) from None
+            data = body[headerLength:] if headerLength else body
+            if data.startswith(b"{"):
+                self._refused(data)
+            try:
+                frames.append(readFrame(data))
+            except FrameError as error:
+                raise DataSourceError(f"channel {span.stream}: {error}") from None
+        return frames
+
+    def _refused(self, answer: bytes) -> None:
+        name = self._span.stream
+        try:
+            self._channels.read(answer, name)
+        except ApiError as error:
+            if error.code == NO_CHANNEL:
+                raise DataLoss(
+                    f"channel {name} is gone: it was there when the read began"
+                ) from None
+            if error.code == OTHER_CHANNEL:
+                raise DataLoss(str(error)) from None
+            raise
+        raise DataSourceError(f"channel {name}: the answer makes no sense")
+
+    # Losses.
+
+    def _check(self, frame: Frame) -> None:
+        """
+        See what is not in a frame.
+        """
+        name, place = self._span.stream, frame.place
+        if frame.damaged:
+            listed = ", ".join(map(str, frame.damaged[:10]))
+            more = " and others" if len(frame.damaged) > 10 else ""
+            self._lose(
+                f"channel {name}: sequences {listed}{more} are damaged in the store",
+                *((each, each + 1) for each in frame.damaged),
+            )
+        for start, stop in gapsOf(frame) if place.first > place.start else ():
+            if place.first > start:
+                last = min(stop, place.first) - 1
+                self._lose(
+                    f"channel {name}: sequences {start} to {last} are not stored any more"
+                    " (expired or trimmed)",
+                    (start, last + 1),
+                )
+
+    def _lose(self, text: str, *ranges: tuple[int, int]) -> None:
+        if self._options.failsOnLoss:
+            raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
+        self._onLoss(Loss.of(text, *ranges))
+
+
+def gapsOf(frame: Frame) -> Iterator[tuple[int, int]]:
+    """
+    The half-open ranges that no row of a frame is in.
+    """
+    place = frame.place
+    bounds = [place.start - 1, *frame.sequences.cast("Q").tolist(), place.next]
+    for before, after in pairwise(bounds):
+        if after > before + 1:
+            yield before + 1, after

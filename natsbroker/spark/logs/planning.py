@@ -1,0 +1,249 @@
+"""
+From options to ranges of sequences: what is read, and in how many tasks.
+
+Promises: a range is half-open and fixed when the read is planned; offsets that are wrong, or name
+what is not stored any more, are errors.
+Must never know: Spark, or how a range is read.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from natsbroker.spark.errors import ApiError, DataLoss, OptionError
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.selection import Logs, namesGiven
+from natsbroker.spark.logs.streams import StreamState
+from natsbroker.subjects.grammar import isSubset, isValidSubject
+
+__all__ = ["checkedPatterns", "planRanges", "planStarts", "rfc3339", "split"]
+
+#: Fewer sequences than this are not worth a task of their own, unless somebody asks for it.
+_SMALLEST = 10_000
+
+_MILLISECONDS = re.compile(r"-?\d+")
+
+_RFC3339 = re.compile(
+    r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?"
+    r"(?P<offset>Z|[+-]([01]\d|2[0-3]):[0-5]\d)?",
+    re.ASCII,
+)
+
+
+def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
+    """
+    Filters without those that another one includes.
+
+    @raise OptionError: if one is no subject.
+    """
+    encoded = [each.encode("utf-8") for each in patterns]
+    for each in encoded:
+        if not isValidSubject(each):
+            raise OptionError(f"subject: not a valid subject: {each.decode()!r}")
+    kept = []
+    for place, each in enumerate(encoded):
+        others = encoded[:place] + encoded[place + 1 :]
+        if not any(isSubset(each, other) and each != other for other in others):
+            kept.append(each.decode())
+    return () if ">" in kept else tuple(kept)
+
+
+def rfc3339(text: str, option: str) -> str:
+    """
+    A time as servers read it.
+
+    @param text: so already, or milliseconds since 1970.
+    @raise OptionError: if it is neither.
+    """
+    if _MILLISECONDS.fullmatch(text):
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        try:
+            return (epoch + datetime.timedelta(milliseconds=int(text))).isoformat()
+        except OverflowError:
+            raise OptionError(f"{option}: not a time: {text!r}") from None
+    found = _RFC3339.fullmatch(text)
+    try:
+        if found is None or not datetime.datetime.fromisoformat(found["second"]):
+            raise ValueError
+    except ValueError:
+        raise OptionError(f"{option}: not a time: {text!r}") from None
+    if not found["offset"]:
+        raise OptionError(
+            f"{option}: {text!r} has no offset from UTC: write {text}Z or {text}+01:00"
+        )
+    return text
+
+
+def planRanges(
+    logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
+) -> list[SequenceRange]:
+    """
+    One range for each stream or channel that is read.
+
+    @param onLoss: told of losses that are no errors.
+    @raise OptionError: if offsets are wrong.
+    @raise DataLoss: if they name what is not stored any more.
+    @raise ApiError: if a stream is not there, or cannot be read.
+    """
+    _checkTimes("endingTimestamp", "endingOffsets", "latest", options)
+    begun = _begin(logs, options, onLoss, "earliest", ("earliest",))
+    names = [state.name for state, _ in begun]
+    stops = _perStream("endingOffsets", options["endingOffsets"], names, "latest", ("latest",))
+    spans = []
+    for state, start in begun:
+        stop = _stop(logs, state, stops[state.name], options)
+        if start > stop:
+            raise OptionError(
+                f"{logs.word} {state.name}: the read would begin at {start} and stop at {stop}"
+            )
+        spans.append(SequenceRange(state.name, state.created, start, stop))
+    return spans
+
+
+def planStarts(
+    logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
+) -> list[SequenceRange]:
+    """
+    Where a new streaming query begins: an empty range for each stream.
+
+    @raise DataSourceError: as L{planRanges}.
+    """
+    begun = _begin(logs, options, onLoss, "latest", ("earliest", "latest"), True)
+    return [SequenceRange(state.name, state.created, start, start) for state, start in begun]
+
+
+def _begin(
+    logs: Logs,
+    options: Mapping[str, Any],
+    onLoss: Callable[[str], object],
+    usual: str,
+    words: tuple[str, ...],
+    mayBeNone: bool = False,
+) -> list[tuple[StreamState, int]]:
+    """
+    The streams or channels, and where to begin in each.
+
+    @param mayBeNone: whether patterns may match nothing yet.
+    """
+    _checkTimes("startingTimestamp", "startingOffsets", "", options)
+    names = logs.names(namesGiven(options))
+    if not names and not mayBeNone:
+        raise ApiError(f"no {logs.word} matches {', '.join(namesGiven(options))}")
+    text = options["startingOffsets"] or usual
+    starts = _perStream("startingOffsets", text, names, usual, words)
+    begun = []
+    for name in names:
+        state = logs.state(name)
+        if not state.isDirect:
+            raise ApiError(
+                f"stream {name} does not answer direct gets: set allow_direct in its configuration"
+                f" (nats stream edit {name} --allow-direct)"
+            )
+        begun.append((state, _start(logs, state, starts[name], options, onLoss)))
+    return begun
+
+
+def _checkTimes(time: str, offsets: str, usual: str, options: Mapping[str, Any]) -> None:
+    if options[time] and options[offsets] != usual:
+        raise OptionError(f"{time} and {offsets} exclude each other")
+
+
+def _perStream(
+    option: str, text: str, names: Sequence[str], usual: str, words: tuple[str, ...]
+) -> dict[str, int | str]:
+    """
+    What an option says for each stream: one of the words, or a sequence.
+
+    @param usual: what holds for a stream that JSON does not name.
+    """
+    if not text.lstrip().startswith("{"):
+        return dict.fromkeys(names, _offset(option, words, text, len(names)))
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        raise OptionError(f"{option}: not JSON: {text!r}") from None
+    unknown = [each for each in given if each not in names]
+    if unknown:
+        raise OptionError(f"{option} names {unknown[0]!r}, which is not read")
+    return {name: _offset(option, words, given.get(name, usual), 1) for name in names}
+
+
+def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> int | str:
+    if isinstance(value, str) and value in words:
+        return value
+    if isinstance(value, str) and value in ("earliest", "latest"):
+        raise OptionError(f"{option} cannot be {value!r} in a batch: nothing would be read")
+    text = str(value)
+    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) < 1:
+        expected = " or ".join(map(repr, words))
+        raise OptionError(f"{option}: {expected} or a sequence from 1 expected, not {value!r}")
+    if count > 1:
+        raise OptionError(f'{option}: with several of them, say which: {{"NAME": {text}}}')
+    return int(text)
+
+
+def _start(
+    logs: Logs,
+    state: StreamState,
+    wanted: int | str,
+    options: Mapping[str, Any],
+    onLoss: Callable[[str], object],
+) -> int:
+    if options["startingTimestamp"]:
+        time = rfc3339(options["startingTimestamp"], "startingTimestamp")
+        found = logs.firstSince(state.name, time)
+        if found is None and options["startingOffsetsByTimestampStrategy"] == "error":
+            raise OptionError(f"{logs.word} {state.name} has no message from {time} on")
+        return state.stop if found is None else min(found, state.stop)
+    if isinstance(wanted, str):
+        return state.first if wanted == "earliest" else state.stop
+    if wanted > state.stop:
+        raise OptionError(f"startingOffsets: {logs.word} {state.name} ends before {state.stop}")
+    if wanted < state.first:
+        gone = f"sequences {wanted} to {state.first - 1} are not stored any more"
+        text = f"{logs.word} {state.name}: {gone}"
+        if options["failOnDataLoss"]:
+            raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
+        onLoss(text)
+        return state.first
+    return wanted
+
+
+def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any]) -> int:
+    if options["endingTimestamp"]:
+        time = rfc3339(options["endingTimestamp"], "endingTimestamp")
+        found = logs.firstSince(state.name, time)
+        return state.stop if found is None else min(found, state.stop)
+    if isinstance(wanted, str):
+        return state.stop
+    if wanted > state.stop:
+        raise OptionError(f"endingOffsets: {logs.word} {state.name} ends before {state.stop}")
+    return wanted
+
+
+def split(
+    spans: Sequence[SequenceRange], minPartitions: int, maxRows: int, processors: int
+) -> list[SequenceRange]:
+    """
+    The same ranges in pieces, one for each task.
+
+    @param minPartitions: how many pieces at least; 0: one for each processor, if they are worth it.
+    """
+    total = sum(each.stop - each.start for each in spans)
+    if minPartitions:
+        size = total // minPartitions
+    else:
+        size = max(-(-total // max(processors, 1)), _SMALLEST)
+    size = max(min(size, maxRows), 1)
+    pieces = []
+    for span in spans:
+        count = -(-(span.stop - span.start) // size)
+        for place in range(count):
+            start = span.start + (span.stop - span.start) * place // count
+            stop = span.start + (span.stop - span.start) * (place + 1) // count
+            pieces.append(SequenceRange(span.stream, span.created, start, stop))
+    return pieces

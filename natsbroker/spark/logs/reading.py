@@ -1,0 +1,289 @@
+"""
+Reading a range of sequences whole.
+
+Any replica may answer a direct get, and one that lags ends its answer early without a word. So an
+end is believed only when the leader says that nothing follows, and a gap only when the leader says
+that nothing is stored there.
+
+Promises: every message that is stored in the range, once, in the order of sequences for each
+filter, or an error. What was stored when the range was planned and is gone now is a loss.
+Must never know: Spark's classes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
+from natsbroker.spark.logs.columns import MessageRows
+from natsbroker.spark.logs.directget import DirectGet, DirectGetAnswer, fetch
+from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, StreamState
+from natsbroker.subjects.grammar import matches
+
+__all__ = ["Loss", "RangeReader", "ReadOptions", "SequenceRange", "checkStream"]
+
+#: The status of a request that nobody answers.
+_NOBODY = 503
+
+#: Up to so many gaps in one answer are asked for one by one; more, with one question for all.
+_FEW = 16
+
+#: Between questions to replicas that lag, in seconds.
+_PAUSE = 0.05
+
+
+class Loss(str):
+    """
+    What is said of a loss that is no error.
+
+    @ivar ranges: the half-open ranges of sequences that are lost.
+    """
+
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, text: str, *ranges: tuple[int, int]) -> Loss:
+        """
+        A text about some ranges.
+        """
+        loss = cls(text)
+        loss.ranges = ranges
+        return loss
+
+
+@dataclass(frozen=True)
+class SequenceRange:
+    """
+    A half-open range of sequences of one stream.
+
+    @ivar created: which stream of that name; see L{StreamState}.
+    """
+
+    stream: str
+    created: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """
+    How to read.
+
+    @ivar patterns: the subjects, as filters that are all different; none for all.
+    @ivar fetchBytes: how much to ask for at once.
+    @ivar batchRows: how many messages, at most.
+    @ivar patience: how long replicas may lag, in seconds.
+    @ivar failsOnLoss: whether a loss is an error, or said to C{onLoss}.
+    """
+
+    patterns: tuple[str, ...] = ()
+    fetchBytes: int = 4 << 20
+    batchRows: int = 32_768
+    patience: float = 10.0
+    failsOnLoss: bool = True
+
+
+def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
+    """
+    The state of a stream that must still be the one that it was.
+
+    @raise DataLoss: if it was deleted, or deleted and made again.
+    """
+    try:
+        state = streams.state(name)
+    except ApiError as error:
+        if error.code == NO_STREAM:
+            raise DataLoss(f"stream {name} is gone: it was there when the read began") from None
+        raise
+    if state.created != created:
+        raise DataLoss(
+            f"stream {name} was deleted and made again ({created}, now {state.created}): its"
+            " sequences are others"
+        )
+    return state
+
+
+class RangeReader:
+    """
+    Reads one span.
+    """
+
+    def __init__(
+        self,
+        streams: StreamApi,
+        span: SequenceRange,
+        options: ReadOptions,
+        onLoss: Callable[[str], object],
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """
+        @param onLoss: told of losses that are no errors.
+        """
+        self._streams = streams
+        self._span = span
+        self._options = options
+        self._onLoss = onLoss
+        self._sleep = sleep
+        # What is deleted stays deleted, so this is asked for again only when it does not explain.
+        self._known: StreamState | None = None
+        self._subject = f"{streams.prefix}DIRECT.GET.{span.stream}"
+
+    def read(self) -> Iterator[MessageRows]:
+        """
+        The messages, some at a time.
+
+        @raise DataLoss: if some are gone that were there.
+        @raise DataSourceError: if some are there that no replica gives.
+        """
+        span = self._span
+        if span.start >= span.stop:
+            return
+        state = checkStream(self._streams, span.stream, span.created)
+        start = span.start
+        if state.first > start:
+            gone = min(state.first, span.stop)
+            self._lose(start, gone)
+            start = gone
+        patterns: Sequence[str] = self._options.patterns or ("",)
+        for place, pattern in enumerate(patterns):
+            for rows in self._readFiltered(start, pattern):
+                if place:
+                    _dropMatched(rows, patterns[:place])
+                if len(rows):
+                    yield rows
+        checkStream(self._streams, span.stream, span.created)
+
+    def _readFiltered(self, cursor: int, pattern: str) -> Iterator[MessageRows]:
+        span, options = self._span, self._options
+        deadline = time.monotonic() + options.patience
+        while cursor < span.stop:
+            count = min(span.stop - cursor, options.batchRows)
+            request = DirectGet(cursor, count, options.fetchBytes, pattern)
+            answer = self._fetched(request)
+            rows = answer.rows
+            reached = rows.seqs[-1] + 1 if rows else cursor
+            good = self._untrimmed(cursor, reached) if pattern else self._verified(cursor, rows)
+            if good == reached and answer.isEnd:
+                good = self._end(reached, pattern)
+            isLagging = good < (reached if not answer.isEnd else span.stop)
+            _cutAt(rows, min(good, span.stop))
+            if len(rows):
+                yield rows
+                deadline = time.monotonic() + options.patience
+            cursor = max(cursor, min(good, span.stop))
+            if isLagging and cursor < span.stop:
+                if time.monotonic() > deadline:
+                    raise DataSourceError(
+                        f"stream {span.stream}: sequence {cursor} or one behind it is stored, and"
+                        f" no replica gave it within {options.patience:g}s"
+                    )
+                self._sleep(_PAUSE)
+
+    def _fetched(self, request: DirectGet) -> DirectGetAnswer:
+        """
+        Ask a replica. That none answers is how it is seen that a stream was deleted.
+        """
+        try:
+            return fetch(self._streams.connection, self._subject, request)
+        except ApiError as error:
+            if error.code == _NOBODY:
+                checkStream(self._streams, self._span.stream, self._span.created)
+            raise
+
+    def _end(self, cursor: int, pattern: str) -> int:
+        """
+        How far a replica that has no more has read: to the end, if the leader has no more either.
+        """
+        if cursor >= self._span.stop:
+            return cursor
+        following = self._streams.next(self._span.stream, cursor, pattern or ">")
+        if following is None or following >= self._span.stop:
+            if not pattern:
+                self._explained([(cursor, self._span.stop)])
+            return self._span.stop
+        return cursor
+
+    def _untrimmed(self, cursor: int, reached: int) -> int:
+        """
+        What a filter passes over cannot be told from what is not stored any more. So nothing may
+        have gone from where the answer began.
+
+        @return: C{reached}.
+        """
+        state = checkStream(self._streams, self._span.stream, self._span.created)
+        if state.first > cursor:
+            self._lose(cursor, min(state.first, self._span.stop))
+        return reached
+
+    def _verified(self, cursor: int, rows: MessageRows) -> int:
+        """
+        How far the messages are all that are stored.
+
+        @return: where the first gap begins that is none, or behind the last message.
+        """
+        gaps = []
+        for seq in rows.seqs:
+            if seq != cursor:
+                gaps.append((cursor, seq))
+                if seq >= self._span.stop:
+                    break
+            cursor = seq + 1
+        false = next((start for start, stop in gaps if self._isFalse(start, stop, len(gaps))), None)
+        self._explained([gap for gap in gaps if false is None or gap[0] < false])
+        if false is not None:
+            return false
+        return rows.seqs[-1] + 1 if rows else cursor
+
+    def _isFalse(self, start: int, stop: int, count: int) -> bool:
+        """
+        Whether something is stored in a gap.
+
+        @param count: how many gaps there are.
+        """
+        stop = min(stop, self._span.stop)
+        name = self._span.stream
+        if count <= _FEW:
+            following = self._streams.next(name, start)
+            return following is not None and following < stop
+        if self._known is None or self._known.stores(start, stop):
+            self._known = self._streams.state(name, withDeleted=True)
+        return self._known.stores(start, stop)
+
+    def _explained(self, gaps: Sequence[tuple[int, int]]) -> None:
+        """
+        Nothing is stored in some gaps. Where the stream begins behind one, its messages may have
+        been there when the range was planned, and count as lost.
+        """
+        if not gaps:
+            return
+        state = checkStream(self._streams, self._span.stream, self._span.created)
+        for start, stop in gaps:
+            if state.first >= min(stop, self._span.stop):
+                self._lose(start, min(stop, self._span.stop))
+
+    def _lose(self, start: int, stop: int) -> None:
+        text = (
+            f"stream {self._span.stream}: sequences {start} to {stop - 1} are not stored any more"
+            " (expired, trimmed or purged)"
+        )
+        if self._options.failsOnLoss:
+            raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
+        self._onLoss(Loss.of(text, (start, stop)))
+
+
+def _cutAt(rows: MessageRows, stop: int) -> None:
+    count = len(rows)
+    while count and rows.seqs[count - 1] >= stop:
+        count -= 1
+    rows.cut(count)
+
+
+def _dropMatched(rows: MessageRows, patterns: Sequence[str]) -> None:
+    """
+    Drop what an earlier filter has given already.
+    """
+    encoded = [each.encode("utf-8") for each in patterns]
+    rows.keep([not any(matches(each, subject) for each in encoded) for subject in rows.subjects])

@@ -1,0 +1,105 @@
+"""
+What is read, whether JetStream streams or channels of NATS Streaming.
+
+Promises: whoever plans and follows reads need not know which of them it is.
+Must never know: how a range is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from natsbroker.spark.errors import ApiError, OptionError
+from natsbroker.spark.logs.channels import NO_CHANNEL, ChannelApi, checkedChannel
+from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, StreamState, checkedName
+from natsbroker.spark.nats.connection import BlockingConnection
+
+__all__ = ["Logs", "checkedNames", "isMissing", "isPattern", "logsOf", "namesGiven", "oneName"]
+
+
+class Logs(Protocol):
+    """
+    Streams or channels, over one connection.
+    """
+
+    word: str
+
+    def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """
+        Those that there are of some names and patterns.
+        """
+
+    def state(self, name: str) -> StreamState:
+        """
+        The state of one now.
+        """
+
+    def firstSince(self, name: str, time: str) -> int | None:
+        """
+        The first sequence that was stored at a time, in RFC 3339, or later.
+        """
+
+
+def namesGiven(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """
+    The names and patterns in the options.
+    """
+    found: tuple[str, ...] = options["channel"] or options["stream"]
+    return found
+
+
+def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """
+    The same.
+
+    @raise OptionError: if they name nothing, or what cannot be.
+    """
+    if options["channel"] and options["stream"]:
+        raise OptionError("stream and channel exclude each other")
+    if options["channel"] and options["subject"]:
+        raise OptionError("subject does not go with channel: all messages of a channel have one")
+    if not namesGiven(options):
+        raise OptionError("name at least one stream or channel: the option 'stream' or 'channel'")
+    for name in options["stream"]:
+        checkedName(name)
+    for name in options["channel"]:
+        checkedChannel(name)
+    return namesGiven(options)
+
+
+def oneName(options: Mapping[str, Any], purpose: str = "", isWhole: bool = False) -> str:
+    """
+    The name of the only log that options name.
+
+    @param purpose: what it is wanted for, behind a blank.
+    @param isWhole: whether it is wanted with all its subjects.
+    @raise OptionError: if they name more, or of a whole log a part.
+    """
+    names = checkedNames(options)
+    if len(names) != 1 or isPattern(names[0]) or (isWhole and options["subject"]):
+        raise OptionError(f"name the one stream or channel{purpose}, whole")
+    return names[0]
+
+
+def isPattern(name: str) -> bool:
+    """
+    Whether a name stands for others; no log can have such a name.
+    """
+    return "*" in name or ">" in name
+
+
+def logsOf(connection: BlockingConnection, options: Mapping[str, Any]) -> Logs:
+    """
+    What the options name.
+    """
+    if options["channel"]:
+        return ChannelApi(connection, options["clusterId"])
+    return StreamApi(connection, options["domain"])
+
+
+def isMissing(error: ApiError) -> bool:
+    """
+    Whether an error says that there is no such stream or channel.
+    """
+    return error.code in (NO_STREAM, NO_CHANNEL)

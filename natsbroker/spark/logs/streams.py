@@ -1,0 +1,173 @@
+"""
+What the JetStream API says about streams; everything here is answered by a stream's leader.
+
+Promises: a stream that is not there, an API that is not there and an answer that makes no sense are
+errors that name the stream; no name can lead a request elsewhere.
+Must never know: Spark, or who reads.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from natsbroker.spark.errors import ApiError, OptionError
+from natsbroker.spark.nats.connection import BlockingConnection
+
+__all__ = ["NO_MESSAGE", "NO_STREAM", "StreamApi", "StreamState", "checkedName"]
+
+NO_MESSAGE = 10037
+NO_STREAM = 10059
+_NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")
+
+
+def checkedName(name: str) -> str:
+    """
+    The name of a stream.
+
+    @raise OptionError: if no stream can be called so.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise OptionError(f"stream: no stream can be called {name!r}")
+    return name
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """
+    A stream as its leader knows it.
+
+    @ivar created: when it was made, as the server spells it; one that was deleted and made again
+        has another.
+    @ivar first: the first sequence that is stored; C{stop} if none is.
+    @ivar stop: the sequence that the next message will have.
+    @ivar messages: how many are stored.
+    @ivar size: how many bytes they take.
+    @ivar isDirect: whether its messages can be had by direct get.
+    @ivar deleted: the sequences from C{first} to C{stop} that are not stored, if asked for.
+    """
+
+    name: str
+    created: str
+    first: int
+    stop: int
+    messages: int
+    size: int
+    isDirect: bool
+    deleted: frozenset[int] = frozenset()
+
+    def stores(self, start: int, stop: int) -> bool:
+        """
+        Whether a sequence from C{start} to C{stop} is stored; needs C{deleted}. Those from
+        C{self.stop} on may be by now.
+        """
+        return any(each not in self.deleted for each in range(max(start, self.first), stop))
+
+
+class StreamApi:
+    """
+    The API, over one connection.
+
+    @ivar connection: the connection.
+    @ivar prefix: what its subjects begin with.
+    @ivar word: what the logs are called.
+    """
+
+    word = "stream"
+
+    def __init__(self, connection: BlockingConnection, domain: str = "") -> None:
+        """
+        @param domain: the JetStream domain; by default the server's own.
+        """
+        if domain and _NAME.fullmatch(domain) is None:
+            raise OptionError(f"domain: no domain can be called {domain!r}")
+        self.connection = connection
+        self.prefix = f"$JS.{domain}.API." if domain else "$JS.API."
+
+    def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """
+        The streams of some names, whether there or not: there are no patterns of them.
+        """
+        return tuple(wanted)
+
+    def state(self, name: str, withDeleted: bool = False) -> StreamState:
+        """
+        The state of a stream now.
+
+        @raise ApiError: if there is no such stream.
+        """
+        question = {"deleted_details": True} if withDeleted else {}
+        answer = self.call(f"STREAM.INFO.{checkedName(name)}", question, name)
+        try:
+            config, state = answer["config"], answer["state"]
+            stop = int(state["last_seq"]) + 1
+            return StreamState(
+                name,
+                str(answer["created"]),
+                min(max(int(state["first_seq"]), 1), stop) if state["messages"] else stop,
+                stop,
+                int(state["messages"]),
+                int(state["bytes"]),
+                bool(config.get("allow_direct")),
+                frozenset(state.get("deleted") or ()),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise ApiError(f"stream {name}: its state makes no sense") from None
+
+    def next(self, name: str, seq: int, pattern: str = ">") -> int | None:
+        """
+        The first sequence from C{seq} on that is stored, of a subject that the pattern matches.
+        """
+        return self._find(name, {"seq": max(seq, 1), "next_by_subj": pattern})
+
+    def firstSince(self, name: str, time: str) -> int | None:
+        """
+        The first sequence that was stored at a time or later.
+
+        @param time: in RFC 3339.
+        """
+        return self._find(name, {"start_time": time, "next_by_subj": ">"})
+
+    def _find(self, name: str, question: dict[str, Any]) -> int | None:
+        question["no_hdr"] = True
+        try:
+            answer = self.call(f"STREAM.MSG.GET.{checkedName(name)}", question, name)
+        except ApiError as error:
+            if error.code == NO_MESSAGE:
+                return None
+            raise
+        try:
+            return int(answer["message"]["seq"])
+        except (KeyError, TypeError, ValueError):
+            raise ApiError(f"stream {name}: its answer makes no sense") from None
+
+    def call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:
+        """
+        Ask the API something about a stream that has one answer.
+
+        @raise ApiError: if it is refused.
+        """
+        payload = json.dumps(question).encode() if question else b""
+        try:
+            answer = json.loads(self.connection.request(self.prefix + call, payload))
+        except ApiError as error:
+            if error.code == 503:
+                raise ApiError(
+                    f"stream {name}: nobody answers {self.prefix}{call}: JetStream is not enabled"
+                    " there, or not for this account",
+                    error.code,
+                ) from None
+            raise
+        except (ValueError, RecursionError):
+            raise ApiError(f"stream {name}: the answer to {call} is not JSON") from None
+        if not isinstance(answer, dict):
+            raise ApiError(f"stream {name}: the answer to {call} is not JSON")
+        refusal = answer.get("error")
+        if isinstance(refusal, dict):
+            code = refusal.get("err_code", 0)
+            text = f"stream {name}: {refusal.get('description', 'refused')}"
+            raise ApiError(text, code if isinstance(code, int) else 0)
+        return answer

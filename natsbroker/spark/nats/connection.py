@@ -1,0 +1,381 @@
+"""
+A blocking connection to a NATS server, for code that runs in a Spark worker.
+
+Promises: it is encrypted where that was asked for or the server wants it, or there is none; nothing
+that came before TLS began is believed afterwards; every wait ends, with an answer or an error that
+names the server. One connection belongs to one thread of one process.
+Must never know: JetStream, or Spark.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import secrets
+import socket
+import ssl
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
+from natsbroker.spark.nats.addresses import Address, TLSOptions
+from natsbroker.spark.nats.credentials import Credentials, connectFields
+from natsbroker.wire import ops
+from natsbroker.wire.headers import Headers
+from natsbroker.wire.serverside import (
+    Frame,
+    ServerDecoder,
+    connectLine,
+    publishLine,
+    subscribeLine,
+)
+
+__all__ = ["BlockingConnection", "ServerAccess", "connect"]
+
+_CHUNK = 1 << 18
+_INBOX = b"1"
+
+#: How it is seen that a server is gone: by its end of the stream, or by what the system says of a
+#: connection that was reset.
+_GONE = "the server closed the connection"
+_CLOSED = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
+
+#: The status of an answer that nobody gives.
+_NO_RESPONDERS = 503
+
+
+@dataclass(frozen=True)
+class ServerAccess:
+    """
+    How to reach a server and who we are there; passes to workers as it is.
+
+    @ivar addresses: of servers that are all alike; the first that lets us in is used.
+    @ivar inboxPrefix: the beginning of the subjects that answers come to.
+    @ivar connectTimeout: how long one server may take until it lets us in, in seconds.
+    @ivar requestTimeout: how long a server may be silent when we wait for it, in seconds.
+    """
+
+    addresses: tuple[Address, ...]
+    credentials: Credentials = field(default_factory=Credentials)
+    tls: TLSOptions = field(default_factory=TLSOptions)
+    inboxPrefix: str = "_INBOX"
+    connectTimeout: float = 10.0
+    requestTimeout: float = 10.0
+
+
+def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
+    """
+    Connect to the first server that lets us in.
+
+    @param first: which to begin with, so that many workers do not all ask the same.
+    @raise ConnectionFailed: with what each of them said, if none does.
+    @raise OptionError: if a file of ours cannot be used.
+    """
+    count = len(peer.addresses)
+    failures = []
+    for place in range(count):
+        address = peer.addresses[(first + place) % count]
+        try:
+            return BlockingConnection(peer, address)
+        except (ConnectionFailed, TimedOut) as error:
+            failures.append(str(error))
+    raise ConnectionFailed("; ".join(failures))
+
+
+class BlockingConnection:
+    """
+    One connection, with one subscription for all answers.
+
+    @ivar info: the fields of the server's last INFO.
+    """
+
+    def __init__(self, peer: ServerAccess, address: Address) -> None:
+        """
+        @raise ConnectionFailed: if the server does not let us in.
+        @raise TimedOut: if it does not say.
+        """
+        self.info: dict[str, Any] = {}
+        self._peer = peer
+        self._address = address
+        self._decoder = ServerDecoder()
+        self._inbox = f"{peer.inboxPrefix}.{secrets.token_hex(11)}.".encode()
+        self._requests = itertools.count(1)
+        self._isOpen = False
+        self._lastWord = ""
+        # What was found to be a subject lately: messages to one often follow each other.
+        self._composedTo = b""
+        deadline = time.monotonic() + peer.connectTimeout
+        try:
+            self._socket: socket.socket = socket.create_connection(
+                (address.host, address.port), peer.connectTimeout
+            )
+        except OSError as error:
+            raise ConnectionFailed(f"{address}: {error.strerror or error}") from None
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._login(deadline)
+        except BaseException:
+            self.close()
+            raise
+        self._isOpen = True
+
+    def close(self) -> None:
+        """
+        End; for the second time, nothing happens.
+        """
+        self._isOpen = False
+        self._socket.close()
+
+    def __enter__(self) -> BlockingConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Letting us in.
+
+    def _login(self, deadline: float) -> None:
+        tls = self._peer.tls
+        if tls.isFirst:
+            self._startTLS(deadline)
+        frame = self.receive(deadline)
+        if frame[0] != ops.INFO:
+            raise ConnectionFailed(f"{self._address}: this is no NATS server: no greeting")
+        wants = self.info.get("tls_required")
+        ours = tls.isWanted or self._address.isTLS
+        if not tls.isFirst and (ours or wants):
+            if not (wants or self.info.get("tls_available")):
+                raise ConnectionFailed(f"{self._address}: the server does not do TLS")
+            if self._decoder.pending:
+                raise ConnectionFailed(f"{self._address}: something came before TLS could begin")
+            self._startTLS(deadline)
+        fields = connectFields(
+            self._credentials(), self._nonce(), isinstance(self._socket, ssl.SSLSocket)
+        )
+        # A server that was told to have no headers closes where this is wanted all the same.
+        fields["no_responders"] = self.info.get("headers") is True
+        pattern = self._inbox + b"*"
+        self.send(connectLine(fields), subscribeLine(pattern, b"", _INBOX), b"PING\r\n")
+        while self.receive(deadline)[0] != ops.PONG:
+            if self._lastWord:
+                raise ConnectionFailed(f"{self._address}: {self._lastWord}")
+        if self._lastWord:
+            raise ConnectionFailed(f"{self._address}: {self._lastWord}")
+
+    def _credentials(self) -> Credentials:
+        """
+        What the address says about us holds where nothing else was said.
+        """
+        given, address = self._peer.credentials, self._address
+        if given != Credentials(name=given.name):
+            return given
+        return replace(given, user=address.user, password=address.password, token=address.token)
+
+    def _nonce(self) -> str:
+        nonce = self.info.get("nonce")
+        return nonce if isinstance(nonce, str) else ""
+
+    def _startTLS(self, deadline: float) -> None:
+        tls = self._peer.tls
+        context = tls.context()
+        self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+        name = tls.serverName or self._address.host
+        try:
+            self._socket = context.wrap_socket(self._socket, server_hostname=name)
+        except TimeoutError:
+            raise TimedOut(f"{self._address}: TLS did not begin in time") from None
+        except OSError as error:
+            raise ConnectionFailed(f"{self._address}: TLS: {_reason(error)}") from None
+
+    # Bytes.
+
+    def send(self, *pieces: bytes) -> None:
+        """
+        Send bytes.
+
+        @raise ConnectionFailed: if the connection is gone.
+        @raise TimedOut: if the server takes nothing.
+        """
+        try:
+            self._socket.settimeout(self._peer.requestTimeout)
+            self._socket.sendall(b"".join(pieces))
+        except TimeoutError:
+            self.close()
+            raise TimedOut(f"{self._address}: the server takes nothing") from None
+        except OSError as error:
+            raise self._lost(_reason(error)) from None
+
+    def receive(self, deadline: float) -> Frame:
+        """
+        The next frame that is not the connection's own business. PINGs are answered on the way.
+
+        @param deadline: until when to wait, on the monotonic clock.
+        @raise TimedOut: if it does not come.
+        @raise ConnectionFailed: if the connection is gone.
+        """
+        while True:
+            while (frame := self._decoder.next()) is not None:
+                op = frame[0]
+                if op == ops.FAULT:
+                    raise self._lost(f"this is no NATS server: {frame[1]}")
+                if op == ops.PING:
+                    self.send(b"PONG\r\n")
+                    continue
+                if op == ops.ERR:
+                    self._lastWord = frame[1]
+                    if not self._isOpen:
+                        return frame
+                    self._refused()
+                elif op == ops.INFO:
+                    self._informed(frame[1])
+                    if not self._isOpen:
+                        return frame
+                elif op != ops.OK:
+                    return frame
+            self._fill(deadline)
+
+    def _informed(self, text: bytes) -> None:
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict):
+            raise self._lost("INFO makes no sense")
+        self.info = fields
+
+    def _refused(self) -> None:
+        """
+        The server refuses something after it let us in: what we wait for will not come.
+        """
+        raise ApiError(f"{self._address}: {self._lastWord}")
+
+    def _fill(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimedOut(f"{self._address}: no answer in time")
+        try:
+            self._socket.settimeout(left)
+            data = self._socket.recv(_CHUNK)
+        except TimeoutError:
+            raise TimedOut(f"{self._address}: no answer in time") from None
+        except OSError as error:
+            raise self._lost(_reason(error)) from None
+        if not data:
+            raise self._lost(_GONE)
+        self._decoder.append(data)
+
+    def _lost(self, text: str) -> ConnectionFailed:
+        self.close()
+        said = f" ({self._lastWord})" if self._lastWord else ""
+        return ConnectionFailed(f"{self._address}: {text}{said}")
+
+    # Requests.
+
+    def publish(
+        self, subject: str, payload: bytes, reply: bytes = b"", headers: bytes = b""
+    ) -> None:
+        """
+        Publish one message.
+
+        @param headers: a block, or nothing.
+        @raise ValueError: if nobody can publish to the subject.
+        """
+        size = len(headers) + len(payload)
+        line = publishLine(subject.encode("utf-8"), reply, len(headers), size)
+        self.send(line, headers, payload, b"\r\n")
+
+    def ask(self, subject: str, payload: bytes, headers: bytes = b"") -> bytes:
+        """
+        Send a request to which there may be many answers.
+
+        @return: what L{answer} knows it by.
+        """
+        reply = self._inbox + b"%d" % next(self._requests)
+        self.publish(subject, payload, reply, headers)
+        return reply
+
+    def composed(
+        self, subject: bytes, payload: bytes, headers: bytes, reply: bytes = b""
+    ) -> tuple[bytes, list[bytes]]:
+        """
+        A request that L{send} sends, so that many go out together.
+
+        @param reply: where its answer comes, an L{inbox}; one of its own if it is not given.
+        @return: what its answer is known by, and its bytes.
+        @raise ValueError: if nobody can publish to the subject.
+        """
+        reply = reply or self._inbox + b"%d" % next(self._requests)
+        size = len(headers) + len(payload)
+        if subject == self._composedTo:
+            sizes = b"%d %d\r\n" % (len(headers), size) if headers else b"%d\r\n" % size
+            verb = b"HPUB " if headers else b"PUB "
+            return reply, [verb, subject, b" ", reply, b" ", sizes, headers, payload, b"\r\n"]
+        line = publishLine(subject, reply, len(headers), size)
+        self._composedTo = subject
+        return reply, [line, headers, payload, b"\r\n"]
+
+    def inbox(self, name: str) -> bytes:
+        """
+        A subject of ours besides those of answers; what comes there is among L{anyMessage}.
+
+        @param name: one token, and no number.
+        """
+        return self._inbox + name.encode()
+
+    def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
+        """
+        The next message to any of our subjects, answers to any request included.
+
+        @param deadline: until when to wait, on the monotonic clock; by default for as long as a
+            server may be silent.
+        @return: its subject, which an answer's request is known by; its reply subject; how many of
+            the bytes are headers, and the bytes.
+        @raise TimedOut: if none comes.
+        """
+        until = time.monotonic() + self._peer.requestTimeout if deadline is None else deadline
+        frame = self.receive(until)
+        while frame[0] not in (ops.MSG, ops.HMSG):
+            frame = self.receive(until)
+        return frame[1], frame[3], frame[4], frame[5]
+
+    def answer(self, reply: bytes, subject: str = "") -> tuple[int, bytes]:
+        """
+        The next answer to a request; answers to earlier ones, which nobody waits for, are dropped.
+
+        @param subject: of the request, for the error.
+        @return: how many of the bytes are headers, and the bytes.
+        @raise ApiError: if nobody answers requests to the subject, or we may not send them.
+        @raise TimedOut: if it does not come.
+        """
+        deadline = time.monotonic() + self._peer.requestTimeout
+        try:
+            frame = self.receive(deadline)
+            while frame[0] not in (ops.MSG, ops.HMSG) or frame[1] != reply:
+                frame = self.receive(deadline)
+        except TimedOut:
+            wait = self._peer.requestTimeout
+            raise TimedOut(f"{self._address}: no answer to {subject} within {wait:g}s") from None
+        headerLength, body = frame[4], frame[5]
+        if headerLength == len(body) and headerLength:
+            if Headers.fromBlock(body).status == _NO_RESPONDERS:
+                raise ApiError(f"{self._address}: nobody answers {subject}", _NO_RESPONDERS)
+        return headerLength, body
+
+    def request(self, subject: str, payload: bytes = b"") -> bytes:
+        """
+        Send a request and wait for its one answer.
+
+        @return: the payload of the answer.
+        """
+        headerLength, body = self.answer(self.ask(subject, payload), subject)
+        return body[headerLength:]
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in _CLOSED or isinstance(error, ssl.SSLEOFError):
+        return _GONE
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate is refused: {error.verify_message}"
+    return getattr(error, "reason", None) or error.strerror or str(error)

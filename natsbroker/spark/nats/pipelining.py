@@ -1,0 +1,148 @@
+"""
+The loop that sends what there is room for: requests over one connection, many on their way at once,
+each of which must be answered.
+
+Promises: requests go out in the order in which they were given; no more than the window are
+unanswered; what the server wants to know meanwhile is answered, also while nothing is sent.
+Must never know: what requests and answers mean.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from natsbroker.spark.errors import TimedOut
+from natsbroker.spark.nats.connection import BlockingConnection
+
+__all__ = ["Pipeline", "ReplyReceiver"]
+
+#: So many bytes are collected before they are sent.
+_CHUNK = 1 << 17
+
+
+class ReplyReceiver(Protocol):
+    """
+    Whoever sends requests.
+    """
+
+    #: What the requests are about, for errors.
+    what: str
+
+    def answered(self, tag: object, headerLength: int, body: bytes) -> None:
+        """
+        A request was answered.
+
+        @param tag: what was given with the request.
+        @param headerLength: how many bytes of the answer are headers.
+        """
+
+
+class Pipeline:
+    """
+    The requests over one connection.
+    """
+
+    def __init__(
+        self,
+        connection: BlockingConnection,
+        window: int,
+        onOther: Callable[[bytes, bytes, bytes], object] = lambda subject, reply, body: None,
+        keyOf: Callable[[bytes, bytes], bytes] = lambda subject, body: subject,
+    ) -> None:
+        """
+        @param window: how many requests may wait for their answers.
+        @param onOther: told the subject, the reply subject and the bytes of whatever else comes.
+        @param keyOf: what request an answer belongs to, by its subject and its bytes.
+        """
+        self._connection = connection
+        self._window = window
+        self._onOther = onOther
+        self._keyOf = keyOf
+        self._waiting: dict[bytes, tuple[ReplyReceiver, object]] = {}
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    @property
+    def waiting(self) -> int:
+        """
+        How many requests are not answered.
+        """
+        return len(self._waiting)
+
+    def send(
+        self,
+        requester: ReplyReceiver,
+        tag: object,
+        subject: bytes,
+        payload: bytes,
+        headers: bytes = b"",
+        reply: bytes = b"",
+        key: bytes = b"",
+    ) -> None:
+        """
+        Send a request; waits while too many are on their way.
+
+        @param requester: receives the answer, with C{tag}.
+        @param reply: where the answer comes; a subject of its own if it is not given.
+        @param key: what C{keyOf} knows the answer by; by default its subject.
+        @raise ValueError: if nobody can publish to the subject.
+        @raise DataSourceError: if an earlier one is not answered or is refused.
+        """
+        ownSubject, pieces = self._connection.composed(subject, payload, headers, reply)
+        self._waiting[key or ownSubject] = requester, tag
+        self._pieces += pieces
+        self._size += len(headers) + len(payload)
+        if self._size >= _CHUNK:
+            self.flush()
+        if len(self._waiting) >= self._window:
+            self._collect(self._window // 2)
+
+    def finish(self) -> None:
+        """
+        Wait for every answer.
+        """
+        self._collect(0)
+
+    def rest(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """
+        Send nothing new for so long; answers and what the server asks are taken.
+        """
+        self.flush()
+        deadline = clock() + seconds
+        while clock() < deadline:
+            try:
+                self._take(deadline)
+            except TimedOut:
+                return
+
+    def flush(self) -> None:
+        """
+        Have everything on its way.
+        """
+        if self._pieces:
+            self._connection.send(*self._pieces)
+            self._pieces.clear()
+            self._size = 0
+
+    def _collect(self, left: int) -> None:
+        self.flush()
+        while len(self._waiting) > left:
+            try:
+                self._take(None)
+            except TimedOut as error:
+                requester, _ = next(iter(self._waiting.values()))
+                count = len(self._waiting)
+                raise TimedOut(
+                    f"{requester.what}: {count} messages were not acknowledged: {error}"
+                ) from None
+
+    def _take(self, deadline: float | None) -> None:
+        subject, reply, headerLength, body = self._connection.anyMessage(deadline)
+        found = self._waiting.pop(self._keyOf(subject, body), None)
+        if found is None:
+            self._onOther(subject, reply, body)
+        else:
+            requester, tag = found
+            requester.answered(tag, headerLength, body)

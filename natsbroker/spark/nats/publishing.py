@@ -1,0 +1,143 @@
+"""
+Publishing to a stream, with many messages on their way at once and each acknowledged.
+
+Promises: when L{Publisher.finish} returns, the stream has stored every message, or had it already
+under its id; a message that it does not take is an error that says which and why. Nothing is stored
+in another stream than the one that was named.
+Must never know: Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from natsbroker.spark.errors import ApiError, DataSourceError
+from natsbroker.spark.nats.connection import BlockingConnection
+from natsbroker.spark.nats.pipelining import Pipeline
+from natsbroker.wire.headers import Headers
+
+__all__ = ["Publisher"]
+
+#: Told the sequence that a message has, and whether the stream had it already.
+Stored = Callable[[int, bool], object]
+
+
+class Publisher:
+    """
+    Publishes to one stream.
+
+    @ivar what: the stream, for errors.
+    @ivar stored: how many messages the stream has acknowledged, those that it had included.
+    @ivar duplicates: how many of them it had already.
+    @ivar pipeline: what they go out by.
+    """
+
+    def __init__(
+        self,
+        connection: BlockingConnection,
+        stream: str,
+        window: int,
+        pipeline: Pipeline | None = None,
+    ) -> None:
+        """
+        @param window: how many messages may wait for their acknowledgement.
+        @param pipeline: one of the connection, where somebody else uses it too.
+        """
+        self.what = f"stream {stream}"
+        self.stored = 0
+        self.duplicates = 0
+        self.pipeline = pipeline or Pipeline(connection, window)
+        self._stream = stream
+        self._limit = int(connection.info.get("max_payload") or 0)
+        #: What a server says of a message that it has stored, as servers write it.
+        self._answer = re.compile(
+            rb'\{"stream":%b, ?"seq":(\d+)(?:, ?"domain":"[^"\\]*")?(, ?"duplicate": ?true)?\}'
+            % re.escape(json.dumps(stream).encode())
+        )
+        self._plain = Headers({"Nats-Expected-Stream": stream}).block()
+
+    def publish(
+        self,
+        subject: str,
+        data: bytes,
+        headers: Iterable[tuple[str, str]] = (),
+        msgId: str | None = None,
+        onStored: Stored | None = None,
+    ) -> None:
+        """
+        Publish one message; waits while too many are on their way.
+
+        @param msgId: what the stream knows a repetition by.
+        @param onStored: called when it is acknowledged.
+        @raise DataSourceError: if it cannot be published, or an earlier one was not stored.
+        """
+        pairs = list(headers)
+        try:
+            block = self._block(pairs, msgId) if pairs or msgId else self._plain
+            size = len(block) + len(data)
+            if 0 < self._limit < size:
+                raise DataSourceError(
+                    f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
+                    f" the server takes {self._limit}"
+                )
+            self.pipeline.send(self, (subject, onStored), subject.encode("utf-8"), data, block)
+        except ValueError as error:
+            if isinstance(error, DataSourceError):
+                raise
+            raise DataSourceError(f"{self.what}: {error}") from None
+
+    def finish(self) -> None:
+        """
+        Wait for every acknowledgement.
+
+        @raise DataSourceError: if a message was not stored.
+        """
+        self.pipeline.finish()
+
+    def _block(self, pairs: list[tuple[str, str]], msgId: str | None) -> bytes:
+        """
+        Ours stand first, where the server looks for them.
+        """
+        if msgId and not pairs and "\r" not in msgId and "\n" not in msgId:
+            return self._plain[:-2] + b"Nats-Msg-Id: %b\r\n\r\n" % msgId.encode("utf-8")
+        ours = [("Nats-Expected-Stream", self._stream)]
+        if msgId:
+            ours.append(("Nats-Msg-Id", msgId))
+        return Headers(ours + pairs).block()
+
+    def answered(self, tag: object, headerLength: int, body: bytes) -> None:
+        """
+        See L{natsbroker.spark.nats.pipelining.ReplyReceiver}.
+        """
+        subject, onStored = cast("tuple[str, Stored | None]", tag)
+        plain = self._answer.fullmatch(body, headerLength)
+        if plain is not None:
+            self._stored(int(plain[1]), plain[2] is not None, onStored)
+            return
+        what = f"{self.what}: a message to {subject} was not stored"
+        if headerLength and headerLength == len(body):
+            raise ApiError(f"{what}: no stream takes its subject", 503)
+        try:
+            answer = json.loads(body[headerLength:])
+            refusal = answer.get("error")
+            taker, sequence = answer.get("stream"), answer.get("seq")
+        except (ValueError, AttributeError, RecursionError):
+            raise ApiError(f"{what}: the answer makes no sense") from None
+        if refusal is not None:
+            why = refusal.get("description") if isinstance(refusal, dict) else None
+            code = refusal.get("err_code", 0) if isinstance(refusal, dict) else 0
+            raise ApiError(f"{what}: {why or 'refused'}", code if isinstance(code, int) else 0)
+        if taker != self._stream:
+            raise ApiError(f"{what} there: {taker!r} took it")
+        if not isinstance(sequence, int):
+            raise ApiError(f"{what}: the answer makes no sense")
+        self._stored(sequence, answer.get("duplicate") is True, onStored)
+
+    def _stored(self, sequence: int, isDuplicate: bool, onStored: Stored | None) -> None:
+        self.stored += 1
+        self.duplicates += isDuplicate
+        if onStored is not None:
+            onStored(sequence, isDuplicate)

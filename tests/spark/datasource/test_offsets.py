@@ -1,0 +1,111 @@
+"""
+Offsets of streaming queries.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
+from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.streams import StreamState
+
+
+def stateOf(name: str, stop: int, size: int = 0, messages: int = 0) -> StreamState:
+    """
+    @return: a stream that ends somewhere.
+    """
+    return StreamState(name, "then", 1, stop, messages, size, True)
+
+
+class TestKept:
+    """What Spark keeps."""
+
+    def test_roundTrip(self) -> None:
+        """An offset comes out of JSON as it went in."""
+        places = {"A": ("then", 5), "B": ("now", 2**60)}
+        kept = json.loads(json.dumps(offsetOf(places)))
+        assert kept["logs"]["A"] == {"created": "then", "seq": 5}
+        assert readOffset(kept, ["B", "A"]) == places
+
+    @pytest.mark.parametrize(
+        ("offset", "why"),
+        [
+            ({}, "not one of the data source"),
+            ({"v": 1, "logs": {"A": 5}}, "not one of the data source"),
+            ({"v": 1, "logs": {"A": {"created": "x", "seq": "y"}}}, "not one of the data source"),
+            ({"v": 2, "logs": {}}, "has version 2, and this is 1"),
+        ],
+    )
+    def test_strange(self, offset: dict[str, Any], why: str) -> None:
+        """The checkpoint of something else is refused."""
+        with pytest.raises(OptionError, match=why):
+            readOffset(offset, ["A"])
+
+    @pytest.mark.parametrize("names", [["A"], ["A", "B", "C"], ["A", "C"]])
+    def test_otherStreams(self, names: list[str]) -> None:
+        """A query keeps its streams."""
+        offset = offsetOf({"A": ("then", 1), "B": ("then", 1)})
+        with pytest.raises(OptionError, match="the checkpoint is of the streams A, B, and the"):
+            readOffset(offset, names)
+
+
+class TestAdvance:
+    """How far a micro-batch goes."""
+
+    def test_all(self) -> None:
+        """Without a limit, to the end."""
+        places = {"A": ("then", 1), "B": ("then", 5)}
+        states = {"A": stateOf("A", 9), "B": stateOf("B", 5)}
+        assert advance(places, states, 0, 0) == {"A": ("then", 9), "B": ("then", 5)}
+
+    def test_bytes(self) -> None:
+        """A limit of bytes goes by the average size of what is stored; something is always read."""
+        places = {"A": ("then", 1)}
+        states = {"A": stateOf("A", 101, size=10_000, messages=100)}
+        assert advance(places, states, 0, 1000) == {"A": ("then", 11)}
+        assert advance(places, states, 0, 10**6) == {"A": ("then", 101)}
+        assert advance(places, states, 0, 1) == {"A": ("then", 2)}
+        assert advance({"A": ("then", 101)}, states, 0, 1) == {"A": ("then", 101)}
+
+    def test_trimmed(self) -> None:
+        """Where nothing is stored any more a limit of bytes limits nothing."""
+        assert advance({"A": ("then", 1)}, {"A": stateOf("A", 9)}, 0, 1) == {"A": ("then", 9)}
+
+    @given(
+        some.lists(some.integers(0, 1000), min_size=1, max_size=5),
+        some.integers(1, 2000),
+    )
+    def test_rows(self, lags: list[int], limit: int) -> None:
+        """A limit of rows is used up, shared by need, and nothing is read that is not there."""
+        places = {str(n): ("then", 7) for n in range(len(lags))}
+        states = {str(n): stateOf(str(n), 7 + lag) for n, lag in enumerate(lags)}
+        after = advance(places, states, limit, 0)
+        steps = [after[str(n)][1] - 7 for n in range(len(lags))]
+        assert sum(steps) == min(limit, sum(lags))
+        assert all(0 <= step <= lag for step, lag in zip(steps, lags, strict=True))
+
+    def test_other(self) -> None:
+        """Another stream of the name, or one that has gone back, is a loss."""
+        with pytest.raises(DataLoss, match=r"made again \(before, now then\)"):
+            advance({"A": ("before", 1)}, {"A": stateOf("A", 9)}, 0, 0)
+        with pytest.raises(DataLoss, match="ends before 9, and the query has read up to 9"):
+            advance({"A": ("then", 10)}, {"A": stateOf("A", 9)}, 0, 0)
+
+
+def test_spansBetween() -> None:
+    """A micro-batch is a half-open range of each stream."""
+    start = {"A": ("then", 1), "B": ("then", 5)}
+    end = {"A": ("then", 9), "B": ("then", 5)}
+    assert rangesBetween(start, end) == [
+        SequenceRange("A", "then", 1, 9),
+        SequenceRange("B", "then", 5, 5),
+    ]
+    with pytest.raises(DataLoss, match="made again"):
+        rangesBetween(start, {**end, "A": ("now", 3)})

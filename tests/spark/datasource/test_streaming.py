@@ -1,0 +1,295 @@
+"""
+Streaming queries, with nats-server 2.15: planned by hand, and run by Spark.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+)
+
+from natsbroker.spark.datasource import streaming
+from natsbroker.spark.datasource.streaming import StreamReader
+from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError
+from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
+from natsbroker.spark.settings import readOptions
+from tests.interop.servers import REAL, Server
+from tests.spark.support import CONFIG, Station, Stream
+
+
+def readerOf(station: Station, *streams: Stream, **options: str) -> StreamReader:
+    """
+    @return: what plans the micro-batches of a query; it never believes an old state.
+    """
+    names = ",".join(each.name for each in streams)
+    given = {"servers": station.url, "stream": names, "pollInterval": "0.000001", **options}
+    return StreamReader(("seq", "data"), readOptions(given, "readStream"))
+
+
+def places(offset: dict[str, Any]) -> list[int]:
+    """
+    @return: the sequences of an offset.
+    """
+    return [each["seq"] for each in offset["logs"].values()]
+
+
+def seqsOf(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    """
+    @return: the sequences that workers read between two offsets.
+    """
+    copy = pickle.loads(pickle.dumps(reader))
+    found = []
+    for task in reader.partitions(start, end):
+        for batch in copy.read(task):
+            found += batch.column("seq").to_pylist()
+    return found
+
+
+class TestPlanning:
+    """Offsets of micro-batches."""
+
+    def test_begins(self, station: Station) -> None:
+        """A new query begins at the end, or where it is told to."""
+        stream = station.stream()
+        stream.fill([b"x"] * 5)
+        for options, expected in (
+            ({}, [6]),
+            ({"startingOffsets": "earliest"}, [1]),
+            ({"startingOffsets": "3"}, [3]),
+            ({"startingTimestamp": "0"}, [1]),
+        ):
+            reader = readerOf(station, stream, **options)
+            assert places(reader.initialOffset()) == expected
+            reader.stop()
+
+    def test_limits(self, station: Station) -> None:
+        """A micro-batch goes as far as the limit of the options, over all streams."""
+        one, two = station.stream(), station.stream()
+        one.fill([b"x" * 100] * 30)
+        two.fill([b"x" * 100] * 10)
+        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "20"}
+        reader = readerOf(station, one, two, **options)
+        limit = reader.getDefaultReadLimit()
+        assert limit == ReadMaxRows(20)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, limit)
+        assert places(end) == [16, 6]
+        assert seqsOf(reader, start, end) == [*range(1, 16), *range(1, 6)]
+        assert places(reader.latestOffset(start, ReadAllAvailable())) == [31, 11]
+        assert places(reader.reportLatestOffset()) == [31, 11]
+        third = reader.latestOffset(reader.latestOffset(end, limit), limit)
+        assert places(third) == [31, 11]
+        assert seqsOf(reader, third, third) == []
+        with pytest.raises(OptionError, match="ReadMaxFiles is not supported yet"):
+            reader.latestOffset(start, ReadMaxFiles(1))
+        reader.stop()
+
+    def test_bytes(self, station: Station) -> None:
+        """Or as far as a limit of bytes, about."""
+        stream = station.stream()
+        stream.fill([b"x" * 1000] * 50)
+        options = {"startingOffsets": "earliest", "maxBytesPerTrigger": "10000"}
+        reader = readerOf(station, stream, **options)
+        limit = reader.getDefaultReadLimit()
+        assert limit == ReadMaxBytes(10000)
+        (seq,) = places(reader.latestOffset(reader.initialOffset(), limit))
+        assert 8 <= seq <= 11
+        reader.stop()
+
+    def test_both(self, station: Station) -> None:
+        """Two limits are too many."""
+        limits = {"maxBytesPerTrigger": "1", "maxOffsetsPerTrigger": "1"}
+        with pytest.raises(OptionError, match="exclude each other"):
+            readerOf(station, station.stream(), **limits)
+        limits = {"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}
+        with pytest.raises(OptionError, match="minOffsetsPerTrigger is more than"):
+            readerOf(station, station.stream(), **limits)
+
+    @pytest.mark.parametrize(("delay", "second"), [("900", 6), ("1e-6", 11)])
+    def test_least(self, delay: str, second: int, station: Station) -> None:
+        """A micro-batch waits for so many sequences, but not for longer than it may, nor the
+        first one."""
+        stream = station.stream()
+        stream.fill([b"x"] * 5)
+        options = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": delay, "pollInterval": "1e-6"}
+        reader = readerOf(station, stream, startingOffsets="earliest", **options)
+        first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        assert places(first) == [6]
+        assert reader.latestOffset(first, ReadAllAvailable()) == first
+        stream.fill([b"x"] * 5)
+        assert places(reader.latestOffset(first, ReadAllAvailable())) == [second]
+        stream.fill([b"x"] * 5)
+        assert places(reader.latestOffset(first, ReadAllAvailable())) == [16]
+        reader.prepareForTriggerAvailableNow()
+        stream.fill([b"x"] * 5)
+        later = reader.latestOffset(first, ReadAllAvailable())
+        assert places(later) == [16]
+        assert reader.latestOffset(later, ReadAllAvailable()) == later
+        reader.stop()
+
+    def test_availableNow(self, station: Station) -> None:
+        """What comes after the query began is not read; the lag shows it."""
+        stream = station.stream()
+        stream.fill([b"x"] * 5)
+        reader = readerOf(station, stream, startingOffsets="earliest")
+        reader.prepareForTriggerAvailableNow()
+        stream.fill([b"x"] * 5)
+        end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        assert places(end) == [6]
+        assert reader.latestOffset(end, ReadAllAvailable()) == end
+        assert places(reader.reportLatestOffset()) == [11]
+        reader.commit(end)
+        reader.stop()
+
+    def test_believes(self, station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The state is asked for no more often than C{pollInterval} allows, over one connection."""
+        made: list[ServerAccess] = []
+
+        def counted(peer: ServerAccess) -> BlockingConnection:
+            made.append(peer)
+            return connect(peer)
+
+        monkeypatch.setattr(streaming, "connect", counted)
+        stream = station.stream()
+        reader = readerOf(station, stream, pollInterval="1000")
+        start = reader.initialOffset()
+        first = reader.latestOffset(start, ReadAllAvailable())
+        stream.fill([b"x"])
+        for _ in range(5):
+            assert reader.latestOffset(start, ReadAllAvailable()) == first
+        assert len(made) == 1
+        reader.stop()
+
+
+class TestLoss:
+    """Streams that are not what they were."""
+
+    def test_madeAgain(self, station: Station) -> None:
+        """A stream that was made again ends the query, wherever it is noticed."""
+        stream = station.stream()
+        stream.fill([b"x"] * 5)
+        reader = readerOf(station, stream, startingOffsets="earliest")
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        stream.api("DELETE")
+        with pytest.raises(DataLoss, match="stream not found: it was there when the query began"):
+            reader.latestOffset(start, ReadAllAvailable())
+        stream.make()
+        stream.fill([b"y"] * 9)
+        with pytest.raises(DataLoss, match="deleted and made again"):
+            reader.latestOffset(start, ReadAllAvailable())
+        with pytest.raises(DataLoss, match="deleted and made again"):
+            seqsOf(reader, start, end)
+        reader.stop()
+
+    def test_trimmed(self, station: Station) -> None:
+        """Messages that a micro-batch should give and that are gone are a loss, or passed over."""
+        stream = station.stream()
+        stream.fill([b"x"] * 5)
+        for options, expected in (({}, None), ({"failOnDataLoss": "false"}, [4, 5])):
+            reader = readerOf(station, stream, startingOffsets="earliest", **options)
+            if expected is None:
+                start = reader.initialOffset()
+                end = reader.latestOffset(start, ReadAllAvailable())
+                stream.api("PURGE", {"seq": 4})
+                with pytest.raises(DataLoss, match="sequences 1 to 3 are not stored any more"):
+                    seqsOf(reader, start, end)
+            else:
+                assert seqsOf(reader, start, end) == expected
+            reader.stop()
+
+
+class TestServers:
+    """Servers that go away."""
+
+    def test_first(self, station: Station) -> None:
+        """A first connection that cannot be had is an error at once, and so is no stream."""
+        with pytest.raises(ConnectionFailed, match="Connection refused"):
+            readerOf(station, station.stream(), servers="127.0.0.1:1").initialOffset()
+        reader = readerOf(station, Stream(station.connection, "NOWHERE"))
+        with pytest.raises(ApiError, match="stream NOWHERE: stream not found"):
+            reader.initialOffset()
+        reader.stop()
+
+    def test_restart(self, tmp_path: Path) -> None:
+        """A server that comes back is found, and the query goes on where it was."""
+        server = Server(REAL, tmp_path, CONFIG)
+        server.start()
+        station = Station(server)
+        try:
+            stream = station.stream(storage="file")
+            stream.fill([b"x"] * 5)
+            reader = readerOf(station, stream, startingOffsets="earliest")
+            start = reader.initialOffset()
+            station.connection.close()
+            server.restart()
+            end = reader.latestOffset(start, ReadAllAvailable())
+            assert seqsOf(reader, start, end) == [1, 2, 3, 4, 5]
+            server.stop()
+            impatient = {"startingOffsets": "earliest", "reconnectTimeout": "0.01"}
+            reader._options.update(readOptions(_least(station, **impatient), "readStream"))
+            with pytest.raises(ConnectionFailed):
+                reader.latestOffset(end, ReadAllAvailable())
+        finally:
+            station.close()
+
+
+def _least(station: Station, **options: str) -> dict[str, str]:
+    return {"servers": station.url, "stream": "S", "pollInterval": "0.000001", **options}
+
+
+class TestSpark:
+    """In Spark."""
+
+    def test_exactlyOnce(self, spark: Any, station: Station, tmp_path: Path) -> None:
+        """Each message once in the sink, over several runs with limits; progress shows the lag."""
+        one, two = station.stream(), station.stream()
+
+        def run() -> Any:
+            query = (
+                spark.readStream.format("natsbroker")
+                .options(servers=station.url, stream=f"{one.name},{two.name}")
+                .options(includeMetadata="true", startingOffsets="earliest")
+                .options(maxOffsetsPerTrigger="400", minPartitions="2")
+                .load()
+                .writeStream.format("parquet")
+                .option("checkpointLocation", str(tmp_path / "checkpoint"))
+                .option("path", str(tmp_path / "table"))
+                .trigger(availableNow=True)
+                .start()
+            )
+            try:
+                assert query.awaitTermination(120)
+                return query.lastProgress
+            finally:
+                query.stop()
+
+        one.fill([b"x"] * 600)
+        two.fill([b"x"] * 100)
+        progress = run()
+        source = progress["sources"][0]
+        assert '"seq":601' in str(source["latestOffset"]).replace(" ", "").replace("'", '"')
+        one.fill([b"x"] * 50)
+        run()
+        table = spark.read.parquet(str(tmp_path / "table"))
+        found = sorted((row.stream, row.seq) for row in table.select("stream", "seq").collect())
+        expected = [(one.name, seq) for seq in range(1, 651)]
+        assert found == sorted(expected + [(two.name, seq) for seq in range(1, 101)])
+
+    def test_told(self, spark: Any, station: Station, tmp_path: Path) -> None:
+        """What is wrong ends the query with its reason."""
+        reading = spark.readStream.format("natsbroker").options(servers=station.url)
+        frame = reading.options(stream="NOWHERE").load()
+        checkpoint = str(tmp_path / "checkpoint")
+        query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        with pytest.raises(PySparkException, match="stream NOWHERE: stream not found"):
+            query.processAllAvailable()

@@ -1,0 +1,259 @@
+"""
+Archiving.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.errors import ApiError, DataLoss, OptionError
+from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, copyRange, inline
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables.datafiles import COLUMNS
+from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.manifests import TableError
+from natsbroker.spark.tables.table import ArchiveTable
+from tests.interop.conftest import StartServer
+from tests.interop.servers import OURS_FAST
+from tests.spark.support import BrokerStation, Station
+
+
+def optionsOf(station: Station | BrokerStation, **given: str) -> dict[str, Any]:
+    """Options of the data source."""
+    return readOptions({"servers": station.url, **given})
+
+
+def rowsOf(table: ArchiveTable) -> list[dict[str, Any]]:
+    """Every message of an archive, in order."""
+    files = [each.path for each in table.require().files if each.path]
+    return [row for each in files for row in pq.read_table(table.root / each).to_pylist()]
+
+
+class TestChannel:
+    """A channel of our broker."""
+
+    def test_everything(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """Every message once, in files that follow each other; a second time adds what came."""
+        name = broker.channel(b"%d" % n for n in range(1, 1001))
+        table = tableAt(tmp_path)
+        progress: list[tuple[int, int]] = []
+        archiver = Archiver(
+            optionsOf(broker, channel=name),
+            table,
+            plan=FilePlan(300, 2),
+            onProgress=lambda done, end: progress.append((done, end)),
+        )
+        manifest = archiver.once()
+        assert progress == [(601, 1001), (1001, 1001)]
+        assert (manifest.version, manifest.start, manifest.stop, manifest.lost) == (2, 1, 1001, ())
+        assert [(each.start, each.stop) for each in manifest.files] == [
+            (1, 301),
+            (301, 601),
+            (601, 901),
+            (901, 1001),
+        ]
+        rows = rowsOf(table)
+        assert [row["seq"] for row in rows] == list(range(1, 1001))
+        assert [row["data"] for row in rows] == [b"%d" % n for n in range(1, 1001)]
+        assert list(rows[0]) == list(COLUMNS)
+        assert manifest.files[0].first_time == rows[0]["time_ns"]
+        assert manifest.files[-1].last_time == rows[-1]["time_ns"]
+        broker.fill(name, [b"more"])
+        assert archiver.once().stop == 1002
+        assert archiver.once().version == 3
+        assert (archiver.rows, archiver.files, archiver.lost) == (1001, 5, [])
+
+    def test_files(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """What the manifest says of a file is so, and the file says which range it is of."""
+        name = broker.channel([b"x"] * 10)
+        table = tableAt(tmp_path)
+        Archiver(optionsOf(broker, channel=name), table).once()
+        [file] = table.require().files
+        data = (tmp_path / file.path).read_bytes()
+        assert (file.bytes, file.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+        metadata = pq.read_metadata(tmp_path / file.path).metadata
+        assert (metadata[b"nb.start"], metadata[b"nb.stop"]) == (b"1", b"11")
+
+    def test_hold(self, startServer: StartServer, tmp_path: Path) -> None:
+        """With a hold retention waits for the archive, and what is archived goes."""
+        config = "streaming { store_limits { max_msgs: 5 } }"
+        broker = BrokerStation(startServer(OURS_FAST, config))
+        broker.channel([b"%d" % n for n in range(1, 4)], "c")
+        archiver = Archiver(optionsOf(broker, channel="c"), tableAt(tmp_path))
+        table = archiver.once(hold=1000).table
+        broker.fill("c", [b"%d" % n for n in range(4, 31)])
+        state = broker.channels.call("INFO", "c")
+        assert (state["first"], state["holds"][0]["name"]) == (4, f"archive-{table}")
+        assert archiver.once(hold=1000).lost == ()
+        assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == list(range(1, 31))
+        state = broker.channels.call("INFO", "c")
+        assert (state["first"], state["holds"][0]["floor"]) == (26, 31)
+
+    def test_lost(self, startServer: StartServer, tmp_path: Path) -> None:
+        """What retention took before it was archived is recorded, and the rest goes on."""
+        config = "streaming { store_limits { max_msgs: 5 } }"
+        broker = BrokerStation(startServer(OURS_FAST, config))
+        broker.channel([b"%d" % n for n in range(1, 4)], "c")
+        archiver = Archiver(optionsOf(broker, channel="c"), tableAt(tmp_path), plan=FilePlan(10, 9))
+        archiver.once()
+        broker.fill("c", [b"%d" % n for n in range(4, 31)])
+        manifest = archiver.once()
+        assert (manifest.lost, manifest.stop) == (((4, 26),), 31)
+        assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == [1, 2, 3, *range(26, 31)]
+        assert [each.path != "" for each in manifest.files] == [True, False, False, True]
+        assert archiver.summary()["lost"] == [[4, 26]]
+
+    def test_madeAgain(self, startServer: StartServer, tmp_path: Path) -> None:
+        """A channel that was made again is refused, and the archive stays as it was."""
+        config = "streaming { store_limits { max_inactivity: '1s' } }"
+        broker = BrokerStation(startServer(OURS_FAST, config))
+        broker.channel([b"x"], "c")
+        archiver = Archiver(optionsOf(broker, channel="c"), tableAt(tmp_path))
+        before = archiver.once()
+        broker.server.waitForLog('Channel "c" has been deleted', fromStart=True)
+        with pytest.raises(ApiError, match="there is no channel c"):
+            archiver.once()
+        broker.channel([b"y", b"z"], "c")
+        with pytest.raises(DataLoss, match="channel c was deleted and made again since it was"):
+            archiver.once()
+        assert tableAt(tmp_path).require() == before
+
+    def test_racing(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """Whoever loses a race leaves no file and goes on behind the winner."""
+        name = broker.channel(b"%d" % n for n in range(1, 101))
+        options = optionsOf(broker, channel=name)
+
+        def slow(work: Any, tasks: Sequence[Any]) -> list[Any]:
+            done = inline(work, tasks)
+            if len(tasks) == 4:
+                Archiver(options, tableAt(tmp_path), plan=FilePlan(30, 1)).once()
+                broker.fill(name, [b"101"])
+            return done
+
+        archiver = Archiver(options, tableAt(tmp_path), slow, FilePlan(30, 4))
+        archiver.once()
+        manifest = archiver.once()
+        assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == list(range(1, 102))
+        assert (archiver.rows, manifest.stop) == (1, 102)
+        names = {f"data/{each.name}" for each in (tmp_path / "data").iterdir()}
+        assert names == {each.path for each in manifest.files}
+
+    def test_vacuumed(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """A file that somebody deleted before it was named is not named."""
+        name = broker.channel([b"x"] * 10)
+
+        def robbed(work: Any, tasks: Sequence[Any]) -> list[Any]:
+            done = inline(work, tasks)
+            (tmp_path / done[0].files[0].path).unlink()
+            return done
+
+        with pytest.raises(TableError, match="was deleted before it was named"):
+            Archiver(optionsOf(broker, channel=name), tableAt(tmp_path), robbed).once()
+        assert tableAt(tmp_path).require().files == ()
+
+    def test_ends(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """Who is asked to end does so after the version that is being made."""
+        name = broker.channel([b"x"] * 100)
+        isOver: list[bool] = []
+        archiver = Archiver(
+            optionsOf(broker, channel=name),
+            tableAt(tmp_path),
+            plan=FilePlan(10, 2),
+            onProgress=lambda done, end: isOver.append(True),
+            isOver=lambda: bool(isOver),
+        )
+        assert archiver.once().stop == 21
+
+
+class TestStream:
+    """A stream of nats-server."""
+
+    def test_everything(self, station: Station, tmp_path: Path) -> None:
+        """Every message with its headers; deleted ones are no loss, purged ones are."""
+        stream = station.stream()
+        stream.add("a", b"one", {"K": "v"})
+        stream.fill([b"%d" % n for n in range(2, 21)])
+        stream.delete(5, 6)
+        archiver = Archiver(
+            optionsOf(station, stream=stream.name), tableAt(tmp_path), plan=FilePlan(7)
+        )
+        assert archiver.once().lost == ()
+        rows = rowsOf(tableAt(tmp_path))
+        assert [row["seq"] for row in rows] == [1, 2, 3, 4, *range(7, 21)]
+        assert rows[0]["headers"] == [{"key": "K", "value": "v"}]
+        assert rows[0]["subject"] == f"{stream.name}.a"
+        stream.fill([b"x"] * 10)
+        stream.api("PURGE", {"seq": 26})
+        assert archiver.once().lost == ((21, 26),)
+        assert archiver.rows == 23
+
+    def test_noHold(self, station: Station, tmp_path: Path) -> None:
+        """nats-server has no holds; nothing is archived then."""
+        stream = station.stream()
+        archiver = Archiver(optionsOf(station, stream=stream.name), tableAt(tmp_path))
+        with pytest.raises(OptionError, match="hold: only channels of our broker can be held"):
+            archiver.once(hold=10)
+        assert tableAt(tmp_path).latest() is None
+
+    def test_nothing(self, station: Station, tmp_path: Path) -> None:
+        """A stream without messages gives an archive without files, which begins where it does."""
+        stream = station.stream(first_seq=50)
+        archiver = Archiver(optionsOf(station, stream=stream.name), tableAt(tmp_path))
+        manifest = archiver.once()
+        assert (manifest.version, manifest.start, manifest.stop) == (0, 50, 50)
+
+    def test_otherLog(self, station: Station, tmp_path: Path) -> None:
+        """An archive is of one log."""
+        one, two = station.stream(), station.stream()
+        Archiver(optionsOf(station, stream=one.name), tableAt(tmp_path)).once()
+        with pytest.raises(OptionError, match=f"is an archive of stream {one.name}"):
+            Archiver(optionsOf(station, stream=two.name), tableAt(tmp_path)).once()
+
+    @pytest.mark.parametrize(
+        ("given", "text"),
+        [
+            ({"stream": "A,B"}, "name the one stream or channel to archive"),
+            ({"channel": "a.*"}, "name the one stream or channel to archive"),
+            ({"stream": "A", "subject": "x"}, "an archive has every message of its log"),
+            ({}, "name at least one stream or channel"),
+        ],
+    )
+    def test_refused(self, given: dict[str, str], text: str, tmp_path: Path) -> None:
+        """What is not one whole log is refused."""
+        with pytest.raises(OptionError, match=text):
+            Archiver(readOptions({"servers": "h", **given}), tableAt(tmp_path))
+
+
+class TestFiles:
+    """Writing a file."""
+
+    def test_fails(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """A file that cannot be written whole is an error with its reason, and leaves nothing."""
+        name = broker.channel([b"x" * 1000] * 2000)
+        options = optionsOf(broker, channel=name)
+        table = tableAt(tmp_path)
+        archiver = Archiver(options, table)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        table.make()
+        state = broker.channels.state(name)
+        span = SequenceRange(name, state.created, 1, 2001)
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+            with pytest.raises(TableError, match="File too large"):
+                copyRange(peerOf(options), options, tmp_path, span)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            signal.signal(signal.SIGXFSZ, handler)
+        assert list((tmp_path / "data").iterdir()) == []
+        assert archiver.once().rows == 2000

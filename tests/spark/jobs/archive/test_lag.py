@@ -1,0 +1,118 @@
+"""
+The job C{lag}.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker.spark import cli
+from natsbroker.spark.errors import DataSourceError
+from natsbroker.spark.jobs.archive.job import archive
+from natsbroker.spark.jobs.archive.lag import placesOf, reportOf
+from natsbroker.spark.tables.formats import FORMATS
+from tests.spark.support import BrokerStation, Station
+
+
+def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the line of JSON, and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    code = cli.main(("lag", *arguments), out, err)
+    lines = out.getvalue().splitlines()
+    return code, json.loads(lines[-1]) if lines else {}, err.getvalue()
+
+
+def test_unknown() -> None:
+    """Of a log that is gone nobody knows how far anything is behind it: it has no bar."""
+    logs: dict[str, dict[str, Any]] = {
+        "a": {"next": 5, "last": 4, "behind": 0},
+        "b": {"next": 5, "error": "it is gone"},
+    }
+    (section,) = reportOf(logs, 0).sections
+    assert section.chart is not None and section.chart.series == {"": [("a", 0.0)]}
+    assert list(section.rows) == [("a", 5, 4, 0, ""), ("b", 5, "", "", "it is gone")]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_archive(form: str, broker: BrokerStation, tmp_path: Path) -> None:
+    """How many sequences an archive does not account for yet; too many make it 1."""
+    name = broker.channel([b"x"] * 10)
+    archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), form=form)
+    source = ("--servers", broker.url, "--archive", str(tmp_path))
+    assert ran(*source, "--most", "0")[0] == 0
+    broker.fill(name, [b"x"] * 5)
+    page = tmp_path.with_suffix(".html")
+    code, summary, _ = ran(*source, "--most", "5", "--html", str(page))
+    assert summary.pop("html") == str(page)
+    assert f'<td>{name}</td><td class="n">11</td><td class="n">15</td>' in page.read_text("utf-8")
+    assert (code, summary["behind"]) == (0, 5)
+    assert summary["logs"] == {name: {"next": 11, "last": 15, "behind": 5}}
+    assert ran(*source, "--most", "4")[:2][0] == 1
+    assert ran(*source)[0] == 0
+
+
+def test_query(spark: Any, station: Station, tmp_path: Path) -> None:
+    """How far a streaming query has planned, and what became of its streams since."""
+    streams = [station.stream() for _ in range(4)]
+    for each in streams:
+        each.fill([b"x"] * 10)
+    names = ",".join(each.name for each in streams)
+    checkpoint = tmp_path / "checkpoint"
+    query = (
+        spark.readStream.format("natsbroker")
+        .options(servers=station.url, stream=names, startingOffsets="earliest")
+        .load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    source = ("--servers", station.url, "--checkpoint", str(checkpoint), "--stream", names)
+    assert ran(*source)[1]["behind"] == 0
+    late, trimmed, gone, again = streams
+    late.fill([b"x"] * 7)
+    trimmed.fill([b"x"] * 10)
+    trimmed.api("PURGE", {"seq": 16})
+    gone.api("DELETE")
+    again.api("DELETE")
+    again.make()
+    code, summary, errors = ran(*source)
+    assert (code, summary["result"], summary["behind"]) == (1, "found", 17)
+    assert summary["logs"] == {
+        late.name: {"next": 11, "last": 17, "behind": 7},
+        trimmed.name: {
+            "next": 11,
+            "last": 20,
+            "behind": 10,
+            "error": "sequences 11 to 15 are not stored any more",
+        },
+        gone.name: {"next": 11, "error": "it is gone"},
+        again.name: {"next": 11, "error": "it was deleted and made again"},
+    }
+    assert len(errors.splitlines()) == 3
+
+
+def test_noCheckpoint(tmp_path: Path) -> None:
+    """What is no checkpoint of such a query is an error."""
+    with pytest.raises(DataSourceError, match="there is no checkpoint"):
+        placesOf(tmp_path)
+    (tmp_path / "offsets").mkdir()
+    with pytest.raises(DataSourceError, match="there is no checkpoint"):
+        placesOf(tmp_path)
+    (tmp_path / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"kafka":{"0":1}}\n')
+    with pytest.raises(DataSourceError, match="does not read with the data source"):
+        placesOf(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("--archive", "a", "--checkpoint", "c"), ("--checkpoint", "c")]
+)
+def test_wrong(more: tuple[str, ...]) -> None:
+    """A wrong command line ends with 2."""
+    assert ran("--servers", "h", *more)[0] == 2

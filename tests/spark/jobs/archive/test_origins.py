@@ -1,0 +1,90 @@
+"""
+Where messages come from.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.jobs.archive.archiver import Archiver
+from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables.manifests import Range
+from natsbroker.spark.tables.parquet import ParquetTable
+from tests.spark.logged import extended
+from tests.spark.support import BrokerStation, Station
+
+
+def read(origin: Origin, start: int, stop: int) -> tuple[list[int], list[Range]]:
+    """The sequences of a range, and what is lost."""
+    state = origin.state()
+    lost: list[Range] = []
+    span = SequenceRange(state.log.name, state.log.identity, start, stop)
+    batches = origin.batches(span, lost.append)
+    return [seq for batch in batches for seq in batch.column("seq").to_pylist()], lost
+
+
+class TestArchive:
+    """An archive."""
+
+    def test_ranges(self, tmp_path: Path) -> None:
+        """A range has its messages, from however many files, and what of it is lost."""
+        extended(tmp_path, [("a", b"x")] * 5, [(4, 9)])
+        extended(tmp_path, [("a", b"y")] * 3)
+        origin = ArchiveOrigin.of(str(tmp_path))
+        state = origin.state()
+        assert (state.log.name, state.start, state.stop) == ("LOG", 1, 12)
+        assert read(origin, 3, 11) == ([3, 4, 5, 9, 10], [(4, 9)])
+        assert read(origin, 5, 7) == ([5], [(5, 7)])
+        assert read(origin, 9, 12) == ([9, 10, 11], [])
+
+    def test_now(self, tmp_path: Path) -> None:
+        """A version stays as it is, and what holds later can be had."""
+        extended(tmp_path, [("a", b"x")])
+        origin = ArchiveOrigin.of(str(tmp_path))
+        extended(tmp_path, [("a", b"x")])
+        assert origin.state().stop == 2
+        assert origin.now().state().stop == 3
+
+
+class TestLog:
+    """A log on servers."""
+
+    def test_channel(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """A channel gives the same rows as an archive of it."""
+        name = broker.channel([b"%d" % n for n in range(9)])
+        options = readOptions({"servers": broker.url, "channel": name})
+        Archiver(options, ParquetTable(tmp_path)).once()
+        log, archive = LogOrigin.of(options), ArchiveOrigin.of(str(tmp_path))
+        assert log.state() == archive.state()
+        assert log.now().state().stop == 10
+        span = SequenceRange(name, log.state().log.identity, 3, 8)
+        rows = [
+            [row for batch in each.batches(span, lambda lost: None) for row in batch.to_pylist()]
+            for each in (log, archive)
+        ]
+        assert [row["seq"] for row in rows[0]] == [3, 4, 5, 6, 7]
+        assert rows[0] == rows[1]
+
+    def test_lost(self, station: Station) -> None:
+        """What a stream has not any more is said; deleted messages are no loss."""
+        stream = station.stream()
+        stream.fill([b"x"] * 10)
+        stream.delete(7)
+        options = readOptions({"servers": station.url, "stream": stream.name})
+        origin = LogOrigin.of(options)
+        assert read(origin, 1, 11) == ([1, 2, 3, 4, 5, 6, 8, 9, 10], [])
+        stream.api("PURGE", {"seq": 4})
+        assert read(origin, 1, 11) == ([4, 5, 6, 8, 9, 10], [(1, 4)])
+
+    @pytest.mark.parametrize(
+        "given", [{"stream": "A,B"}, {"channel": "a.*"}, {"stream": "A", "subject": "x"}]
+    )
+    def test_refused(self, given: dict[str, str]) -> None:
+        """What is not one whole log is refused."""
+        with pytest.raises(OptionError, match="name the one stream or channel, whole"):
+            LogOrigin.of(readOptions({"servers": "h", **given}))

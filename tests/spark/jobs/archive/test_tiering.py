@@ -1,0 +1,126 @@
+"""
+An archive and its log as one table.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker.spark import cli
+from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.jobs.archive import tiering
+from natsbroker.spark.jobs.archive.job import archive
+from natsbroker.spark.jobs.archive.tiering import archived, tiered
+from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.manifests import TableError
+from tests.interop.conftest import StartServer
+from tests.interop.servers import OURS_FAST
+from tests.spark.support import BrokerStation, Station
+
+
+def seqsOf(frame: Any) -> list[int]:
+    """The sequences in a DataFrame."""
+    return sorted(row.seq for row in frame.select("seq").collect())
+
+
+def test_both(spark: Any, broker: BrokerStation, station: Station, tmp_path: Path) -> None:
+    """Each message once: before the seam from the archive, behind it from the log."""
+    name = broker.channel([b"old"] * 50)
+    stream = station.stream()
+    stream.fill([b"old"] * 50)
+    for form, given in (
+        ("", {"servers": broker.url, "channel": name}),
+        ("delta", {"servers": station.url, "stream": stream.name}),
+    ):
+        root = str(tmp_path / str(len(list(tmp_path.iterdir()))))
+        archive(None, given, root, form=form)
+        source = {"servers": given["servers"]}
+        assert seqsOf(tiered(spark, root, source)) == list(range(1, 51))
+        if "channel" in given:
+            broker.fill(name, [b"new"] * 25)
+        else:
+            stream.fill([b"new"] * 25)
+        frame = tiered(spark, root, source)
+        assert seqsOf(frame) == list(range(1, 76))
+        assert frame.where("seq > 50 AND string(data) = 'new'").count() == 25
+        assert archived(spark, root).count() == 50
+
+
+def test_onlyOneOfThem(spark: Any, startServer: StartServer, tmp_path: Path) -> None:
+    """What retention took comes from the archive; a hole between the two is an error."""
+    config = "streaming { store_limits { max_msgs: 10 } }"
+    broker = BrokerStation(startServer(OURS_FAST, config))
+    broker.channel([b"x"] * 10, "c")
+    source = {"servers": broker.url}
+    archive(None, {**source, "channel": "c"}, str(tmp_path))
+    broker.fill("c", [b"x"] * 10)
+    assert seqsOf(tiered(spark, str(tmp_path), source)) == list(range(1, 21))
+    broker.fill("c", [b"x"] * 5)
+    with pytest.raises(DataLoss, match="sequences 11 to 15 are neither in the archive nor stored"):
+        tiered(spark, str(tmp_path), source)
+    frame = tiered(spark, str(tmp_path), {**source, "failOnDataLoss": "false"})
+    assert seqsOf(frame) == [*range(1, 11), *range(16, 26)]
+
+
+def test_empty(spark: Any, station: Station, tmp_path: Path) -> None:
+    """An archive that has nothing yet is no error."""
+    stream = station.stream()
+    given = {"servers": station.url, "stream": stream.name}
+    archive(None, given, str(tmp_path), form="iceberg")
+    assert archived(spark, str(tmp_path)).count() == 0
+    stream.fill([b"x"])
+    assert tiered(spark, str(tmp_path), {"servers": station.url}).count() == 1
+
+
+def test_refused(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
+    """Another log, another beginning and no archive are refused."""
+    source = {"servers": broker.url}
+    with pytest.raises(TableError, match="there is no archive"):
+        tiered(spark, str(tmp_path), source)
+    archive(None, {**source, "channel": broker.channel([b"x"])}, str(tmp_path))
+    with pytest.raises(OptionError, match="from where the archive stops"):
+        tiered(spark, str(tmp_path), {**source, "startingOffsets": "1"})
+    table = tableAt(tmp_path)
+    manifest = table.require()
+    other = replace(manifest, log=replace(manifest.log, identity="0" * 16), version=9)
+    assert table.commit(other)
+    with pytest.raises(DataLoss, match="was deleted and made again since it was archived"):
+        tiered(spark, str(tmp_path), source)
+
+
+def test_command(
+    spark: Any, broker: BrokerStation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question in SQL is answered in JSON, a row in a line."""
+
+    class Lent:
+        """The session of the tests, which goes on."""
+
+        sql = spark.sql
+        createDataFrame = spark.createDataFrame
+        read = property(lambda self: spark.read)
+
+        def stop(self) -> None:
+            """Not this one."""
+
+    monkeypatch.setattr("natsbroker.spark.session", lambda *given: Lent())
+    name = broker.channel([b"x"] * 3)
+    archive(None, {"servers": broker.url, "channel": name}, str(tmp_path))
+    broker.fill(name, [b"y"] * 2)
+    arguments = ("tiered", "--servers", broker.url, "--archive", str(tmp_path))
+    out, err = io.StringIO(), io.StringIO()
+    question = "SELECT string(data) AS d, count(*) AS n FROM log GROUP BY 1 ORDER BY 1"
+    assert cli.main((*arguments, "--sql", question), out, err) == 0, err.getvalue()
+    *rows, last = map(json.loads, out.getvalue().splitlines())
+    assert rows == [{"d": "x", "n": 3}, {"d": "y", "n": 2}]
+    assert (last["job"], last["result"], last["rows"]) == ("tiered", "done", 2)
+    out, err = io.StringIO(), io.StringIO()
+    assert cli.main((*arguments, "--sql", "SELECT nothing FROM log"), out, err) == 3
+    assert "nothing" in json.loads(out.getvalue())["error"]
+    assert tiering.main(("--servers", "h"), io.StringIO(), err) == 2

@@ -1,0 +1,316 @@
+"""
+Decoding a log into tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from natsbroker.spark.codecs.mappings import readMappings
+from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.jobs.archive.archiver import FilePlan, inline
+from natsbroker.spark.jobs.archive.compacting import compact
+from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
+from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
+from natsbroker.spark.tables.parquet import ParquetTable
+from tests.spark.logged import extended
+
+ORDERS = 'orders.*=json:"id BIGINT NOT NULL, item STRING"'
+SENSORS = 'sensor.>=json:"v DOUBLE"'
+
+
+def order(number: int) -> tuple[str, bytes]:
+    """A message."""
+    return "orders.de", json.dumps({"id": number, "item": "cup"}).encode()
+
+
+def decoderOf(tmp_path: Path, *texts: str, **more: Any) -> TableDecoder:
+    """What decodes the archive."""
+    mappings = readMappings(texts or [ORDERS, SENSORS], more.pop("names", {}))
+    origin = ArchiveOrigin.of(str(tmp_path / "log"))
+    return TableDecoder(origin, str(tmp_path / "to"), mappings, **more)
+
+
+def rowsOf(tmp_path: Path, name: str) -> list[dict[str, Any]]:
+    """What a table has, in the order of its files."""
+    table = ParquetTable(tmp_path / "to" / name)
+    paths = [each.path for each in table.require().files if each.path]
+    return [row for x in paths for row in pq.read_table(table.root / x).to_pylist()]
+
+
+def seqsOf(tmp_path: Path, name: str) -> list[int]:
+    """The sequences of its rows."""
+    return [row["seq"] for row in rowsOf(tmp_path, name)]
+
+
+class TestTables:
+    """What is in the tables."""
+
+    def test_everything(self, tmp_path: Path) -> None:
+        """Each message is a row of its table or a dead letter, with its place and bytes."""
+        messages = [
+            order(1),
+            ("sensor.a.b", b'{"v": 1.5}'),
+            ("orders.fr", b'{"id": "x"}'),
+            ("other", b"\xff\x00"),
+            order(5),
+        ]
+        extended(tmp_path / "log", messages)
+        decoder = decoderOf(tmp_path, plan=FilePlan(2, 2))
+        assert decoder.once() == 6
+        first, second = rowsOf(tmp_path, "orders_any")
+        assert (first["seq"], first["subject"], first["id"], first["item"]) == (
+            1,
+            "orders.de",
+            1,
+            "cup",
+        )
+        assert first["time"].timestamp() == pytest.approx(1_700_000_000.000001, abs=1e-6)
+        assert (second["seq"], second["id"]) == (5, 5)
+        [sensor] = rowsOf(tmp_path, "sensor_all")
+        assert (sensor["seq"], sensor["v"]) == (2, 1.5)
+        [dead] = rowsOf(tmp_path, "orders_any__dlq")
+        assert {**dead, "time": None} == {
+            "seq": 3,
+            "subject": "orders.fr",
+            "data": b'{"id": "x"}',
+            "time": None,
+            "headers": [{"key": "K", "value": "3"}],
+            "time_ns": 1_700_000_000_000_003_003,
+            "stream": "LOG",
+            "reason": "id: 'x' is not a whole number",
+            "schema": ORDERS,
+        }
+        [other] = rowsOf(tmp_path, "others__dlq")
+        assert (other["seq"], other["data"], other["schema"]) == (4, b"\xff\x00", None)
+        assert other["reason"] == "no schema is for its subject"
+        assert rowsOf(tmp_path, "sensor_all__dlq") == []
+        assert decoder.summary() == {
+            "tables": {
+                "orders_any": 2,
+                "orders_any__dlq": 1,
+                "others__dlq": 1,
+                "sensor_all": 1,
+                "sensor_all__dlq": 0,
+            },
+            "stop": 6,
+            "dead": 2,
+            "ignored": 0,
+            "lost": [],
+            "first": {"seq": 3, "reason": "id: 'x' is not a whole number"},
+        }
+
+    def test_others(self, tmp_path: Path) -> None:
+        """Messages without a schema can be passed over, and are counted."""
+        extended(tmp_path / "log", [order(1), ("other", b"x"), ("other", b"y")])
+        decoder = decoderOf(tmp_path, options=TableOptions(areOthersKept=False))
+        decoder.once()
+        assert (decoder.ignored, decoder.dead) == (2, 0)
+        assert not (tmp_path / "to" / "others__dlq").exists()
+
+    def test_firstMatches(self, tmp_path: Path) -> None:
+        """The first schema whose pattern matches has the message."""
+        extended(tmp_path / "log", [("a.b", b'{"x": 1}'), ("a.c", b'{"y": 2}')])
+        decoderOf(tmp_path, 'a.b=json:"x INT"', 'a.>=json:"y INT"').once()
+        assert (seqsOf(tmp_path, "a_b"), seqsOf(tmp_path, "a_all")) == ([1], [2])
+
+    def test_prefix(self, tmp_path: Path) -> None:
+        """A schema with the names of the coordinates is refused, unless these get others."""
+        extended(tmp_path / "log", [("a", b'{"Time": 7}')])
+        with pytest.raises(OptionError, match="has a column Time, as each table has: say --prefix"):
+            decoderOf(tmp_path, 'a=json:"Time INT"')
+        decoderOf(tmp_path, 'a=json:"Time INT"', options=TableOptions("nb_")).once()
+        [row] = rowsOf(tmp_path, "a")
+        assert list(row) == ["nb_seq", "nb_subject", "nb_time", "Time"]
+        assert row["Time"] == 7
+
+    def test_noColumns(self, tmp_path: Path) -> None:
+        """Payloads may be large, and many, and batches are not."""
+        big = b'{"item": "' + b"x" * 300_000 + b'", "id": 1}'
+        extended(tmp_path / "log", [("orders.de", big)] * 9 + [order(n) for n in range(3000)])
+        decoderOf(tmp_path, ORDERS).once()
+        assert seqsOf(tmp_path, "orders_any") == list(range(1, 3010))
+
+    def test_lost(self, tmp_path: Path) -> None:
+        """What the log has lost is recorded as lost in each table."""
+        extended(tmp_path / "log", [order(1)], [(2, 10)])
+        extended(tmp_path / "log", [order(10)])
+        decoder = decoderOf(tmp_path, plan=FilePlan(4, 1))
+        assert decoder.once() == 11
+        assert decoder.summary()["lost"] == [[2, 10]]
+        for name in ("orders_any", "orders_any__dlq", "others__dlq"):
+            assert ParquetTable(tmp_path / "to" / name).require().lost == ((2, 10),)
+
+    def test_deadLettersAreAnArchive(self, tmp_path: Path) -> None:
+        """Dead letters have all that archives have: they are decoded again by another schema."""
+        extended(tmp_path / "log", [order(1), ("orders.de", b'{"id": 2, "new": true}')])
+        decoderOf(tmp_path, ORDERS).once()
+        again = readMappings(['orders.*=json:"id BIGINT, new BOOLEAN"'], {})
+        origin = ArchiveOrigin.of(str(tmp_path / "to" / "orders_any__dlq"))
+        TableDecoder(origin, str(tmp_path / "again"), again).once()
+        [path] = ParquetTable(tmp_path / "again" / "orders_any").require().paths
+        [row] = pq.read_table(tmp_path / "again" / "orders_any" / path).to_pylist()
+        assert (row["seq"], row["id"], row["new"]) == (2, 2, True)
+
+
+class TestAgain:
+    """One run after another."""
+
+    def test_goesOn(self, tmp_path: Path) -> None:
+        """A second run adds what came, and nothing else."""
+        extended(tmp_path / "log", [order(n) for n in range(1, 6)])
+        decoderOf(tmp_path).once()
+        extended(tmp_path / "log", [order(6)])
+        decoder = decoderOf(tmp_path)
+        assert decoder.once() == 7
+        assert decoder.rows["orders_any"] == 1
+        assert seqsOf(tmp_path, "orders_any") == [1, 2, 3, 4, 5, 6]
+
+    def test_newTable(self, tmp_path: Path) -> None:
+        """A schema that comes later decodes from the beginning; the others stay as they are."""
+        extended(tmp_path / "log", [order(1), ("sensor.a", b'{"v": 2}'), order(3)])
+        decoderOf(tmp_path, ORDERS, plan=FilePlan(2, 1)).once()
+        extended(tmp_path / "log", [("sensor.b", b'{"v": 4}'), order(5)])
+        decoder = decoderOf(tmp_path, ORDERS, SENSORS, plan=FilePlan(2, 2))
+        assert decoder.once() == 6
+        assert seqsOf(tmp_path, "orders_any") == [1, 3, 5]
+        assert seqsOf(tmp_path, "sensor_all") == [2, 4]
+        # From where the first run had stopped, both go on together.
+        for name in ("orders_any", "sensor_all"):
+            files = ParquetTable(tmp_path / "to" / name).require().files
+            assert [each.start for each in files] == [1, 3, 4]
+        assert seqsOf(tmp_path, "others__dlq") == [2]
+
+    def test_otherLog(self, tmp_path: Path) -> None:
+        """A table is of one log, which was not made again."""
+        extended(tmp_path / "log", [order(1)])
+        decoderOf(tmp_path).once()
+        (tmp_path / "log").rename(tmp_path / "old")
+        extended(tmp_path / "log", [order(1), order(2)], identity="two")
+        with pytest.raises(DataLoss, match="stream LOG was deleted and made again"):
+            decoderOf(tmp_path).once()
+        assert seqsOf(tmp_path, "orders_any") == [1]
+
+    def test_ends(self, tmp_path: Path) -> None:
+        """Who is asked to end does so after the versions that are being made."""
+        extended(tmp_path / "log", [order(n) for n in range(20)])
+        told: list[tuple[int, int]] = []
+        decoder = decoderOf(
+            tmp_path,
+            plan=FilePlan(3, 2),
+            onProgress=lambda *now: told.append(now),
+            isOver=lambda: bool(told),
+        )
+        assert decoder.once() == 7
+        assert told == [(7, 21)]
+
+    def test_racing(self, tmp_path: Path) -> None:
+        """Two at once: each message is there once, and what the loser wrote is gone."""
+        extended(tmp_path / "log", [order(n) for n in range(30)])
+
+        def slow(work: Any, tasks: Sequence[Any]) -> list[Any]:
+            done = inline(work, tasks)
+            if len(tasks) == 3:
+                decoderOf(tmp_path, plan=FilePlan(7, 2)).once()
+            return done
+
+        decoder = decoderOf(tmp_path, run=slow, plan=FilePlan(5, 3))
+        decoder.once()
+        assert decoder.rows["orders_any"] == 0
+        assert seqsOf(tmp_path, "orders_any") == list(range(1, 31))
+        table = ParquetTable(tmp_path / "to" / "orders_any")
+        there = {f"data/{each.name}" for each in (table.root / "data").iterdir()}
+        assert there == table.require().paths
+
+    def test_killedBetween(self, tmp_path: Path) -> None:
+        """Who is killed when some tables have a range and others do not goes on rightly."""
+        extended(tmp_path / "log", [order(1), ("orders.de", b"?"), ("x", b""), order(4), order(5)])
+
+        class Killed(BaseException):
+            """As by a signal."""
+
+        def commit(self: ParquetTable, manifest: Any) -> bool:
+            if manifest.version and self.root.name == "sensor_all":
+                raise Killed
+            return before(self, manifest)
+
+        before = ParquetTable.commit
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ParquetTable, "commit", commit)
+            with pytest.raises(Killed):
+                decoderOf(tmp_path, plan=FilePlan(2, 1)).once()
+        assert seqsOf(tmp_path, "orders_any") == [1]
+        assert decoderOf(tmp_path, plan=FilePlan(3, 1)).once() == 6
+        assert seqsOf(tmp_path, "orders_any") == [1, 4, 5]
+        assert seqsOf(tmp_path, "orders_any__dlq") == [2]
+        assert seqsOf(tmp_path, "others__dlq") == [3]
+
+
+class TestSchemas:
+    """Schemas that change between two runs."""
+
+    def run(self, tmp_path: Path, ddl: str, *payloads: bytes) -> TableDecoder:
+        """Decode some more messages with a schema."""
+        extended(tmp_path / "log", [("a", each) for each in payloads])
+        decoder = decoderOf(tmp_path, f'a=json:"{ddl}"')
+        decoder.once()
+        return decoder
+
+    def test_more(self, tmp_path: Path) -> None:
+        """A new column is null in the rows before, one that is gone in those behind."""
+        self.run(tmp_path, "x INT NOT NULL, y STRUCT<p: INT>", b'{"x": 1, "y": {"p": 2}}')
+        self.run(tmp_path, "z STRING, y STRUCT<q: INT>", b'{"z": "new", "y": {"q": 3}}')
+        table = ParquetTable(tmp_path / "to" / "a")
+        written = (table.versionsAt / "columns-0000000001.ddl").read_text()
+        assert written.endswith("time TIMESTAMP, x INT, y STRUCT<p: INT, q: INT>, z STRING\n")
+        first, second = rowsOf(tmp_path, "a")
+        assert (first["x"], first["y"]) == (1, {"p": 2})
+        assert (second["x"], second["y"], second["z"]) == (None, {"p": None, "q": 3}, "new")
+
+    def test_narrower(self, tmp_path: Path) -> None:
+        """A column takes what fits into it."""
+        self.run(tmp_path, "x BIGINT, y DOUBLE", b'{"x": 1, "y": 2}')
+        decoder = self.run(tmp_path, "x INT, y FLOAT", b'{"x": 3, "y": 0.5}')
+        assert decoder.clashes == {}
+        assert [(row["x"], row["y"]) for row in rowsOf(tmp_path, "a")] == [(1, 2.0), (3, 0.5)]
+
+    def test_clash(self, tmp_path: Path) -> None:
+        """With another type every message is a dead letter, and the table stays as it is."""
+        self.run(tmp_path, "x INT", b'{"x": 1}')
+        decoder = self.run(tmp_path, "x STRING", b'{"x": "two"}')
+        reason = "column x is INT in the table and STRING now"
+        assert decoder.summary()["clashes"] == {"a": reason}
+        [dead] = rowsOf(tmp_path, "a__dlq")
+        assert (dead["seq"], dead["data"]) == (2, b'{"x": "two"}')
+        assert dead["reason"] == f"the schema does not go with the table: {reason}"
+        assert seqsOf(tmp_path, "a") == [1]
+        self.run(tmp_path, "x INT", b'{"x": 3}')
+        assert seqsOf(tmp_path, "a") == [1, 3]
+
+    def test_compact(self, tmp_path: Path) -> None:
+        """Tables are compacted with all their columns, those that came later as well."""
+        self.run(tmp_path, "x INT, y STRUCT<p: INT>", b'{"x": 1, "y": {"p": 2}}', b"wrong")
+        self.run(tmp_path, "z STRING, y STRUCT<q: INT>", b'{"z": "new", "y": {"q": 3}}', b"so")
+        dead = rowsOf(tmp_path, "a__dlq")
+        for name in ("a", "a__dlq"):
+            table = ParquetTable(tmp_path / "to" / name)
+            first = table.require().files[0]
+            assert compact(table) == 2
+            [file] = table.require().files
+            assert (file.first_time, file.rows) == (first.first_time, 2)
+        assert rowsOf(tmp_path, "a__dlq") == dead
+        rows = rowsOf(tmp_path, "a")
+        assert [(row["seq"], row["x"], row["z"]) for row in rows] == [
+            (1, 1, None),
+            (3, None, "new"),
+        ]
+        assert [row["y"] for row in rows] == [
+            {"p": 2, "q": None},
+            {"p": None, "q": 3},
+        ]

@@ -1,0 +1,152 @@
+"""
+Decoding a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.spark.codecs.mappings import codecOf, readMappings
+from natsbroker.spark.errors import ApiError
+from natsbroker.spark.jobs.archive.origins import StoredRange
+from natsbroker.spark.jobs.decode.ranges import DecodePlan, DecodeResult, DecodeTask, decodeRange
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.tables.datafiles import SCHEMA
+from natsbroker.spark.tables.filing import FileWriter
+from natsbroker.spark.tables.manifests import Log, Range
+from natsbroker.spark.tables.parquet import ParquetTable
+
+MAPPINGS = readMappings(['a=json:"x TINYINT"'], {})
+
+
+class Given:
+    """Messages of a test."""
+
+    def __init__(self, *payloads: bytes, fails: bool = False) -> None:
+        rows = [
+            {"seq": n, "subject": "a", "data": x, "time": n, "headers": [], "time_ns": n * 1000}
+            for n, x in enumerate(payloads, 1)
+        ]
+        self._batch = pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(list(SCHEMA))))
+        self._fails = fails
+
+    def state(self) -> StoredRange:
+        """What there is."""
+        return StoredRange(Log("stream", "LOG", "", "one"), 1, self._batch.num_rows + 1)
+
+    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+        """All of them."""
+        yield self._batch
+        if self._fails:
+            raise ApiError("gone")
+
+    def now(self) -> Given:
+        """The same."""
+        return self
+
+
+def decoded(root: Path, origin: Given) -> DecodeResult:
+    """What becomes of messages."""
+    plan = DecodePlan(root, MAPPINGS, ("x TINYINT",), ("",))
+    for each in plan.targets():
+        ParquetTable(root / each.name).make()
+    span = SequenceRange("LOG", "one", 1, origin.state().stop)
+    return decodeRange(origin, plan, DecodeTask(span, plan.targets()))
+
+
+def test_fails(tmp_path: Path) -> None:
+    """If the messages cannot be read to their end, nothing is left in any table."""
+    origin = Given(*[b'{"x": 1}', b"?"] * 70_000, fails=True)
+    with pytest.raises(ApiError, match="gone"):
+        decoded(tmp_path, origin)
+    assert list(tmp_path.glob("*/data/*")) == []
+
+
+def test_arrowRefuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that the columns do not take, though it was decoded, is a dead letter by itself."""
+    codec = codecOf(MAPPINGS[0])
+    found = {b"1": {"x": 1}, b"2": {"x": 1000}, b"3": {"x": "text"}, b"4": {"x": 4}}
+    monkeypatch.setattr(type(codec), "decode", lambda self, data: found[data])
+    done = decoded(tmp_path, Given(b"1", b"2", b"3", b"4"))
+    rows = pq.read_table(tmp_path / "a" / done.files["a"].path).to_pylist()
+    assert [(row["seq"], row["x"]) for row in rows] == [(1, 1), (4, 4)]
+    dead = pq.read_table(tmp_path / "a__dlq" / done.files["a__dlq"].path).to_pylist()
+    assert [row["seq"] for row in dead] == [2, 3]
+    assert dead[0]["reason"].startswith("its columns cannot hold it: ")
+
+
+def test_decoderFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload on which the decoder itself fails is a dead letter that says so."""
+    codec = codecOf(MAPPINGS[0])
+
+    def decode(self: object, data: bytes) -> dict[str, int]:
+        if data == b"2":
+            raise RecursionError("too deep")
+        return {"x": int(data)}
+
+    monkeypatch.setattr(type(codec), "decode", decode)
+    done = decoded(tmp_path, Given(b"1", b"2", b"3"))
+    assert (done.files["a"].rows, done.files["a__dlq"].rows) == (2, 1)
+    assert done.first == (2, "its decoder failed: RecursionError('too deep')")
+
+
+def test_wide(tmp_path: Path) -> None:
+    """Payloads that take much more room as columns are written a few at a time, or are bad."""
+    wide = ", ".join(f"x{number}: INT" for number in range(99))
+    [mapping] = readMappings([f'a=json:"s ARRAY<STRUCT<{wide}>>"'], {})
+    many = b'{"s": [' + b"{}," * 5_999 + b"{}]}"
+    most = b'{"s": [' + b"null," * 90_000 + b"null]}"
+    plan = DecodePlan(tmp_path, (mapping,), (f"s ARRAY<STRUCT<{wide}>>",), ("",))
+    for each in plan.targets():
+        ParquetTable(tmp_path / each.name).make()
+    sizes: list[int] = []
+    add = FileWriter.add
+
+    def watched(self: FileWriter, batch: Any) -> None:
+        sizes.append(batch.num_rows)
+        add(self, batch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FileWriter, "add", watched)
+        origin = Given(many, many, most, many)
+        done = decodeRange(
+            origin, plan, DecodeTask(SequenceRange("LOG", "one", 1, 5), plan.targets())
+        )
+    assert sizes == [2, 1, 1]
+    rows = pq.read_table(tmp_path / "a" / done.files["a"].path, columns=["seq"])
+    assert rows.column("seq").to_pylist() == [1, 2, 4]
+    assert done.first == (3, "its arrays take 9000100 values in columns: 8388608 at most")
+
+
+def test_reasons(tmp_path: Path) -> None:
+    """Reasons are texts that are not too long."""
+    key = "\\ud800" * 999
+    done = decoded(tmp_path, Given(b'{"' + key.encode() + b'": 1}'))
+    [dead] = pq.read_table(tmp_path / "a__dlq" / done.files["a__dlq"].path).to_pylist()
+    assert len(dead["reason"]) < 501
+    assert done.first == (1, dead["reason"])
+
+
+@given(st.lists(st.binary(max_size=9) | st.just(b'{"x": 5}'), min_size=1, max_size=20))
+def test_anything(tmp_path_factory: pytest.TempPathFactory, payloads: list[bytes]) -> None:
+    """Whatever the payloads, each message is in one table, once, with its bytes."""
+    root = tmp_path_factory.mktemp("any")
+    done = decoded(root, Given(*payloads))
+    rows: list[dict[str, Any]] = []
+    for name in ("a", "a__dlq"):
+        if done.files[name].path:
+            rows += pq.read_table(root / name / done.files[name].path).to_pylist()
+    assert sorted(row["seq"] for row in rows) == list(range(1, len(payloads) + 1))
+    for row in rows:
+        if "data" in row:
+            assert row["data"] == payloads[row["seq"] - 1]
+        else:
+            assert payloads[row["seq"] - 1].lstrip().startswith(b"{")

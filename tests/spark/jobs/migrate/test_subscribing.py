@@ -1,0 +1,189 @@
+"""
+Reading channels as clients of NATS Streaming read them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
+from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
+from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.protobuf import encode
+from tests.interop.conftest import StartServer
+from tests.interop.servers import OURS_FAST
+from tests.spark.support import STREAMING, BrokerStation, Station
+
+
+def readerOf(station: BrokerStation, name: str, window: int = 100) -> ChannelReader:
+    """A reader over the test's connection."""
+    return ChannelReader(station.connection, name, "test-cluster", "_STAN.discover", window)
+
+
+def rowsOf(batches: Iterator[Any]) -> list[dict[str, Any]]:
+    """The rows of batches."""
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+class TestRead:
+    """From a server."""
+
+    @pytest.mark.parametrize("window", [1, 2, 7, 1024])
+    def test_whole(self, window: int, streaming: BrokerStation) -> None:
+        """Each message once and in order, whatever the window; large and empty ones as well."""
+        payloads = [b"", b"x" * 100_000, *(b"%d" % n for n in range(40))]
+        name = streaming.channel(payloads)
+        with readerOf(streaming, name, window) as reader:
+            assert reader.last() == 42
+            rows = rowsOf(reader.batches(1, 43))
+        assert [row["data"] for row in rows] == payloads
+        assert [row["seq"] for row in rows] == list(range(1, 43))
+        assert {row["subject"] for row in rows} == {name}
+        times = [row["time_ns"] for row in rows]
+        assert times == sorted(times)
+        assert times[0] > 1_500_000_000 * 10**9
+
+    def test_part(self, streaming: BrokerStation) -> None:
+        """From some sequence to some sequence, where the one before is still what it was."""
+        name = streaming.channel(b"%d" % n for n in range(1, 31))
+        with readerOf(streaming, name) as reader:
+            rows = rowsOf(reader.batches(11, 21))
+            assert [row["seq"] for row in rows] == list(range(11, 21))
+            when = rows[-1]["time_ns"]
+            assert [row["seq"] for row in rowsOf(reader.batches(21, 24, when))] == [21, 22, 23]
+            with pytest.raises(DataLoss, match="the message 20 is another one"):
+                rowsOf(reader.batches(21, 24, when + 1))
+            assert rowsOf(reader.batches(31, 31)) == []
+
+    def test_empty(self, streaming: BrokerStation) -> None:
+        """A channel that has nothing ends at 0."""
+        peer = ServerAccess(streaming.peer.addresses, requestTimeout=1.0)
+        with (
+            connect(peer) as connection,
+            ChannelReader(connection, "empty.one", "test-cluster", "_STAN.discover") as reader,
+        ):
+            assert reader.last() == 0
+
+    def test_beyond(self, streaming: BrokerStation) -> None:
+        """What does not come is missed after a while, and counted."""
+        name = streaming.channel([b"one"])
+        peer = ServerAccess(streaming.peer.addresses, requestTimeout=1.0)
+        with (
+            connect(peer) as connection,
+            ChannelReader(connection, name, "test-cluster", "_STAN.discover") as reader,
+            pytest.raises(TimedOut, match=f"channel {name}: 2 messages did not come"),
+        ):
+            rowsOf(reader.batches(1, 4))
+
+    def test_refused(self, streaming: BrokerStation) -> None:
+        """What the cluster says of a subscription is passed on."""
+        with (
+            readerOf(streaming, "a..b") as reader,
+            pytest.raises(ApiError, match=r"channel a\.\.b: stan"),
+        ):
+            reader.last()
+
+
+def test_trimmed(startServer: StartServer) -> None:
+    """What retention has taken since is a loss, and no gap at the beginning."""
+    text = STREAMING.replace("max_channels: 0", "max_msgs: 10")
+    station = BrokerStation(startServer(OURS_FAST, text))
+    name = station.channel(b"%d" % n for n in range(1, 31))
+    with readerOf(station, name) as reader:
+        rows = rowsOf(reader.batches(1, reader.last() + 1))
+        assert [row["seq"] for row in rows] == list(range(21, 31))
+        with pytest.raises(DataLoss, match="sequences 6 to 20 are not stored any more"):
+            rowsOf(reader.batches(6, 31, 1))
+        losses: list[Any] = []
+        assert len(rowsOf(reader.batches(6, 31, 1, losses.append))) == 10
+        assert losses[0].ranges == ((6, 21),)
+    station.connection.close()
+
+
+class Scripted:
+    """A connection to a cluster that says what a test wants."""
+
+    def __init__(self, *messages: dict[int, bytes | int] | bytes) -> None:
+        self.messages = [each if isinstance(each, bytes) else encode(each) for each in messages]
+        self.sent: list[bytes] = []
+        self.heartbeats = 1
+
+    def inbox(self, name: str) -> bytes:
+        """See L{BlockingConnection}."""
+        return b"I." + name.rstrip("0123456789abcdef").encode()
+
+    def request(self, subject: str, payload: bytes) -> bytes:
+        """See L{BlockingConnection}."""
+        return encode({2: b"SUB"}) if subject == "_STAN.discover.x" else encode({2: b"ACKS"})
+
+    def publish(self, subject: str, payload: bytes) -> None:
+        """See L{BlockingConnection}."""
+        self.sent.append(subject.encode())
+
+    def send(self, *pieces: bytes) -> None:
+        """See L{BlockingConnection}."""
+        self.sent += pieces
+
+    def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
+        """See L{BlockingConnection}."""
+        if self.heartbeats:
+            self.heartbeats -= 1
+            return self.inbox("heartbeats"), b"HB", 0, b""
+        if not self.messages:
+            raise TimedOut("silence")
+        return self.inbox("channel"), b"", 0, self.messages.pop(0)
+
+
+def read(*messages: dict[int, bytes | int] | bytes, stop: int = 3) -> tuple[Any, Scripted]:
+    """What a reader makes of some messages."""
+    connection = Scripted(*messages)
+    reader = ChannelReader(connection, "c", "x", "_STAN.discover", 2)  # type: ignore[arg-type]
+    return rowsOf(reader.batches(1, stop)), connection
+
+
+def message(seq: int, data: bytes = b"x", **more: int) -> dict[int, bytes | int]:
+    """A message."""
+    return {1: seq, 2: b"c", 4: data, 5: seq * 1000, **{int(k[1:]): v for k, v in more.items()}}
+
+
+def test_again() -> None:
+    """What comes again is dropped and acknowledged; heartbeats are answered."""
+    rows, connection = read(message(1), message(1), message(2), message(1), message(3), stop=4)
+    assert [row["seq"] for row in rows] == [1, 2, 3]
+    assert connection.sent[0] == b"HB"
+    assert [each.partition(b"\r\n")[2] for each in connection.sent[1:]] == [
+        encode({1: b"c", 2: seq}) + b"\r\n" for seq in (1, 1, 2, 1, 3)
+    ]
+    assert all(each.startswith(b"PUB ACKS ") for each in connection.sent[1:])
+
+
+def test_checksum() -> None:
+    """A checksum is held against the message, where there is one."""
+    rows, _ = read(message(1, f10=zlib.crc32(b"x")), message(2))
+    assert len(rows) == 2
+    with pytest.raises(DataSourceError, match="channel c: the message 2 is damaged"):
+        read(message(1), message(2, f10=zlib.crc32(b"y")))
+
+
+def test_reply() -> None:
+    """The reply subject is a header."""
+    rows, _ = read({**message(1), 3: b"r"}, stop=2)
+    assert rows[0]["headers"] == [{"key": "Stan-Reply", "value": "r"}]
+
+
+def test_strange() -> None:
+    """What is no message is an error, and so is one that is missing in the middle."""
+    with pytest.raises(ApiError, match="channel c: a message makes no sense"):
+        read(b"\x0a")
+    with pytest.raises(DataLoss, match="sequences 2 to 3 are not stored"):
+        read(message(1), message(4), stop=5)
+
+
+def test_noCluster(station: Station) -> None:
+    """Where there is no NATS Streaming, that is the error."""
+    with pytest.raises(ApiError, match="there is no NATS Streaming"):
+        ChannelReader(station.connection, "c", "x", "_STAN.discover")

@@ -1,0 +1,280 @@
+"""
+Reading channels as frames.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
+from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.exports import ExportReader
+from natsbroker.spark.logs.reading import ReadOptions, SequenceRange
+from natsbroker.spark.nats.connection import connect
+from natsbroker.wire.columnar import Place, encodeFrame
+from tests.interop.conftest import StartServer
+from tests.interop.servers import OURS_FAST
+from tests.spark.support import BrokerStation
+
+COLUMNS = ("seq", "data")
+
+
+def readerOf(
+    channels: Any,
+    span: SequenceRange,
+    options: ReadOptions | None = None,
+    losses: list[str] | None = None,
+    columns: tuple[str, ...] = COLUMNS,
+) -> ExportReader:
+    """A reader that does not really wait."""
+    said = losses if losses is not None else []
+    return ExportReader(
+        channels, span, options or ReadOptions(), columns, said.append, lambda _: None
+    )
+
+
+def rowsOf(reader: ExportReader) -> list[tuple[int, bytes]]:
+    """What it reads."""
+    return [(row["seq"], row["data"]) for batch in reader.read() for row in batch.to_pylist()]
+
+
+def spanOf(broker: BrokerStation, name: str) -> SequenceRange:
+    """All of a channel."""
+    state = broker.channels.state(name)
+    return SequenceRange(name, state.created, state.first, state.stop)
+
+
+class TestBroker:
+    """With a broker of ours."""
+
+    def test_everything(self, broker: BrokerStation) -> None:
+        """Every message once, in order, however small the pieces are."""
+        payloads = [b"%d" % n * 20 for n in range(1, 501)]
+        span = spanOf(broker, broker.channel(payloads))
+        expected = list(enumerate(payloads, 1))
+        assert rowsOf(readerOf(broker.channels, span)) == expected
+        small = ReadOptions(fetchBytes=1024, batchRows=7)
+        reader = readerOf(broker.channels, span, small)
+        batches = [batch.num_rows for batch in reader.read()]
+        assert (sum(batches), max(batches)) == (500, 7)
+        assert rowsOf(readerOf(broker.channels, span, small)) == expected
+        part = replace(span, start=100, stop=103)
+        assert [seq for seq, _ in rowsOf(readerOf(broker.channels, part))] == [100, 101, 102]
+        assert rowsOf(readerOf(broker.channels, replace(span, stop=1))) == []
+
+    def test_trimmed(self, startServer: StartServer) -> None:
+        """What retention took before it was read is a loss, or is said to be one."""
+        limits = "store_limits { channels { c { max_msgs: 5 } } }"
+        broker = BrokerStation(startServer(OURS_FAST, f"streaming {{ {limits} }}"))
+        broker.channel([b"%d" % n for n in range(1, 11)], "c")
+        span = replace(spanOf(broker, "c"), start=3)
+        text = r"channel c: sequences 3 to 5 are not stored any more \(expired or trimmed\)"
+        with pytest.raises(DataLoss, match=f"{text}; failOnDataLoss=false goes on without them"):
+            rowsOf(readerOf(broker.channels, span))
+        losses: list[str] = []
+        rows = rowsOf(readerOf(broker.channels, span, ReadOptions(failsOnLoss=False), losses))
+        assert [seq for seq, _ in rows] == [6, 7, 8, 9, 10]
+        assert losses == [
+            "channel c: sequences 3 to 5 are not stored any more (expired or trimmed)"
+        ]
+
+    def test_gone(self, broker: BrokerStation) -> None:
+        """A channel that is not there any more is a loss in any case."""
+        reader = readerOf(
+            broker.channels, SequenceRange("gone", "0" * 16, 1, 5), ReadOptions(failsOnLoss=False)
+        )
+        with pytest.raises(DataLoss, match="channel gone is gone"):
+            rowsOf(reader)
+
+    def test_madeAgain(self, broker: BrokerStation) -> None:
+        """So is one that was deleted and made again: its sequences are others."""
+        name = broker.channel([b"x"])
+        reader = readerOf(
+            broker.channels, SequenceRange(name, "0" * 16, 1, 2), ReadOptions(failsOnLoss=False)
+        )
+        with pytest.raises(DataLoss, match="was deleted and made again"):
+            rowsOf(reader)
+
+    def test_otherCluster(self, broker: BrokerStation) -> None:
+        """Where nobody answers, the error says what is missing."""
+        with pytest.raises(ApiError, match="serves NATS Streaming with the cluster id other"):
+            rowsOf(readerOf(ChannelApi(broker.connection, "other"), SequenceRange("c", "0", 1, 2)))
+
+    def test_shorter(self, broker: BrokerStation) -> None:
+        """A channel that ends before the range is an error."""
+        name = broker.channel([b"x"])
+        span = replace(spanOf(broker, name), stop=10)
+        with pytest.raises(
+            DataSourceError, match=f"channel {name} ends at 1, and the read was to go"
+        ):
+            rowsOf(readerOf(broker.channels, span))
+
+    def test_brokerDies(self, startServer: StartServer) -> None:
+        """A broker that ends in the middle is an error that says so."""
+        server = startServer(OURS_FAST, "streaming {}")
+        broker = BrokerStation(server)
+        span = spanOf(broker, broker.channel([b"x" * 1000] * 2000))
+        with connect(broker.peer) as connection:
+            reader = readerOf(
+                ChannelApi(connection, "test-cluster"), span, ReadOptions(fetchBytes=10_000)
+            ).read()
+            next(reader)
+            server.stop()
+            with pytest.raises(DataSourceError, match=r"127\.0\.0\.1"):
+                list(reader)
+
+
+class Scripted:
+    """Channels whose broker says what a test wants."""
+
+    version = 1
+
+    def __init__(self, *answers: list[bytes]) -> None:
+        self.connection = self
+        self.answers = list(answers)
+        self.questions: list[dict[str, Any]] = []
+        self._coming: list[bytes] = []
+
+    def subject(self, verb: str, name: str) -> str:
+        """See L{ChannelApi}."""
+        return f"{verb}.{name}"
+
+    def ask(self, subject: str, payload: bytes) -> bytes:
+        """See L{natsbroker.spark.nats.connection.BlockingConnection}."""
+        self.questions.append(json.loads(payload))
+        self._coming = self.answers.pop(0)
+        return b"r"
+
+    def answer(self, reply: bytes, subject: str) -> tuple[int, bytes]:
+        """See L{natsbroker.spark.nats.connection.BlockingConnection}."""
+        return 0, self._coming.pop(0)
+
+    read = ChannelApi.read
+    explained = ChannelApi.explained
+
+
+def frame(
+    seqs: list[int],
+    start: int,
+    following: int,
+    first: int = 1,
+    damaged: tuple[int, ...] = (),
+    isLast: bool = True,
+) -> bytes:
+    """A frame, which ends its answer."""
+    count = len(seqs)
+    columns = SimpleNamespace(
+        sequences=array("Q", seqs),
+        timestamps=array("q", seqs),
+        subjectEnds=array("q", range(count + 1)),
+        subjects=b"c" * count,
+        headerEnds=array("q", [0] * (count + 1)),
+        headers=b"",
+        payloadEnds=array("q", range(count + 1)),
+        payloads=b"p" * count,
+        damaged=damaged,
+    )
+    return encodeFrame(columns, Place(start, following, first, 100), isLast=isLast)
+
+
+def scripted(
+    *answers: list[bytes], fails: bool = True, stop: int = 11
+) -> tuple[Callable[[], list[int]], list[str], Scripted]:
+    """What reads, what it says was lost, and the broker."""
+    channels, losses = Scripted(*answers), list[str]()
+    options = ReadOptions(failsOnLoss=fails)
+    reader = readerOf(channels, SequenceRange("c", "id", 1, stop), options, losses)
+    return lambda: [seq for seq, _ in rowsOf(reader)], losses, channels
+
+
+class TestScripted:
+    """With a broker that does what real ones do seldom."""
+
+    def test_deleted(self) -> None:
+        """Gaps behind the oldest message are deletions, and no loss."""
+        read, losses, _ = scripted([frame([1, 2, 5, 9], 1, 11)])
+        assert (read(), losses) == ([1, 2, 5, 9], [])
+
+    def test_trimmedBetweenPages(self) -> None:
+        """What goes while it is read is a loss, also between two messages."""
+        read, losses, _ = scripted([frame([1, 2, 7, 9], 1, 11, first=6)], fails=False)
+        assert read() == [1, 2, 7, 9]
+        assert losses == [
+            "channel c: sequences 3 to 5 are not stored any more (expired or trimmed)"
+        ]
+
+    def test_everythingIsGone(self) -> None:
+        """A range of which nothing is left is all lost."""
+        read, losses, _ = scripted([frame([], 1, 11, first=50)], fails=False)
+        assert (read(), len(losses)) == ([], 1)
+        assert "sequences 1 to 10" in losses[0]
+
+    def test_damaged(self) -> None:
+        """What the store cannot read is a loss."""
+        damaged = tuple(range(3, 15))
+        read, _, _ = scripted([frame([1], 1, 20, damaged=damaged)], stop=20)
+        with pytest.raises(DataLoss, match="sequences 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and others"):
+            read()
+        read, losses, _ = scripted([frame([1], 1, 11, damaged=(4,))], fails=False)
+        assert (read(), losses) == ([1], ["channel c: sequences 4 are damaged in the store"])
+
+    def test_goesOn(self) -> None:
+        """The next request begins where the last frame ended."""
+        read, _, channels = scripted([frame([1, 2], 1, 4)], [frame([7], 4, 11)])
+        assert read() == [1, 2, 7]
+        assert [each["start"] for each in channels.questions] == [1, 4]
+        assert channels.questions[0] == {
+            "start": 1,
+            "stop": 11,
+            "identity": "id",
+            "max_bytes": 4 << 20,
+            "columns": ["data"],
+            "version": 1,
+        }
+
+    def test_asksAhead(self) -> None:
+        """The next answer is asked for before the first is used, and no further one."""
+        channels = Scripted([frame([1], 1, 4)], [frame([4], 4, 7)], [frame([7], 7, 11)])
+        batches = readerOf(channels, SequenceRange("c", "id", 1, 11)).read()
+        asked = []
+        for batch in batches:
+            asked.append((batch.column("seq")[0].as_py(), len(channels.questions)))
+        assert asked == [(1, 2), (4, 3), (7, 3)]
+
+    def test_wholeAnswers(self) -> None:
+        """Frames before one that is wrong are not used: the answer is taken whole."""
+        read, losses, channels = scripted([frame([1], 1, 4, isLast=False), b"NBCF"])
+        with pytest.raises(DataSourceError, match="no frame"):
+            read()
+        assert (losses, len(channels.questions)) == ([], 1)
+
+    def test_busy(self) -> None:
+        """A broker that has too much to do is asked again."""
+        busy = json.dumps({"error": {"err_code": 20005, "description": "later"}}).encode()
+        read, _, channels = scripted([busy], [busy], [frame([1], 1, 11)])
+        assert (read(), len(channels.questions)) == ([1], 3)
+
+    @pytest.mark.parametrize(
+        ("answer", "text"),
+        [
+            (frame([2], 2, 11), "frames that do not follow on"),
+            (frame([1], 1, 12), "frames that do not follow on"),
+            (b"NBCF" + bytes(100), "version 0"),
+            (frame([1], 1, 11)[:-8], "checksum"),
+            (b'{"error": {"err_code": 20006, "description": "the store fails: x"}}', "fails: x"),
+            (b'{"hello": 1}', "makes no sense"),
+            (b"{", "not JSON"),
+        ],
+    )
+    def test_wrong(self, answer: bytes, text: str) -> None:
+        """What is no frame that follows on is an error, whatever else it is."""
+        read, _, _ = scripted([answer])
+        with pytest.raises(DataSourceError, match=text):
+            read()

@@ -1,0 +1,90 @@
+"""
+Frames as Arrow batches.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from natsbroker.spark.logs.columns import COLUMNS, MessageRows, toBatch
+from natsbroker.spark.logs.frames import frameBatch, neededColumns
+from natsbroker.wire.columnar import Frame, Place, encodeFrame, readFrame
+
+BLOCK = b"NATS/1.0\r\nStan-Reply: a.b\r\nX: 1\r\n\r\n"
+
+
+def frameOf(*rows: tuple[int, int, bytes, bytes, bytes], left: tuple[str, ...] = ()) -> Frame:
+    """A frame that went over the wire."""
+    parts: dict[str, Any] = {
+        "sequences": array("Q", [each[0] for each in rows]),
+        "timestamps": array("q", [each[1] for each in rows]),
+        "damaged": (),
+    }
+    for place, name in enumerate(("subject", "header", "payload"), 2):
+        column: list[bytes] = [row[place] for row in rows]  # type: ignore[misc]
+        parts[f"{name}s"] = b"".join(column)
+        parts[f"{name}Ends"] = array("q", accumulate(map(len, column), initial=0))
+    return readFrame(encodeFrame(SimpleNamespace(**parts), Place(1, 9, 1, 9), left))
+
+
+def test_sameAsRows() -> None:
+    """Every column has the values and the type that direct gets give it."""
+    rows = MessageRows()
+    rows.add(3, b"a", b"1970-01-01T00:00:01.000000007Z", b"\r\nStan-Reply: a.b\r\nX: 1", b"one")
+    rows.add(4, b"b\xff", b"1970-01-01T00:00:02Z", b"", b"")
+    frame = frameOf((3, 10**9 + 7, b"a", BLOCK, b"one"), (4, 2 * 10**9, b"b\xff", b"", b""))
+    expected = toBatch(rows, "c", list(COLUMNS))
+    found = frameBatch(frame, "c", list(COLUMNS))
+    assert found.schema == expected.schema
+    assert found.to_pylist() == expected.to_pylist()
+    found.validate(full=True)
+
+
+def test_oneSubject() -> None:
+    """A subject that is given once is that of all rows."""
+    frame = frameOf((1, 1, b"c", b"", b"x"), (2, 2, b"c", b"", b"y"))
+    batch = frameBatch(frame, "c", ["subject", "headers", "data"])
+    assert batch.column("subject").to_pylist() == ["c", "c"]
+    assert batch.column("headers").to_pylist() == [[], []]
+    assert batch.column("data").to_pylist() == [b"x", b"y"]
+
+
+def test_copiesNothing() -> None:
+    """Sequences and payloads lie in the message that came."""
+    frame = frameOf((1, 1, b"c", b"", b"x"), (2, 2, b"c", b"", b"y"))
+    batch = frameBatch(frame, "c", ["seq", "data"])
+    whole = pa.py_buffer(frame.payloads.obj)
+    for column in batch.columns:
+        for buffer in column.buffers()[1:]:
+            assert whole.address <= buffer.address < whole.address + whole.size
+
+
+def test_nothing() -> None:
+    """A frame without rows is a batch without rows."""
+    assert frameBatch(frameOf(), "c", list(COLUMNS)).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["seq", "time", "stream", "time_ns"], []),
+        (["data", "seq", "subject"], ["data", "subject"]),
+        (["headers"], ["headers"]),
+    ],
+)
+def test_needed(names: list[str], expected: list[str]) -> None:
+    """Only what some columns are made of is asked for."""
+    assert neededColumns(names) == expected
+
+
+def test_leftOut() -> None:
+    """Columns are made of a frame that has no others."""
+    frame = frameOf((1, 5000, b"c", BLOCK, b"x"), left=("subject", "headers", "data"))
+    row = frameBatch(frame, "ch", ["seq", "time_ns", "stream"]).to_pylist()
+    assert row == [{"seq": 1, "time_ns": 5000, "stream": "ch"}]

@@ -1,0 +1,242 @@
+"""
+From options to ranges.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError
+from natsbroker.spark.logs.planning import checkedPatterns, planRanges, rfc3339, split
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.settings import readOptions
+from tests.spark.support import Station, Stream
+
+
+def planned(station: Station, *streams: Stream, **options: str) -> list[tuple[int, int]]:
+    """
+    @return: the ranges that are read.
+    """
+    names = ",".join(each.name for each in streams)
+    values = readOptions({"servers": station.url, "stream": names, **options})
+    losses: list[str] = []
+    spans = planRanges(station.streams, values, losses.append)
+    assert [each.stream for each in spans] == [each.name for each in streams]
+    assert bool(losses) == (options.get("failOnDataLoss") == "false")
+    return [(each.start, each.stop) for each in spans]
+
+
+@pytest.fixture
+def stream(station: Station) -> Stream:
+    """
+    A stream with the sequences 4 to 10.
+    """
+    made = station.stream()
+    made.fill([b"x"] * 10)
+    made.api("PURGE", {"seq": 4})
+    return made
+
+
+class TestOffsets:
+    """Sequences."""
+
+    def test_everything(self, station: Station, stream: Stream) -> None:
+        """Without more, what is stored now; of an empty stream, nothing."""
+        assert planned(station, stream, station.stream()) == [(4, 11), (1, 1)]
+
+    @pytest.mark.parametrize(
+        ("start", "stop", "expected"),
+        [("5", "9", (5, 9)), ("4", "11", (4, 11)), ("11", "latest", (11, 11)), ("7", "7", (7, 7))],
+    )
+    def test_sequences(
+        self, start: str, stop: str, expected: tuple[int, int], station: Station, stream: Stream
+    ) -> None:
+        """The end is not read."""
+        options = {"startingOffsets": start, "endingOffsets": stop}
+        assert planned(station, stream, **options) == [expected]
+
+    def test_perStream(self, station: Station, stream: Stream) -> None:
+        """JSON says it for some streams; the others have the default."""
+        other = station.stream()
+        other.fill([b"x"] * 3)
+        options = {
+            "startingOffsets": f'{{"{stream.name}": 6, "{other.name}": "earliest"}}',
+            "endingOffsets": f'{{"{other.name}": 3}}',
+        }
+        assert planned(station, stream, other, **options) == [(6, 11), (1, 3)]
+
+    @pytest.mark.parametrize(
+        ("options", "why"),
+        [
+            ({"startingOffsets": "latest"}, "startingOffsets cannot be 'latest' in a batch"),
+            ({"endingOffsets": "earliest"}, "endingOffsets cannot be 'earliest' in a batch"),
+            ({"startingOffsets": "0"}, "a sequence from 1 expected, not '0'"),
+            ({"startingOffsets": "-5"}, "expected, not '-5'"),
+            ({"startingOffsets": "first"}, "'earliest' or a sequence .*, not 'first'"),
+            ({"startingOffsets": '{"X": 1}'}, "names 'X', which is not read"),
+            ({"startingOffsets": '{"X": '}, "startingOffsets: not JSON"),
+            ({"startingOffsets": "12"}, "ends before 11"),
+            ({"endingOffsets": "12"}, "ends before 11"),
+            ({"startingOffsets": "9", "endingOffsets": "6"}, "begin at 9 and stop at 6"),
+        ],
+    )
+    def test_refused(
+        self, options: dict[str, str], why: str, station: Station, stream: Stream
+    ) -> None:
+        """Offsets that make no sense are refused."""
+        values = readOptions({"servers": "h", "stream": stream.name, **options})
+        with pytest.raises(OptionError, match=why):
+            planRanges(station.streams, values, print)
+
+    def test_wrongJSON(self, station: Station, stream: Stream) -> None:
+        """So are values in JSON that are no offsets."""
+        for value in ("true", "1.5", "[]", "null", '"x"'):
+            with pytest.raises(OptionError, match="a sequence from 1 expected"):
+                planned(station, stream, startingOffsets=f'{{"{stream.name}": {value}}}')
+
+    def test_ambiguous(self, station: Station, stream: Stream) -> None:
+        """One sequence for several streams is refused."""
+        with pytest.raises(OptionError, match=r'with several of them, say which: {"NAME": 5}'):
+            planned(station, stream, station.stream(), startingOffsets="5")
+
+    def test_loss(self, station: Station, stream: Stream) -> None:
+        """A start that is not stored any more is a loss, or is said."""
+        with pytest.raises(DataLoss, match="sequences 2 to 3 are not stored any more"):
+            planned(station, stream, startingOffsets="2")
+        found = planned(station, stream, startingOffsets="2", failOnDataLoss="false")
+        assert found == [(4, 11)]
+
+
+class TestTimes:
+    """Times."""
+
+    def test_times(self, station: Station, stream: Stream) -> None:
+        """From the first message at a time or later, to before one at a time or later."""
+        early, late = "2020-01-01T00:00:00Z", "4102444800000"
+        assert planned(station, stream, startingTimestamp=early) == [(4, 11)]
+        assert planned(station, stream, endingTimestamp=late) == [(4, 11)]
+        assert planned(station, stream, endingTimestamp=early) == [(4, 4)]
+
+    def test_between(self, station: Station) -> None:
+        """The time of a message finds that message."""
+        stream = station.stream()
+        stream.fill([b"x"] * 3)
+        answer = stream.api("MSG.GET", {"seq": 2})
+        time = answer["message"]["time"]
+        assert planned(station, stream, startingTimestamp=time) == [(2, 4)]
+        assert planned(station, stream, endingTimestamp=time) == [(1, 2)]
+
+    def test_tooLate(self, station: Station, stream: Stream) -> None:
+        """A start behind the end is an error, or reads nothing."""
+        late = "2199-01-01T00:00:00+01:00"
+        with pytest.raises(OptionError, match="has no message from 2199-01-01"):
+            planned(station, stream, startingTimestamp=late)
+        options = {"startingTimestamp": late, "startingOffsetsByTimestampStrategy": "latest"}
+        assert planned(station, stream, **options) == [(11, 11)]
+
+    @pytest.mark.parametrize("which", ["starting", "ending"])
+    def test_both(self, which: str, station: Station, stream: Stream) -> None:
+        """A time and an offset are too much."""
+        options = {f"{which}Timestamp": "0", f"{which}Offsets": "5"}
+        with pytest.raises(OptionError, match=f"{which}Timestamp and {which}Offsets exclude"):
+            planned(station, stream, **options)
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("0", "1970-01-01T00:00:00+00:00"),
+            ("1500", "1970-01-01T00:00:01.500000+00:00"),
+            ("2026-11-20T08:00:00Z", "2026-11-20T08:00:00Z"),
+            ("2026-11-20T08:00:00.123456789+02:00", "2026-11-20T08:00:00.123456789+02:00"),
+        ],
+    )
+    def test_spellings(self, text: str, expected: str) -> None:
+        """RFC 3339, to the nanosecond, and milliseconds."""
+        assert rfc3339(text, "o") == expected
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("yesterday", "startingTimestamp: not a time: 'yesterday'"),
+            ("9" * 30, "startingTimestamp: not a time"),
+            ("2026-13-20T08:00:00Z", "startingTimestamp: not a time"),
+            ("2026-11-20T08:00:00+99:00", "startingTimestamp: not a time"),
+            ("2026-11-20T08:00:00.1234567890Z", "startingTimestamp: not a time"),
+            ("2026-11-20T08:00:00", "has no offset from UTC: write"),
+        ],
+    )
+    def test_wrongSpellings(self, text: str, why: str) -> None:
+        """A time that would mean different things on different machines is refused."""
+        with pytest.raises(OptionError, match=why):
+            rfc3339(text, "startingTimestamp")
+
+
+class TestStreams:
+    """Streams that cannot be read."""
+
+    def test_missing(self, station: Station) -> None:
+        """A stream that is not there is named."""
+        values = readOptions({"servers": "h", "stream": "NOWHERE"})
+        with pytest.raises(ApiError, match="stream NOWHERE: stream not found"):
+            planRanges(station.streams, values, print)
+
+    def test_notDirect(self, station: Station) -> None:
+        """One that does not answer direct gets is, with the remedy."""
+        stream = station.stream(allow_direct=False)
+        with pytest.raises(DataSourceError, match=f"nats stream edit {stream.name} --allow-direct"):
+            planned(station, stream)
+
+
+class TestPatterns:
+    """Filters."""
+
+    @pytest.mark.parametrize(
+        ("patterns", "expected"),
+        [
+            ([], ()),
+            (["a.*", "a.b", "c"], ("a.*", "c")),
+            (["a", ">"], ()),
+            (["a.*.c", "a.b.*"], ("a.*.c", "a.b.*")),
+        ],
+    )
+    def test_included(self, patterns: list[str], expected: tuple[str, ...]) -> None:
+        """What another filter includes is left out."""
+        assert checkedPatterns(patterns) == expected
+
+    @pytest.mark.parametrize("pattern", ["a..b", "a b", ".", "a.>.b"])
+    def test_wrong(self, pattern: str) -> None:
+        """What is no subject is refused."""
+        with pytest.raises(OptionError, match="subject: not a valid subject"):
+            checkedPatterns([pattern])
+
+
+lengths = some.lists(some.integers(0, 50_000), min_size=1, max_size=4)
+
+
+class TestSplit:
+    """Tasks."""
+
+    @given(lengths, some.integers(0, 40), some.integers(1, 60_000), some.integers(0, 8))
+    def test_tiles(self, given: list[int], least: int, most: int, processors: int) -> None:
+        """The pieces are the ranges, without gap and overlap, and none is too long."""
+        spans = [SequenceRange(f"S{n}", "then", 5, 5 + length) for n, length in enumerate(given)]
+        pieces = split(spans, least, most, processors)
+        for span in spans:
+            mine = [each for each in pieces if each.stream == span.stream]
+            if span.start < span.stop:
+                assert (mine[0].start, mine[-1].stop) == (span.start, span.stop)
+            for one, other in itertools.pairwise(mine):
+                assert one.stop == other.start
+        assert all(0 < each.stop - each.start <= most for each in pieces)
+        assert len(pieces) >= min(least, sum(given))
+
+    def test_fewAreOneTask(self) -> None:
+        """A small stream is one task, unless more are asked for."""
+        span = SequenceRange("S", "then", 1, 1001)
+        assert len(split([span], 0, 10**6, 8)) == 1
+        assert len(split([span], 8, 10**6, 8)) == 8
+        assert len(split([SequenceRange("S", "then", 1, 10**6)], 0, 10**6, 8)) == 8

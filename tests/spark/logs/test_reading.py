@@ -1,0 +1,267 @@
+"""
+Reading ranges: whole, or not at all.
+
+Replicas that lag are played where the test says when, and real in tests/spark/test_conformance.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from natsbroker.spark.errors import DataLoss, DataSourceError
+from natsbroker.spark.logs import reading
+from natsbroker.spark.logs.columns import MessageRows
+from natsbroker.spark.logs.directget import DirectGet, DirectGetAnswer
+from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange, checkStream
+from natsbroker.spark.logs.streams import StreamState
+from tests.spark.support import Station, Stream
+
+
+def spanOf(station: Station, stream: Stream, start: int = 1, stop: int = 0) -> SequenceRange:
+    """
+    @return: a range of a stream; all of it if nothing is said.
+    """
+    state = station.streams.state(stream.name)
+    return SequenceRange(stream.name, state.created, start, stop or state.stop)
+
+
+def readSeqs(
+    station: Station, span: SequenceRange, options: ReadOptions | None = None
+) -> list[int]:
+    """
+    @return: the sequences that are read.
+    """
+    losses: list[str] = []
+    reader = RangeReader(station.streams, span, options or ReadOptions(), losses.append)
+    found = [seq for rows in reader.read() for seq in rows.seqs]
+    assert losses == [] or not (options or ReadOptions()).failsOnLoss
+    return found
+
+
+class TestStored:
+    """What nats-server has stored."""
+
+    @pytest.mark.parametrize(
+        "options", [ReadOptions(), ReadOptions(batchRows=3), ReadOptions(fetchBytes=1024)]
+    )
+    def test_everyRangeOnce(self, station: Station, options: ReadOptions) -> None:
+        """Every half-open range gives its own sequences once, in order, however it is fetched."""
+        stream = station.stream()
+        stream.fill([b"x" * 400] * 10)
+        for start in range(1, 12):
+            for stop in range(start, 12):
+                expected = list(range(start, stop))
+                assert readSeqs(station, spanOf(station, stream, start, stop), options) == expected
+
+    def test_fewGaps(self, station: Station) -> None:
+        """Deleted messages are passed over, also at both ends of a range."""
+        stream = station.stream()
+        stream.fill([b"x"] * 12)
+        stream.delete(3, 4, 7, 8, 12)
+        assert readSeqs(station, spanOf(station, stream)) == [1, 2, 5, 6, 9, 10, 11]
+        assert readSeqs(station, spanOf(station, stream, 3, 9)) == [5, 6]
+        assert readSeqs(station, spanOf(station, stream, 7, 9)) == []
+
+    def test_manyGaps(self, station: Station) -> None:
+        """So are many, which are asked for at once."""
+        stream = station.stream()
+        stream.fill([b"x"] * 100)
+        stream.delete(*range(2, 100, 2))
+        assert readSeqs(station, spanOf(station, stream)) == [*range(1, 100, 2), 100]
+
+    @pytest.mark.parametrize(("gaps", "most"), [(5, 12), (400, 12)])
+    def test_cheap(
+        self, gaps: int, most: int, station: Station, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However many gaps there are, the leader is asked few questions about them."""
+        stream = station.stream()
+        stream.fill([b"x"] * 1000)
+        stream.delete(*range(2, 2 + 2 * gaps, 2))
+        span = spanOf(station, stream)
+        asked: list[str] = []
+        request = station.connection.request
+
+        def counted(subject: str, payload: bytes = b"") -> bytes:
+            asked.append(subject)
+            return request(subject, payload)
+
+        monkeypatch.setattr(station.connection, "request", counted)
+        assert len(readSeqs(station, span, ReadOptions(batchRows=300))) == 1000 - gaps
+        assert len(asked) <= most
+
+    def test_patterns(self, station: Station) -> None:
+        """Filters give what they match; what two of them match comes once."""
+        stream = station.stream()
+        for subject in ("a.1", "b.1", "a.2", "c", "b.2"):
+            stream.add(subject, b"")
+        name = stream.name
+        span = spanOf(station, stream)
+        assert readSeqs(station, span, ReadOptions((f"{name}.a.*",))) == [1, 3]
+        both = ReadOptions((f"{name}.a.*", f"{name}.*.2"))
+        assert readSeqs(station, span, both) == [1, 3, 5]
+        assert readSeqs(station, replace(span, stop=4), replace(both, batchRows=1)) == [1, 3]
+        assert readSeqs(station, span, ReadOptions((f"{name}.z",))) == []
+
+
+class TestLoss:
+    """Messages that are not there any more."""
+
+    def test_trimmedBefore(self, station: Station) -> None:
+        """A range whose beginning was trimmed after it was planned is a loss, or is said."""
+        stream = station.stream()
+        stream.fill([b"x"] * 10)
+        span = spanOf(station, stream)
+        stream.api("PURGE", {"seq": 5})
+        with pytest.raises(DataLoss, match="sequences 1 to 4 are not stored any more"):
+            readSeqs(station, span)
+        losses: list[str] = []
+        options = ReadOptions(failsOnLoss=False)
+        rows = list(RangeReader(station.streams, span, options, losses.append).read())
+        assert [seq for each in rows for seq in each.seqs] == [5, 6, 7, 8, 9, 10]
+        assert len(losses) == 1
+        assert "sequences 1 to 4" in losses[0]
+
+    @pytest.mark.parametrize("pattern", [(), (">",)])
+    def test_trimmedMeanwhile(self, pattern: tuple[str, ...], station: Station) -> None:
+        """So is what is trimmed while the range is being read, with and without a filter."""
+        stream = station.stream()
+        stream.fill([b"x"] * 10)
+        reader = RangeReader(
+            station.streams, spanOf(station, stream), ReadOptions(pattern, batchRows=2), print
+        ).read()
+        assert next(reader).seqs == [1, 2]
+        stream.api("PURGE", {"seq": 8})
+        with pytest.raises(DataLoss, match="sequences 3 to 7"):
+            list(reader)
+
+    def test_purgedMeanwhile(self, station: Station) -> None:
+        """So is everything."""
+        stream = station.stream()
+        stream.fill([b"x"] * 4)
+        span = spanOf(station, stream)
+        stream.api("PURGE")
+        with pytest.raises(DataLoss, match="sequences 1 to 4"):
+            readSeqs(station, span)
+
+    def test_madeAgain(self, station: Station) -> None:
+        """Another stream of the same name is not read, whatever its sequences; nor is none."""
+        stream = station.stream()
+        stream.fill([b"x"] * 4)
+        span = spanOf(station, stream)
+        stream.api("DELETE")
+        with pytest.raises(DataLoss, match=f"stream {stream.name} is gone"):
+            readSeqs(station, span)
+        stream.make()
+        stream.fill([b"y"] * 4)
+        with pytest.raises(DataLoss, match="deleted and made again"):
+            readSeqs(station, span, ReadOptions(failsOnLoss=False))
+
+    def test_madeAgainMeanwhile(self, station: Station) -> None:
+        """A stream that is made again during the last fetch is noticed at the end."""
+        stream = station.stream()
+        stream.fill([b"x"] * 4)
+        reader = RangeReader(station.streams, spanOf(station, stream), ReadOptions(), print).read()
+        next(reader)
+        stream.api("DELETE")
+        stream.make()
+        with pytest.raises(DataLoss, match="made again"):
+            next(reader)
+
+
+class Leader:
+    """
+    A stream's leader that knows which sequences are stored.
+    """
+
+    prefix = "$JS.API."
+    connection = None
+
+    def __init__(self, stored: set[int], stop: int) -> None:
+        self.stored = stored
+        self.stop = stop
+
+    def state(self, name: str, withDeleted: bool = False) -> StreamState:
+        """See L{StreamApi.state}."""
+        first = min(self.stored, default=self.stop)
+        deleted = frozenset(range(first, self.stop)) - self.stored
+        return StreamState(name, "then", first, self.stop, len(self.stored), 0, True, deleted)
+
+    def next(self, name: str, seq: int, pattern: str = ">") -> int | None:
+        """See L{StreamApi.next}."""
+        return min((each for each in self.stored if each >= seq), default=None)
+
+
+def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
+    """
+    @return: a function as L{reading.fetch}, which answers from one of these sets after the other.
+    """
+    turns = iter(stored)
+
+    def fetch(connection: object, subject: str, request: DirectGet) -> DirectGetAnswer:
+        known = sorted(each for each in next(turns) if each >= request.seq)
+        rows = MessageRows()
+        for seq in known[: request.count]:
+            rows.add(seq, b"x", b"2026-11-20T08:00:00Z", b"", b"")
+        return DirectGetAnswer(rows, len(known) <= request.count)
+
+    return fetch
+
+
+ALL = set(range(1, 31))
+
+
+class TestReplicas:
+    """Replicas that do not know everything."""
+
+    def seqs(self, known: list[set[int]], stored: set[int], pattern: tuple[str, ...] = ()) -> Any:
+        """
+        @return: what is read from C{known}, one after the other, where C{stored} is true.
+        """
+        pauses: list[float] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(reading, "fetch", replica(known))
+            reader = RangeReader(
+                Leader(stored, 31),  # type: ignore[arg-type]
+                SequenceRange("S", "then", 1, 31),
+                ReadOptions(pattern),
+                print,
+                pauses.append,
+            )
+            return [seq for rows in reader.read() for seq in rows.seqs], len(pauses)
+
+    @pytest.mark.parametrize("pattern", [(), ("x",)])
+    def test_earlyEnd(self, pattern: tuple[str, ...]) -> None:
+        """An end that the leader does not know of is none: it is asked again from there."""
+        known = [set(range(1, 11)), set(), set(range(1, 21)), ALL]
+        assert self.seqs(known, ALL, pattern) == (sorted(ALL), 3)
+
+    @pytest.mark.parametrize("holes", [{5}, set(range(4, 30, 2))])
+    def test_falseGaps(self, holes: set[int]) -> None:
+        """A gap that the leader does not know of is none, whether there are few or many."""
+        assert self.seqs([ALL - holes, ALL], ALL) == (sorted(ALL), 1)
+
+    @pytest.mark.parametrize("holes", [{5, 9}, set(range(4, 30, 2))])
+    def test_someFalse(self, holes: set[int]) -> None:
+        """True gaps are passed over where false ones are not."""
+        stored = ALL - holes
+        expected = sorted(stored)
+        assert self.seqs([stored - {11, 27}, stored - {27}, stored], stored)[0] == expected
+
+    def test_never(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What no replica gives in time is an error, and what was given before is not all."""
+        clock = iter(range(1000))
+        monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+        with pytest.raises(DataSourceError, match="sequence 11 or one behind it is stored, and no"):
+            self.seqs([set(range(1, 11))] * 50, ALL)
+
+
+def test_checkStream(station: Station) -> None:
+    """The state of a stream that is the one it was."""
+    stream = station.stream()
+    created = station.streams.state(stream.name).created
+    assert checkStream(station.streams, stream.name, created).stop == 1

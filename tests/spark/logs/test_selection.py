@@ -1,0 +1,61 @@
+"""
+Streams or channels.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.spark.errors import ApiError, OptionError
+from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.selection import checkedNames, isMissing, isPattern, logsOf
+from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.settings import readOptions
+from tests.spark.support import BrokerStation, Station
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"stream": "A, B"}, ("A", "B")),
+        ({"channel": "a.*, b"}, ("a.*", "b")),
+    ],
+)
+def test_names(given: dict[str, str], expected: tuple[str, ...]) -> None:
+    """The options name streams, or channels and patterns of them."""
+    assert checkedNames(readOptions({"servers": "h", **given})) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "name at least one stream or channel"),
+        ({"stream": " , "}, "name at least one stream or channel"),
+        ({"stream": "S", "channel": "c"}, "stream and channel exclude each other"),
+        ({"channel": "c", "subject": "x"}, "subject does not go with channel"),
+        ({"stream": "a.b"}, "no stream can be called 'a.b'"),
+        ({"channel": "a/b"}, "no channel can be called 'a/b'"),
+    ],
+)
+def test_refused(given: dict[str, str], text: str) -> None:
+    """Both, none, or what cannot be is an error."""
+    with pytest.raises(OptionError, match=text):
+        checkedNames(readOptions({"servers": "h", **given}))
+
+
+def test_patterns() -> None:
+    """A name with a wildcard stands for others."""
+    assert [isPattern(each) for each in ("a.*", ">", "a.b")] == [True, True, False]
+
+
+def test_logsOf(station: Station, broker: BrokerStation) -> None:
+    """What is asked, and what an error means that says that it is not there."""
+    streams = logsOf(station.connection, readOptions({"servers": "h", "stream": "NONE"}))
+    channels = logsOf(broker.connection, readOptions({"servers": "h", "channel": "none"}))
+    assert (type(streams), type(channels)) == (StreamApi, ChannelApi)
+    for logs, name in ((streams, "NONE"), (channels, "none")):
+        with pytest.raises(ApiError) as caught:
+            logs.state(name)
+        assert isMissing(caught.value)
+    assert not isMissing(ApiError("other", 503))
+    assert streams.names(["A", "B"]) == ("A", "B")

@@ -1,0 +1,90 @@
+"""
+Addresses of servers, and the files of TLS.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.nats.addresses import Address, TLSOptions, readAddresses
+from tests.interop.certificates import writeCertificates
+
+
+class TestAddresses:
+    """What C{servers} may say."""
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("nats://example.com", Address("example.com")),
+            ("example.com:4333", Address("example.com", 4333)),
+            ("tls://example.com:0", Address("example.com", 0, True)),
+            ("nats://[::1]:4333", Address("::1", 4333)),
+            ("nats://anna:p%40ss@h", Address("h", user="anna", password="p@ss")),
+            ("nats://s3cret@h:1", Address("h", 1, token="s3cret")),
+        ],
+    )
+    def test_reads(self, text: str, expected: Address) -> None:
+        """One address, with what stands before its host."""
+        assert readAddresses(text) == (expected,)
+
+    def test_readsMany(self) -> None:
+        """Commas stand between them; blanks and empty places are nothing."""
+        assert [str(each) for each in readAddresses("a:1, nats://[::1],,b ")] == [
+            "a:1",
+            "[::1]:4222",
+            "b:4222",
+        ]
+
+    @pytest.mark.parametrize(
+        "text", ["nats://s3cret@h:port", "http://s3cret@h", "nats://s3cret@h/x", "nats://s3cret@"]
+    )
+    def test_refuses(self, text: str) -> None:
+        """What is no address is refused, and a secret in it is not repeated."""
+        with pytest.raises(OptionError, match="servers: not an address") as caught:
+            readAddresses(text)
+        assert "s3cret" not in str(caught.value)
+
+    def test_refusesNone(self) -> None:
+        """There is no default: a worker runs on another machine."""
+        with pytest.raises(OptionError, match="name at least one"):
+            readAddresses(" , ")
+
+    def test_refusesWebSockets(self) -> None:
+        """What is not built is refused by its name."""
+        with pytest.raises(OptionError, match="ws:// is not supported yet"):
+            readAddresses("ws://h:8080")
+
+    def test_hidesSecrets(self) -> None:
+        """A representation shows no password."""
+        assert repr(readAddresses("nats://anna:s3cret@h")) == "(<Address h:4222>,)"
+
+
+class TestTLS:
+    """Files for TLS."""
+
+    def test_context(self, tmp_path: Path) -> None:
+        """Certificates are verified with the name of the server, and old versions refused."""
+        writeCertificates(tmp_path)
+        files = [str(tmp_path / f"{each}.pem") for each in ("ca", "client", "client-key")]
+        context = TLSOptions(True, False, *files).context()
+        assert context.verify_mode is ssl.CERT_REQUIRED
+        assert context.check_hostname
+        assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+        assert len(context.get_ca_certs()) == 1
+
+    @pytest.mark.parametrize(
+        ("tls", "why"),
+        [
+            (TLSOptions(authority="/nowhere/ca.pem"), "tlsCa /nowhere/ca.pem: No such file"),
+            (TLSOptions(certificate="/nowhere/c.pem"), "tlsCert /nowhere/c.pem: No such file"),
+        ],
+    )
+    def test_missingFile(self, tls: TLSOptions, why: str) -> None:
+        """The option whose file cannot be used is named."""
+        with pytest.raises(OptionError, match=why):
+            tls.context()

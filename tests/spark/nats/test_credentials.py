@@ -1,0 +1,128 @@
+"""
+Credentials: what CONNECT says, and which files are refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+
+import pytest
+
+from natsbroker.auth.nkeys import Role, decodeKey, isSignature
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.nats.credentials import Credentials, connectFields, readCredentials, readSeed
+from tests.auth.operator.chain import KeyPair, credentialsFile
+
+
+@pytest.fixture
+def user() -> KeyPair:
+    """
+    A user's key pair, made with the nkeys library.
+    """
+    return KeyPair("U")
+
+
+def written(directory: Path, text: str) -> str:
+    """
+    @return: the path of a new file with a text.
+    """
+    path = directory / "secret"
+    path.write_text(text)
+    return str(path)
+
+
+def isSignedBy(fields: dict[str, str], nonce: bytes, user: KeyPair) -> bool:
+    """
+    @return: whether the fields have the user's signature of the nonce.
+    """
+    signature = base64.urlsafe_b64decode(fields["sig"] + "==")
+    return isSignature(signature, nonce, decodeKey(user.key, Role.USER))
+
+
+class TestConnect:
+    """The fields of CONNECT."""
+
+    def test_password(self) -> None:
+        """A name and a password."""
+        fields = connectFields(Credentials(user="anna", password="apple", name="job"), "", False)
+        assert (fields["user"], fields["pass"], fields["name"]) == ("anna", "apple", "job")
+        assert not {"auth_token", "nkey", "jwt", "sig"} & set(fields)
+
+    def test_token(self) -> None:
+        """A token alone."""
+        fields = connectFields(Credentials(token="t0ken"), "nonce", True)
+        assert (fields["auth_token"], fields["tls_required"]) == ("t0ken", True)
+        assert "sig" not in fields
+
+    def test_nkey(self, tmp_path: Path, user: KeyPair) -> None:
+        """The public key of the seed, and its signature of the nonce; never the seed."""
+        path = written(tmp_path, f"# mine\n{user.seed.decode()}\n")
+        fields = connectFields(Credentials(nkeySeedFile=path), "n0nce", False)
+        assert fields["nkey"] == user.key
+        assert isSignedBy(fields, b"n0nce", user)
+        assert user.seed.decode() not in str(fields)
+
+    def test_credentials(self, tmp_path: Path, user: KeyPair) -> None:
+        """The JWT of a file of credentials, and the signature of its seed."""
+        path = written(tmp_path, credentialsFile("a.b_c.d-e", user))
+        fields = connectFields(Credentials(credentialsFile=path), "n0nce", False)
+        assert fields["jwt"] == "a.b_c.d-e"
+        assert isSignedBy(fields, b"n0nce", user)
+
+    def test_representation(self) -> None:
+        """Secrets do not show."""
+        shown = repr(Credentials("anna", "s3cret", "t0ken"))
+        assert "s3cret" not in shown
+        assert "t0ken" not in shown
+
+
+class TestFiles:
+    """Files that are not what they should be."""
+
+    def test_missing(self) -> None:
+        """The file that is not there is named."""
+        with pytest.raises(OptionError, match="cannot read /nowhere/x: No such file"):
+            connectFields(Credentials(credentialsFile="/nowhere/x"), "", False)
+
+    def test_notText(self, tmp_path: Path) -> None:
+        """A file of bytes is none of these."""
+        path = tmp_path / "bytes"
+        path.write_bytes(b"\xff\xfe")
+        with pytest.raises(OptionError, match="is not a text"):
+            connectFields(Credentials(nkeySeedFile=str(path)), "", False)
+
+    def test_noSeed(self, tmp_path: Path, user: KeyPair) -> None:
+        """A file with a JWT alone is no file of credentials."""
+        text = credentialsFile("a.b.c", user).replace("USER NKEY SEED", "SOMETHING")
+        with pytest.raises(OptionError, match="is no file of credentials"):
+            readCredentials(written(tmp_path, text))
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            (lambda seed: seed[:9] + ("A" if seed[9] != "A" else "B") + seed[10:], "checksum"),
+            (lambda seed: seed[:20], "base 32|wrong length"),
+            (lambda seed: seed + "!", "base 32"),
+            (lambda seed: "", "one nkey"),
+            (lambda seed: seed + "\n" + seed, "one nkey"),
+            (lambda seed: KeyPair("A").seed.decode(), "no user's seed"),
+            (lambda seed: KeyPair("U").key, "wrong length or checksum"),
+        ],
+    )
+    def test_badSeed(self, change: object, why: str, user: KeyPair) -> None:
+        """What is no user's seed is refused, and not repeated."""
+        assert callable(change)
+        text = change(user.seed.decode())
+        with pytest.raises(OptionError, match=why) as caught:
+            readSeed(text, "f")
+        assert not text or text not in str(caught.value)
+
+
+def test_noLibrary(tmp_path: Path, user: KeyPair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the package came alone, what nkeys need besides is named."""
+    monkeypatch.setitem(sys.modules, "nacl.signing", None)
+    path = written(tmp_path, user.seed.decode())
+    with pytest.raises(OptionError, match="need PyNaCl where tasks run: pip install PyNaCl"):
+        connectFields(Credentials(nkeySeedFile=path), "nonce", False)

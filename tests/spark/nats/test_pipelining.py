@@ -1,0 +1,167 @@
+"""
+Sending what there is room for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from natsbroker.spark.errors import DataSourceError, TimedOut
+from natsbroker.spark.nats.pipelining import Pipeline
+
+
+class Echo:
+    """
+    A connection to somebody who answers every request with its payload, when asked to.
+
+    @ivar most: how many requests were on their way at most.
+    """
+
+    def __init__(self, silent: bool = False) -> None:
+        self.sent: list[bytes] = []
+        self.answers: deque[tuple[bytes, bytes, int, bytes]] = deque()
+        self.deadlines: list[float | None] = []
+        self.most = 0
+        self._silent = silent
+        self._composed = 0
+
+    def composed(
+        self, subject: bytes, payload: bytes, headers: bytes, reply: bytes
+    ) -> tuple[bytes, list[bytes]]:
+        """See L{BlockingConnection}."""
+        if b" " in subject:
+            raise ValueError("not a subject")
+        self._composed += 1
+        reply = reply or b"I.%d" % self._composed
+        return reply, [reply, payload]
+
+    def send(self, *pieces: bytes) -> None:
+        """See L{BlockingConnection}."""
+        self.sent += pieces[1::2]
+        if not self._silent:
+            pairs = zip(pieces[::2], pieces[1::2], strict=True)
+            self.answers += [(reply, b"", 0, payload) for reply, payload in pairs]
+        self.most = max(self.most, len(self.answers))
+
+    def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
+        """See L{BlockingConnection}."""
+        self.deadlines.append(deadline)
+        if not self.answers:
+            raise TimedOut("silence")
+        return self.answers.popleft()
+
+
+class ReplyReceiver:
+    """Notes what it is told."""
+
+    what = "stream S"
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[object, bytes]] = []
+
+    def answered(self, tag: object, headerLength: int, body: bytes) -> None:
+        """See L{natsbroker.spark.nats.pipelining.ReplyReceiver}."""
+        if body == b"bad":
+            raise DataSourceError("bad")
+        self.heard.append((tag, body[headerLength:]))
+
+
+def pipelineOver(echo: Echo, window: int) -> Pipeline:
+    """A pipeline."""
+    return Pipeline(echo, window)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("window", [1, 2, 7, 1000])
+def test_window(window: int) -> None:
+    """Requests go out in order, each is answered, and no more than the window are on their way."""
+    echo, requester = Echo(), ReplyReceiver()
+    pipeline = pipelineOver(echo, window)
+    for number in range(50):
+        pipeline.send(requester, number, b"x", b"%d" % number)
+        assert pipeline.waiting < max(window, 1)
+    pipeline.finish()
+    assert pipeline.waiting == 0
+    assert echo.sent == [b"%d" % number for number in range(50)]
+    assert requester.heard == [(number, b"%d" % number) for number in range(50)]
+    assert echo.most <= window
+
+
+def test_chunks() -> None:
+    """Much is sent before the window is full, little waits for more."""
+    echo, requester = Echo(), ReplyReceiver()
+    pipeline = pipelineOver(echo, 1000)
+    pipeline.send(requester, 0, b"x", b"little")
+    assert echo.sent == []
+    pipeline.send(requester, 1, b"x", b"x" * 200_000)
+    assert len(echo.sent) == 2
+
+
+def test_two() -> None:
+    """Two who ask share one window, and each is told of its own answers."""
+    echo, one, other = Echo(), ReplyReceiver(), ReplyReceiver()
+    pipeline = pipelineOver(echo, 4)
+    for number in range(10):
+        pipeline.send((one, other)[number % 2], number, b"x", b"")
+    pipeline.finish()
+    assert [tag for tag, _ in one.heard] == [0, 2, 4, 6, 8]
+    assert [tag for tag, _ in other.heard] == [1, 3, 5, 7, 9]
+
+
+def test_other() -> None:
+    """What is no answer is told of, and changes nothing."""
+    echo, requester = Echo(), ReplyReceiver()
+    heard: list[tuple[bytes, bytes, bytes]] = []
+    pipeline = Pipeline(echo, 10, lambda *each: heard.append(each))  # type: ignore[arg-type]
+    echo.answers.append((b"I.beat", b"HB", 0, b"b"))
+    pipeline.send(requester, 0, b"x", b"one")
+    pipeline.finish()
+    assert (heard, requester.heard) == ([(b"I.beat", b"HB", b"b")], [(0, b"one")])
+
+
+def test_shared() -> None:
+    """Answers that come to one subject are told apart by what they say."""
+    echo, requester = Echo(), ReplyReceiver()
+    pipeline = Pipeline(echo, 10, keyOf=lambda subject, body: body)  # type: ignore[arg-type]
+    for number in range(3):
+        payload = b"%d" % number
+        pipeline.send(requester, number, b"x", payload, reply=b"I.all", key=payload)
+    pipeline.flush()
+    echo.answers.reverse()
+    pipeline.finish()
+    assert requester.heard == [(2, b"2"), (1, b"1"), (0, b"0")]
+
+
+def test_rest() -> None:
+    """While nothing new is sent, what was goes out and answers are taken, until it is over."""
+    echo, requester = Echo(), ReplyReceiver()
+    pipeline = pipelineOver(echo, 10)
+    pipeline.send(requester, 0, b"x", b"one")
+    pipeline.rest(5, lambda: 100.0)
+    assert requester.heard == [(0, b"one")]
+    assert echo.deadlines == [105.0, 105.0]
+    times = iter((100.0, 100.0, 106.0))
+    pipeline.send(requester, 1, b"x", b"two")
+    pipeline.rest(5, lambda: next(times))
+    assert requester.heard[1:] == [(1, b"two")]
+
+
+def test_silence() -> None:
+    """If no answer comes, that is an error that says how many are missing, and to whom."""
+    pipeline = pipelineOver(Echo(silent=True), 10)
+    for number in range(3):
+        pipeline.send(ReplyReceiver(), number, b"x", b"")
+    with pytest.raises(TimedOut, match="stream S: 3 messages were not acknowledged: silence"):
+        pipeline.finish()
+
+
+def test_refused() -> None:
+    """What cannot be sent is not waited for; what the asker refuses is its error."""
+    pipeline = pipelineOver(Echo(), 10)
+    with pytest.raises(ValueError, match="not a subject"):
+        pipeline.send(ReplyReceiver(), 0, b"a b", b"")
+    pipeline.finish()
+    pipeline.send(ReplyReceiver(), 0, b"x", b"bad")
+    with pytest.raises(DataSourceError, match="bad"):
+        pipeline.finish()

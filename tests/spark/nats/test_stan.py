@@ -1,0 +1,168 @@
+"""
+Publishing to channels.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.spark.errors import ApiError, DataSourceError, TimedOut
+from natsbroker.spark.nats.connection import BlockingConnection, connect
+from natsbroker.spark.nats.protobuf import encode
+from natsbroker.spark.nats.stan import ChannelPublisher
+from tests.interop.conftest import StartServer
+from tests.interop.servers import OURS_FAST
+from tests.spark.support import BrokerStation, Station
+
+
+def publisherOf(
+    connection: BlockingConnection,
+    name: str = "c",
+    window: int = 10,
+    clusterId: str = "test-cluster",
+) -> ChannelPublisher:
+    """A publisher."""
+    return ChannelPublisher(connection, name, clusterId, "_STAN.discover", window)
+
+
+def test_stores(broker: BrokerStation) -> None:
+    """Each message is stored, in order, before it counts; large and empty ones as well."""
+    payloads = [b"", b"x" * 100_000, *(b"%d" % n for n in range(50))]
+    name = broker.channel()
+    with connect(broker.peer) as connection:
+        publisher = publisherOf(connection, name)
+        for each in payloads:
+            publisher.publish(each)
+        publisher.finish()
+        assert publisher.stored == len(payloads)
+        publisher.close()
+    assert broker.channels.state(name).messages == len(payloads)
+
+
+def test_closes(broker: BrokerStation) -> None:
+    """The broker knows of a client as long as it is not closed."""
+    with connect(broker.peer) as connection:
+        publisher = publisherOf(connection, broker.channel())
+        publisher.close()
+        publisher.publish(b"x")
+        with pytest.raises(ApiError, match="was not stored: stan: invalid publish request"):
+            publisher.finish()
+
+
+def test_noCluster(broker: BrokerStation, station: Station) -> None:
+    """A cluster that is not there is an error that names it."""
+    for connection, clusterId in ((broker.connection, "other"), (station.connection, "x")):
+        with pytest.raises(ApiError, match=f"nobody answers _STAN.discover.{clusterId}: there is"):
+            publisherOf(connection, clusterId=clusterId)
+
+
+def test_refused(startServer: StartServer) -> None:
+    """What the service says is passed on."""
+    text = "streaming { store_limits { max_channels: 1 } }"
+    server = startServer(OURS_FAST, text)
+    with connect(BrokerStation(server).peer) as connection:
+        publisher = publisherOf(connection, "a")
+        publisher.publish(b"x")
+        publisher.finish()
+        publisher = publisherOf(connection, "b")
+        publisher.publish(b"x")
+        expected = "channel b: a message was not stored: too many channels"
+        with pytest.raises(ApiError, match=expected):
+            publisher.finish()
+
+
+def test_tooLarge(broker: BrokerStation) -> None:
+    """A message that the server would not take is refused before it is sent."""
+    publisher = publisherOf(broker.connection, broker.channel())
+    with pytest.raises(DataSourceError, match=r"has 10486\d\d bytes with its envelope"):
+        publisher.publish(b"x" * 1_048_576)
+    publisher.close()
+
+
+class Scripted:
+    """A connection whose other side does what a test says."""
+
+    def __init__(self, *messages: tuple[bytes, bytes, bytes]) -> None:
+        self.info = {"max_payload": 1000}
+        self.messages = list(messages)
+        self.published: list[str] = []
+        self.answer = encode({1: b"_STAN.pub.c", 4: b"_STAN.close.c"})
+
+    def inbox(self, name: str) -> bytes:
+        """See L{BlockingConnection}."""
+        return b"I." + name.encode()
+
+    def request(self, subject: str, payload: bytes) -> bytes:
+        """See L{BlockingConnection}."""
+        return self.answer
+
+    def composed(
+        self, subject: bytes, payload: bytes, headers: bytes, reply: bytes
+    ) -> tuple[bytes, list[bytes]]:
+        """See L{BlockingConnection}."""
+        self.messages = [(reply if a == b"ACKS" else a, b, c) for a, b, c in self.messages]
+        return reply, []
+
+    def send(self, *pieces: bytes) -> None:
+        """See L{BlockingConnection}."""
+
+    def publish(self, subject: str, payload: bytes) -> None:
+        """See L{BlockingConnection}."""
+        self.published.append(subject)
+
+    def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
+        """See L{BlockingConnection}."""
+        if not self.messages:
+            raise TimedOut("silence")
+        subject, reply, body = self.messages.pop(0)
+        return subject, reply, 0, body
+
+
+def scripted(*messages: tuple[bytes, bytes, bytes]) -> tuple[ChannelPublisher, Scripted]:
+    """A publisher with one message on its way."""
+    connection = Scripted(*messages)
+    publisher = publisherOf(connection)  # type: ignore[arg-type]
+    publisher.publish(b"x")
+    return publisher, connection
+
+
+def test_heartbeats() -> None:
+    """The broker is told that the client lives, and other messages change nothing."""
+    publisher, connection = scripted(
+        (b"I.heartbeats", b"HB.1", b""), (b"I.7", b"", b"?"), (b"ACKS", b"", encode({1: b"1"}))
+    )
+    publisher.finish()
+    assert (connection.published, publisher.stored) == (["HB.1"], 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (b"", "NATS Streaming is not there any more"),
+        (b"\x0a", "the answer makes no sense"),
+        (encode({1: b"7"}), "another one was acknowledged"),
+        (encode({1: b"1", 2: b"stan: no"}), "a message was not stored: stan: no"),
+    ],
+)
+def test_notStored(answer: bytes, text: str) -> None:
+    """What is no acknowledgement of the message does not count as one."""
+    publisher, _ = scripted((b"ACKS", b"", answer))
+    with pytest.raises(ApiError, match=text):
+        publisher.finish()
+    assert publisher.stored == 0
+
+
+def test_silence() -> None:
+    """If no acknowledgement comes, that is an error that says how many are missing."""
+    publisher, _ = scripted()
+    with pytest.raises(TimedOut, match="1 messages were not acknowledged"):
+        publisher.finish()
+
+
+def test_otherAnswers() -> None:
+    """A cluster that refuses the client, or says what makes no sense, is an error."""
+    for answer, text in ((encode({5: b"stan: no"}), "refuses: stan: no"), (b"\x0a", "no sense")):
+        connection = Scripted()
+        connection.answer = answer
+        with pytest.raises(ApiError, match=text):
+            publisherOf(connection)  # type: ignore[arg-type]
