@@ -1,9 +1,6 @@
 """
 JetStream streams and channels of NATS Streaming as Spark DataFrames: the data source C{natsbroker},
 and what makes Spark run.
-
-Promises: this module loads without PySpark; Spark is needed when a function is called.
-Must never know: Twisted. What runs in a Spark worker is blocking code over sockets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 C{natsbroker spark ...}: the command line of what is done with Spark.
-
-Promises: loads without PySpark; a job that there is not is refused by its name.
-Must never know: nats-server's command line, which is everything but C{natsbroker spark}.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ What can go wrong between Spark and a NATS server.
 
 Promises: one family, whose members pass from a worker to the driver whole; no text repeats a
 secret.
-Must never know: who raises them.
 """
 
 from __future__ import annotations

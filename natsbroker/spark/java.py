@@ -7,7 +7,6 @@ arguments on but this one.
 
 Promises: what is found is a directory for C{JAVA_HOME} whose C{bin/java} starts Spark, or an error
 that names the remedies; a Java that was chosen by a variable is used or refused, never passed over.
-Must never know: Spark's Python modules.
 """
 
 from __future__ import annotations

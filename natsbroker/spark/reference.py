@@ -1,8 +1,5 @@
 """
 The reference page of the options, made from their table: C{python -m natsbroker.spark.reference}.
-
-Promises: every option with its default and meaning, and what is planned.
-Must never know: where the page is kept.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ server.
 Promises: Java is found or the error says how to get one; workers run this Python; nothing that the
 caller or the environment sets is overridden; the data source is known to the session that is given.
 A server that is not there is told at once.
-Must never know: NATS.
 """
 
 from __future__ import annotations

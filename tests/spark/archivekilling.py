@@ -4,7 +4,6 @@ oldest: C{python -m tests.spark.archivekilling --format delta --kills 10}.
 
 Promises: at the end each sequence from the archive's start to its stop is in it once, with its own
 message, or is recorded as lost; or the counts differ and the exit status is 1.
-Must never know: how the archive is made.
 """
 
 from __future__ import annotations

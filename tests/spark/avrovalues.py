@@ -1,8 +1,5 @@
 """
 Avro schemas of every kind with values for them, as hypothesis draws them.
-
-Promises: what is drawn can be written by fastavro.
-Must never know: how it is read.
 """
 
 from __future__ import annotations

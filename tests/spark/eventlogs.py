@@ -1,8 +1,5 @@
 """
 Events as a broker makes them, for the tests of jobs that read them.
-
-Promises: times are those that a test says.
-Must never know: how they are read.
 """
 
 from __future__ import annotations

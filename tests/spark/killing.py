@@ -4,9 +4,6 @@ C{python -m tests.spark.killing --kills 10}.
 
 One driver runs four queries: from a stream of nats-server to Parquet, and to another stream; and
 the same from a channel of our broker.
-
-Promises: at the end all four hold each message once, or the counts differ and the exit status is 1.
-Must never know: how the data source works.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """
 The kinds of logs that the data source reads, for tests that hold for all of them: streams of
 nats-server, such with three replicas, and channels of our broker.
-
-Promises: what a test does to a log has happened when the call returns.
-Must never know: how logs are read.
 """
 
 from __future__ import annotations
@@ -115,20 +112,17 @@ class StreamKind(Kind):
         self._config = config
 
     def make(self, payloads: Iterable[bytes] = (), isKept: bool = False) -> str:
-        """See L{Kind}."""
         name = f"K{next(self._numbers)}"
         Stream(self.connection, name).make(**self._config)
         self.fill(name, payloads)
         return name
 
     def fill(self, name: str, payloads: Iterable[bytes]) -> None:
-        """See L{Kind}."""
         given = list(payloads)
         if given:
             Stream(self.connection, name).fill(given)
 
     def trim(self, name: str, first: int) -> None:
-        """See L{Kind}."""
         Stream(self.connection, name).api("PURGE", {"seq": first})
 
     def delete(self, name: str) -> None:
@@ -162,11 +156,9 @@ class ChannelKind(Kind):
         self._broker = broker
 
     def make(self, payloads: Iterable[bytes] = (), isKept: bool = False) -> str:
-        """See L{Kind}."""
         return self._broker.channel(payloads, f"{'kept' if isKept else 'k'}.{next(self._numbers)}")
 
     def fill(self, name: str, payloads: Iterable[bytes]) -> None:
-        """See L{Kind}."""
         self._broker.fill(name, payloads)
 
     def trim(self, name: str, first: int) -> None:

@@ -1,8 +1,5 @@
 """
 Archives that are made without servers, for tests of what reads them.
-
-Promises: each message has the sequence that comes next, and times that grow.
-Must never know: what reads them.
 """
 
 from __future__ import annotations

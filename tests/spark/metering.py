@@ -3,7 +3,6 @@ What L{tests.spark.speed} measures with: clocks of processes, and the PINGs of a
 
 Promises: seconds of processors are those of a process and of all that it started, also of such as
 have ended.
-Must never know: what is measured.
 """
 
 from __future__ import annotations

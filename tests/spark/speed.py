@@ -8,7 +8,6 @@ Parquet, and writing. Another client sends PINGs to the server meanwhile.
 
 Promises: both sides do the same work on the same data source, in turn; the median of the rounds
 counts; rows that are read and written are counted.
-Must never know: how either is done.
 """
 
 from __future__ import annotations

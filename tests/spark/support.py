@@ -1,8 +1,5 @@
 """
 A nats-server with JetStream for the tests of the data source.
-
-Promises: each test has streams of its own; what is stored is known, message for message.
-Must never know: how they are read.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ payload before anything is made of them, and what takes no bytes at all has a li
 
 Promises: reading takes time and memory in proportion to the bytes and the schema, and ends with a
 value or with L{BadPayload}.
-Must never know: schemas.
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ Payloads in Avro: bare, as single objects, or behind the five bytes of Confluent
 Our own reader reads them: fastavro's believes what payloads say of themselves, and is no faster
 when each payload is a value. fastavro brings what was written with another schema to the one of the
 table, after our reader found nothing wrong with it.
-
-Promises: a payload is one value from its first byte to its last, or L{BadPayload}.
-Must never know: where schemas are kept.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Avro schemas: what their values become, and what reads them.
 Promises: every type has a column that Spark reads from Parquet, or the schema is refused with the
 place; recursion is refused. What reads a value ends as L{natsbroker.spark.codecs.avrobytes}
 promises.
-Must never know: how payloads are framed.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@ How much room decoded rows take as columns.
 
 An item of an array has a place in each column beneath it, also where the payload says with one byte
 that it is null or has nothing. So a payload can take many times its size; what can is counted.
-
-Promises: what is not counted takes room in proportion to its payload, whatever the schema.
-Must never know: formats.
 """
 
 from __future__ import annotations

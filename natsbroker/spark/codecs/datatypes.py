@@ -6,7 +6,6 @@ types are those that Spark reads from Parquet files as what they were written.
 
 Promises: what L{spelled} writes, L{readSchema} reads as the same; what two schemas become together
 holds the rows of both, or they are refused with the column that does not go together.
-Must never know: payloads.
 """
 
 from __future__ import annotations

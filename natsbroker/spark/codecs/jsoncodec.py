@@ -6,7 +6,6 @@ bad, not null. A payload is one object, in UTF-8.
 
 Promises: what is decoded is of the schema's types, whatever the bytes; a key that is there twice
 and C{NaN} are bad.
-Must never know: where payloads come from.
 """
 
 from __future__ import annotations

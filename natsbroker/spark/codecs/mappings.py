@@ -5,7 +5,6 @@ A mapping is C{PATTERN=KIND:WHAT}. The first one whose pattern matches a message
 
 Promises: what a mapping needs of files is read once, where the job begins, so that workers decode
 without them; a mapping passes to workers as it is.
-Must never know: how rows are stored.
 """
 
 from __future__ import annotations

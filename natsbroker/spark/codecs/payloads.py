@@ -1,8 +1,5 @@
 """
 What decoders of payloads have in common.
-
-Promises: a value that passed a check here is one that Arrow takes for the type it was checked for.
-Must never know: any format.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ that is asked for: it is also what garbage behind a message looks like.
 
 Promises: what is decoded is of the types of the columns, whatever the bytes; a message that has
 itself in it is refused.
-Must never know: where payloads come from.
 """
 
 from __future__ import annotations

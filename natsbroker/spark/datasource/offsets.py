@@ -3,7 +3,6 @@ The offsets of a streaming query: for each stream the sequence that comes next.
 
 Promises: an offset that Spark kept is understood or refused, never taken for another one; a limit
 is shared among streams by what they have to catch up, and something is always read.
-Must never know: sockets.
 """
 
 from __future__ import annotations

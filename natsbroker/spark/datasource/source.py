@@ -3,7 +3,6 @@ The data source C{natsbroker} on PySpark's Python Data Source API.
 
 Promises: a batch read gives every message that was stored in its ranges when it was planned, once,
 or fails; what is not built yet is refused by its name.
-Must never know: how a range is read.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ other.
 
 Promises: the same offsets give the same rows, as long as the streams retain them; a server that is
 away for a while is waited for; a stream that was deleted, or made again, ends the query.
-Must never know: how a range is read.
 """
 
 from __future__ import annotations

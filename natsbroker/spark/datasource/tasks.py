@@ -3,7 +3,6 @@ What one Spark task does: connect, read its range, and give it as Arrow batches.
 
 Promises: a task passes to workers without sockets; its connection is closed at its end, also where
 Spark does not read on.
-Must never know: which kind of query it belongs to.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Writing rows to a stream, from batches and from streaming queries.
 Promises: a task ends when the stream has acknowledged each of its rows, or fails; columns that
 would not be written are refused. What was published cannot be taken back: a task that Spark runs
 again publishes again, and the stream drops what has the same C{msg_id} within its duplicate window.
-Must never know: how messages are acknowledged.
 """
 
 from __future__ import annotations

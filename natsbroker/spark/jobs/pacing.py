@@ -3,7 +3,6 @@ When the next message may be sent.
 
 Promises: never more than the rate over any time but for a tenth of a second's worth at once; with a
 speed, no message before its time.
-Must never know: how to wait.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ source of our own whose partitions are the tasks, and whose rows are what they r
 
 Promises: results in the order of the tasks, each task in a partition of its own; nothing but the
 package itself must be there on the server, no pandas.
-Must never know: what tasks do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 Reports as tables of text.
-
-Promises: what peers have named cannot move a terminal's cursor; columns of numbers are aligned.
-Must never know: what is reported.
 """
 
 from __future__ import annotations

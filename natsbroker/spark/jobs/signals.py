@@ -7,7 +7,6 @@ byte into a pipe, which wakes whoever waits.
 
 Promises: a signal is never forgotten, nor does it block, whenever it comes; afterwards signals mean
 what they meant before.
-Must never know: what is ended.
 """
 
 from __future__ import annotations

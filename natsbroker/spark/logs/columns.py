@@ -3,7 +3,6 @@ The columns of a row, and batches of them for Arrow.
 
 Promises: a batch has exactly the columns that were asked for, of the types that Spark expects;
 times keep their nanoseconds in C{time_ns}; bytes that are no UTF-8 become escapes in texts.
-Must never know: sockets, or where the messages come from.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@ One direct-get request: a run of stored messages, and how the run ended.
 
 A batch is answered by any replica of the stream, message after message; the metadata stand as the
 last six headers of each, behind whatever its publisher put there, so a publisher cannot forge them.
-
-Promises: what was answered, in order, or an error; never a part of an answer as if it were all.
-Must never know: whether the replica that answered knows everything.
 """
 
 from __future__ import annotations

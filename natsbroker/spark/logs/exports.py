@@ -8,7 +8,6 @@ oldest message that is stored counts as lost.
 Promises: every message that is stored in the range, once, in order, or an error. What was stored
 when the range was planned and is gone now is a loss, and so is what the store cannot read. While
 one answer is used, the next one is on its way; there are no more.
-Must never know: Spark's classes.
 """
 
 from __future__ import annotations

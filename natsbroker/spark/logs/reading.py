@@ -7,7 +7,6 @@ that nothing is stored there.
 
 Promises: every message that is stored in the range, once, in the order of sequences for each
 filter, or an error. What was stored when the range was planned and is gone now is a loss.
-Must never know: Spark's classes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 What is read, whether JetStream streams or channels of NATS Streaming.
-
-Promises: whoever plans and follows reads need not know which of them it is.
-Must never know: how a range is read.
 """
 
 from __future__ import annotations

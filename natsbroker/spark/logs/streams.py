@@ -3,7 +3,6 @@ What the JetStream API says about streams; everything here is answered by a stre
 
 Promises: a stream that is not there, an API that is not there and an answer that makes no sense are
 errors that name the stream; no name can lead a request elsewhere.
-Must never know: Spark, or who reads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 Where the servers are, and how TLS is done with them.
-
-Promises: an address that is not understood is refused, and no secret in it is repeated.
-Must never know: sockets.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ each of which must be answered.
 
 Promises: requests go out in the order in which they were given; no more than the window are
 unanswered; what the server wants to know meanwhile is answered, also while nothing is sent.
-Must never know: what requests and answers mean.
 """
 
 from __future__ import annotations

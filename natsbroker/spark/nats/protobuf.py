@@ -3,7 +3,6 @@ The few messages of NATS Streaming that a publisher needs, in protobuf's wire fo
 
 Promises: what L{encode} makes, Google's library reads, and L{decode} reads what that makes; bytes
 that are no message are an error.
-Must never know: what the messages mean.
 """
 
 from __future__ import annotations

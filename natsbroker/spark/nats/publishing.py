@@ -4,7 +4,6 @@ Publishing to a stream, with many messages on their way at once and each acknowl
 Promises: when L{Publisher.finish} returns, the stream has stored every message, or had it already
 under its id; a message that it does not take is an error that says which and why. Nothing is stored
 in another stream than the one that was named.
-Must never know: Spark.
 """
 
 from __future__ import annotations
@@ -109,9 +108,6 @@ class Publisher:
         return Headers(ours + pairs).block()
 
     def answered(self, tag: object, headerLength: int, body: bytes) -> None:
-        """
-        See L{natsbroker.spark.nats.pipelining.ReplyReceiver}.
-        """
         subject, onStored = cast("tuple[str, Stored | None]", tag)
         plain = self._answer.fullmatch(body, headerLength)
         if plain is not None:

@@ -4,7 +4,6 @@ acknowledged.
 
 Promises: when L{ChannelPublisher.finish} returns, the channel has stored every message; one that it
 does not take is an error that says why. The client is gone from the broker when it is closed.
-Must never know: Spark.
 """
 
 from __future__ import annotations
@@ -177,9 +176,6 @@ class ChannelPublisher:
         return body[2:] if subject == self._acknowledgements else subject
 
     def answered(self, tag: object, headerLength: int, body: bytes) -> None:
-        """
-        See L{natsbroker.spark.nats.pipelining.ReplyReceiver}.
-        """
         if body != encode({_ACK_GUID: cast("bytes", tag)}):
             raise self._refusal(body)
         self.stored += 1

@@ -6,7 +6,6 @@ number holds.
 
 Promises: what holds has every column that the table's files have, of the same type; of several who
 add columns at once each sees those of the others.
-Must never know: where rows come from.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Reading the messages in the files of an archive.
 
 Promises: rows come out in the order of their sequences, from however many files, with the columns
 and types of archives whoever wrote them.
-Must never know: how they are written, manifests, or servers.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ of which Delta lets no two writers that began with the same version set the same
 
 Promises: every commit carries where the archive stops, so of two who go on from one version one
 fails, in whatever both change; files that other programs have rewritten are read as what they are.
-Must never know: servers, or what rows look like.
 """
 
 from __future__ import annotations

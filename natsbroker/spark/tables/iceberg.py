@@ -7,7 +7,6 @@ properties of the table, which are set in the commit that adds the files.
 
 Promises: every commit makes a snapshot, also one without files, and is only taken if the snapshot
 that it was made of is still the current one; what the catalog points at is on disk.
-Must never know: servers, or what rows look like.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ The catalogs in which archives are that are Iceberg tables, and how their metada
 
 Promises: a table is found again in the catalog in which it was made; asking for one that is not
 there makes nothing; what is written is on disk when it is closed.
-Must never know: what is in a table.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ The manifest of an archive: which files hold which sequences of which log.
 
 Promises: the files of a manifest follow each other without a gap from its start to its stop, and
 none is named twice, or it is refused.
-Must never know: where manifests are kept, servers, or what rows look like.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@ Archives of Parquet files alone, with manifests of our own.
 
 C{_nb/} has one manifest for each version, which describes the whole archive. The one with the
 highest number holds.
-
-Promises: a version is there whole and for good, or not at all.
-Must never know: servers, or what rows look like.
 """
 
 from __future__ import annotations

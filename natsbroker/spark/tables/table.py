@@ -4,9 +4,6 @@ Where the manifest of an archive is kept: what all formats of tables have in com
 An archive is a directory. C{data/} has Parquet files with names that are never used twice; which of
 them hold is what the format's own log says. Whoever wants to change the archive makes the next
 version; of several who try, one succeeds, and the others learn it.
-
-Promises: what a provider is asked, and the places that none supports.
-Must never know: a format.
 """
 
 from __future__ import annotations

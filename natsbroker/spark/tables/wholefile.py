@@ -1,8 +1,5 @@
 """
 Writing a file whole, or not at all.
-
-Promises: whoever reads it under its name finds what was there before, or all that was written.
-Must never know: what is in it.
 """
 
 from __future__ import annotations

@@ -96,11 +96,9 @@ class Script:
         self._answers = list(answers)
 
     def ask(self, subject: str, payload: bytes) -> bytes:
-        """See L{natsbroker.spark.nats.connection.BlockingConnection.ask}."""
         return b"reply"
 
     def answer(self, reply: bytes, subject: str) -> tuple[int, bytes]:
-        """See L{natsbroker.spark.nats.connection.BlockingConnection.answer}."""
         body = self._answers.pop(0)
         return len(body), body
 

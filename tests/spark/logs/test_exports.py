@@ -143,17 +143,14 @@ class Scripted:
         self._coming: list[bytes] = []
 
     def subject(self, verb: str, name: str) -> str:
-        """See L{ChannelApi}."""
         return f"{verb}.{name}"
 
     def ask(self, subject: str, payload: bytes) -> bytes:
-        """See L{natsbroker.spark.nats.connection.BlockingConnection}."""
         self.questions.append(json.loads(payload))
         self._coming = self.answers.pop(0)
         return b"r"
 
     def answer(self, reply: bytes, subject: str) -> tuple[int, bytes]:
-        """See L{natsbroker.spark.nats.connection.BlockingConnection}."""
         return 0, self._coming.pop(0)
 
     read = ChannelApi.read

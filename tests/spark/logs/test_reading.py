@@ -186,13 +186,11 @@ class Leader:
         self.stop = stop
 
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
-        """See L{StreamApi.state}."""
         first = min(self.stored, default=self.stop)
         deleted = frozenset(range(first, self.stop)) - self.stored
         return StreamState(name, "then", first, self.stop, len(self.stored), 0, True, deleted)
 
     def next(self, name: str, seq: int, pattern: str = ">") -> int | None:
-        """See L{StreamApi.next}."""
         return min((each for each in self.stored if each >= seq), default=None)
 
 

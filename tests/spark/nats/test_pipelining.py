@@ -30,7 +30,6 @@ class Echo:
     def composed(
         self, subject: bytes, payload: bytes, headers: bytes, reply: bytes
     ) -> tuple[bytes, list[bytes]]:
-        """See L{BlockingConnection}."""
         if b" " in subject:
             raise ValueError("not a subject")
         self._composed += 1
@@ -38,7 +37,6 @@ class Echo:
         return reply, [reply, payload]
 
     def send(self, *pieces: bytes) -> None:
-        """See L{BlockingConnection}."""
         self.sent += pieces[1::2]
         if not self._silent:
             pairs = zip(pieces[::2], pieces[1::2], strict=True)
@@ -46,7 +44,6 @@ class Echo:
         self.most = max(self.most, len(self.answers))
 
     def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
-        """See L{BlockingConnection}."""
         self.deadlines.append(deadline)
         if not self.answers:
             raise TimedOut("silence")
@@ -62,7 +59,6 @@ class ReplyReceiver:
         self.heard: list[tuple[object, bytes]] = []
 
     def answered(self, tag: object, headerLength: int, body: bytes) -> None:
-        """See L{natsbroker.spark.nats.pipelining.ReplyReceiver}."""
         if body == b"bad":
             raise DataSourceError("bad")
         self.heard.append((tag, body[headerLength:]))

@@ -89,17 +89,14 @@ class Scripted:
         self.answer = encode({1: b"_STAN.pub.c", 4: b"_STAN.close.c"})
 
     def inbox(self, name: str) -> bytes:
-        """See L{BlockingConnection}."""
         return b"I." + name.encode()
 
     def request(self, subject: str, payload: bytes) -> bytes:
-        """See L{BlockingConnection}."""
         return self.answer
 
     def composed(
         self, subject: bytes, payload: bytes, headers: bytes, reply: bytes
     ) -> tuple[bytes, list[bytes]]:
-        """See L{BlockingConnection}."""
         self.messages = [(reply if a == b"ACKS" else a, b, c) for a, b, c in self.messages]
         return reply, []
 
@@ -107,11 +104,9 @@ class Scripted:
         """See L{BlockingConnection}."""
 
     def publish(self, subject: str, payload: bytes) -> None:
-        """See L{BlockingConnection}."""
         self.published.append(subject)
 
     def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
-        """See L{BlockingConnection}."""
         if not self.messages:
             raise TimedOut("silence")
         subject, reply, body = self.messages.pop(0)

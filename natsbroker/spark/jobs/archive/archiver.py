@@ -7,7 +7,6 @@ none. So any number of archivers may run, and die.
 
 Promises: what a version of the manifest accounts for is on disk; what was not stored any more when
 it was to be copied is recorded as lost and never passed over; a log that was made again is refused.
-Must never know: command lines.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Keeping an archive tidy: many small files into few large ones, and what nobody n
 
 Promises: an archive has the same messages before and after, at every moment. What a version names
 that somebody may still read is not deleted.
-Must never know: servers.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ for other logs message by message.
 
 Promises: every difference is found and named by its sequences. What the log has deleted since it
 was archived is no difference, and neither is what the manifest says was lost.
-Must never know: command lines.
 """
 
 from __future__ import annotations

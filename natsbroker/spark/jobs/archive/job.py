@@ -3,7 +3,6 @@ The job C{archive}: one log into a table of Parquet files, once or again and aga
 
 Promises: what L{natsbroker.spark.jobs.archive.archiver} promises, also if it is asked to end in the
 middle.
-Must never know: how a range is copied.
 """
 
 from __future__ import annotations

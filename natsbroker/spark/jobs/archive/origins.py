@@ -3,7 +3,6 @@ Where a job has its messages from: a log on servers, or an archive of one.
 
 Promises: both give the same rows for the same sequences, and say what is lost; both pass to
 workers.
-Must never know: what is done with the rows.
 """
 
 from __future__ import annotations

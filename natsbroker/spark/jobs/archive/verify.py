@@ -1,8 +1,5 @@
 """
 The job C{verify}: whether an archive has what its log has.
-
-Promises: 0 if so, 1 with every difference named.
-Must never know: how they are compared.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ stops. Ranges end where others stop, so that they go on together from there.
 
 Promises: a version of a table accounts for a range only after the files of it are on disk; a table
 that is there is only followed with the log that it is of.
-Must never know: command lines.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ The job C{decode}: payloads into tables with columns, once or again and again.
 
 Promises: what L{natsbroker.spark.jobs.decode.ranges} promises, also if it is asked to end in the
 middle; 1 if there are dead letters, or something was lost.
-Must never know: how a payload is decoded.
 """
 
 from __future__ import annotations

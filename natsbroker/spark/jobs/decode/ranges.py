@@ -7,7 +7,6 @@ is the checkpoint. So any number of jobs may run, and die.
 
 Promises: of each message of a range, one table of its mapping has a row: the decoded one or the
 dead letters. No payload ends a job.
-Must never know: command lines, or formats.
 """
 
 from __future__ import annotations

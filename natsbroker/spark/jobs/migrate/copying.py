@@ -8,7 +8,6 @@ and however long ago it was; and of two copiers at once, one is refused.
 
 Promises: the target has each message of the source once and in the source's order, after what it
 was asked to begin with; nothing else gets between them. What cannot be read is an error.
-Must never know: where rows come from.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ the last one brings, and a channel that has brought nothing for a while counts a
 Promises: the messages from some sequence on up to the end, in order and each once, or an error. A
 message with another checksum than its own is an error, and so is a channel in which a message that
 was read before is another one now.
-Must never know: where messages go.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@ Conditions in SQL on rows, for jobs that run without Spark.
 
 This is a part of Spark's language: comparisons of columns with texts, numbers and times, C{LIKE},
 C{IN}, C{BETWEEN}, C{IS NULL}, C{AND}, C{OR}, C{NOT} and parentheses.
-
-Promises: what is understood means what it means to Spark; anything else is refused.
-Must never know: where rows come from.
 """
 
 from __future__ import annotations

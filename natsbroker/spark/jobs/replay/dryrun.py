@@ -1,8 +1,5 @@
 """
 What a replay would publish.
-
-Promises: nothing is published.
-Must never know: where rows come from.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ The job C{replay}: from an archive, a log, Parquet files or SQL into a JetStream
 
 Promises: what L{natsbroker.spark.jobs.replay.replayer} promises, for every task; the tasks of a job that
 is started again are the same ones.
-Must never know: how rows are published.
 """
 
 from __future__ import annotations

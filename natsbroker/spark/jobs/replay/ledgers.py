@@ -4,7 +4,6 @@ the target's server.
 
 Promises: an entry is changed by the task that read or made the one before it, or not at all; an
 entry that makes no sense is an error and never an empty one.
-Must never know: what is published.
 """
 
 from __future__ import annotations

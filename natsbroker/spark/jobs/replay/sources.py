@@ -3,7 +3,6 @@ What can be replayed: archives, logs, directories of Parquet files, and what SQL
 
 Promises: a source gives the same rows, in the order of their sequences, to whoever asks from some
 sequence on; a source without what is needed is refused before anything is published.
-Must never know: where rows go.
 """
 
 from __future__ import annotations
@@ -85,16 +84,10 @@ class ArchiveSource:
         self.stop = manifest.stop
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        """
-        See L{Source}.
-        """
         span = SequenceRange(self.origin, "", start, self.stop)
         return _filtered(self._archive.batches(span, lambda lost: None), SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
-        """
-        See L{Source}.
-        """
         return archived(spark, self._place, COLUMNS)
 
 
@@ -122,18 +115,12 @@ class LogSource:
         self.stop = self._state.stop
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        """
-        See L{Source}.
-        """
         state = self._state
         span = SequenceRange(state.name, state.created, max(start, state.first), state.stop)
         batches = batchesOf(self._peer, self._options, COLUMNS, span, (), lambda loss: None)
         return _filtered(batches, SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
-        """
-        See L{Source}.
-        """
         state = self._state
         offsets = {"startingOffsets": str(max(start, state.first)), "endingOffsets": str(self.stop)}
         if max(start, state.first) >= self.stop:
@@ -170,9 +157,6 @@ class ParquetSource:
         return _filtered(whole.to_batches(10_000), whole.schema, where)
 
     def frame(self, spark: Any, start: int) -> Any:
-        """
-        See L{Source}.
-        """
         if not self._root.exists():
             raise DataSourceError(f"{self._root}: there is no such directory")
         return spark.read.parquet(str(self._root))
@@ -204,9 +188,6 @@ class SqlSource:
         raise OptionError("--sql needs Spark: it does not go with --master inline")
 
     def frame(self, spark: Any, start: int) -> Any:
-        """
-        See L{Source}.
-        """
         return spark.sql(self._query)
 
 

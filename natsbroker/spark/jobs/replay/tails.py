@@ -1,8 +1,5 @@
 """
 What was replayed into the end of a stream.
-
-Promises: everything that the stream has there is looked at, as its leader knows it.
-Must never know: what is done about it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ The broker's own events, read from where they are stored, and folded into sums b
 
 Promises: an event that makes no sense is counted and never stops a job; sums are the same however
 the range is split.
-Must never know: what is summed up, or command lines.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ What is published beside what is subscribed to, and what other clusters send in 
 
 Promises: sums do not depend on the order of events; of what is subscribed to, the newest event of
 each broker holds.
-Must never know: where events come from, or what becomes of advice.
 """
 
 from __future__ import annotations

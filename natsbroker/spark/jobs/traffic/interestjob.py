@@ -3,7 +3,6 @@ The job C{interest}: what is sent in vain between clusters, and advice about it.
 
 Promises: advice changes how much is sent, never what arrives; what is applied is what is in the
 policy file, and what a broker refuses is told.
-Must never know: how events are read, or what a broker does with advice.
 """
 
 from __future__ import annotations

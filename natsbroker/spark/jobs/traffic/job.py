@@ -3,7 +3,6 @@ The job C{traffic}: rates per account, per what subjects begin with, and per oth
 
 Promises: a window is told of once nothing can come for it any more, or, with C{--final}, all are; a
 file with the same windows has the same name.
-Must never know: how events are read.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Traffic by windows of time, and who causes most of it.
 
 Promises: an event counts for each window that holds the middle of the time that it is about; sums
 do not depend on the order of events.
-Must never know: where events come from, or what a report looks like.
 """
 
 from __future__ import annotations

@@ -113,23 +113,18 @@ class Scripted:
         self.heartbeats = 1
 
     def inbox(self, name: str) -> bytes:
-        """See L{BlockingConnection}."""
         return b"I." + name.rstrip("0123456789abcdef").encode()
 
     def request(self, subject: str, payload: bytes) -> bytes:
-        """See L{BlockingConnection}."""
         return encode({2: b"SUB"}) if subject == "_STAN.discover.x" else encode({2: b"ACKS"})
 
     def publish(self, subject: str, payload: bytes) -> None:
-        """See L{BlockingConnection}."""
         self.sent.append(subject.encode())
 
     def send(self, *pieces: bytes) -> None:
-        """See L{BlockingConnection}."""
         self.sent += pieces
 
     def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
-        """See L{BlockingConnection}."""
         if self.heartbeats:
             self.heartbeats -= 1
             return self.inbox("heartbeats"), b"HB", 0, b""
