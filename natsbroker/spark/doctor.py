@@ -1,8 +1,5 @@
 """
 What C{natsbroker spark doctor} says: what was found, and whether Spark runs on it.
-
-Promises: each thing that is missing is named with its remedy; what is said to work was tried: a
-query in the JVM, and one in a Python worker. Loads without PySpark.
 """
 
 from __future__ import annotations

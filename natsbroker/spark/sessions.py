@@ -1,10 +1,6 @@
 """
 A Spark session with everything set that must be set: one that runs here, or one of a Spark Connect
 server.
-
-Promises: Java is found or the error says how to get one; workers run this Python; nothing that the
-caller or the environment sets is overridden; the data source is known to the session that is given.
-A server that is not there is told at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 The options of the data source: one table, from which they are read and their reference is written.
-
-Promises: an option that is not in the table is an error with a suggestion, one that is planned is
-refused as such, and a value is read or refused with the option's name; secrets are not repeated.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """
 Archivers that race and are killed at random moments, while messages come in and retention takes the
 oldest: C{python -m tests.spark.archivekilling --format delta --kills 10}.
-
-Promises: at the end each sequence from the archive's start to its stop is in it once, with its own
-message, or is recorded as lost; or the counts differ and the exit status is 1.
 """
 
 from __future__ import annotations

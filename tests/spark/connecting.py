@@ -1,8 +1,5 @@
 """
 A Spark Connect server of its own for tests.
-
-Promises: it listens on 127.0.0.1 at a port that the kernel chose, and runs this Python in its
-workers; it is stopped by whoever started it, with everything that it started.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 What L{tests.spark.speed} measures with: clocks of processes, and the PINGs of another client.
-
-Promises: seconds of processors are those of a process and of all that it started, also of such as
-have ended.
 """
 
 from __future__ import annotations

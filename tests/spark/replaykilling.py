@@ -1,10 +1,6 @@
 """
 A replay that is killed at random moments, and started again when the stream has forgotten the ids
 of what it stored: C{python -m tests.spark.replaykilling --kills 10}.
-
-Promises: at the end the target has each message of the source once and in order, or the counts
-differ and the exit status is 1. With C{--no-ledger} they must differ, which shows that the kills
-were such that something could go wrong.
 """
 
 from __future__ import annotations

@@ -5,9 +5,6 @@ C{python -m tests.spark.speed --rows 500000}.
 One session of two cores does the same work in turn, with a channel of our broker and with a stream
 of nats-server: reading a batch into nowhere (frames and direct get), a streaming query into
 Parquet, and writing. Another client sends PINGs to the server meanwhile.
-
-Promises: both sides do the same work on the same data source, in turn; the median of the rounds
-counts; rows that are read and written are counted.
 """
 
 from __future__ import annotations

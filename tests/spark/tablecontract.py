@@ -1,8 +1,5 @@
 """
 What every format of an archive must do, run by the tests of each: L{TableContract}.
-
-Promises: a provider that passes has each version whole or not at all, whoever races, dies, or runs
-out of room; and what other programs see of the table is exactly what its manifest says.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@ Avro's binary encoding, read with distrust.
 
 Whoever wrote the bytes may have meant harm: counts and lengths are held against what is left of the
 payload before anything is made of them, and what takes no bytes at all has a limit of its own.
-
-Promises: reading takes time and memory in proportion to the bytes and the schema, and ends with a
-value or with L{BadPayload}.
 """
 
 from __future__ import annotations

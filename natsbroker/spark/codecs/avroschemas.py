@@ -1,9 +1,5 @@
 """
 Avro schemas: what their values become, and what reads them.
-
-Promises: every type has a column that Spark reads from Parquet, or the schema is refused with the
-place; recursion is refused. What reads a value ends as L{natsbroker.spark.codecs.avrobytes}
-promises.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@ Columns in Spark's language, and as Arrow has them.
 
 A schema is a list of columns: C{id BIGINT NOT NULL, items ARRAY<STRUCT<sku: STRING, n: INT>>}. The
 types are those that Spark reads from Parquet files as what they were written.
-
-Promises: what L{spelled} writes, L{readSchema} reads as the same; what two schemas become together
-holds the rows of both, or they are refused with the column that does not go together.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@ Payloads in JSON, strictly by a schema in Spark's language.
 
 Nothing is guessed: a number is no text, C{1.0} is no whole number, and what a type cannot hold is
 bad, not null. A payload is one object, in UTF-8.
-
-Promises: what is decoded is of the schema's types, whatever the bytes; a key that is there twice
-and C{NaN} are bad.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 Which messages are decoded by what, and into which table.
 
 A mapping is C{PATTERN=KIND:WHAT}. The first one whose pattern matches a message's subject has it.
-
-Promises: what a mapping needs of files is read once, where the job begins, so that workers decode
-without them; a mapping passes to workers as it is.
 """
 
 from __future__ import annotations

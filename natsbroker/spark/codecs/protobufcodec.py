@@ -3,9 +3,6 @@ Payloads in Protobuf, by the descriptors that C{protoc --descriptor_set_out} wri
 
 Google's library reads the bytes. What it passes over, as fields that the message has not, is bad if
 that is asked for: it is also what garbage behind a message looks like.
-
-Promises: what is decoded is of the types of the columns, whatever the bytes; a message that has
-itself in it is refused.
 """
 
 from __future__ import annotations

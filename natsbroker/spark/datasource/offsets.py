@@ -1,8 +1,5 @@
 """
 The offsets of a streaming query: for each stream the sequence that comes next.
-
-Promises: an offset that Spark kept is understood or refused, never taken for another one; a limit
-is shared among streams by what they have to catch up, and something is always read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 Conditions that Spark hands down, as limits of what servers are asked for.
-
-Promises: what is left contains every row that meets the conditions; Spark tests each row again, so
-a condition that is not understood costs speed and nothing else.
 """
 
 from __future__ import annotations

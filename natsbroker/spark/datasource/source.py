@@ -1,8 +1,5 @@
 """
 The data source C{natsbroker} on PySpark's Python Data Source API.
-
-Promises: a batch read gives every message that was stored in its ranges when it was planned, once,
-or fails; what is not built yet is refused by its name.
 """
 
 from __future__ import annotations

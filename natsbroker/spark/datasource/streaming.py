@@ -1,9 +1,6 @@
 """
 Reading streams or channels in a streaming query: ranges of sequences, one micro-batch after the
 other.
-
-Promises: the same offsets give the same rows, as long as the streams retain them; a server that is
-away for a while is waited for; a stream that was deleted, or made again, ends the query.
 """
 
 from __future__ import annotations

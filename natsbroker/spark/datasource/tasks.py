@@ -1,8 +1,5 @@
 """
 What one Spark task does: connect, read its range, and give it as Arrow batches.
-
-Promises: a task passes to workers without sockets; its connection is closed at its end, also where
-Spark does not read on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """
 Writing rows to a stream, from batches and from streaming queries.
-
-Promises: a task ends when the stream has acknowledged each of its rows, or fails; columns that
-would not be written are refused. What was published cannot be taken back: a task that Spark runs
-again publishes again, and the stream drops what has the same C{msg_id} within its duplicate window.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 What all jobs have in common: how they run tasks, tell how far they are, and say what came of it.
-
-Promises: a job prints one line of JSON as its last, and ends with 0 if all is well, 1 if it found
-something that somebody should look at, 2 for a wrong command line, 3 if it could not do its work.
 """
 
 from __future__ import annotations

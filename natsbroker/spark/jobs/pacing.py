@@ -1,8 +1,5 @@
 """
 When the next message may be sent.
-
-Promises: never more than the rate over any time but for a tenth of a second's worth at once; with a
-speed, no message before its time.
 """
 
 from __future__ import annotations

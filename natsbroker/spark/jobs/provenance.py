@@ -1,8 +1,5 @@
 """
 What copies of messages say about where they come from.
-
-Promises: a copy's own headers are all there, and none of them tells the target's server to do
-something or passes for one of ours.
 """
 
 from __future__ import annotations

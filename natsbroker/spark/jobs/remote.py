@@ -1,9 +1,6 @@
 """
 Tasks in the workers of a Spark Connect server, where no C{SparkContext} hands out functions: a data
 source of our own whose partitions are the tasks, and whose rows are what they return.
-
-Promises: results in the order of the tasks, each task in a partition of its own; nothing but the
-package itself must be there on the server, no pandas.
 """
 
 from __future__ import annotations

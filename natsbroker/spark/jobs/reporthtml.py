@@ -1,8 +1,5 @@
 """
 Reports as pages of their own: one file, with plots that are drawn in it.
-
-Promises: nothing is loaded from anywhere and nothing runs; what peers have named is text and
-nothing else, wherever it stands.
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ Being asked to end, by a signal.
 A handler runs between two steps of the main thread, also of one that holds a lock: a handler that
 takes the same lock waits for good. So the one here takes none: it notes the signal, and writes a
 byte into a pipe, which wakes whoever waits.
-
-Promises: a signal is never forgotten, nor does it block, whenever it comes; afterwards signals mean
-what they meant before.
 """
 
 from __future__ import annotations

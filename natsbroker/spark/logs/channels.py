@@ -1,8 +1,5 @@
 """
 What a broker says about the channels of NATS Streaming, under C{$NB.API.>}.
-
-Promises: a channel that is not there, a broker that exports none and an answer that makes no sense
-are errors that name the channel; no name can lead a request elsewhere.
 """
 
 from __future__ import annotations

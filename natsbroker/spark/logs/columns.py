@@ -1,8 +1,5 @@
 """
 The columns of a row, and batches of them for Arrow.
-
-Promises: a batch has exactly the columns that were asked for, of the types that Spark expects;
-times keep their nanoseconds in C{time_ns}; bytes that are no UTF-8 become escapes in texts.
 """
 
 from __future__ import annotations

@@ -4,10 +4,6 @@ Reading a range of a channel whole, as columnar frames.
 One broker has the channel's log, so there are no replicas that lag. What must be told apart is a
 message that was deleted from one that retention took before it was read: a gap in front of the
 oldest message that is stored counts as lost.
-
-Promises: every message that is stored in the range, once, in order, or an error. What was stored
-when the range was planned and is gone now is a loss, and so is what the store cannot read. While
-one answer is used, the next one is on its way; there are no more.
 """
 
 from __future__ import annotations

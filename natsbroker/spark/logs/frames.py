@@ -1,8 +1,5 @@
 """
 From columnar frames to Arrow batches, without copying what the frames hold.
-
-Promises: the same columns and types as L{natsbroker.spark.logs.columns} makes; sequences, payloads and
-subjects lie where they came in.
 """
 
 from __future__ import annotations

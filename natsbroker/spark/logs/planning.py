@@ -1,8 +1,5 @@
 """
 From options to ranges of sequences: what is read, and in how many tasks.
-
-Promises: a range is half-open and fixed when the read is planned; offsets that are wrong, or name
-what is not stored any more, are errors.
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ Reading a range of sequences whole.
 Any replica may answer a direct get, and one that lags ends its answer early without a word. So an
 end is believed only when the leader says that nothing follows, and a gap only when the leader says
 that nothing is stored there.
-
-Promises: every message that is stored in the range, once, in the order of sequences for each
-filter, or an error. What was stored when the range was planned and is gone now is a loss.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 What the JetStream API says about streams; everything here is answered by a stream's leader.
-
-Promises: a stream that is not there, an API that is not there and an answer that makes no sense are
-errors that name the stream; no name can lead a request elsewhere.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """
 A blocking connection to a NATS server, for code that runs in a Spark worker.
-
-Promises: it is encrypted where that was asked for or the server wants it, or there is none; nothing
-that came before TLS began is believed afterwards; every wait ends, with an answer or an error that
-names the server. One connection belongs to one thread of one process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 Who a worker says it is: every kind of credential that NATS servers take.
-
-Promises: files are read where the connection is made, so no key travels with a task; secrets show
-in no representation and no error; CONNECT carries the fields of the protocol and nothing else.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """
 The loop that sends what there is room for: requests over one connection, many on their way at once,
 each of which must be answered.
-
-Promises: requests go out in the order in which they were given; no more than the window are
-unanswered; what the server wants to know meanwhile is answered, also while nothing is sent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 The few messages of NATS Streaming that a publisher needs, in protobuf's wire format.
-
-Promises: what L{encode} makes, Google's library reads, and L{decode} reads what that makes; bytes
-that are no message are an error.
 """
 
 from __future__ import annotations

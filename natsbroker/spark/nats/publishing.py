@@ -1,9 +1,5 @@
 """
 Publishing to a stream, with many messages on their way at once and each acknowledged.
-
-Promises: when L{Publisher.finish} returns, the stream has stored every message, or had it already
-under its id; a message that it does not take is an error that says which and why. Nothing is stored
-in another stream than the one that was named.
 """
 
 from __future__ import annotations

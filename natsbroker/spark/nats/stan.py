@@ -1,9 +1,6 @@
 """
 Clients of NATS Streaming, and publishing to a channel with many messages on their way and each
 acknowledged.
-
-Promises: when L{ChannelPublisher.finish} returns, the channel has stored every message; one that it
-does not take is an error that says why. The client is gone from the broker when it is closed.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@ The columns of a table, which only ever become more.
 
 They are files beside the manifest, C{_nb/columns-<number>.ddl}, in Spark's language; the highest
 number holds.
-
-Promises: what holds has every column that the table's files have, of the same type; of several who
-add columns at once each sees those of the others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 Reading the messages in the files of an archive.
-
-Promises: rows come out in the order of their sequences, from however many files, with the columns
-and types of archives whoever wrote them.
 """
 
 from __future__ import annotations

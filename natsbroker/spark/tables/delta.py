@@ -5,9 +5,6 @@ The table's own log is the manifest. What files it has is what Delta says; their
 are in their names. What the archive is of is in the table's configuration, and where it stops and
 what it lost are application transactions: numbers that a commit carries, that checkpoints keep, and
 of which Delta lets no two writers that began with the same version set the same one.
-
-Promises: every commit carries where the archive stops, so of two who go on from one version one
-fails, in whatever both change; files that other programs have rewritten are read as what they are.
 """
 
 from __future__ import annotations

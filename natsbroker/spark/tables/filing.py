@@ -1,8 +1,5 @@
 """
 The data files of a table: written whole, and then added to its manifest.
-
-Promises: a file that is finished is on disk with its name; one that is given up leaves nothing. A
-version of a manifest is added with its files, or the files go.
 """
 
 from __future__ import annotations

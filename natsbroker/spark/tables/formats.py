@@ -1,8 +1,5 @@
 """
 Which format an archive has, and what provides it.
-
-Promises: an archive that is there is opened as what it is; libraries of a format are loaded when
-one is opened, and their absence is told with the extra that brings them.
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ Archives that are Iceberg tables.
 The table's own metadata is the manifest. What files it has is what the current snapshot says; their
 ranges and SHA-256 are in their names. What the archive is of, where it stops and what it lost are
 properties of the table, which are set in the commit that adds the files.
-
-Promises: every commit makes a snapshot, also one without files, and is only taken if the snapshot
-that it was made of is still the current one; what the catalog points at is on disk.
 """
 
 from __future__ import annotations

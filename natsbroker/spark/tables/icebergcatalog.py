@@ -1,8 +1,5 @@
 """
 The catalogs in which archives are that are Iceberg tables, and how their metadata gets on disk.
-
-Promises: a table is found again in the catalog in which it was made; asking for one that is not
-there makes nothing; what is written is on disk when it is closed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 The manifest of an archive: which files hold which sequences of which log.
-
-Promises: the files of a manifest follow each other without a gap from its start to its stop, and
-none is named twice, or it is refused.
 """
 
 from __future__ import annotations

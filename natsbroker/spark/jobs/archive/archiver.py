@@ -4,9 +4,6 @@ Archiving a log: from servers to Parquet files, each message exactly once.
 What is next is what the manifest does not account for yet, so the manifest is the checkpoint. Tasks
 copy ranges into files that nobody knows of; then one step adds all of them to the manifest, or
 none. So any number of archivers may run, and die.
-
-Promises: what a version of the manifest accounts for is on disk; what was not stored any more when
-it was to be copied is recorded as lost and never passed over; a log that was made again is refused.
 """
 
 from __future__ import annotations

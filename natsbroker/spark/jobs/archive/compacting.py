@@ -1,8 +1,5 @@
 """
 Keeping an archive tidy: many small files into few large ones, and what nobody names any more away.
-
-Promises: an archive has the same messages before and after, at every moment. What a version names
-that somebody may still read is not deleted.
 """
 
 from __future__ import annotations

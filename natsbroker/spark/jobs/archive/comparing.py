@@ -4,9 +4,6 @@ Comparing an archive with the log that it is of.
 The files are held against the manifest, byte for byte. What the log still stores is held against
 them: for channels of our broker by fingerprints of blocks, and only blocks that differ are read;
 for other logs message by message.
-
-Promises: every difference is found and named by its sequences. What the log has deleted since it
-was archived is no difference, and neither is what the manifest says was lost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 The job C{archive}: one log into a table of Parquet files, once or again and again.
-
-Promises: what L{natsbroker.spark.jobs.archive.archiver} promises, also if it is asked to end in the
-middle.
 """
 
 from __future__ import annotations

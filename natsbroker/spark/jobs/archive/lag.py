@@ -1,9 +1,5 @@
 """
 The job C{lag}: how far archives and streaming queries are behind their logs.
-
-Promises: what is said of a query is where its last planned micro-batch ends, and what is said of an
-archive is where the version that holds stops; 1 if one of them is further behind than it may be, or
-its log is another one now.
 """
 
 from __future__ import annotations

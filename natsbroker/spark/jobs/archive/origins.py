@@ -1,8 +1,5 @@
 """
 Where a job has its messages from: a log on servers, or an archive of one.
-
-Promises: both give the same rows for the same sequences, and say what is lost; both pass to
-workers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 An archive and what its log has behind it, as one DataFrame.
-
-Promises: each message once: from the archive up to where it stops, from the log from there on. The
-seam is one sequence, so nothing is in both; what is in neither is an error.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@ Following a log with tables: what is next, who does it, and what came of it.
 
 Each table has its own manifest, and what is next begins where the one that is furthest behind
 stops. Ranges end where others stop, so that they go on together from there.
-
-Promises: a version of a table accounts for a range only after the files of it are on disk; a table
-that is there is only followed with the log that it is of.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 The job C{decode}: payloads into tables with columns, once or again and again.
-
-Promises: what L{natsbroker.spark.jobs.decode.ranges} promises, also if it is asked to end in the
-middle; 1 if there are dead letters, or something was lost.
 """
 
 from __future__ import annotations

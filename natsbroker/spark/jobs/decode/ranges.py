@@ -4,9 +4,6 @@ Decoding a log: from messages to tables with columns, each message exactly once.
 Each mapping has a table, and a table of dead letters with what is wrong with a payload, its bytes
 and its place. A table is made as an archive is: files for ranges of sequences, and a manifest that
 is the checkpoint. So any number of jobs may run, and die.
-
-Promises: of each message of a range, one table of its mapping has a row: the decoded one or the
-dead letters. No payload ends a job.
 """
 
 from __future__ import annotations

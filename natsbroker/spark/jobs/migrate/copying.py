@@ -5,9 +5,6 @@ C{restore}.
 Every message says in its headers which one of which log it was, and is published with the sequence
 that the target must end with. So the end of the target says where to go on, after any interruption
 and however long ago it was; and of two copiers at once, one is refused.
-
-Promises: the target has each message of the source once and in the source's order, after what it
-was asked to begin with; nothing else gets between them. What cannot be read is an error.
 """
 
 from __future__ import annotations

@@ -4,10 +4,6 @@ servers that answer no requests for ranges, such as nats-streaming-server.
 
 The protocol has no question for how much there is. So the end is the message that a subscription to
 the last one brings, and a channel that has brought nothing for a while counts as empty.
-
-Promises: the messages from some sequence on up to the end, in order and each once, or an error. A
-message with another checksum than its own is an error, and so is a channel in which a message that
-was read before is another one now.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 The job C{replay}: from an archive, a log, Parquet files or SQL into a JetStream stream.
-
-Promises: what L{natsbroker.spark.jobs.replay.replayer} promises, for every task; the tasks of a job that
-is started again are the same ones.
 """
 
 from __future__ import annotations

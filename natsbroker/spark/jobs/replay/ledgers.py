@@ -1,9 +1,6 @@
 """
 What tasks that publish note of how far they are: entries of the key-value bucket C{NB_REPLAY} on
 the target's server.
-
-Promises: an entry is changed by the task that read or made the one before it, or not at all; an
-entry that makes no sense is an error and never an empty one.
 """
 
 from __future__ import annotations

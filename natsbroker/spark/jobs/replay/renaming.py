@@ -1,8 +1,5 @@
 """
 Subjects of what is replayed, and what they become.
-
-Promises: what is wrong with a mapping is said before anything is published; one subject always
-becomes the same one.
 """
 
 from __future__ import annotations

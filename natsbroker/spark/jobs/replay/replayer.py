@@ -6,10 +6,6 @@ A task records its progress in a L{ReplayLedger}, a little late. So one
 that is started again looks for the rows behind the entry in the end of the stream. Before that it
 makes sure that nothing is on its way there any more: that the connection of the task before is
 gone, and that the stream has dealt with what came by it.
-
-Promises: the stream gets every row, in the order in which they were given; with the ledger, each
-once, as long as the stream keeps what is behind the entry; without, once within the stream's
-duplicate window.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 What can be replayed: archives, logs, directories of Parquet files, and what SQL finds.
-
-Promises: a source gives the same rows, in the order of their sequences, to whoever asks from some
-sequence on; a source without what is needed is refused before anything is published.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 The broker's own events, read from where they are stored, and folded into sums by tasks.
-
-Promises: an event that makes no sense is counted and never stops a job; sums are the same however
-the range is split.
 """
 
 from __future__ import annotations

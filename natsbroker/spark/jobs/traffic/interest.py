@@ -1,8 +1,5 @@
 """
 What is published beside what is subscribed to, and what other clusters send in vain.
-
-Promises: sums do not depend on the order of events; of what is subscribed to, the newest event of
-each broker holds.
 """
 
 from __future__ import annotations

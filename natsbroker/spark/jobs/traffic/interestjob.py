@@ -1,8 +1,5 @@
 """
 The job C{interest}: what is sent in vain between clusters, and advice about it.
-
-Promises: advice changes how much is sent, never what arrives; what is applied is what is in the
-policy file, and what a broker refuses is told.
 """
 
 from __future__ import annotations

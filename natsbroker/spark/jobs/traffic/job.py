@@ -1,8 +1,5 @@
 """
 The job C{traffic}: rates per account, per what subjects begin with, and per other cluster.
-
-Promises: a window is told of once nothing can come for it any more, or, with C{--final}, all are; a
-file with the same windows has the same name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 Traffic by windows of time, and who causes most of it.
-
-Promises: an event counts for each window that holds the middle of the time that it is about; sums
-do not depend on the order of events.
 """
 
 from __future__ import annotations
