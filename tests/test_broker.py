@@ -135,7 +135,7 @@ class TestHost:
         assert recorder.bodies == [b"yo"]
 
     def test_noBus(self) -> None:
-        """There is no door to an account that is not there."""
+        """An account that is not there has no bus."""
         with pytest.raises(KeyError):
             Host().broker.bus("A")
 
@@ -338,7 +338,7 @@ class TestStarting:
         assert outcome(host.broker.whenReady()) == [None]
 
     def test_taken(self) -> None:
-        """If its port is taken, starting raises, and whoever waited is told."""
+        """If its port is taken, starting raises, and waiting for readiness fails."""
 
         class Taken:
             def listen(self, factory: Any) -> Any:
@@ -436,7 +436,7 @@ class TestClosedConnections:
         [("max_closed_clients: 2", 2), ("max_closed_clients: 0", 3), ("", 3)],
     )
     def test_remembered(self, text: str, remembered: int) -> None:
-        """As many as the settings say; nothing and 0 mean very many, as in the real server."""
+        """As many as the settings say; nothing and 0 mean very many, as in nats-server."""
         host = Host(text).start()
         for _ in range(3):
             host.client(b"bad\r\n")
@@ -472,7 +472,7 @@ class TestStopping:
         host.advance(1.1)
         assert done == [None]
 
-    def test_again(self) -> None:
+    def test_startedTwice(self) -> None:
         """It can be started again."""
         host = Host("port: 4222").start()
         outcome(host.broker.stopService())
@@ -494,7 +494,7 @@ class TestLameDuck:
     TIMES = 'lame_duck_grace_period: "1s"\nlame_duck_duration: "30s"'
 
     def test_whole(self) -> None:
-        """Nobody new is let in, clients are told and closed, and observers hear of it."""
+        """New clients are refused, clients are notified and closed, and observers learn of it."""
 
         @implementer(IObserver)
         class Observer(Advisories):
@@ -520,7 +520,7 @@ class TestLameDuck:
         ]
 
     def test_health(self) -> None:
-        """Whoever asks for the broker's health is told that nobody can connect any more."""
+        """The health page reports that no client can connect any more."""
         host = Host(self.TIMES).start()
         healthz = host.broker.monitoring.healthz
         assert healthz.problems(HealthQuery()) == []
@@ -557,11 +557,11 @@ class TestMonitoring:
             host.broker.reload(settingsOf("max_payload: 20"))
             host.reactor.advance(100)
         assert early.broker.monitoring is first
-        told, toldLate = self.shown(early), self.shown(late)
+        told, toldLate = self.varz(early), self.varz(late)
         assert told == toldLate
         assert told["max_payload"] == 20 and told["start"] != told["config_load_time"]
 
-    def shown(self, host: Host) -> dict[str, Any]:
+    def varz(self, host: Host) -> dict[str, Any]:
         """What /varz tells of times and of one setting."""
         answer = host.broker.monitoring.answer("/varz", {})
         assert answer is not None
@@ -587,7 +587,7 @@ class TestReload:
         assert json.loads(host.dial().receive()[5:])["max_payload"] == 50
         assert observer.seen == [Reloaded(("max_payload",))]
 
-    def test_refused(self) -> None:
+    def test_refusedWhole(self) -> None:
         """Or not at all."""
         host = Host("port: 4001\nmax_payload: 100").start()
         before = host.broker.settings
@@ -610,7 +610,7 @@ class TestReload:
         assert client.receive() == b""
 
     def test_planner(self) -> None:
-        """Whoever embeds the broker may own settings too."""
+        """A program that embeds the broker may own settings too."""
         host = Host().start()
         seen: list[int] = []
 

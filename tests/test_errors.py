@@ -18,7 +18,7 @@ from natsbroker.errors import (
 
 TABLE = {name: each for name, each in vars(errors).items() if isinstance(each, WireError)}
 
-#: The texts that clients' libraries look for, from the real server.
+#: The texts that clients' libraries look for, from nats-server.
 TEXTS = {
     "UNKNOWN_OPERATION": "Unknown Protocol Operation",
     "CONTROL_LINE": "maximum control line exceeded",
@@ -44,7 +44,7 @@ class TestTable:
 
     @pytest.mark.parametrize("name", TEXTS)
     def test_texts(self, name: str) -> None:
-        """The text is the real server's."""
+        """The text is nats-server's."""
         assert TABLE[name].text == TEXTS[name]
         assert TABLE[name].line() == b"-ERR '" + TEXTS[name].encode() + b"'\r\n"
 
@@ -58,7 +58,7 @@ class TestTable:
         assert line.count(b"\n") == bool(line)
 
     def test_silent(self) -> None:
-        """Where the real server closes in silence there is no line."""
+        """Where nats-server closes in silence there is no line."""
         for error in (errors.BAD_ARGUMENTS, errors.SLOW_PENDING, errors.SLOW_DEADLINE):
             assert error.line() == b""
             assert error.closes

@@ -96,7 +96,7 @@ class TestInformation:
         assert "TLS_AES_128_GCM_SHA256" in out
 
     def test_unknownFlag(self) -> None:
-        """A flag that is not known is told, with the usage, as nats-server does."""
+        """An unknown flag is reported, with the usage, as nats-server does."""
         code, out, err = ran("--foo")
         assert (code, err) == (0, "flag provided but not defined: -foo\n")
         assert "--ports_file_dir" in out
@@ -195,7 +195,7 @@ class TestChecking:
         assert err == "nats-server: operators require an account resolver to be configured\n"
 
     def test_certificates(self, tmp_path: Path) -> None:
-        """A key that belongs to another certificate is told, with its place."""
+        """A key that belongs to another certificate is reported, with its place."""
         writeCertificates(tmp_path)
         path = tmp_path / "x.conf"
         files = f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/client-key.pem'"
@@ -213,7 +213,7 @@ class TestChecking:
         ],
     )
     def test_linkCertificates(self, text: str, path: str, tmp_path: Path) -> None:
-        """A key that belongs to another certificate of a link is told with its place."""
+        """A key that belongs to another certificate of a link is reported with its place."""
         writeCertificates(tmp_path)
         config = tmp_path / "x.conf"
         files = f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/client-key.pem'"
@@ -239,7 +239,7 @@ class TestChecking:
         ],
     )
     def test_missingParts(self, text: str, told: str, tmp_path: Path) -> None:
-        """Plugins and folders that are missing are told with their place."""
+        """Missing plugins and folders are reported with their place."""
         config = tmp_path / "x.conf"
         config.write_text(text.replace("FILE", str(config)))
         code, _, err = ran("-t", "-c", str(config))
@@ -286,7 +286,7 @@ class TestSignal:
         )
 
     @pytest.mark.parametrize("text", ["foo=1", "stop=abc"])
-    def test_wrong(self, text: str) -> None:
+    def test_unknownSignal(self, text: str) -> None:
         """What is no signal or no process is refused."""
         assert ran("--signal", text)[0] == 1
 
@@ -339,7 +339,7 @@ class TestRunning:
         assert ran("-p", "-1")[0] == 1
 
     def test_logFile(self, process: type[Process]) -> None:
-        """A log file that cannot be opened is told, with code 1."""
+        """A log file that cannot be opened is reported, with code 1."""
         process.code = FileNotFoundError(2, "No such file or directory", "/x/log")
         assert ran("-l", "/x/log") == (
             1,
@@ -350,7 +350,7 @@ class TestRunning:
     @pytest.mark.parametrize(
         "arguments", [["-js"], ["-p", "99999"], ["-c", "/missing/x.conf"], ["surplus"]]
     )
-    def test_refused(self, process: type[Process], arguments: list[str]) -> None:
+    def test_refusedArguments(self, process: type[Process], arguments: list[str]) -> None:
         """What is wrong, or not there yet, is refused with a reason; nothing runs."""
         code, _, err = ran(*arguments)
         assert code == 1

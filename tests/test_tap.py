@@ -106,12 +106,12 @@ class TestOptions:
             ["--unknown"],
         ],
     )
-    def test_wrong(self, arguments: list[str]) -> None:
+    def test_unusableArguments(self, arguments: list[str]) -> None:
         """What is wrong is a usage error, before twistd leaves the terminal."""
         with pytest.raises(UsageError):
             parsed(*arguments)
 
-    def test_wrongFile(self, tmp_path: Path) -> None:
+    def test_mistakeInFile(self, tmp_path: Path) -> None:
         """So is a mistake in the file, with its place."""
         path = tmp_path / "x.conf"
         path.write_text("port: 1\nbogus: 1")
@@ -150,7 +150,7 @@ class TestAuth:
             (["--help-auth-type", "nothing"], "Invalid auth type"),
         ],
     )
-    def test_wrong(self, arguments: list[str], why: str) -> None:
+    def test_unusableChecker(self, arguments: list[str], why: str) -> None:
         """What is wrong is a usage error."""
         with pytest.raises(UsageError, match=why):
             parsed(*arguments)
@@ -291,7 +291,7 @@ class TestStreaming:
             ("-c a -sc b", "one configuration file for both"),
         ],
     )
-    def test_wrong(self, line: str, message: str) -> None:
+    def test_unusableLine(self, line: str, message: str) -> None:
         """What is wrong, or not there, is a usage error."""
         with pytest.raises(UsageError, match=message):
             parsed(*line.split())
@@ -327,7 +327,7 @@ class TestService:
         "arguments",
         [["--client", "nowhere:1"], ["--client", "ssl:1:privateKey=/missing"]],
     )
-    def test_wrong(self, arguments: list[str]) -> None:
+    def test_unusableComposition(self, arguments: list[str]) -> None:
         """What cannot be composed ends the process with one line that says why."""
         with pytest.raises(SystemExit, match=r"^natsbroker: "):
             self.made(*arguments)
@@ -511,11 +511,11 @@ class TestSignals:
         assert host.reactor.stopped == 1
         host.broker.stopService()
 
-    def test_others(self) -> None:
+    def test_otherSignals(self) -> None:
         """Others are twistd's, and all are as before when it has stopped."""
-        numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2]
-        before: list[Any] = [signal.getsignal(number) for number in numbers]
+        signals = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2]
+        before: list[Any] = [signal.getsignal(number) for number in signals]
         host = Host.around(makeService(parsed(), Reactor())).start()
-        assert [signal.getsignal(number) for number in numbers[:3]] == before[:3]
+        assert [signal.getsignal(number) for number in signals[:3]] == before[:3]
         host.broker.stopService()
-        assert [signal.getsignal(number) for number in numbers] == before
+        assert [signal.getsignal(number) for number in signals] == before

@@ -1,12 +1,8 @@
 """
-Sharing the broker's time between jobs and everybody else.
+A share of the broker's time for long requests, which are done in steps of a few milliseconds.
 
-Long requests are done in steps that take a few milliseconds each. Between two steps the reactor
-serves whoever else wants something, and for as long as the steps took nothing of the kind is done,
-so that jobs have half of the time at most, however many there are.
-
-One step at a time, in turn among all that wait; nobody can make others wait by asking for
-much; after L{Budget.stop} nothing more is done.
+After each step nothing of the kind is done for as long as the step took, so the steps of all
+requests together take half of the time at most. Requests take turns.
 """
 
 from __future__ import annotations
@@ -20,50 +16,50 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from natsbroker.export.texts import TOO_MANY, Refusal
+from natsbroker.export.requests import TOO_MANY, Refusal
 
 __all__ = ["SHARE", "Budget", "SteppedTask"]
 
 _log = Logger(namespace="natsbroker.export")
 
-#: How much of the time steps may take.
 SHARE = 0.5
+"""The part of the time that steps may take."""
 
-#: How many tasks may wait, and how many of one connection.
 MOST = 256
+"""The most tasks that may wait."""
+
 MOST_EACH = 32
+"""The most tasks of one connection that may wait."""
 
 
 class SteppedTask(Protocol):
     """
-    Something long.
+    Work that is done in steps.
     """
 
     async def step(self) -> bool:
         """
-        Do a little of it.
-
-        @return: whether it is done.
+        @return: whether the task is done.
         """
 
     def failed(self) -> None:
         """
-        A step raised something; the task is over.
+        A step raised an exception; there will be no other.
         """
 
 
 class Budget:
     """
-    Does tasks, a step at a time.
+    Runs tasks, one step at a time.
     """
 
     def __init__(
         self, reactor: IReactorTime, worked: Callable[[], float], share: float = SHARE
     ) -> None:
         """
-        @param worked: seconds of work that were done so far, that of others included, or seconds
-            of a clock that nobody sets.
-        @param share: how much of the time steps may take: more than 0, 1 for all of it.
+        @param worked: returns the seconds of work done so far by the whole process, or the time
+            of a monotonic clock.
+        @param share: the part of the time that steps may take: more than 0, 1 for all of it.
         """
         self._reactor = reactor
         self._worked = worked
@@ -76,10 +72,8 @@ class Budget:
 
     def add(self, task: SteppedTask, owner: object) -> None:
         """
-        Have something done.
-
-        @param owner: for whom.
-        @raise Refusal: if too much waits already.
+        @param owner: the connection that waits for the task.
+        @raise Refusal: if too many tasks wait already.
         """
         if sum(self._counts.values()) >= MOST or self._counts[id(owner)] >= MOST_EACH:
             raise Refusal(TOO_MANY)
@@ -88,9 +82,6 @@ class Budget:
         self._plan(0)
 
     def stop(self) -> None:
-        """
-        Do nothing more.
-        """
         self._isStopped = True
         self._queue.clear()
         timer, self._timer = self._timer, None

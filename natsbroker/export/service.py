@@ -1,19 +1,14 @@
 """
 The broker's side of the data pipeline: requests under C{$NB.API.>} about the logs of a service.
 
-The subject of a request says what is asked, and of which log::
+The subject names the request and the log, so the permission to publish decides who may ask::
 
-    $NB.API.CHANNEL.NAMES.CLUSTER            which there are
-    $NB.API.CHANNEL.INFO.CLUSTER.CHANNEL     its state
+    $NB.API.CHANNEL.NAMES.CLUSTER            the names of the logs
+    $NB.API.CHANNEL.INFO.CLUSTER.CHANNEL     the state of one
     $NB.API.CHANNEL.FIND.CLUSTER.CHANNEL     the first sequence since a time
     $NB.API.CHANNEL.EXPORT.CLUSTER.CHANNEL   a range, as columnar frames
     $NB.API.CHANNEL.DIGEST.CLUSTER.CHANNEL   fingerprints of blocks of a range
     $NB.API.CHANNEL.HOLD.CLUSTER.CHANNEL     hold retention back; RENEW, RELEASE
-
-So the permission to publish decides who may ask what.
-
-Every request whose answer may be heard is answered; what takes long is done within the
-budget; nothing is asked of logs that the service does not serve any more.
 """
 
 from __future__ import annotations
@@ -28,25 +23,24 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.export import digesting, exporting
-from natsbroker.export.asking import ApiRequest
 from natsbroker.export.budget import Budget
-from natsbroker.export.digesting import DigestAnswer, DigestRequest
-from natsbroker.export.exporting import RangeAnswer, RangeRequest
-from natsbroker.export.holding import HoldTable
+from natsbroker.export.holds import HoldTable
 from natsbroker.export.logs import ILogConsumer, ILogDirectory
-from natsbroker.export.questions import LARGEST, RequestFields
-from natsbroker.export.texts import (
+from natsbroker.export.ranges import DigestAnswer, DigestRequest, ExportAnswer, ExportRequest
+from natsbroker.export.requests import (
     BAD_REQUEST,
     CANNOT_HOLD,
     FAILED,
     HOLD_REFUSED,
+    LARGEST,
     MADE_AGAIN,
     NO_HOLD,
     NO_LOG,
     NO_REQUEST,
     STORE,
+    ApiRequest,
     Refusal,
+    RequestFields,
 )
 from natsbroker.interfaces import IHeldLog, IMessageBus, IStreamLog, ISubscriber, ISubscription
 from natsbroker.interfaces.records import StoreError
@@ -59,11 +53,11 @@ _log = Logger(namespace="natsbroker.export")
 
 PREFIX = "$NB.API"
 
-#: How many names an answer has at most.
 _NAMES = 1000
+"""The most names in an answer."""
 
-#: The longest time that a hold may last without being renewed, in seconds: a year.
 _LONGEST = 366 * 86400
+"""The longest time that a hold may last without being renewed, in seconds."""
 
 
 @implementer(ILogConsumer, ISubscriber)
@@ -81,9 +75,9 @@ class ExportService:
         maxPayload: Callable[[], int] = lambda: 1 << 20,
     ) -> None:
         """
-        @param worked: seconds of work that were done, or that passed; see L{Budget}.
+        @param worked: see L{Budget}.
         @param now: the wall clock, in nanoseconds.
-        @param maxPayload: how large a message may be.
+        @param maxPayload: returns the largest size of a message.
         """
         self._bus = bus
         self._reactor = reactor
@@ -125,30 +119,28 @@ class ExportService:
             holds.stop()
         return succeed(None)
 
-    # Requests.
-
     def deliver(self, message: Message, tag: Any) -> None:
-        asker = ApiRequest(self._bus, message)
+        request = ApiRequest(self._bus, message)
         catalogue = self._catalogue
-        if catalogue is None or not asker.isThere:
+        if catalogue is None or not request.isAnswerable:
             return
         kind = f"{PREFIX}.{catalogue.kind}.".encode()
         verb, _, rest = message.subject[len(kind) :].partition(b".")
         name = rest[len(catalogue.realm.encode()) + 1 :].decode("utf-8", "backslashreplace")
         what = verb.decode("utf-8", "backslashreplace")
-        asker.attempt(lambda: self._serve(catalogue, what, name, message, asker))
+        request.attempt(lambda: self._serve(catalogue, what, name, message, request))
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
-        See L{ISubscriber.subscriptionEnded}.
+        Nothing to do: only L{end} ends it.
         """
 
     def _serve(
-        self, catalogue: ILogDirectory, verb: str, name: str, message: Message, asker: ApiRequest
+        self, catalogue: ILogDirectory, verb: str, name: str, message: Message, request: ApiRequest
     ) -> None:
         payload = message.payload
         if verb == "NAMES" and not name:
-            asker.say(_names(catalogue, RequestFields(payload, ("pattern", "after"))))
+            request.answer(_names(catalogue, RequestFields(payload, ("pattern", "after"))))
             return
         serve = {
             "INFO": self._info,
@@ -164,23 +156,23 @@ class ExportService:
         log = catalogue.find(name)
         if log is None:
             raise Refusal(NO_LOG, kind=catalogue.kind.lower(), name=name)
-        serve(log, name, payload, asker)
+        serve(log, name, payload, request)
 
-    def _checked(self, log: IStreamLog, name: str, question: RequestFields) -> None:
+    def _checked(self, log: IStreamLog, name: str, fields: RequestFields) -> None:
         """
-        A request that names an identity is about the log that had it.
+        Refuse a request that names an identity which another log of that name had.
         """
-        if "identity" in question and question.text("identity") != _identityOf(log):
+        if "identity" in fields and fields.text("identity") != _identityOf(log):
             raise Refusal(MADE_AGAIN, kind=self._kind, name=name)
 
     @property
     def _kind(self) -> str:
         return "" if self._catalogue is None else str(self._catalogue.kind).lower()
 
-    def _info(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
-        question = RequestFields(payload, ("identity",))
-        self._checked(log, name, question)
-        asker.say(self._state(log, name))
+    def _info(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
+        fields = RequestFields(payload, ("identity",))
+        self._checked(log, name, fields)
+        request.answer(self._state(log, name))
 
     def _state(self, log: IStreamLog, name: str) -> dict[str, Any]:
         bounds = log.bounds()
@@ -197,24 +189,24 @@ class ExportService:
             state["holds"] = self._holds.rows(log)
         return state
 
-    def _find(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
-        question = RequestFields(payload, ("identity", "time"))
-        self._checked(log, name, question)
-        self._run(self._findAt(log, question.number("time", -LARGEST), asker), asker)
+    def _find(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
+        fields = RequestFields(payload, ("identity", "time"))
+        self._checked(log, name, fields)
+        self._run(self._findAt(log, fields.number("time", -LARGEST), request), request)
 
-    async def _findAt(self, log: IStreamLog, when: int, asker: ApiRequest) -> None:
-        asker.say({"sequence": await log.sequenceAt(when), "last": log.bounds().last})
+    async def _findAt(self, log: IStreamLog, when: int, request: ApiRequest) -> None:
+        request.answer({"sequence": await log.sequenceAt(when), "last": log.bounds().last})
 
-    def _export(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
-        question = RequestFields(payload, exporting.FIELDS)
-        self._checked(log, name, question)
-        export = RangeAnswer(log, RangeRequest.read(question), asker, self._maxPayload())
-        self._within.add(export, asker.origin)
+    def _export(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
+        fields = RequestFields(payload, ExportRequest.FIELDS)
+        self._checked(log, name, fields)
+        wanted = ExportRequest.of(fields)
+        self._within.add(ExportAnswer(log, wanted, request, self._maxPayload()), request.origin)
 
-    def _digest(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
-        question = RequestFields(payload, digesting.FIELDS)
-        self._checked(log, name, question)
-        self._within.add(DigestAnswer(log, DigestRequest.read(question), asker), asker.origin)
+    def _digest(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
+        fields = RequestFields(payload, DigestRequest.FIELDS)
+        self._checked(log, name, fields)
+        self._within.add(DigestAnswer(log, DigestRequest.of(fields), request), request.origin)
 
     @property
     def _within(self) -> Budget:
@@ -222,28 +214,26 @@ class ExportService:
             raise RuntimeError("the service is not running")
         return self._budget
 
-    # Holds.
+    def _hold(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
+        fields = RequestFields(payload, ("identity", "name", "floor", "seconds"))
+        held = self._held(log, name, fields)
+        floor = fields.number("floor", 1)
+        seconds = fields.number("seconds", 0, _LONGEST, 0)
+        self._run(self._setHold(held, _holdName(fields), floor, seconds, request), request)
 
-    def _hold(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
-        question = RequestFields(payload, ("identity", "name", "floor", "seconds"))
-        held = self._held(log, name, question)
-        floor = question.number("floor", 1)
-        seconds = question.number("seconds", 0, _LONGEST, 0)
-        self._run(self._setHold(held, _holdName(question), floor, seconds, asker), asker)
-
-    def _renew(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
-        question = RequestFields(payload, ("identity", "name", "floor", "seconds"))
-        held = self._held(log, name, question)
-        hold = _holdName(question)
+    def _renew(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
+        fields = RequestFields(payload, ("identity", "name", "floor", "seconds"))
+        held = self._held(log, name, fields)
+        hold = _holdName(fields)
         floor = held.holds().get(hold)
         if floor is None:
             raise Refusal(NO_HOLD, kind=self._kind, name=name, hold=hold)
-        floor = question.number("floor", 1, default=floor)
-        seconds = question.number("seconds", 0, _LONGEST, 0)
-        self._run(self._setHold(held, hold, floor, seconds, asker), asker)
+        floor = fields.number("floor", 1, default=floor)
+        seconds = fields.number("seconds", 0, _LONGEST, 0)
+        self._run(self._setHold(held, hold, floor, seconds, request), request)
 
     async def _setHold(
-        self, log: IHeldLog, hold: str, floor: int, seconds: int, asker: ApiRequest
+        self, log: IHeldLog, hold: str, floor: int, seconds: int, request: ApiRequest
     ) -> None:
         if self._holds is None:
             return
@@ -251,64 +241,59 @@ class ExportService:
             await self._holds.set(log, hold, floor, seconds)
         except ValueError as error:
             raise Refusal(HOLD_REFUSED, why=error) from None
-        asker.say({"hold": self._holds.row(log, hold, floor), "first": log.bounds().first})
+        request.answer({"hold": self._holds.row(log, hold, floor), "first": log.bounds().first})
 
-    def _release(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
-        question = RequestFields(payload, ("identity", "name"))
-        held = self._held(log, name, question)
-        self._run(self._endHold(held, _holdName(question), asker), asker)
+    def _release(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
+        fields = RequestFields(payload, ("identity", "name"))
+        held = self._held(log, name, fields)
+        self._run(self._endHold(held, _holdName(fields), request), request)
 
-    async def _endHold(self, log: IHeldLog, hold: str, asker: ApiRequest) -> None:
+    async def _endHold(self, log: IHeldLog, hold: str, request: ApiRequest) -> None:
         if self._holds is None:
             return
         await self._holds.release(log, hold)
-        asker.say({"released": hold})
+        request.answer({"released": hold})
 
-    def _held(self, log: IStreamLog, name: str, question: RequestFields) -> IHeldLog:
-        self._checked(log, name, question)
+    def _held(self, log: IStreamLog, name: str, fields: RequestFields) -> IHeldLog:
+        self._checked(log, name, fields)
         if not IHeldLog.providedBy(log):
             raise Refusal(CANNOT_HOLD, kind=self._kind, name=name)
         return log
 
-    # What is not answered at once.
-
-    def _run(self, coroutine: Coroutine[Any, Any, None], asker: ApiRequest) -> None:
+    def _run(self, coroutine: Coroutine[Any, Any, None], request: ApiRequest) -> None:
         running = ensureDeferred(coroutine)
         self._running.add(running)
-        running.addBoth(self._ran, running, asker)
+        running.addBoth(self._ran, running, request)
 
-    def _ran(self, result: Failure | None, running: Deferred[None], asker: ApiRequest) -> None:
+    def _ran(self, result: Failure | None, running: Deferred[None], request: ApiRequest) -> None:
         self._running.discard(running)
         if not isinstance(result, Failure) or self._catalogue is None:
             return
         if isinstance(result.value, StoreError):
-            asker.say(Refusal(STORE, why=result.value).answer())
+            request.refuse(STORE, why=result.value)
         elif isinstance(result.value, Refusal):
-            asker.say(result.value.answer())
+            request.answer(result.value.answer())
         else:
             _log.failure("A request of a job failed", result)
-            asker.say(Refusal(FAILED).answer())
+            request.refuse(FAILED)
 
 
 def _identityOf(log: IStreamLog) -> str:
     return f"{log.identity:016x}"
 
 
-def _holdName(question: RequestFields) -> str:
-    name = question.text("name")
+def _holdName(fields: RequestFields) -> str:
+    name = fields.text("name")
     if not name or not name.isprintable():
         raise Refusal(BAD_REQUEST, why="name must be a text that can be printed")
     return name
 
 
-def _names(catalogue: ILogDirectory, question: RequestFields) -> dict[str, Any]:
-    """
-    The names behind one, so many as fit.
-    """
-    pattern = question.text("pattern", ">").encode("utf-8")
+def _names(catalogue: ILogDirectory, fields: RequestFields) -> dict[str, Any]:
+    pattern = fields.text("pattern", ">").encode("utf-8")
     if not isValidSubject(pattern):
         raise Refusal(BAD_REQUEST, why="pattern must be a subject")
-    after = question.text("after", "")
+    after = fields.text("after", "")
     found = [each for each in catalogue.names() if matches(pattern, each.encode("utf-8"))]
     left = [each for each in found if each > after]
     return {"total": len(found), "names": left[:_NAMES], "more": len(left) > _NAMES}

@@ -13,7 +13,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 
 from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.export.advising import AdviceService, adviceRow
+from natsbroker.export.gatewayadvice import AdviceService, adviceRow
 from natsbroker.gateways.advice import Advice, AdvisedPolicy
 from natsbroker.gateways.gateways import Gateways
 from natsbroker.interfaces import IMessageBus
@@ -24,7 +24,7 @@ __all__ = ["Advising", "GatewayAdvice"]
 
 class GatewayAdvice:
     """
-    Provides L{natsbroker.export.advising.Advised}.
+    Provides L{natsbroker.export.gatewayadvice.Advised}.
     """
 
     def __init__(

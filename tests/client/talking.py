@@ -1,7 +1,7 @@
 """
 A program with the client and a real reactor: C{python -m tests.client.talking PORT [CA [NAME]]}.
 
-It connects, hears what it says to itself and prints that; or it prints what went wrong. With C{CA}
+It connects, receives its own message and prints that; or it prints what went wrong. With C{CA}
 it wants TLS with a certificate of that authority for NAME.
 """
 

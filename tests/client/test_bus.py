@@ -60,7 +60,6 @@ class RunListener(Listener):
         self.calls: list[list[tuple[list[bytes], Any]]] = []
 
     def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
-        """See L{IRunSubscriber}."""
         self.calls.append([(run.bodies, tag) for run, tag in runs])
 
 
@@ -77,7 +76,6 @@ class BatchListener(Listener):
         self.calls: list[list[bytes]] = []
 
     def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
-        """See L{IBatchSubscriber}."""
         self.calls.append([message.payload for message, _ in messages])
 
 

@@ -178,7 +178,7 @@ class TestMessages:
         assert room.result(client.flush()) is None
 
     def test_refusedThere(self, room: Room) -> None:
-        """What the server refuses is told to whoever wants to know."""
+        """An error of the server is given to the callback."""
         client = room.client()
         client.publish(b"$GR.x")
         room.settle()
@@ -299,7 +299,7 @@ class TestTheEnd:
         assert room.subscriptions == 1
 
     def test_serverCloses(self, room: Room) -> None:
-        """When the server closes, whoever waits for the end is told its last word."""
+        """When the server closes, waiting for the end yields its last error."""
         client = room.client()
         closed = [client.whenClosed(), client.whenClosed()]
         [session] = list[Any](room.broker.broker.clientContext.connections)

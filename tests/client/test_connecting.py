@@ -49,7 +49,6 @@ class Endpoint:
         self.cancelled = True
 
     def connect(self, protocolFactory: Any) -> Deferred[Any]:
-        """See L{IStreamClientEndpoint.connect}."""
         self.factory = protocolFactory
         return self.dialling
 
@@ -98,14 +97,14 @@ class TestEndpoint:
         dialling.clock.advance(0)
         assert dialling.clock.getDelayedCalls() == []
 
-    def test_refused(self) -> None:
-        """Where nobody listens it fails with what the endpoint says."""
+    def test_endpointFails(self) -> None:
+        """Without a listener it fails with the endpoint's error."""
         dialling = Dialling()
         dialling.endpoint.dialling.errback(REFUSED)
         assert isinstance(dialling.error, ConnectionRefusedError)
         assert dialling.clock.getDelayedCalls() == []
 
-    def test_refusedAtOnce(self) -> None:
+    def test_endpointFailsAtOnce(self) -> None:
         """The same if the endpoint knows it at once."""
 
         @implementer(IStreamClientEndpoint)

@@ -1,5 +1,5 @@
 """
-What a client says about itself.
+The fields of CONNECT.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class TestTheEnd:
     """How it ends."""
 
     def test_lost(self) -> None:
-        """Losing the connection sends first; then both ends are told, once."""
+        """Losing the connection sends first; then both ends learn of it, once."""
         pipe = Pipe()
         pipe.left.write(b"bye")
         pipe.left.loseConnection()

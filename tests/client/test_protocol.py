@@ -24,30 +24,25 @@ INFO = b'INFO {"server_id":"S","max_payload":100} \r\n'
 
 class Listener:
     """
-    Writes down what it is told.
+    Records calls.
     """
 
     def __init__(self) -> None:
         self.events: list[Any] = []
 
     def began(self) -> None:
-        """See L{natsbroker.client.protocol.ConnectionListener}."""
         self.events.append("began")
 
     def ended(self, reason: ClientError) -> None:
-        """See L{natsbroker.client.protocol.ConnectionListener}."""
         self.events.append(reason)
 
     def received(self, message: Message, sid: bytes) -> None:
-        """See L{natsbroker.client.protocol.ConnectionListener}."""
         self.events.append((message.subject, sid, message.reply, message.headers, message.payload))
 
     def ponged(self) -> None:
-        """See L{natsbroker.client.protocol.ConnectionListener}."""
         self.events.append("ponged")
 
     def failed(self, text: str) -> None:
-        """See L{natsbroker.client.protocol.ConnectionListener}."""
         self.events.append(text)
 
 
@@ -138,7 +133,7 @@ class TestBeginning:
         assert b'"sig":"YWJj"' in call.say(b'INFO {"nonce":"abc"}\r\n')
 
     def test_denied(self) -> None:
-        """Who is not let in is told the server's words."""
+        """A refused login ends with the server's error."""
         call = Call()
         call.say(INFO)
         call.say(b"-ERR 'Authorization Violation'\r\n")
@@ -201,7 +196,7 @@ class TestTLS:
     )
     def test_nameless(self, shown: Any, isTLS: bool) -> None:
         """Nothing is said to somebody whose certificate has no name that can have been compared,
-        whoever began TLS."""
+        the side that began TLS."""
         call = Call(isTLS, tls="creator")
         call.shown = shown
         if not isTLS:
@@ -267,7 +262,7 @@ class TestTalk:
         assert call.say(b"+OK\r\nPING\r\n") == b"PONG\r\n"
 
     def test_errors(self) -> None:
-        """A refusal is told, and the connection goes on."""
+        """A refusal is reported, and the connection stays."""
         call = Call()
         call.begin()
         call.say(b"-ERR 'Permissions Violation for Publish to \"a\"'\r\nMSG a 1 0\r\n\r\n")
@@ -297,7 +292,7 @@ class TestTalk:
         assert "makes no sense" in str(call.events[0])
 
     def test_pings(self) -> None:
-        """Answers to the owner's PINGs are told apart from those to our own, by their order."""
+        """Answers to the owner's PINGs are distinguished from those to our own, by their order."""
         call = Call(pingInterval=10.0)
         call.begin()
         call.protocol.ping()

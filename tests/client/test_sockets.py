@@ -23,7 +23,7 @@ Start = Callable[..., BrokerProcess]
 
 def talking(*arguments: object) -> str:
     """
-    @return: what the program says; see L{tests.client.talking}.
+    @return: the output of the program; see L{tests.client.talking}.
     """
     command = [sys.executable, "-m", "tests.client.talking", *map(str, arguments)]
     done = subprocess.run(

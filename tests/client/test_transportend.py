@@ -26,11 +26,9 @@ class End(TransportEnd):
         self.done: list[str] = []
 
     def write(self, data: bytes) -> None:
-        """See L{ITransport.write}."""
         self.written.append(data)
 
     def loseConnection(self) -> None:
-        """See L{ITransport.loseConnection}."""
         self.done.append("lost")
 
     def _readOn(self) -> None:
@@ -39,22 +37,19 @@ class End(TransportEnd):
 
 class Producer:
     """
-    Notes what it is told.
+    Records calls.
     """
 
     def __init__(self) -> None:
         self.told: list[str] = []
 
     def pauseProducing(self) -> None:
-        """See L{IPushProducer.pauseProducing}."""
         self.told.append("pause")
 
     def resumeProducing(self) -> None:
-        """See L{IPushProducer.resumeProducing}."""
         self.told.append("resume")
 
     def stopProducing(self) -> None:
-        """See L{IPushProducer.stopProducing}."""
         self.told.append("stop")
 
 

@@ -38,7 +38,7 @@ CERTIFICATES = filesystem({"cert.pem": PEM, "key.pem": PEM, "ca.pem": PEM})
 
 def built(text: str, files: Callable[[str], str] = CERTIFICATES) -> Built:
     """
-    Build what a text says, in a file called C{s.conf}.
+    Build the settings of a text, in a file called C{s.conf}.
     """
     return buildText(text, {}, "s.conf", read=files)
 

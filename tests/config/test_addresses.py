@@ -88,7 +88,7 @@ def test_splitURL_noServer(url: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LocalHost"])
 def test_here(host: str) -> None:
-    """Nobody else reaches these."""
+    """No other machine reaches these."""
     assert isLoopback(host)
 
 

@@ -1,10 +1,6 @@
 """
 The same configurations and command lines, read by us and by nats-server.
 
-Promises: what nats-server accepts we accept, and what it refuses we refuse, on the same
-lines; the digest of what is accepted is the same.  Where we are stricter, corpus.txt says
-so, and a test holds that nats-server is not.
-
 The verdicts in corpus.txt are held against our reader with or without a server; only the
 comparison itself needs one.
 """
@@ -235,7 +231,7 @@ class TestFiles:
         assert starts(folder)
 
     @select("REFUSED")
-    def test_refused(self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_sameLines(self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """What nats-server refuses we refuse, on the same lines."""
         ours = read(folder, case.text, monkeypatch)
         assert ours.errors
@@ -245,7 +241,7 @@ class TestFiles:
             assert ours.lines == answer.lines, answer.text
 
     @select("REFUSED_AT_START")
-    def test_refusedAtStart(
+    def test_sameLinesAtStart(
         self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What nats-server cannot start with we refuse when it is read."""

@@ -167,6 +167,6 @@ def test_ownJetStream(text: str) -> None:
     ],
 )
 def test_complaints(text: str, complaint: str) -> None:
-    """Domains that make no subject, and accounts that have no use for one, are told."""
+    """Domains that make no subject, and accounts that have no use for one, are reported."""
     (found,) = complaintsOf(text)
     assert found.endswith(complaint)

@@ -22,7 +22,7 @@ def changes(old: str, new: str) -> list[Change]:
     return differences(settingsOf(old), settingsOf(new))
 
 
-def test_nothing() -> None:
+def test_sameSettings() -> None:
     """Comments, order and another file are no change."""
     assert changes("port: 1, debug: true", "# x\ndebug: yes\nport 1") == []
 

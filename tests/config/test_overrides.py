@@ -30,7 +30,7 @@ def apply(given: dict[str, FlagValue], settings: Settings | None = None) -> Sett
     return overriding(given, CERTIFICATES)(settings or Settings())
 
 
-def test_nothing() -> None:
+def test_noFlags() -> None:
     """Without flags the settings stay."""
     settings = Settings(port=7)
     assert apply({}, settings) == settings
@@ -93,7 +93,7 @@ class TestTLS:
         )
 
     def test_policyStays(self) -> None:
-        """What a file says about ciphers and versions is not weakened by a flag."""
+        """A flag does not weaken the ciphers and versions of a file."""
         old = TLSSettings(min_version="1.3", cipher_suites=("TLS_AES_128_GCM_SHA256",), timeout=9.0)
         tls = apply({"tls": True, **PAIR}, replace(Settings(), tls=old)).tls
         assert tls is not None
@@ -104,7 +104,7 @@ class TestTLS:
         )
 
     def test_off(self) -> None:
-        """C{--tls=false} removes what the file says."""
+        """C{--tls=false} removes the block of the file."""
         assert apply({"tls": False, **PAIR}, Settings(tls=TLSSettings())).tls is None
 
     @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """
-A stage for the broker's side of the pipeline: a bus, a clock, logs in memory, somebody who asks.
-
-Promises: everything but the network is the real thing; time moves only when the test moves it.
+A stage for the broker's side of the pipeline: a bus, a clock, logs in memory, and a client.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ def result(deferred: Deferred[Any]) -> Any:
 
 @implementer(IOrigin)
 class Connection:
-    """Whom a request comes from."""
+    """The origin of a request."""
 
     def __init__(self, grant: Grant | None = None) -> None:
         self.grant = grant
@@ -104,7 +102,7 @@ class Inbox:
         self.got.append(message.payload)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """See L{ISubscriber}."""
+        """Ignore it."""
 
 
 class Stage:

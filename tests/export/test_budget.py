@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from natsbroker.export.budget import MOST, MOST_EACH, Budget
-from natsbroker.export.texts import Refusal
+from natsbroker.export.requests import Refusal
 from tests.conftest import FlushLoggedErrors
 
 
@@ -26,7 +26,6 @@ class Work:
         self.hasFailed = False
 
     async def step(self) -> bool:
-        """See L{natsbroker.export.budget.SteppedTask}."""
         self.times.append(self._clock.seconds())
         if self.error is not None:
             raise self.error
@@ -37,7 +36,6 @@ class Work:
         return self._left == 0
 
     def failed(self) -> None:
-        """See L{natsbroker.export.budget.SteppedTask}."""
         self.hasFailed = True
 
 
@@ -107,7 +105,7 @@ def test_oneAtATime(clock: Clock) -> None:
 
 
 def test_limits(clock: Clock) -> None:
-    """One connection cannot take all places, and there are only so many."""
+    """One connection cannot take all places, and their number is bounded."""
     budget = made(clock)
     owners = [object() for _ in range(MOST // MOST_EACH + 1)]
     for owner in owners[:-1]:

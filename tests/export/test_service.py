@@ -87,7 +87,7 @@ class TestInfo:
         assert "holds" not in stage.ask("INFO.test-cluster.plain")
 
     def test_madeAgain(self, stage: Stage) -> None:
-        """Who asks about a log that was deleted and made again is told so."""
+        """Who asks about a log that was deleted and made again learns that."""
         before = stage.ask("INFO.test-cluster.orders.us")["identity"]
         result(stage.store.drop("orders.us"))
         stage.log("orders.us", [b"x"])
@@ -112,7 +112,7 @@ class TestFind:
         assert answer == {"sequence": sequence, "last": 3}
 
     def test_storeFails(self, stage: Stage) -> None:
-        """What the store says is passed on."""
+        """The error of the store is passed on."""
         result(stage.store.close())
         expected = 20006, "the store fails: the store is closed"
         assert stage.refused("FIND.test-cluster.orders.eu", {"time": 0}) == expected
@@ -156,7 +156,7 @@ class TestRefused:
 
 
 class TestAskers:
-    """To whom answers go."""
+    """The receivers of answers."""
 
     def test_noReply(self, stage: Stage) -> None:
         """Without a reply subject nothing is done."""

@@ -24,7 +24,6 @@ class Reactor(MemoryReactorClock):
         self._fromThreads: list[Any] = []
 
     def callFromThread(self, call: Any, *arguments: Any) -> None:
-        """See L{twisted.internet.interfaces.IReactorFromThreads}."""
         self._fromThreads.append((call, arguments))
 
     def run(self) -> None:

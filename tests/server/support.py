@@ -1,8 +1,5 @@
 """
 What the tests of the composition share: a whole broker on a reactor in memory, and its log.
-
-Promises: nothing listens, nothing waits; time passes when a test says so.
-Must never know: what a test is about.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ def logLines(debug: bool = True) -> Iterator[list[str]]:
 
 class Advisories:
     """
-    An observer that writes down what it is told.
+    An observer that records advisories.
 
     @ivar seen: every advisory.
     """
@@ -56,7 +53,6 @@ class Advisories:
         self.seen: list[Advisory] = []
 
     def observe(self, advisory: Advisory) -> None:
-        """See L{natsbroker.interfaces.IObserver.observe}."""
         self.seen.append(advisory)
 
 

@@ -111,7 +111,7 @@ def test_ownCertificate(folder: Path) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"insecure": True}, {"pinned_certs": frozenset({"a"})}, {"ca_file": "/nowhere"}]
 )
-def test_refused(wrong: dict[str, Any]) -> None:
+def test_unusableBlock(wrong: dict[str, Any]) -> None:
     """What is not done here, and files that are not there, are refused with the block's name."""
     with pytest.raises(ValueError, match="resolver_tls: "):
         agentFor(MemoryReactorClock(), TLSSettings(**wrong), "resolver_tls")

@@ -23,7 +23,7 @@ from tests.server.support import settingsOf
     ],
 )
 def test_clientUrls(text: str, host: str, urls: tuple[str, ...]) -> None:
-    """Where clients of other members are told that they can connect."""
+    """The addresses that other members announce to their clients."""
     assert clientUrls(settingsOf(text) if text else Settings(), host, 4) == urls
 
 

@@ -70,7 +70,7 @@ def test_serverDescriber() -> None:
 
 
 def test_serverIdentity() -> None:
-    """Services are told who asks, with its tags if it has any."""
+    """Services receive the names of the broker, with its tags if it has any."""
     info = ServerInfo("N1", "one", "2.15.1", "0.1", host="127.0.0.1")
     named = {"name": "one", "host": "127.0.0.1", "id": "N1", "version": "2.15.1"}
     assert serverIdentity(info, ()) == named

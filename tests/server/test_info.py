@@ -1,5 +1,5 @@
 """
-What a broker says of itself, over a broker without sockets.
+INFO and the addresses of a broker without sockets.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_ports(scene: Scene) -> None:
 
 
 def test_addresses(scene: Scene) -> None:
-    """Places are told by what is there."""
+    """Addresses are listed by what listens there."""
     nowhere = {"nats": ["nats://a:1"], "monitoring": [], "cluster": ["nats://b:2"]}
     assert scene.presence(None).addresses() == nowhere
     assert scene.presence(scene.pages).addresses() == nowhere
@@ -83,7 +83,7 @@ def test_info(scene: Scene) -> None:
 
 
 def test_clusterChanged(scene: Scene) -> None:
-    """Clients are told of another cluster, and only of that."""
+    """Clients receive INFO when the cluster changes, and only then."""
     presence = scene.presence(None)
     client = scene.host.client(b'CONNECT {"protocol":1,"verbose":false}\r\nPING\r\n')
     scene.cluster = {"connect_urls": ("10.0.0.9:4222",)}

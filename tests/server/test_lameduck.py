@@ -44,10 +44,10 @@ class Departure:
 
 
 class TestTelling:
-    """What clients are told."""
+    """What clients receive."""
 
     def test_new(self) -> None:
-        """A client that understands it is told at once."""
+        """A client that understands INFO receives it at once."""
         leaving = Departure(NEW)
         leaving.begin()
         answer = leaving.clients[0].receive()
@@ -55,7 +55,7 @@ class TestTelling:
         assert json.loads(answer[5:])["ldm"] is True
 
     def test_old(self) -> None:
-        """One that does not is told nothing."""
+        """One that does not receives nothing."""
         leaving = Departure(OLD)
         leaving.begin()
         assert leaving.clients[0].receive() == b""
@@ -71,7 +71,7 @@ class TestClosing:
     """How clients are closed."""
 
     def test_grace(self) -> None:
-        """Nobody is closed in the grace period."""
+        """No client is closed in the grace period."""
         leaving = Departure(OLD, OLD)
         leaving.begin()
         leaving.host.advance(9.9)

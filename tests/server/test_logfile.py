@@ -37,7 +37,7 @@ class TestFile:
         file.close()
 
     def test_mode(self, tmp_path: Path) -> None:
-        """Nobody but owner and group may read a new one."""
+        """Only owner and group may read a new one."""
         before = os.umask(0)
         try:
             LogFile(str(tmp_path / "log")).close()
@@ -51,7 +51,7 @@ class TestFile:
             LogFile(str(tmp_path / "missing" / "log"))
 
     def test_reopen(self, tmp_path: Path) -> None:
-        """After somebody moved it, it begins anew under its name."""
+        """After somebody moved it, it begins again under its name."""
         path = tmp_path / "log"
         file = LogFile(str(path))
         file.write("a\n")
@@ -64,7 +64,7 @@ class TestFile:
         file.close()
 
     def test_reopenFails(self, tmp_path: Path) -> None:
-        """If it cannot be opened anew, the old one is still written to."""
+        """If it cannot be opened again, the old one is still written to."""
         folder = tmp_path / "folder"
         folder.mkdir()
         file = LogFile(str(folder / "log"))
@@ -180,7 +180,7 @@ class TestOutput:
             LogOutput(io.StringIO()).prepare(Logging(logfile=str(tmp_path / "x" / "log")))
 
     def test_reopen(self, tmp_path: Path) -> None:
-        """The file is opened anew, and that is logged."""
+        """The file is opened again, and that is logged."""
         path = tmp_path / "log"
         output = LogOutput(io.StringIO())
         output.prepare(Logging(logfile=str(path)))()
@@ -198,7 +198,7 @@ class TestOutput:
         assert lines == ["[INF] File log re-open ignored, not a file logger"]
 
     def test_reopenFails(self, tmp_path: Path) -> None:
-        """A file that cannot be opened anew is reported."""
+        """A file that cannot be opened again is reported."""
         folder = tmp_path / "folder"
         folder.mkdir()
         output = LogOutput(io.StringIO())

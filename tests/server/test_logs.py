@@ -93,7 +93,7 @@ class TestSelection:
         assert Log().emit(LogLevel.debug) == []
         assert Log(Logging(logtime=False, debug=True)).emit(LogLevel.debug) != []
 
-    def test_others(self) -> None:
+    def test_otherLibraries(self) -> None:
         """What other libraries only mention counts as debugging; their warnings do not."""
         log = Log(namespace="twisted.internet")
         assert log.emit(LogLevel.info) == []

@@ -1,5 +1,5 @@
 """
-Those who are told what happens.
+Observers of advisories.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from tests.conftest import FlushLoggedErrors
 
 @implementer(IObserver)
 class Seeing:
-    """Writes down what it is told."""
+    """Records advisories."""
 
     def __init__(self) -> None:
         self.seen: list[Advisory] = []
 
     def observe(self, advisory: Advisory) -> None:
-        """See L{IObserver.observe}."""
         self.seen.append(advisory)
 
 
@@ -31,12 +30,11 @@ class Failing:
     """Fails."""
 
     def observe(self, advisory: Advisory) -> None:
-        """See L{IObserver.observe}."""
         raise ZeroDivisionError
 
 
 def test_tellsEverybody() -> None:
-    """Everybody is told, in order."""
+    """Every observer is notified, in order."""
     first, second = Seeing(), Seeing()
     observers = Observers([first])
     observers.add(second)
@@ -46,7 +44,7 @@ def test_tellsEverybody() -> None:
 
 
 def test_ends() -> None:
-    """Who is taken out is told no more; taking out twice does nothing."""
+    """A removed observer is not notified; removing it twice does nothing."""
     observer = Seeing()
     observers = Observers()
     remove = observers.add(observer)

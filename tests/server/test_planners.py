@@ -138,7 +138,7 @@ class TestAuthorization:
         reload(host, USERS.replace("user: u", "user: v"))
         assert (client.receive(), bool(client.closed)) == (b"", True)
 
-    def test_others(self) -> None:
+    def test_unconcerned(self) -> None:
         """Everybody else stays and notices nothing."""
         two = USERS.replace("users: [", "users: [{user: w, password: w}, ")
         host = Host(two).start()
@@ -177,7 +177,7 @@ class TestAuthorization:
         ],
     )
     def test_cut(self, before: str, after: str, answer: bytes) -> None:
-        """A user that is gone is told nothing, one whose password is another is told that."""
+        """A deleted user is closed without a word, one with another password with an error."""
         text = "authorization { users: [{%s}, {user: other}] }"
         host = Host(text % before).start()
         client = host.client(HELLO)
@@ -291,7 +291,6 @@ class Changing(Service):
         self.sections: list[Any] = []
 
     def planReload(self, section: Mapping[str, Any]) -> Callable[[], None]:
-        """See L{IReloadable.planReload}."""
         if "bad" in section:
             raise ValueError("bad is not known")
         return lambda: self.sections.append(dict(section))
@@ -306,7 +305,6 @@ class Maker:
         self.service = service
 
     def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
-        """See L{IBrokerService.makeService}."""
         return self.service
 
 
@@ -320,7 +318,7 @@ class TestSections:
         reload(host, "services { a { x: 2 } }")
         assert service.sections == [{"x": 2}]
 
-    def test_refused(self) -> None:
+    def test_refusedWhole(self) -> None:
         """If it refuses, nothing at all is taken."""
         service = Changing()
         host = Host("services { a { x: 1 } }", services=[Maker("a", service)]).start()
@@ -344,7 +342,7 @@ class TestTLS:
         return f'tls {{ cert_file: "{folder}/server.pem", key_file: "{folder}/server-key.pem" }}'
 
     def test_readAnew(self, tmp_path: Path) -> None:
-        """Files are read anew although their names are the same."""
+        """Files are read again although their names are the same."""
         writeCertificates(tmp_path)
         host = Host(self.text(tmp_path)).start()
         [listener] = host.broker.listeners

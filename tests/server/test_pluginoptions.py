@@ -66,7 +66,7 @@ def test_absent() -> None:
         ([], lambda s: s.seconds("x", 1.0)),
     ],
 )
-def test_wrong(value: Any, take: Take) -> None:
+def test_otherType(value: Any, take: Take) -> None:
     """Another type is refused by name."""
     with pytest.raises(ValueError, match=r"^x must be"):
         take(PluginOptions({"x": value}))

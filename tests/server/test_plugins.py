@@ -39,7 +39,7 @@ HOST: Any = object()
 
 @implementer(IAuthorizerPlugin)
 class AuthorizerPlugin:
-    """Makes what the test says."""
+    """Makes what the test wants."""
 
     def __init__(self, name: str = "mine", made: Any = None) -> None:
         self.name = name
@@ -47,7 +47,6 @@ class AuthorizerPlugin:
         self.given: list[Any] = []
 
     def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
-        """See L{IAuthorizerPlugin.makeAuthorizer}."""
         self.given.append((host, dict(section)))
         return self.made
 
@@ -59,7 +58,6 @@ class RouterPlugin:
     name = "mine"
 
     def makeRouter(self, account: str, section: Mapping[str, Any]) -> ISubjectRouter:
-        """See L{IRouterPlugin.makeRouter}."""
         if section.get("bad"):
             raise ValueError("bad makes no sense")
         return BuiltInRouter(int(section["shapes"]))
@@ -73,7 +71,6 @@ class Maker:
         self.name = name
 
     def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
-        """See L{IBrokerService.makeService}."""
         if "bad" in section:
             raise ValueError("bad is not known")
         service: Any = Service()
@@ -123,7 +120,7 @@ class TestNaming:
         ],
     )
     def test_place(self, text: str, place: str) -> None:
-        """A plugin that is missing is told with the key that names it, and its place."""
+        """A missing plugin is reported with the key that names it, and its place."""
         settings = buildText(text, {}, "x.conf").settings
         with pytest.raises(PluginError, match=rf"^{place}: there is no I\w+ named \"x\""):
             Broker(settings, reactor=MemoryReactorClock())

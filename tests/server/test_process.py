@@ -107,10 +107,10 @@ class TestLife:
 
     def test_signalHandlers(self) -> None:
         """What handled signals before does so again afterwards."""
-        numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
-        before = [signal.getsignal(number) for number in numbers]
+        signals = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
+        before = [signal.getsignal(number) for number in signals]
         Run("port: 4222", send(signal.SIGTERM)).run()
-        assert [signal.getsignal(number) for number in numbers] == before
+        assert [signal.getsignal(number) for number in signals] == before
 
     def test_files(self, tmp_path: Path) -> None:
         """Pid file and ports file are there meanwhile."""
@@ -157,7 +157,7 @@ class TestCannotStart:
         assert any("[FTL] Could not write pidfile: open" in line for line in run.lines)
 
     def test_logFile(self, tmp_path: Path) -> None:
-        """A log file that cannot be opened is told to whoever runs it."""
+        """A log file that cannot be opened is an error for the caller."""
         with pytest.raises(OSError):
             Run(f'logfile: "{tmp_path}/missing/log"').run()
 
@@ -166,7 +166,7 @@ class TestLog:
     """The log while it runs."""
 
     def test_file(self, tmp_path: Path) -> None:
-        """It goes to a file if the settings say so; USR1 opens that anew."""
+        """It goes to a file if the settings say so; USR1 opens that again."""
         path = tmp_path / "log"
 
         def move() -> None:

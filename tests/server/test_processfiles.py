@@ -54,7 +54,7 @@ class Surrounded:
 
 
 def test_missingFolder(tmp_path: Path) -> None:
-    """A folder that is missing is told with the key that names it, and its place in the file."""
+    """A missing folder is reported with the key that names it, and its place in the file."""
     missing = tmp_path / "missing"
     text = f'pidfile: "{missing}/pid"\nports_file_dir: "{missing}"'
     settings = buildText(text, {}, "x.conf").settings
@@ -155,17 +155,17 @@ class TestPortsFileOfBroker:
 
 
 class TestReload:
-    """Reading the configuration anew."""
+    """Reading the configuration again."""
 
     def test_taken(self) -> None:
-        """What the file says now is in force."""
+        """The new text of the file is in force."""
         made = Surrounded("max_payload: 5")
         made.host.start()
         lines = made.reload("max_payload: 6")
         assert made.host.broker.settings.max_payload == 6
         assert "[INF] Reloaded: max_payload = 6" in lines
 
-    def test_refused(self) -> None:
+    def test_refusedSettings(self) -> None:
         """Every reason against it is a line, and nothing changes."""
         made = Surrounded("port: 4001\nmax_payload: 5")
         made.host.start()
@@ -178,7 +178,7 @@ class TestReload:
         ]
         assert made.host.broker.settings.max_payload == 5
 
-    def test_wrong(self) -> None:
+    def test_mistakesInTheFile(self) -> None:
         """So is every mistake in the file."""
         made = Surrounded("port: 4001")
         made.host.start()

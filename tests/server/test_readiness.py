@@ -23,7 +23,7 @@ def outcome(deferred: Deferred[Any]) -> list[Any]:
 
 
 def test_reached() -> None:
-    """Who waits is told when it has started; who asks later, at once."""
+    """Waiting ends when it has started; later waiting ends at once."""
     readiness = Readiness()
     early = outcome(readiness.wait())
     assert early == []
@@ -34,7 +34,7 @@ def test_reached() -> None:
 
 
 def test_failed() -> None:
-    """Who waits is told why it cannot; then it goes nowhere else."""
+    """Waiting fails with the reason, which then goes nowhere else."""
     unheard: list[Failure] = []
     readiness = Readiness(unheard.append)
     early = outcome(readiness.wait())

@@ -72,7 +72,7 @@ class TestPlan:
         assert owners[0].told == [["max_payload"]]
 
     def test_refusal(self) -> None:
-        """If one refuses, nobody takes a step, and everybody's reasons are told."""
+        """If one refuses, no owner takes a step, and all reasons are given."""
         owners = [Owner(), Owner("no"), Owner("never")]
         with pytest.raises(ReloadError) as error:
             planned("max_payload: 5", "max_payload: 6", *owners)
@@ -88,7 +88,7 @@ class TestPlan:
             "no",
         )
 
-    def test_nothing(self) -> None:
+    def test_sameSettings(self) -> None:
         """The same settings are taken too."""
         changes, apply = planned("port: 1", "port: 1", Owner())
         assert changes == []
@@ -166,7 +166,7 @@ class TestLog:
         ],
     )
     def test_lines(self, old: str, new: str, line: str) -> None:
-        """Each change is told in nats-server's words; secrets are not."""
+        """Each change is logged in nats-server's words, without secrets."""
         settings = settingsOf(new)
         with logLines() as lines:
             logChanges(differences(settingsOf(old), settings), settings)

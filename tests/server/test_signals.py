@@ -22,7 +22,6 @@ class Reactor:
         self.calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
     def callFromThread(self, call: Callable[..., None], *arguments: Any) -> None:
-        """See L{twisted.internet.interfaces.IReactorFromThreads}."""
         self.calls.append((call, arguments))
 
     def run(self) -> None:

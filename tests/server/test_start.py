@@ -1,5 +1,5 @@
 """
-What a broker says when it starts, and why it cannot.
+Log lines of a start, and errors of one that fails.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TestRisks:
         ],
     )
     def test_told(self, text: str, warnings: list[str]) -> None:
-        """It is told in nats-server's words."""
+        """It is reported in nats-server's words."""
         with logLines() as lines:
             announceStart(settingsOf(text), "ID", {})
         assert [line for line in lines if "[WRN]" in line] == warnings
@@ -128,7 +128,7 @@ class TestFailure:
     """A place that is taken."""
 
     def test_text(self) -> None:
-        """It is told in nats-server's words."""
+        """It is reported in nats-server's words."""
         error = CannotListenError("127.0.0.1", 4222, TAKEN)
         assert str(cannotListen(error)) == (
             "Error listening on port: 127.0.0.1:4222, "
@@ -144,6 +144,6 @@ class TestFailure:
         assert listenDetail(error) == f"listen tcp {where}: bind: address already in use"
 
     def test_noNumber(self) -> None:
-        """An error without words of the system is told as it is."""
+        """An error without a text of the system is reported unchanged."""
         error = CannotListenError("h", 1, OSError("odd"))
         assert listenDetail(error) == "listen tcp h:1: bind: odd"

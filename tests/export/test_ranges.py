@@ -1,17 +1,48 @@
 """
-Ranges of a log as columnar frames.
+Ranges of a log: pages, frames and fingerprints.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from typing import Any
 
 import pytest
 
-from natsbroker.export.exporting import MOST_BYTES
-from natsbroker.export.paging import ROWS
+from natsbroker.export import ranges
+from natsbroker.export.ranges import MOST_BYTES, ROWS, page
 from natsbroker.wire.grants import Grant
 from tests.export.support import Connection, Stage, payloadsOf, result
+
+
+@pytest.fixture(params=[False, True], ids=["exporting", "plain"])
+def log(request: pytest.FixtureRequest) -> object:
+    """A log with a gap, of either kind."""
+    stage = Stage()
+    inner = stage.log("c", [b"xx"] * (ROWS + 10), request.param)
+    result(inner.delete([2, 3]))
+    return stage.shelf.logs["c"]
+
+
+def test_bounded(log: object) -> None:
+    """A page is bounded in sequences and bytes, and tells where the next one begins."""
+    columns = result(page(log, 1, ROWS + 11, 1 << 20))  # type: ignore[arg-type]
+    assert len(columns.sequences) <= ROWS
+    assert list(columns.sequences[:3]) == [1, 4, 5]
+    rest = result(page(log, columns.next, ROWS + 11, 1 << 20))  # type: ignore[arg-type]
+    assert len(columns.sequences) + len(rest.sequences) == ROWS + 8
+    assert rest.next == ROWS + 11
+    few = result(page(log, 1, ROWS + 11, 7))  # type: ignore[arg-type]
+    assert (list(few.sequences), few.next) == ([1, 4, 5], 6)
+
+
+def test_stops(log: object) -> None:
+    """Nothing from the end of the range on."""
+    columns = result(page(log, 1, 3, 1 << 20))  # type: ignore[arg-type]
+    assert (list(columns.sequences), columns.next) == ([1], 3)
+    columns = result(page(log, 2, 4, 1 << 20))  # type: ignore[arg-type]
+    assert (list(columns.sequences), columns.next) == ([], 4)
 
 
 @pytest.fixture(params=[False, True], ids=["exporting", "plain"])
@@ -40,7 +71,7 @@ class TestRange:
         assert frames[-1].place.next == 7
 
     @pytest.mark.parametrize(("start", "stop"), [(11, 20), (50, 60), (5, 5), (6, 2)])
-    def test_nothing(self, stage: Stage, start: int, stop: int) -> None:
+    def test_emptyRange(self, stage: Stage, start: int, stop: int) -> None:
         """An empty range is one frame without rows."""
         [frame] = stage.export("c", start=start, stop=stop)
         assert (frame.rows, frame.isLast, frame.place.next) == (0, True, start)
@@ -170,7 +201,7 @@ class TestGone:
         ({"start": 1, "speed": 7}, "there is no field 'speed'"),
     ],
 )
-def test_refused(stage: Stage, question: dict[str, object], text: str) -> None:
+def test_exportFieldsChecked(stage: Stage, question: dict[str, object], text: str) -> None:
     """A field that makes no sense is refused by its name."""
     number, said = stage.refused("EXPORT.test-cluster.c", question)
     assert number == 20001
@@ -181,3 +212,94 @@ def test_otherIdentity(stage: Stage) -> None:
     """A range of a log that is another one now is refused."""
     question = {"start": 1, "identity": "0" * 16}
     assert stage.refused("EXPORT.test-cluster.c", question)[0] == 20004
+
+
+def blocks(stage: Stage, **question: Any) -> dict[str, Any]:
+    """The answer for channel c."""
+    return stage.ask("DIGEST.test-cluster.c", question)
+
+
+@pytest.mark.parametrize("isPlain", [False, True])
+def test_sameAsTheStores(isPlain: bool) -> None:
+    """Blocks begin at multiples of their size; each has the fingerprint that the store gives it."""
+    stage = Stage()
+    log = stage.log("c", [b"%d" % n for n in range(1, 26)], isPlain)
+    result(log.delete([3, 20]))
+    answer = blocks(stage, start=2, stop=100, block=10)
+    assert (answer["next"], answer["first"], answer["last"]) == (26, 1, 25)
+    expected = []
+    for start, stop in ((2, 10), (10, 20), (20, 26)):
+        found = result(log.digest(start, stop))
+        expected.append(
+            {"start": start, "stop": stop, "count": found.count, "sha256": found.sha256.hex()}
+        )
+    assert answer["blocks"] == expected
+
+
+def test_largeBlocks() -> None:
+    """A block of many pages has one fingerprint."""
+    stage = Stage()
+    log = stage.log("c", [b"x"] * (2 * ROWS + 7))
+    [block] = blocks(stage, start=1, stop=2 * ROWS + 8)["blocks"]
+    assert block["sha256"] == result(log.digest(1, 2 * ROWS + 8)).sha256.hex()
+    assert block["count"] == 2 * ROWS + 7
+
+
+def test_noRecords() -> None:
+    """Where nothing is, there are no blocks; where all is deleted, they are empty."""
+    stage = Stage()
+    log = stage.log("c", [b"x"] * 10)
+    assert blocks(stage, start=11, stop=20) == {"blocks": [], "next": 11, "first": 1, "last": 10}
+    result(log.delete(range(1, 9)))
+    empty = {"start": 1, "stop": 5, "count": 0, "sha256": hashlib.sha256().hexdigest()}
+    assert blocks(stage, start=1, stop=5)["blocks"] == [empty]
+
+
+def test_boundedDigest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer is bounded in blocks and bytes, and tells where to go on."""
+    stage = Stage()
+    stage.log("c", [b"x"] * 600)
+    answer = blocks(stage, start=1, stop=601, block=2)
+    assert (len(answer["blocks"]), answer["next"]) == (256, 512)
+    assert blocks(stage, start=512, stop=601, block=2)["next"] == 601
+    monkeypatch.setattr(ranges, "DIGESTED_BYTES", 30)
+    assert blocks(stage, start=1, stop=601, block=10)["next"] == 20
+
+
+def test_logIsDropped() -> None:
+    """If the log is deleted meanwhile, that is the answer."""
+    stage = Stage()
+    stage.log("c", [b"x"] * (3 * ROWS))
+    inbox = stage.send("DIGEST.test-cluster.c", {"start": 1, "stop": 3 * ROWS})
+    result(stage.store.drop("c"))
+    stage.settle()
+    assert json.loads(inbox.got[0])["error"]["err_code"] == 20006
+
+
+def test_askerIsGone() -> None:
+    """Nothing more is read for somebody who is gone."""
+    stage = Stage()
+    log = stage.log("c", [b"x"] * (3 * ROWS))
+    inbox = stage.send("DIGEST.test-cluster.c", {"start": 1, "stop": 3 * ROWS})
+    result(stage.service.end())
+    log.exportRange = None
+    stage.settle()
+    assert inbox.got == []
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ({"stop": 5}, "start"),
+        ({"start": 1}, "stop"),
+        ({"start": 1, "stop": 2, "block": 0}, "block"),
+        ({"start": 1, "stop": 2, "block": 1_000_001}, "block"),
+    ],
+)
+def test_digestFieldsChecked(question: dict[str, int], name: str) -> None:
+    """A field that makes no sense is refused by its name."""
+    stage = Stage()
+    stage.log("c")
+    number, text = stage.refused("DIGEST.test-cluster.c", question)
+    assert number == 20001
+    assert text.startswith(f"bad request: {name} must be")

@@ -1,11 +1,9 @@
 """
-Holds on logs that end by themselves if nobody renews them.
+Holds on logs that end by themselves unless they are renewed.
 
-A hold is the store's: retention does not pass it, also after a restart. How long it lasts is kept
-beside it, because a job that died must not fill the disk for ever.
-
-An end is written down before the hold is in force, so no hold that should end lasts for
-ever; a hold without an end lasts until it is released.
+The store keeps a hold, and retention does not pass it, also after a restart. The time of its end is
+stored before the hold is in force, so a job that dies does not fill the disk for ever. A hold
+without an end lasts until it is released.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ _log = Logger(namespace="natsbroker.export")
 
 _SECOND = 1_000_000_000
 
-#: At least so long until the next look at what has ended, in seconds.
 _PAUSE = 5.0
+"""The least time between two searches for holds that have ended, in seconds."""
 
 
 def _keyOf(log: IHeldLog, name: str) -> bytes:
@@ -58,7 +56,7 @@ class HoldTable:
 
     async def load(self) -> None:
         """
-        Find what was written down, and forget what is about logs or holds that are gone.
+        Load the stored ends, and delete those of logs or holds that are gone.
         """
         logs = {}
         for name in self._catalogue.names():
@@ -76,9 +74,6 @@ class HoldTable:
         self._plan()
 
     def stop(self) -> None:
-        """
-        Let nothing end any more.
-        """
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
@@ -90,7 +85,7 @@ class HoldTable:
         """
         Hold a log, or move a hold.
 
-        @param seconds: how long; 0 until it is released.
+        @param seconds: its duration; 0 for no end.
         @raise ValueError: if the store refuses.
         """
         key = _keyOf(log, name)
@@ -109,9 +104,6 @@ class HoldTable:
         self._plan()
 
     async def release(self, log: IHeldLog, name: str) -> None:
-        """
-        End a hold.
-        """
         await log.release(name)
         key = _keyOf(log, name)
         if self._ends.pop(key, None) is not None:
@@ -119,22 +111,14 @@ class HoldTable:
         self._plan()
 
     def rows(self, log: IHeldLog) -> list[dict[str, Any]]:
-        """
-        The holds on a log.
-        """
         return [self.row(log, name, floor) for name, floor in sorted(log.holds().items())]
 
     def row(self, log: IHeldLog, name: str, floor: int) -> dict[str, Any]:
-        """
-        One of them; C{seconds} are those that are left to it.
-        """
         end = self._ends.get(_keyOf(log, name))
-        shown: dict[str, Any] = {"name": name, "floor": floor}
+        row: dict[str, Any] = {"name": name, "floor": floor}
         if end is not None:
-            shown["seconds"] = max(end - self._now(), 0) // _SECOND
-        return shown
-
-    # What ends.
+            row["seconds"] = max(end - self._now(), 0) // _SECOND
+        return row
 
     def _plan(self) -> None:
         timer, self._timer = self._timer, None

@@ -1,15 +1,12 @@
 """
-Requests about what other clusters send in vain: advice to the gateway interest policy::
+Requests about advice to the gateway interest policy::
 
-    $NB.API.GATEWAY.ADVISE.GATEWAY        take some
-    $NB.API.GATEWAY.WITHDRAW.GATEWAY      forget some
-    $NB.API.GATEWAY.ADVICE.GATEWAY        which there is
+    $NB.API.GATEWAY.ADVISE.GATEWAY        take advice
+    $NB.API.GATEWAY.WITHDRAW.GATEWAY      drop advice
+    $NB.API.GATEWAY.ADVICE.GATEWAY        list advice
 
-GATEWAY is what the gateway is called of the cluster that is asked; every member of it answers.
-The permission to publish decides who may ask what.
-
-What makes no sense is refused by the name of the field; an answer goes only where whoever
-asks may listen.
+GATEWAY is the name of the cluster that is asked; every member of it answers. The permission to
+publish decides who may ask.
 """
 
 from __future__ import annotations
@@ -21,16 +18,17 @@ from typing import Any, Protocol
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.export.asking import ApiRequest
-from natsbroker.export.questions import LARGEST, RequestFields
-from natsbroker.export.texts import (
+from natsbroker.export.requests import (
     ADVICE_REFUSED,
     BAD_REQUEST,
+    LARGEST,
     NO_ACCOUNT,
     NO_ADVICE,
     NO_GATEWAY,
     NO_REQUEST,
+    ApiRequest,
     Refusal,
+    RequestFields,
 )
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
 from natsbroker.wire.instants import instant
@@ -44,47 +42,40 @@ _PREFIX = "$NB.API.GATEWAY."
 
 _MODES = ("interest-only", "optimistic")
 
-#: The longest time that advice may last, in seconds: a year.
 _LONGEST = 366 * 86400.0
+"""The longest time that advice may last, in seconds."""
 
 
 class Advised(Protocol):
     """
-    Whoever takes advice.
+    The gateways that advice is for.
     """
 
-    def accounts(self) -> Iterable[str]:
-        """
-        The accounts that there are.
-        """
+    def accounts(self) -> Iterable[str]: ...
 
     def clusters(self) -> Iterable[str]:
         """
-        The other clusters that are known.
+        @return: the other clusters that are known.
         """
 
     def advise(self, account: str, gateway: str, mode: str, until: float, most: int | None) -> Any:
         """
-        Take advice, from now on.
-
-        @raise ValueError: if that is refused.
+        @return: the advice, which holds from now on.
+        @raise ValueError: if it is refused.
         """
 
     def withdraw(self, account: str, gateway: str) -> bool:
         """
-        Forget some; tells whether there was any.
+        @return: whether there was any.
         """
 
-    def advice(self) -> Iterable[Any]:
-        """
-        All there is.
-        """
+    def advice(self) -> Iterable[Any]: ...
 
 
 @implementer(ISubscriber)
 class AdviceService:
     """
-    Answers those requests.
+    Answers the requests.
     """
 
     def __init__(
@@ -96,9 +87,9 @@ class AdviceService:
         now: Callable[[], float],
     ) -> None:
         """
-        @param gateway: what our gateway is called.
-        @param server: gives the broker's id.
-        @param now: tells the time in seconds since the epoch.
+        @param gateway: the name of our gateway.
+        @param server: returns the broker's id.
+        @param now: returns the time in seconds since the epoch.
         """
         self._bus = bus
         self._advised = advised
@@ -117,16 +108,13 @@ class AdviceService:
         self._subscription: ISubscription = bus.subscribe(pattern, self)
 
     def stop(self) -> None:
-        """
-        Answer no more.
-        """
         self._subscription.cancel()
 
     def deliver(self, message: Message, tag: Any) -> None:
-        asker = ApiRequest(self._bus, message)
-        if not asker.isThere:
-            return
-        asker.attempt(lambda: asker.say({**self._served(message), "server": self._server()}))
+        request = ApiRequest(self._bus, message)
+        if request.isAnswerable:
+            server = {"server": self._server()}
+            request.attempt(lambda: request.answer({**self._served(message), **server}))
 
     def _served(self, message: Message) -> dict[str, Any]:
         serve = self._verbs.get(message.subject)
@@ -137,24 +125,24 @@ class AdviceService:
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
-        See L{ISubscriber.subscriptionEnded}.
+        Nothing to do: only L{stop} ends it.
         """
 
     def _advise(self, payload: bytes) -> dict[str, Any]:
         known = ("account", "gateway", "mode", "until", "max_no_interest")
-        question = RequestFields(payload, known)
-        account, gateway = self._about(question)
-        mode = question.text("mode")
+        fields = RequestFields(payload, known)
+        account, gateway = self._about(fields)
+        mode = fields.text("mode")
         if mode not in _MODES:
             raise Refusal(BAD_REQUEST, why=f"mode must be one of: {', '.join(_MODES)}")
-        until = _secondsOf(question.text("until"))
+        until = _secondsOf(fields.text("until"))
         if not 0 < until - self._now() <= _LONGEST:
             raise Refusal(BAD_REQUEST, why="until must be in the future, and within a year")
         most: int | None = None
-        if "max_no_interest" in question:
+        if "max_no_interest" in fields:
             if mode != "optimistic":
                 raise Refusal(BAD_REQUEST, why="max_no_interest needs the mode optimistic")
-            most = question.number("max_no_interest", 0, LARGEST)
+            most = fields.number("max_no_interest", 0, LARGEST)
         try:
             advice = self._advised.advise(account, gateway, mode, until, most)
         except ValueError as error:
@@ -169,8 +157,8 @@ class AdviceService:
         return {"advice": adviceRow(advice)}
 
     def _withdraw(self, payload: bytes) -> dict[str, Any]:
-        question = RequestFields(payload, ("account", "gateway"))
-        account, gateway = question.text("account"), question.text("gateway")
+        fields = RequestFields(payload, ("account", "gateway"))
+        account, gateway = fields.text("account"), fields.text("gateway")
         if not self._advised.withdraw(account, gateway):
             raise Refusal(NO_ADVICE, account=account, gateway=gateway)
         return {"withdrawn": {"account": account, "gateway": gateway}}
@@ -179,8 +167,8 @@ class AdviceService:
         RequestFields(payload, ())
         return {"advice": [adviceRow(each) for each in self._advised.advice()]}
 
-    def _about(self, question: RequestFields) -> tuple[str, str]:
-        account, gateway = question.text("account"), question.text("gateway")
+    def _about(self, fields: RequestFields) -> tuple[str, str]:
+        account, gateway = fields.text("account"), fields.text("gateway")
         if account not in self._advised.accounts():
             raise Refusal(NO_ACCOUNT, account=account)
         if gateway not in self._advised.clusters():
@@ -190,22 +178,21 @@ class AdviceService:
 
 def adviceRow(advice: Any) -> dict[str, Any]:
     """
-    One piece of advice as JSON has it.
-
     @param advice: a L{natsbroker.gateways.advice.Advice}.
+    @return: the members of its JSON object.
     """
-    shown = {
+    row = {
         "account": advice.account,
         "gateway": advice.gateway,
         "mode": advice.mode,
         "until": instant(advice.until),
     }
-    return shown if advice.most is None else {**shown, "max_no_interest": advice.most}
+    return row if advice.most is None else {**row, "max_no_interest": advice.most}
 
 
 def _secondsOf(text: str) -> float:
     """
-    A time in RFC 3339.
+    @param text: a time in RFC 3339.
     """
     try:
         found = datetime.datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))

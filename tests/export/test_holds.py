@@ -79,7 +79,7 @@ class TestRenew:
     """Renewing."""
 
     def test_renews(self, stage: Stage) -> None:
-        """The floor stays, or moves; the time begins anew."""
+        """The floor stays, or moves; the time begins again."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         stage.settle(6)
         renewed = stage.ask(RENEW, {"name": "a", "seconds": 10})

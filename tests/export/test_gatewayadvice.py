@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.export.advising import AdviceService
+from natsbroker.export.gatewayadvice import AdviceService
 from natsbroker.gateways.advice import Advice
 from natsbroker.testing.memory import MemoryBroker
 from tests.server.support import logLines
@@ -115,7 +115,7 @@ def test_advice() -> None:
         ({"colour": "red"}, 20001, "there is no field 'colour'"),
     ],
 )
-def test_refused(changes: dict[str, Any], number: int, why: str) -> None:
+def test_fieldsChecked(changes: dict[str, Any], number: int, why: str) -> None:
     """What makes no sense is refused by the name of the field, and nothing is taken."""
     with MemoryBroker() as broker:
         office = Office(broker)
@@ -137,7 +137,7 @@ def test_otherRefusals() -> None:
 
 
 def test_permissions() -> None:
-    """Whoever may not publish there is not heard; an answer goes where its reader may listen."""
+    """Who may not publish there is not heard; an answer goes where its reader may listen."""
     text = """authorization { users: [
         {user: u, password: p, permissions: {publish: "$NB.API.GATEWAY.ADVICE.>"}}
         {user: v, password: p, permissions: {publish: ">", subscribe: "_INBOX.v.>"}}

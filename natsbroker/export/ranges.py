@@ -1,0 +1,280 @@
+"""
+Answers about a range of a log: its records as columnar frames, or fingerprints of its blocks.
+
+An answer is bounded, is made in steps of a few milliseconds, and tells where the next one begins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from twisted.internet.defer import Deferred, inlineCallbacks
+
+from natsbroker.export.requests import FAILED, LARGEST, STORE, ApiRequest, RequestFields
+from natsbroker.interfaces import IExportableLog, IStreamLog
+from natsbroker.interfaces.records import Columns, Record, StoreError
+from natsbroker.storage.exports import columnsOf
+from natsbroker.wire.columnar import (
+    HEADERS,
+    PAYLOADS,
+    SUBJECTS,
+    VERSION,
+    Place,
+    addToDigest,
+    encodeFrame,
+    valuesOf,
+)
+
+__all__ = [
+    "MOST_BLOCKS",
+    "MOST_BYTES",
+    "ROWS",
+    "DigestAnswer",
+    "DigestRequest",
+    "ExportAnswer",
+    "ExportRequest",
+    "page",
+]
+
+ROWS = 4096
+"""The most sequences of a page."""
+
+FRAME_BYTES = 512 << 10
+"""The approximate size of a frame's records."""
+
+EXPORT_BYTES = 4 << 20
+"""The default size of an export."""
+
+MOST_BYTES = 16 << 20
+"""The largest size of an export."""
+
+BLOCK = 10_000
+"""The default number of sequences in a block."""
+
+LARGEST_BLOCK = 1_000_000
+
+MOST_BLOCKS = 256
+"""The most blocks in an answer."""
+
+DIGESTED_BYTES = 64 << 20
+"""An answer ends with the block in which this many bytes were read."""
+
+_COLUMNS = (SUBJECTS, HEADERS, PAYLOADS)
+
+
+def page(log: IStreamLog, start: int, stop: int, size: int) -> Deferred[Columns]:
+    """
+    Read the next columns of a range, of any kind of log.
+
+    @param stop: the end of the range; not beyond the log's end.
+    @param size: the approximate size in bytes.
+    """
+    stop = min(stop, start + ROWS)
+    if IExportableLog.providedBy(log):
+        exporting: Deferred[Columns] = log.exportRange(start, stop, size)
+        return exporting
+    return _read(log, start, stop, size)
+
+
+@inlineCallbacks
+def _read(
+    log: IStreamLog, start: int, stop: int, size: int
+) -> Generator[Deferred[Any], Any, Columns]:
+    """
+    Columns of a log that has no export of its own. Damaged records are passed over as deleted ones
+    are; observers of the store learn of them.
+    """
+    records: list[Record] = yield log.read(start, ROWS, size)
+    kept = [each for each in records if each.sequence < stop]
+    isWhole = not records or len(kept) < len(records)
+    following = stop if isWhole else records[-1].sequence + 1
+    return columnsOf(kept, following, ())
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """
+    What an export is to contain.
+
+    @ivar start: the first sequence.
+    @ivar stop: the sequence after the last.
+    @ivar size: the size in bytes; the record that exceeds it is the last.
+    @ivar omitted: columns to leave out.
+    """
+
+    FIELDS: ClassVar = ("start", "stop", "identity", "max_bytes", "columns", "version")
+
+    start: int
+    stop: int
+    size: int
+    omitted: frozenset[str]
+
+    @classmethod
+    def of(cls, fields: RequestFields) -> ExportRequest:
+        fields.number("version", 1, VERSION, VERSION)
+        return cls(
+            fields.number("start", 1),
+            fields.number("stop", 1, default=LARGEST),
+            fields.number("max_bytes", 1, MOST_BYTES, EXPORT_BYTES),
+            frozenset(_COLUMNS) - fields.words("columns", _COLUMNS),
+        )
+
+
+class ExportAnswer:
+    """
+    Frames that follow each other without a gap, the last one marked.
+    """
+
+    def __init__(
+        self, log: IStreamLog, wanted: ExportRequest, request: ApiRequest, maxPayload: int
+    ) -> None:
+        """
+        @param maxPayload: the largest size of a message.
+        """
+        self._log = log
+        self._wanted = wanted
+        self._request = request
+        self._cursor = self._sent = wanted.start
+        self._left = wanted.size
+        # A page of rows takes up to 40 bytes a row besides what is in them.
+        self._page = max(min(FRAME_BYTES, maxPayload * 3 // 4), 1)
+
+    async def step(self) -> bool:
+        """
+        Send the next frame.
+
+        @return: whether it was the last.
+        """
+        if not self._request.isAnswerable:
+            return True
+        log, cursor = self._log, self._cursor
+        stop = min(self._wanted.stop, log.bounds().last + 1)
+        try:
+            columns = await page(log, cursor, stop, min(self._left, self._page))
+        except StoreError as error:
+            self._request.refuse(STORE, why=error)
+            return True
+        self._cursor = max(columns.next, cursor)
+        self._left -= _sizeOf(columns)
+        isLast = self._cursor >= stop or self._left <= 0
+        if not isLast and not len(columns.sequences) and not columns.damaged:
+            self._cursor = max(self._cursor, min(log.bounds().first, stop))
+            return False
+        bounds = log.bounds()
+        place = Place(self._sent, self._cursor, bounds.first, bounds.last)
+        self._sent = self._cursor
+        frame = encodeFrame(columns, place, self._wanted.omitted, isLast)
+        return not self._request.send(frame) or isLast
+
+    def failed(self) -> None:
+        self._request.refuse(FAILED)
+
+
+@dataclass(frozen=True)
+class DigestRequest:
+    """
+    Which fingerprints are wanted.
+
+    @ivar start: the first sequence.
+    @ivar stop: the sequence after the last.
+    @ivar block: the sequences of each block, except the first and the last.
+    """
+
+    FIELDS: ClassVar = ("start", "stop", "identity", "block")
+
+    start: int
+    stop: int
+    block: int
+
+    @classmethod
+    def of(cls, fields: RequestFields) -> DigestRequest:
+        return cls(
+            fields.number("start", 1),
+            fields.number("stop", 1),
+            fields.number("block", 1, LARGEST_BLOCK, BLOCK),
+        )
+
+
+class DigestAnswer:
+    """
+    Fingerprints, as L{natsbroker.interfaces.records.RangeDigest} defines them for any store, of
+    blocks that begin and end at multiples of their size.
+    """
+
+    def __init__(self, log: IStreamLog, wanted: DigestRequest, request: ApiRequest) -> None:
+        self._log = log
+        self._wanted = wanted
+        self._request = request
+        self._cursor = self._begun = wanted.start
+        self._size = 0
+        self._blocks: list[dict[str, Any]] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._sha256 = hashlib.sha256()
+        self._count = 0
+        self._damaged: list[int] = []
+
+    async def step(self) -> bool:
+        """
+        Read the next page.
+
+        @return: whether the answer was sent.
+        """
+        if not self._request.isAnswerable:
+            return True
+        log, wanted = self._log, self._wanted
+        stop = min(wanted.stop, log.bounds().last + 1)
+        if self._cursor >= stop:
+            return self._send()
+        end = min((self._cursor // wanted.block + 1) * wanted.block, stop)
+        try:
+            columns = await page(log, self._cursor, end, FRAME_BYTES)
+        except StoreError as error:
+            self._request.refuse(STORE, why=error)
+            return True
+        self._add(columns)
+        self._cursor = max(columns.next, self._cursor)
+        if self._cursor < end:
+            return False
+        self._endBlock()
+        isFull = len(self._blocks) >= MOST_BLOCKS or self._size >= DIGESTED_BYTES
+        return self._send() if isFull or self._cursor >= stop else False
+
+    def _add(self, columns: Columns) -> None:
+        values = [
+            valuesOf(columns.subjectEnds, columns.subjects),
+            valuesOf(columns.headerEnds, columns.headers),
+            valuesOf(columns.payloadEnds, columns.payloads),
+        ]
+        addToDigest(self._sha256, columns.sequences, columns.timestamps, *values)
+        self._count += len(columns.sequences)
+        self._damaged += columns.damaged
+        self._size += _sizeOf(columns)
+
+    def _endBlock(self) -> None:
+        block = {
+            "start": self._begun,
+            "stop": self._cursor,
+            "count": self._count,
+            "sha256": self._sha256.hexdigest(),
+        }
+        self._blocks.append({**block, "damaged": self._damaged} if self._damaged else block)
+        self._begun = self._cursor
+        self._clear()
+
+    def _send(self) -> bool:
+        bounds = self._log.bounds()
+        answer = {"blocks": self._blocks, "next": self._cursor}
+        self._request.answer({**answer, "first": bounds.first, "last": bounds.last})
+        return True
+
+    def failed(self) -> None:
+        self._request.refuse(FAILED)
+
+
+def _sizeOf(columns: Columns) -> int:
+    return len(columns.subjects) + len(columns.headers) + len(columns.payloads)

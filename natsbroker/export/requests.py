@@ -1,0 +1,185 @@
+"""
+Requests under C{$NB.API.>}: their fields, their answers, and the reasons for a refusal.
+
+The subject of a request names what it asks for, so the publisher's permission decides whether it
+may ask. The answer goes only where the publisher may listen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker.interfaces import IMessageBus, IOrigin
+from natsbroker.subjects.grammar import isValidLiteral
+from natsbroker.subjects.permissions import DENIED
+from natsbroker.wire.grants import Grant, Verb
+from natsbroker.wire.values import Message
+
+__all__ = ["LARGEST", "ApiRequest", "Refusal", "RequestFields"]
+
+_log = Logger(namespace="natsbroker.export")
+
+LARGEST = (1 << 63) - 1
+"""The largest sequence, and the latest time in nanoseconds."""
+
+BAD_REQUEST = (400, 20001, "bad request: {why}")
+NO_REQUEST = (404, 20002, "there is no request {verb}")
+NO_LOG = (404, 20003, "there is no {kind} {name}")
+MADE_AGAIN = (410, 20004, "{kind} {name} was deleted and made again: its sequences are others")
+TOO_MANY = (429, 20005, "too many requests are waiting: try again later")
+STORE = (503, 20006, "the store fails: {why}")
+CANNOT_HOLD = (501, 20007, "the store of {kind} {name} cannot hold records")
+HOLD_REFUSED = (400, 20008, "the hold is refused: {why}")
+NO_HOLD = (404, 20009, "{kind} {name} has no hold {hold}")
+FAILED = (500, 20010, "the request failed: the log of the broker says why")
+NO_ACCOUNT = (404, 20011, "there is no account {account}")
+NO_GATEWAY = (404, 20012, "there is no cluster {gateway}")
+ADVICE_REFUSED = (400, 20013, "the advice is refused: {why}")
+NO_ADVICE = (404, 20014, "there is no advice about account {account} and cluster {gateway}")
+
+
+class Refusal(Exception):
+    """
+    A request cannot be granted. No text holds a secret.
+
+    @ivar code: the kind of reason, as in HTTP.
+    @ivar number: the reason; programs tell reasons apart by it.
+    """
+
+    def __init__(self, reason: tuple[int, int, str], **values: object) -> None:
+        self.code, self.number, text = reason
+        super().__init__(text.format(**values))
+
+    def answer(self) -> dict[str, Any]:
+        error = {"code": self.code, "err_code": self.number, "description": str(self)}
+        return {"error": error}
+
+
+class RequestFields:
+    """
+    The fields of one request. A field that is unknown, missing or out of its bounds is refused by
+    its name.
+    """
+
+    def __init__(self, payload: bytes, known: Collection[str]) -> None:
+        """
+        @param payload: a JSON object, or nothing.
+        @param known: the names that may be there.
+        @raise Refusal: if it is something else.
+        """
+        self._fields: dict[str, Any] = {}
+        if payload:
+            try:
+                self._fields = json.loads(payload)
+            except (ValueError, RecursionError):
+                raise _bad("a JSON object is expected") from None
+        if not isinstance(self._fields, dict):
+            raise _bad("a JSON object is expected")
+        for name in self._fields:
+            if name not in known:
+                raise _bad(f"there is no field {name!r}")
+
+    def number(
+        self, name: str, least: int = 0, most: int = LARGEST, default: int | None = None
+    ) -> int:
+        """
+        @param default: the value of a missing field; C{None} if the field must be there.
+        """
+        value = self._fields.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise _bad(f"{name} must be a whole number from {least} to {most}")
+        return value
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self._fields.get(name, default)
+        if not isinstance(value, str) or not _isUnicode(value):
+            raise _bad(f"{name} must be a text")
+        return value
+
+    def words(self, name: str, choice: Collection[str]) -> frozenset[str]:
+        """
+        @return: some of several words; all if the field is missing.
+        """
+        value = self._fields.get(name, list(choice))
+        if not isinstance(value, list) or any(each not in choice for each in value):
+            raise _bad(f"{name} must be a list of: {', '.join(choice)}")
+        return frozenset(value)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
+
+def _isUnicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _bad(why: str) -> Refusal:
+    return Refusal(BAD_REQUEST, why=why)
+
+
+class ApiRequest:
+    """
+    One request, to be answered.
+
+    @ivar origin: the origin of the message; C{None} for a service in the broker.
+    """
+
+    def __init__(self, bus: IMessageBus, message: Message) -> None:
+        self._bus = bus
+        self._subject = message.subject
+        self._reply = message.reply
+        self.origin = message.origin
+
+    @property
+    def isAnswerable(self) -> bool:
+        """
+        Whether there is a reply subject on which the publisher may listen. A client that has lost
+        its grant gets nothing more.
+        """
+        if not isValidLiteral(self._reply):
+            return False
+        if self.origin is None:
+            return True
+        if not IOrigin.providedBy(self.origin):
+            return False
+        grant: Grant | None = self.origin.grant
+        if grant is None:
+            return False
+        return grant.may(Verb.SUBSCRIBE, self._reply) is not DENIED
+
+    def send(self, answer: bytes) -> bool:
+        """
+        @return: whether anybody listens.
+        """
+        return self._bus.post(self._reply, answer) > 0
+
+    def answer(self, fields: dict[str, Any]) -> bool:
+        """
+        Send an answer in JSON.
+
+        @return: whether anybody listens.
+        """
+        return self.send(json.dumps(fields).encode("utf-8"))
+
+    def refuse(self, reason: tuple[int, int, str], **values: object) -> None:
+        self.answer(Refusal(reason, **values).answer())
+
+    def attempt(self, serve: Callable[[], object]) -> None:
+        """
+        Call what serves the request; answer with the reason if that refuses or fails.
+        """
+        try:
+            serve()
+        except Refusal as refusal:
+            self.answer(refusal.answer())
+        except Exception:
+            _log.failure("A request on {subject} failed", subject=self._subject)
+            self.refuse(FAILED)

@@ -1,0 +1,96 @@
+"""
+Requests, their fields and their answers.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from natsbroker.export import requests
+from natsbroker.export.requests import LARGEST, NO_LOG, ApiRequest, Refusal, RequestFields
+from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Message
+from tests.export.support import Connection, Inbox, Stage
+
+LIMITED = Grant(subscribe=SubscribePermissions([b"_INBOX.>"]))
+
+
+@pytest.mark.parametrize(
+    ("origin", "reply", "isAnswerable"),
+    [
+        (None, b"_INBOX.1", True),
+        (Connection(Grant()), b"anywhere", True),
+        (Connection(LIMITED), b"_INBOX.1", True),
+        (Connection(LIMITED), b"orders", False),
+        (Connection(None), b"_INBOX.1", False),
+        (object(), b"_INBOX.1", False),
+        (None, b"", False),
+        (None, b"_INBOX.*", False),
+    ],
+)
+def test_isAnswerable(origin: object, reply: bytes, isAnswerable: bool) -> None:
+    """A client is answered where it may listen itself; services inside, anywhere."""
+    message = Message(b"$NB.API.x", b"", reply, origin=origin)
+    assert ApiRequest(Stage().bus, message).isAnswerable is isAnswerable
+
+
+def test_send() -> None:
+    """An answer reaches its subscribers, and the sender learns whether there are any."""
+    stage = Stage()
+    request = ApiRequest(stage.bus, Message(b"$NB.API.x", b"", b"_INBOX.1"))
+    assert request.answer({"a": 1}) is False
+    inbox = Inbox(b"_INBOX.1")
+    stage.bus.subscribe(inbox.subject, inbox)
+    assert request.answer({"a": "é"}) is True
+    stage.settle()
+    assert json.loads(inbox.got[0]) == {"a": "é"}
+
+
+def test_reads() -> None:
+    """Numbers, texts and words, or what holds without them."""
+    fields = RequestFields(b'{"n": 5, "t": "\\u00e9", "w": ["a"]}', ("n", "t", "w", "m"))
+    assert fields.number("n") == 5
+    assert fields.number("m", default=7) == 7
+    assert fields.text("t") == "é"
+    assert fields.text("m", "x") == "x"
+    assert fields.words("w", ("a", "b")) == {"a"}
+    assert fields.words("m", ("a", "b")) == {"a", "b"}
+    assert ("n" in fields, "m" in fields) == (True, False)
+
+
+def test_noPayload() -> None:
+    """No payload is no fields."""
+    assert "n" not in RequestFields(b"", ("n",))
+
+
+@pytest.mark.parametrize("value", ["true", "1.0", "-1", str(LARGEST + 1), '"1"', "null", "NaN"])
+def test_noNumber(value: str) -> None:
+    """What is no whole number in its bounds is refused."""
+    fields = RequestFields(b'{"n": %b}' % value.encode(), ("n",))
+    with pytest.raises(Refusal, match="n must be a whole number from 0 to 9223372036854775807"):
+        fields.number("n")
+
+
+@pytest.mark.parametrize("value", ["1", "null", '["a"]', '"\\ud800"'])
+def test_noText(value: str) -> None:
+    """So is what is no text."""
+    fields = RequestFields(b'{"t": %b}' % value.encode(), ("t",))
+    with pytest.raises(Refusal, match="t must be a text"):
+        fields.text("t")
+
+
+def test_answer() -> None:
+    """A refusal is an answer with its code, its number and its text."""
+    refusal = Refusal(NO_LOG, kind="channel", name="a.{b}")
+    assert refusal.answer() == {
+        "error": {"code": 404, "err_code": 20003, "description": "there is no channel a.{b}"}
+    }
+
+
+def test_numbersDiffer() -> None:
+    """Each reason has a number of its own."""
+    reasons = [each for each in vars(requests).values() if isinstance(each, tuple)]
+    assert len({number for _, number, _ in reasons}) == len(reasons) == 14
