@@ -24,7 +24,6 @@ ELSEWHERE = {
     "interfaces/storage.py": "declarations: held by tests/test_exports.py and the contracts",
     "export/logs.py": "declarations: provided by streaming/channels.py and export/service.py",
     "links/dependencies.py": "a value: held by tests/links/test_services.py",
-    "auth/signatures.py": "ed25519 in two lines: held by tests of nkeys and tokens",
     "testing/contracts/base.py": "held by the contract tests",
     "testing/contracts/authorizers.py": "held by tests/testing/contracts/test_buses.py",
     "testing/contracts/routers.py": "held by tests/testing/contracts/test_buses.py",

@@ -7,18 +7,51 @@ everybody.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors
-from natsbroker.auth.revocations import Revocations
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["Authenticator"]
+__all__ = ["Authenticator", "Revocations"]
+
+_log = Logger()
+
+
+class Revocations:
+    """
+    The part of an authorizer that announces revocations.
+    """
+
+    def __init__(self) -> None:
+        self._watchers: dict[object, Callable[..., None]] = {}
+
+    def watchRevocations(self, revoked: Callable[..., None]) -> Callable[[], None]:
+        key = object()
+        self._watchers[key] = revoked
+
+        def stop() -> None:
+            self._watchers.pop(key, None)
+
+        return stop
+
+    def revoke(self, account: str | None = None) -> None:
+        """
+        Announce that grants may no longer hold: every connection is asked for again.
+
+        @param account: the account whose connections are meant; C{None} for all.
+        """
+        arguments = () if account is None else (account,)
+        for revoked in list(self._watchers.values()):
+            try:
+                revoked(*arguments)
+            except BaseException:
+                _log.failure("A watcher of revocations failed")
 
 
 @implementer(IAuthorizer)

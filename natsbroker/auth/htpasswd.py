@@ -17,18 +17,95 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from twisted.application.service import Service
 from twisted.cred.checkers import ICredentialsChecker
 from twisted.cred.credentials import IUsernamePassword
 from twisted.cred.error import UnauthorizedLogin
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.auth.cryptforms import checkCrypt, isCrypt, problemOf
-from natsbroker.auth.decoys import DummySecrets
-from natsbroker.auth.passwords import PasswordChecks, RunInThread, checkHash, isHash
+from natsbroker.auth.checkers import CheckerAuthenticator
+from natsbroker.auth.passwords import DummySecrets, PasswordChecks, RunInThread, checkHash, isHash
+from natsbroker.auth.watchedfile import WatchedFile
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import IReadiness
 
-__all__ = ["MOST_ROUNDS", "HtpasswdChecker", "htpasswdChecks", "parseHtpasswd"]
+__all__ = [
+    "MOST_CRYPT_ROUNDS",
+    "MOST_ROUNDS",
+    "HtpasswdAuthenticator",
+    "HtpasswdChecker",
+    "checkCrypt",
+    "htpasswdChecks",
+    "isCrypt",
+    "parseHtpasswd",
+    "problemOf",
+]
+
+try:
+    from passlib import hash as _hashes
+except ImportError:
+    _hashes = None
+
+#: The most rounds of C{$5$} and C{$6$}; a login with so many takes a tenth of a second of a core.
+MOST_CRYPT_ROUNDS = 100_000
+
+#: More bytes of a password than libpass takes.
+_LONGEST = 4096
+
+_SALT = r"[^$\n:]"
+_SIGN = r"[./A-Za-z0-9]"
+_FORM = re.compile(
+    rf"\$(?:(apr1|1)\${_SALT}{{1,8}}\${_SIGN}{{22}}"
+    rf"|(5)\$(?:rounds=(\d{{1,9}})\$)?{_SALT}{{1,16}}\${_SIGN}{{43}}"
+    rf"|(6)\$(?:rounds=(\d{{1,9}})\$)?{_SALT}{{1,16}}\${_SIGN}{{86}})",
+    re.ASCII,
+)
+
+_NAMES = {
+    "apr1": "apr_md5_crypt",
+    "1": "md5_crypt",
+    "5": "sha256_crypt",
+    "6": "sha512_crypt",
+}
+
+
+def isCrypt(secret: str) -> bool:
+    """
+    Whether a text is a hash in one of these forms.
+    """
+    return _FORM.fullmatch(secret) is not None
+
+
+def problemOf(secret: str) -> str:
+    """
+    Why a hash in one of these forms cannot be used; empty if it can.
+    """
+    found = _FORM.fullmatch(secret)
+    if found is None:
+        return "a damaged hash"
+    if int(found[3] or found[5] or 0) > MOST_CRYPT_ROUNDS:
+        return f"more than {MOST_CRYPT_ROUNDS} rounds"
+    if _hashes is None:
+        return "a hash that needs libpass (pip install natsbroker[htpasswd])"
+    return ""
+
+
+def checkCrypt(expected: str, given: str) -> bool:
+    """
+    Whether a password is the one that was hashed. Takes long.
+    """
+    found = _FORM.fullmatch(expected)
+    password = given.encode("utf-8", "surrogateescape")
+    if found is None or _hashes is None or len(password) > _LONGEST or b"\0" in password:
+        return False
+    form: Any = getattr(_hashes, _NAMES[found[1] or found[2] or found[4]])
+    return bool(form.verify(password, expected))
+
 
 #: The highest cost of a bcrypt hash, as in the settings; a login at 14 takes seconds of a core.
 MOST_ROUNDS = 14
@@ -153,3 +230,70 @@ def _judged(isSame: bool, isKnown: bool, name: bytes) -> bytes:
     if not (isSame and isKnown):
         raise UnauthorizedLogin("unknown user or wrong password")
     return name
+
+
+_log = Logger()
+
+#: How many lines that let nobody in are told of one state of a file.
+_MOST_WARNINGS = 10
+
+
+@implementer(IReadiness)
+class HtpasswdAuthenticator(CheckerAuthenticator, Service):
+    """
+    Lets in who is in a file. A service: it watches the file while it runs.
+
+    @cvar INTERVAL: seconds from one look at the file to the next; a change holds after two.
+    @ivar file: the file.
+    """
+
+    INTERVAL = 1.0
+
+    def __init__(
+        self, path: str, runInThread: RunInThread, clock: IReactorTime, avatars: Any = None
+    ) -> None:
+        """
+        @param path: of the file.
+        @param runInThread: calls its first argument with the others in another thread; fires with
+            the result.
+        @param avatars: see L{CheckerAuthenticator}.
+        """
+        self._checker = HtpasswdChecker(htpasswdChecks(runInThread, clock))
+        super().__init__([self._checker], avatars)
+        self.file = WatchedFile(path, runInThread, self._take)
+        self._loop = LoopingCall(self.file.look)
+        self._loop.clock = clock
+
+    def whenPrepared(self) -> Deferred[None]:
+        return self.file.load().addErrback(self._unprepared)
+
+    def _unprepared(self, failure: Failure) -> None:
+        failure.trap(OSError, ValueError)
+        why = getattr(failure.value, "strerror", None) or str(failure.value)
+        raise BrokerError(f"authorization: cannot read {self.file.path}: {why}")
+
+    def startService(self) -> None:
+        """
+        Watch the file from now on.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        # Not before the first interval is over: the file is read when it is asked for.
+        self._loop.start(self.INTERVAL, now=False)
+
+    def stopService(self) -> None:
+        """
+        Watch the file no more.
+        """
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._loop.running:
+            self._loop.stop()
+
+    def _take(self, text: str) -> None:
+        entries, complaints = parseHtpasswd(text)
+        for complaint in complaints[:_MOST_WARNINGS]:
+            _log.warn("{path}: {complaint}", path=self.file.path, complaint=complaint)
+        if len(complaints) > _MOST_WARNINGS:
+            more = len(complaints) - _MOST_WARNINGS
+            _log.warn("{path}: {more} more lines let nobody in", path=self.file.path, more=more)
+        self._checker.use(entries)
+        self.revoke()

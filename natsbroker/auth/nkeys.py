@@ -19,7 +19,65 @@ from enum import IntEnum
 from nacl.exceptions import CryptoError
 from nacl.signing import SigningKey, VerifyKey
 
-__all__ = ["NkeyError", "Role", "Signer", "decodeKey", "encodeKey", "isKey", "isSignature"]
+from natsbroker import errors
+from natsbroker.wire.grants import ConnectRequest
+
+__all__ = [
+    "NkeyError",
+    "Role",
+    "Signer",
+    "checkSignature",
+    "decodeKey",
+    "decodeRaw",
+    "decodeSignature",
+    "encodeKey",
+    "encodeRaw",
+    "isKey",
+    "isSignature",
+]
+
+
+def encodeRaw(data: bytes) -> str:
+    """
+    Base64 in the alphabet of URLs, without padding: what JWTs, nonces and signatures use.
+    """
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def decodeRaw(text: str) -> bytes:
+    """
+    Read what L{encodeRaw} writes.
+
+    @raise ValueError: if the text is anything else.
+    """
+    data = _decoded(text + "=" * (-len(text) % 4), b"-_")
+    if encodeRaw(data) != text:
+        raise ValueError("not canonical base64")
+    return data
+
+
+def decodeSignature(text: str) -> bytes:
+    """
+    Read a signature from CONNECT: as L{decodeRaw}, or in standard base64 with its padding, which
+    nats-server takes too (observed).
+
+    @raise ValueError: if the text is neither.
+    """
+    try:
+        return decodeRaw(text)
+    except ValueError:
+        data = _decoded(text, b"+/")
+    if base64.b64encode(data).decode("ascii") != text:
+        raise ValueError("not canonical base64")
+    return data
+
+
+def _decoded(text: str, last: bytes) -> bytes:
+    try:
+        return base64.b64decode(text.encode("ascii"), altchars=last, validate=True)
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise ValueError("not base64") from error
+
 
 _KEY = 32
 _SIGNATURE = 64
@@ -124,3 +182,20 @@ class Signer:
 
     def __repr__(self) -> str:
         return f"<Signer {self.publicKey}>"
+
+
+def checkSignature(key: str, request: ConnectRequest) -> None:
+    """
+    Check that a connection's nonce is signed with a user's key.
+
+    @raise errors.Unauthorized: if not, or if there is no nonce.
+    """
+    nonce, text = request.nonce, request.text("sig")
+    if not nonce or not text:
+        raise errors.Unauthorized("nothing is signed")
+    try:
+        signature, public = decodeSignature(text), decodeKey(key, Role.USER)
+    except ValueError as error:
+        raise errors.Unauthorized(f"the signature is none: {error}") from error
+    if not isSignature(signature, nonce.encode("ascii"), public):
+        raise errors.Unauthorized("the nonce is not signed with the user's key")

@@ -8,10 +8,12 @@ neither stop the broker nor fill its memory.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
+import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import bcrypt
 from twisted.internet.defer import Deferred
@@ -20,7 +22,7 @@ from twisted.python.failure import Failure
 
 from natsbroker import errors
 
-__all__ = ["PasswordChecks", "RunInThread", "checkHash", "isHash", "sameText"]
+__all__ = ["DummySecrets", "PasswordChecks", "RunInThread", "checkHash", "isHash", "sameText"]
 
 #: How bcrypt hashes begin, as the real server recognises them.
 _HASH = re.compile(r"\$2[abxy]\$\d{2}\$")
@@ -140,3 +142,24 @@ class PasswordChecks:
             else:
                 result.errback(outcome)
         self._next()
+
+
+class DummySecrets:
+    """
+    Stands in for the secrets of users that do not exist.
+    """
+
+    def __init__(self, known: Iterable[str]) -> None:
+        """
+        @param known: the secrets that there are, in plain text or hashed.
+        """
+        self._known = list(known) or [""]
+        self._salt = secrets.token_bytes(16)
+
+    def secretFor(self, name: str) -> str:
+        """
+        A secret for a name. Whoever gets it must be denied, be it right or wrong.
+        """
+        text = name.encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(text, digest_size=8, key=self._salt).digest()
+        return self._known[int.from_bytes(digest, "big") % len(self._known)]

@@ -7,6 +7,7 @@ What their sections must hold is said by name; each takes another section at a r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,17 +18,62 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.web.iweb import IAgent
 from zope.interface import implementer
 
-from natsbroker.auth.avatars import SettingsAvatars
-from natsbroker.auth.checkers import CheckerAuthenticator
-from natsbroker.auth.filelogin import HtpasswdAuthenticator
+from natsbroker import errors
+from natsbroker.auth.checkers import CheckerAuthenticator, IAvatars
+from natsbroker.auth.configured import grantFrom
+from natsbroker.auth.htpasswd import HtpasswdAuthenticator
 from natsbroker.auth.httpservice import HTTPAuthorizer, HTTPServiceSettings
 from natsbroker.auth.watchedfile import readSnapshot
-from natsbroker.config.model import TLSSettings
+from natsbroker.config.model import Settings, TLSSettings, User
 from natsbroker.interfaces import IAuthorizer, IAuthorizerPlugin, IBrokerHost, IReloadable
 from natsbroker.server.agents import agentFor
 from natsbroker.server.pluginoptions import PluginOptions
+from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["READY_MADE", "CredPlugin", "HTTPPlugin", "HtpasswdPlugin"]
+__all__ = ["READY_MADE", "CredPlugin", "HTTPPlugin", "HtpasswdPlugin", "SettingsAvatars"]
+
+
+@implementer(IAvatars)
+class SettingsAvatars:
+    """
+    The users of a broker's settings, whose passwords do not count.
+    """
+
+    def __init__(self, host: IBrokerHost) -> None:
+        """
+        @param host: the broker.
+        """
+        self._host = host
+        self._settings: Settings | None = None
+        self._users: dict[str, User] = {}
+        self._grants: dict[str, Grant] = {}
+        self._others = Grant()
+
+    def grantOf(self, name: str, request: ConnectRequest) -> Grant:
+        settings = self._read()
+        name = name or settings.no_auth_user
+        user = self._users.get(name)
+        if user is None:
+            return replace(self._others, user=name)
+        types = user.allowed_connection_types
+        if types is not None and request.connectionType not in types:
+            raise errors.Unauthorized("not with this kind of connection")
+        if name not in self._grants:
+            self._grants[name] = grantFrom(user, settings)
+        return self._grants[name]
+
+    def hasGuests(self) -> bool:
+        return bool(self._host.settings.no_auth_user)
+
+    def _read(self) -> Settings:
+        settings: Settings = self._host.settings
+        if settings is not self._settings:
+            self._settings = settings
+            self._users = {user.user: user for user in settings.users() if not user.nkey}
+            self._grants = {}
+            default = settings.authorization.default_permissions
+            self._others = grantFrom(User("", permissions=default), settings)
+        return settings
 
 
 @implementer(IAuthorizerPlugin)

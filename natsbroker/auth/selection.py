@@ -12,20 +12,69 @@ from typing import TYPE_CHECKING
 
 from zope.interface.verify import verifyObject
 
-from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.auth.authorization import Authorization
+from natsbroker.accounts.registry import AccountRegistry, accountNames
+from natsbroker.auth.configured import authorizerFrom, grantFrom
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.context import ClientContext
-from natsbroker.config.model import Settings
+from natsbroker.config.model import Settings, User
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.server.planners import authorizationPlanner, operatorPlanner
 from natsbroker.server.reload import Planner
+from natsbroker.wire.grants import Grant
 
 if TYPE_CHECKING:
     from natsbroker.auth.callout.callouts import Callouts
     from natsbroker.auth.operator.service import OperatorService
 
-__all__ = ["AuthorizerSelection"]
+__all__ = ["Authorization", "AuthorizerSelection"]
+
+
+class Authorization:
+    """
+    Makes authorizers.
+    """
+
+    def __init__(self, checks: PasswordChecks, callouts: Callable[[], Callouts]) -> None:
+        """
+        @param checks: compares secrets.
+        @param callouts: gives what asks services; called where the settings name one.
+        """
+        self._checks = checks
+        self._callouts = callouts
+
+    def authorizerFor(self, settings: Settings) -> IAuthorizer:
+        """
+        Make the authorizer of some settings.
+
+        @raise ValueError: see L{authorizerFrom}.
+        """
+        authorizer = authorizerFrom(settings, self._checks)
+        callout = settings.authorization.auth_callout
+        if callout is None:
+            return authorizer
+        from natsbroker.auth.callout.authorizer import CalloutAuthorizer
+        from natsbroker.auth.callout.callouts import CalloutService
+
+        return CalloutAuthorizer(
+            authorizer,
+            self._callouts(),
+            CalloutService(callout.account, callout.issuer, callout.xkey),
+            frozenset(callout.auth_users),
+            frozenset(callout.allowed_accounts),
+            _members(settings),
+        )
+
+
+def _members(settings: Settings) -> Callable[[str], Grant | None]:
+    """
+    Tells what members of accounts may do whom nothing is forbidden.
+    """
+    names = accountNames(settings)
+
+    def memberOf(account: str) -> Grant | None:
+        return grantFrom(User("", account=account), settings) if account in names else None
+
+    return memberOf
 
 
 class AuthorizerSelection:

@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from natsbroker.auth.configured import SettingsAuthorizer, UserEntry
-from natsbroker.auth.credentials import grantFrom
+from natsbroker.auth.configured import SettingsAuthorizer, UserEntry, grantFrom
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.listener import joined

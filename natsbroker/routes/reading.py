@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from natsbroker.auth.permissions import permissionsFrom
+from natsbroker.auth.reading import permissionsFrom
 from natsbroker.auth.settings import Permissions
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.tls import tlsOf

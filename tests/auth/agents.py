@@ -23,7 +23,6 @@ class _Response:
         self.protocol: Any = None
 
     def deliverBody(self, protocol: Any) -> None:
-        """See L{twisted.web.iweb.IResponse}."""
         self.protocol = protocol
         protocol.makeConnection(StringTransport())
 
@@ -43,7 +42,6 @@ class FakeAgent:
     def request(
         self, method: bytes, uri: bytes, headers: Any = None, bodyProducer: Any = None
     ) -> Deferred[Any]:
-        """See L{IAgent}."""
         transport: Any = StringTransport()
         if bodyProducer is not None:
             bodyProducer.startProducing(transport)

@@ -2,7 +2,6 @@
 Client certificates for tests.
 
 Promises: certificates that name whom the test says; each is signed by itself.
-Must never know: who looks at them.
 """
 
 from __future__ import annotations

@@ -11,12 +11,65 @@ from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors
-from natsbroker.auth.authenticator import Authenticator
+from natsbroker.auth.authenticator import Authenticator, Revocations
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.conftest import FlushLoggedErrors
 from tests.server.support import logLines
+
+
+def test_tellsEverybody() -> None:
+    """Everybody who watches is called, each time."""
+    told: list[str] = []
+    revocations = Revocations()
+    revocations.watchRevocations(lambda: told.append("a"))
+    revocations.watchRevocations(lambda: told.append("b"))
+    revocations.revoke()
+    revocations.revoke()
+    assert told == ["a", "b", "a", "b"]
+
+
+def test_ofOneAccount() -> None:
+    """Who watches is told whose grants may no longer hold, if it is one account's alone."""
+    told: list[tuple[str, ...]] = []
+    revocations = Revocations()
+    revocations.watchRevocations(lambda *accounts: told.append(accounts))
+    revocations.revoke("A")
+    revocations.revoke()
+    assert told == [("A",), ()]
+
+
+def test_ends() -> None:
+    """Who ended it is called no more, also if the same callable watches twice."""
+    told: list[int] = []
+
+    def watch() -> None:
+        told.append(1)
+
+    revocations = Revocations()
+    stop = revocations.watchRevocations(watch)
+    revocations.watchRevocations(watch)
+    stop()
+    stop()
+    revocations.revoke()
+    assert told == [1]
+
+
+def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
+    """One that fails is logged and keeps nobody else from being called."""
+    told: list[int] = []
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    revocations = Revocations()
+    revocations.watchRevocations(fail)
+    revocations.watchRevocations(lambda: told.append(1))
+    revocations.revoke()
+    assert told == [1]
+    assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+
 
 HELLO = ConnectRequest(options={"user": "alice", "pass": "secret"})
 
@@ -207,15 +260,12 @@ class Custom(Authenticator):
         self._step, self._answer = step, answer
 
     def authenticate(self, hello: ConnectRequest) -> Any:
-        """See L{Authenticator.authenticate}."""
         return self._answer() if self._step == "authenticate" else "alice"
 
     def grant(self, avatar: Any, hello: ConnectRequest) -> Any:
-        """See L{Authenticator.grant}."""
         return self._answer() if self._step == "grant" else super().grant(avatar, hello)
 
     def grantFor(self, hello: ConnectRequest) -> Any:
-        """See L{Authenticator.grantFor}."""
         return self._answer() if self._step == "grantFor" else super().grantFor(hello)
 
 

@@ -282,13 +282,11 @@ class Avatars(EverythingGranted):
     """Guests in an account of their own; others by name."""
 
     def grantOf(self, name: str, hello: ConnectRequest) -> Grant:
-        """See L{IAvatars.grantOf}."""
         if name == "bob":
             raise Unauthorized("not today")
         return Grant("A" if name else "GUESTS", name)
 
     def hasGuests(self) -> bool:
-        """See L{IAvatars.hasGuests}."""
         return True
 
 

@@ -4,18 +4,99 @@ Tests of L{natsbroker.auth.htpasswd}.
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import unittest
+from pathlib import Path
 from typing import Any
 
 import pytest
 from twisted.cred.checkers import ICredentialsChecker
 from twisted.cred.credentials import UsernamePassword
 from twisted.cred.error import UnauthorizedLogin
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.task import Clock
 from zope.interface.verify import verifyObject
 
-from natsbroker.auth.htpasswd import HtpasswdChecker, htpasswdChecks, parseHtpasswd
+from natsbroker.auth import htpasswd
+from natsbroker.auth.htpasswd import (
+    MOST_CRYPT_ROUNDS,
+    HtpasswdAuthenticator,
+    HtpasswdChecker,
+    checkCrypt,
+    htpasswdChecks,
+    isCrypt,
+    parseHtpasswd,
+    problemOf,
+)
 from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.auth.watchedfile import readSnapshot
+from natsbroker.errors import BrokerError, Unauthorized
+from natsbroker.interfaces import IReadiness
+from natsbroker.testing.contracts import authorizerTests
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.hashes import MADE, PASSWORD, blowfish, sha
+from tests.server.support import logLines
+
+
+@pytest.mark.parametrize("form", MADE)
+def test_known(form: str) -> None:
+    """Each form is recognised, and only the right password is right."""
+    secret = MADE[form]
+    assert isCrypt(secret) and problemOf(secret) == ""
+    assert checkCrypt(secret, PASSWORD)
+    for other in ("", "passwort", PASSWORD + "\0", PASSWORD[:-1], "x" * 5000, "\udcff"):
+        assert not checkCrypt(secret, other)
+
+
+@pytest.mark.parametrize("form", MADE)
+@pytest.mark.parametrize("password", ["x", "a" * 200, "\u00fc \U0001f511"])
+def test_againstOpenSSL(form: str, password: str) -> None:
+    """What OpenSSL makes of a password is what we make of it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl program")
+    done = subprocess.run(
+        ["openssl", "passwd", f"-{form}", "-stdin"],
+        input=password + "\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert checkCrypt(done.stdout.strip(), password)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        *("", "x", "fV9m.FZ/T3zms", "$apr1$", "$apr1$$" + "x" * 22, "$2b$04$" + "x" * 53),
+        *(MADE["apr1"] + "x", MADE["6"][:-1], MADE["5"].replace("salt", "sa$t"), " " + MADE["1"]),
+        MADE["5"] + "\n",
+    ],
+)
+def test_others(secret: str) -> None:
+    """Nothing else is one, and nothing is right for it."""
+    assert not isCrypt(secret)
+    assert problemOf(secret) == "a damaged hash"
+    assert not checkCrypt(secret, secret)
+
+
+@pytest.mark.parametrize("form", ["5", "6"])
+def test_rounds(form: str) -> None:
+    """So many rounds that a login would take seconds are refused."""
+    start = f"${form}$"
+    few = MADE[form].replace(start, f"{start}rounds={MOST_CRYPT_ROUNDS}$")
+    many = MADE[form].replace(start, f"{start}rounds={MOST_CRYPT_ROUNDS + 1}$")
+    assert problemOf(few) == ""
+    assert str(MOST_CRYPT_ROUNDS) in problemOf(many)
+
+
+def test_withoutLibrary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the library, what is missing is said, and nobody is let in."""
+    monkeypatch.setattr(htpasswd, "_hashes", None)
+    assert "natsbroker[htpasswd]" in problemOf(MADE["apr1"])
+    assert not checkCrypt(MADE["apr1"], PASSWORD)
+
 
 #: Made by Apache's htpasswd 2.4.
 APACHE = """
@@ -168,3 +249,146 @@ class TestChecking:
         for each in outcomes:
             each.addCallbacks(found.append, lambda why: found.append(type(why.value)))
         assert found == [b"a", UnauthorizedLogin, b"a"]
+
+
+ANNA = ConnectRequest(options={"user": "anna", "pass": "apple"})
+
+
+class World:
+    """
+    A file and its authorizer.
+    """
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.clock = path, Clock()
+        self.told: list[tuple[str, ...]] = []
+        path.write_text(text)
+        self.authenticator = HtpasswdAuthenticator(str(path), maybeDeferred, self.clock)
+        self.authenticator.watchRevocations(lambda *account: self.told.append(account))
+
+    def start(self) -> World:
+        """Read the file, and watch it."""
+        self.authenticator.startService()
+        outcome: list[Any] = []
+        self.authenticator.whenPrepared().addBoth(outcome.append)
+        assert outcome == [None]
+        self.told.clear()
+        return self
+
+    def ask(self, user: str = "anna", password: str = "apple") -> Any:
+        """The grant, or the type of the failure."""
+        found: list[Any] = []
+        asking = self.authenticator.grantFor(
+            ConnectRequest(options={"user": user, "pass": password})
+        )
+        assert isinstance(asking, Deferred)
+        asking.addCallbacks(found.append, lambda why: found.append(type(why.value)))
+        return found[0]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Anna and Bob."""
+    return World(tmp_path / "users", f"anna:{sha('apple')}\nbob:{blowfish('banana')}\n")
+
+
+class Prepared:
+    """Makes authorizers that have read a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self) -> HtpasswdAuthenticator:
+        world = World(self.path, f"anna:{sha('apple')}\n")
+        world.authenticator.whenPrepared()
+        return world.authenticator
+
+
+def test_contract(tmp_path: Path) -> None:
+    """It does what every authorizer must."""
+    case = authorizerTests(
+        Prepared(tmp_path / "users"),
+        ANNA,
+        ConnectRequest(options={"user": "anna", "pass": "banana"}),
+        lambda authenticator: authenticator.revoke(),
+    )
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
+    assert result.testsRun > 3
+    assert result.wasSuccessful(), result.errors + result.failures
+
+
+def test_prepared(world: World) -> None:
+    """Nobody is let in before the file was read, and then who stands in it."""
+    assert verifyObject(IReadiness, world.authenticator)
+    assert world.authenticator.required
+    assert world.ask() is Unauthorized
+    world.start()
+    assert world.ask() == Grant(user="anna")
+    assert world.ask("bob", "banana") == Grant(user="bob")
+    assert world.ask("bob", "apple") is Unauthorized
+
+
+def test_missing(world: World) -> None:
+    """Without the file it is not prepared."""
+    world.path.unlink()
+    found: list[Any] = []
+    world.authenticator.whenPrepared().addErrback(found.append)
+    assert found[0].check(BrokerError)
+    assert str(found[0].value) == (
+        f"authorization: cannot read {world.path}: No such file or directory"
+    )
+
+
+def test_change(world: World) -> None:
+    """A change of the file holds after two looks, and everybody is asked about again."""
+    world.start()
+    world.path.write_text(f"carl:{sha('cherry')}\n")
+    world.clock.advance(world.authenticator.INTERVAL)
+    assert (world.told, world.ask("carl", "cherry")) == ([], Unauthorized)
+    world.clock.advance(world.authenticator.INTERVAL)
+    assert world.told == [()]
+    assert world.ask("carl", "cherry") == Grant(user="carl")
+    assert world.ask() is Unauthorized
+
+
+def test_noChange(world: World) -> None:
+    """While nothing changes nobody is asked about."""
+    world.start()
+    for _ in range(5):
+        world.clock.advance(world.authenticator.INTERVAL)
+    assert world.told == []
+
+
+def test_stopped(world: World) -> None:
+    """A service that was stopped leaves no timer, also if it was never started."""
+    HtpasswdAuthenticator(str(world.path), maybeDeferred, world.clock).stopService()
+    world.start()
+    world.authenticator.stopService()
+    assert world.clock.getDelayedCalls() == []
+
+
+def test_complaints(world: World) -> None:
+    """Lines that let nobody in are told, not too many of them, and none with its secret."""
+    lines = [f"user{number}:$apr1$s3cret" for number in range(30)]
+    world.path.write_text("\n".join([*lines, f"anna:{sha('apple')}"]))
+    with logLines() as log:
+        world.start()
+    warnings = [line for line in log if "[WRN]" in line]
+    assert len(warnings) == 11
+    assert f"{world.path}: line 1: a damaged hash" in warnings[0]
+    assert "20 more lines let nobody in" in warnings[-1]
+    assert "s3cret" not in "".join(log)
+    assert world.ask() == Grant(user="anna")
+
+
+def test_otherFile(world: World) -> None:
+    """Another file can be taken for it while it runs."""
+    world.start()
+    other = world.path.with_name("other")
+    other.write_text(f"carl:{sha('cherry')}\n")
+    world.authenticator.file.use(str(other), readSnapshot(str(other)))
+    assert world.ask("carl", "cherry") == Grant(user="carl")
+    os.unlink(world.path)
+    world.clock.advance(world.authenticator.INTERVAL)
+    assert world.ask("carl", "cherry") == Grant(user="carl")

@@ -4,6 +4,7 @@ Comparing what a client said with what the settings hold.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import bcrypt
@@ -12,7 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from natsbroker import errors
-from natsbroker.auth.passwords import PasswordChecks, checkHash, isHash, sameText
+from natsbroker.auth.passwords import DummySecrets, PasswordChecks, checkHash, isHash, sameText
 from tests.auth.threads import Threads
 
 #: As cheap as it gets.
@@ -173,3 +174,32 @@ class TestQueue:
         again = outcome(checks, HASH, "secret")
         threads.run()
         assert again == [True]
+
+
+def test_sameForAName() -> None:
+    """A name always gets the same secret, and names share what there is."""
+    decoys = DummySecrets(["a", "b", "c"])
+    names = [f"user{number}" for number in range(300)]
+    given = [decoys.secretFor(name) for name in names]
+    assert given == [decoys.secretFor(name) for name in names]
+    counts = Counter(given)
+    assert set(counts) == {"a", "b", "c"}
+    assert min(counts.values()) > 50
+
+
+def test_notForeseeable() -> None:
+    """Which secret a name gets differs from one start to the next."""
+    secrets = [str(number) for number in range(1000)]
+    assert [DummySecrets(secrets).secretFor(name) for name in "abc"] != [
+        DummySecrets(secrets).secretFor(name) for name in "abc"
+    ]
+
+
+def test_nobody() -> None:
+    """Without any user there is still something to compare with."""
+    assert DummySecrets([]).secretFor("x") == ""
+
+
+def test_anyName() -> None:
+    """Names that are no Unicode text get one, too."""
+    assert DummySecrets(["a"]).secretFor("\ud800\udcff\x00") == "a"

@@ -6,17 +6,91 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.auth.reading import EMPTY_ALLOW
 from natsbroker.auth.settings import (
     AccountLimits,
     AccountSettings,
     AuthorizationSettings,
     Permissions,
+    ResponsePermission,
     SubjectPermission,
     User,
 )
 from natsbroker.config.build import buildText
 from natsbroker.config.errors import ConfigErrors
+from natsbroker.config.model import AuthCallout
+from tests.auth.operator.keys import ACCOUNT, USER
 from tests.config.support import built, complaintsOf, settingsOf
+
+
+def permissionsOf(text: str) -> Permissions | None:
+    """
+    Build the permissions of a user.
+    """
+    text = f"authorization {{ users: [ {{user: a, permissions: {text} }} ] }}"
+    return settingsOf(text).authorization.users[0].permissions
+
+
+READABLE = [
+    ("{}", Permissions()),
+    ("{publish: a}", Permissions(SubjectPermission(("a",)))),
+    ("{pub: [a, 'b.>']}", Permissions(SubjectPermission(("a", "b.>")))),
+    ("{import: {allow: a, deny: [b, c]}}", Permissions(SubjectPermission(("a",), ("b", "c")))),
+    ("{publish: {deny: b}}", Permissions(SubjectPermission(None, ("b",)))),
+    ("{publish: {deny: []}}", Permissions(SubjectPermission(None, ()))),
+    ("{publish: {}}", Permissions()),
+    ("{subscribe: ['a q', 'b.* q.>']}", Permissions(None, SubjectPermission(("a q", "b.* q.>")))),
+    ("{export: {deny: '>'}}", Permissions(None, SubjectPermission(None, (">",)))),
+    (
+        "{allow_responses: true}",
+        Permissions(SubjectPermission(()), None, ResponsePermission()),
+    ),
+    ("{allow_responses: false}", Permissions()),
+    (
+        "{publish: x, allow_responses: {max: 5, ttl: '1m'}}",
+        Permissions(SubjectPermission(("x",)), None, ResponsePermission(5, 60.0)),
+    ),
+    (
+        "{publish: {deny: y}, allow_responses: {max: 0, expires: '0s'}}",
+        Permissions(SubjectPermission((), ("y",)), None, ResponsePermission()),
+    ),
+    (
+        "{allow_responses: {max: -1, expires: '-1s'}}",
+        Permissions(SubjectPermission(()), None, ResponsePermission(-1, -1.0)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "permissions"), READABLE)
+def test_readable(text: str, permissions: Permissions) -> None:
+    """Permissions are read in every way that they can be written."""
+    assert permissionsOf(text) == permissions
+
+
+UNREADABLE = [
+    ("{publish: 'a b'}", "publish", 'subject "a b" is not a valid subject'),
+    ("{publish: {deny: 'a..b'}}", "publish.deny", 'subject "a..b" is not a valid subject'),
+    ("{subscribe: 'a b c'}", "subscribe", 'subject "a b c" is not a valid subject'),
+    ("{subscribe: 'a. b'}", "subscribe", 'subject "a." is not a valid subject'),
+    ("{subscribe: {allow: 'a b.'}}", "subscribe.allow", 'queue "b." is not a valid queue'),
+    ("{publish: []}", "publish", EMPTY_ALLOW),
+    ("{subscribe: {allow: [], deny: x}}", "subscribe.allow", EMPTY_ALLOW),
+    (
+        "{publish: 1}",
+        "publish",
+        "expected a string or an array of strings or a map, got an integer",
+    ),
+    ("{allow_responses: 5}", "allow_responses", "expected a boolean or a map, got an integer"),
+    ("{allow_responses: {max: x}}", "allow_responses.max", "expected an integer, got a string"),
+]
+
+
+@pytest.mark.parametrize(("text", "path", "message"), UNREADABLE)
+def test_unreadable(text: str, path: str, message: str) -> None:
+    """What makes no sense is reported with the path of the permission."""
+    (complaint,) = complaintsOf(f"authorization {{ users: [ {{user: a, permissions: {text} }} ] }}")
+    assert complaint.partition(" ")[2] == (f"authorization.users[0].permissions.{path}: {message}")
+
 
 ONLY_X = Permissions(SubjectPermission(("x",)))
 
@@ -243,3 +317,66 @@ def test_emptyLogin(name: str, text: str) -> None:
         buildText(f"authorization {{ {name}: {text} }}", {"EMPTY": ""}, "x.conf")
     message = f"x.conf:1:17: authorization.{name}: is empty: everybody would be let in"
     assert str(raised.value) == message
+
+
+CURVE = "XDWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435DRXO"
+
+
+def block(text: str) -> str:
+    """
+    A configuration with auth callout.
+    """
+    return f"authorization {{ users: [{{user: a, password: b}}], auth_callout {{ {text} }} }}"
+
+
+def test_nothing() -> None:
+    """By default nobody is asked."""
+    assert settingsOf("port: 4222").authorization.auth_callout is None
+
+
+def test_least() -> None:
+    """Issuer and users are needed; the service is asked in the global account."""
+    found = settingsOf(block(f"issuer: {ACCOUNT}, auth_users: [a]")).authorization.auth_callout
+    assert found == AuthCallout(ACCOUNT, "$G", ("a",))
+
+
+def test_most() -> None:
+    """All that can be said, under other names of the keys."""
+    text = f"issuer: {ACCOUNT}, users: [a], acc: A, key: {CURVE}, allowed_accounts: [A, B]"
+    found = settingsOf(block(text)).authorization.auth_callout
+    assert found == AuthCallout(ACCOUNT, "A", ("a",), CURVE, ("A", "B"))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("auth_users: [a]", "Authorization callouts require an issuer to be specified"),
+        (f"issuer: {USER}, auth_users: [a]", "Expected callout user to be a valid public account"),
+        (f"issuer: {ACCOUNT}", "Authorization callouts require authorized users to be specified"),
+        (f"issuer: {ACCOUNT}, auth_users: []", "require authorized users to be specified"),
+        (
+            f"issuer: {ACCOUNT}, auth_users: [a], xkey: {USER}",
+            "Expected callout xkey to be a valid public xkey",
+        ),
+        (f"issuer: {ACCOUNT}, auth_users: [a], bogus: 1", 'unknown field "bogus"'),
+    ],
+)
+def test_calloutMistakes(text: str, complaint: str) -> None:
+    """What is wrong is refused in nats-server's words."""
+    (found,) = complaintsOf(block(text))
+    assert complaint in found
+
+
+def test_operators() -> None:
+    """In operator mode accounts say who is asked, and the configuration does not."""
+    found = complaintsOf(
+        f"operator: eyJ\nauthorization {{ auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}"
+    )
+    assert any("operators do not allow authorization callouts" in each for each in found)
+
+
+def test_plugin() -> None:
+    """One decides: a plugin or a service."""
+    text = f"authorization {{ plugin: p, auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}"
+    (found,) = complaintsOf(text)
+    assert "auth_callout does not go with a plugin" in found

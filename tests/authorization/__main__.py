@@ -3,7 +3,6 @@ Plays scenes of the authorization matrix: C{python -m tests.authorization [--sce
 
 Promises: what it checks counts with C{python -O} too; a disagreement is a message and an exit
 status of 1.
-Must never know: what a scene does.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ product.
 
 Promises: standard library only; wildcards of what is asked for count as ordinary words, except for
 what covers it.
-Must never know: the product.
 """
 
 from __future__ import annotations

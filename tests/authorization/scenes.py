@@ -4,7 +4,6 @@ is, and the product is held to the reference.
 
 Promises: a scene is the same for the same number; what is done goes through the protocol of a
 client; a disagreement is raised, not asserted, so that it counts with C{python -O} too.
-Must never know: how the product decides.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """
 Attempts to get around authorization, and published flaws of nats-server that concern it, with the
 tests that try each.
-
-Promises: every entry names a test that there is, or says what it would need that is not there yet.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ _TRY = "tests/authorization/test_attempts.py"
 _SETTINGS = "tests/auth/test_configured.py"
 _OPERATOR = "tests/auth/operator/test_authorizer.py"
 _TOKENS = "tests/auth/operator/test_tokens.py"
-_TEMPLATES = "tests/auth/operator/test_templates.py"
+_TEMPLATES = "tests/auth/operator/test_granting.py"
 _KEYS = "tests/auth/test_nkeys.py"
 _ADMISSION = "tests/clients/test_admission.py"
 _IMPORTS = "tests/accounts/test_imports.py"
@@ -62,7 +60,7 @@ ATTEMPTS: dict[int, Listed] = {
         "settings with only the system account",
         (
             f"{_TRY}::TestAmbiguity::test_onlySystem",
-            "tests/auth/test_credentials.py::TestAmbiguity::test_refused",
+            "tests/auth/test_configured.py::TestAmbiguity::test_refused",
         ),
     ),
     6: Listed(
@@ -202,7 +200,7 @@ ATTEMPTS: dict[int, Listed] = {
     19: Listed("a proxy that lies about the source", missing="the proxy protocol"),
     20: Listed(
         "rules about sources look at the peer's address",
-        ("tests/auth/test_presence.py::TestSources::test_isFrom",),
+        ("tests/auth/operator/test_userclaims.py::TestSources::test_isFrom",),
     ),
     21: Listed(
         "no check is an assert statement",

@@ -15,7 +15,7 @@ import bcrypt
 import pytest
 from twisted.internet.defer import Deferred
 
-from natsbroker.auth import passwords, signatures
+from natsbroker.auth import nkeys, passwords
 from natsbroker.auth.configured import SettingsAuthorizer, UserEntry
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.errors import Unauthorized
@@ -41,7 +41,7 @@ class Work:
         self._threads = Threads()
         self._count(monkeypatch, passwords, "sameText", "plain")
         self._count(monkeypatch, passwords, "checkHash", "hash")
-        self._count(monkeypatch, signatures, "isSignature", "signature")
+        self._count(monkeypatch, nkeys, "isSignature", "signature")
         users = {
             name: UserEntry(secret, Grant(user=name))
             for name, secret in zip(NAMES[:20], secrets * 20, strict=False)
@@ -133,7 +133,6 @@ class Gate:
     def callInThreadWithCallback(
         self, done: Callable[[bool, Any], None], call: Callable[..., Any], *arguments: Any
     ) -> None:
-        """See L{twisted.python.threadpool.ThreadPool.callInThreadWithCallback}."""
         self._waiting.append(lambda: done(True, call(*arguments)))
 
     @property

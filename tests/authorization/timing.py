@@ -8,7 +8,6 @@ users that do not, and prints the medians and their ratio. On a quiet machine th
 integration counts the work instead (L{tests.authorization.test_enumeration}).
 
 Promises: it measures what a client sees, from CONNECT to the end of the connection.
-Must never know: how a password is compared.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import nats
 import pytest
 
 from examples.auth_service import TERM, grantFor
-from natsbroker.auth.inquiries import grantFromAnswer
+from natsbroker.auth.httpservice import grantFromAnswer
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.testing.process import BrokerProcess
 from tests.examples.running import running

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from nacl.signing import VerifyKey
 
-from natsbroker.auth.nkeys import Role, decodeKey
-from natsbroker.auth.octets import decodeSignature
+from natsbroker.auth.nkeys import Role, decodeKey, decodeSignature
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import Settings
 from natsbroker.connections.tlscontext import TLSSettingsError

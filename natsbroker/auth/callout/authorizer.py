@@ -18,11 +18,10 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from natsbroker.auth.authenticator import Revocations
 from natsbroker.auth.callout.callouts import Callouts, CalloutService, guarded
-from natsbroker.auth.callout.messages import AuthorizationResponse, stayOf
-from natsbroker.auth.callout.questions import CalloutUser, nameIn
+from natsbroker.auth.callout.messages import AuthorizationResponse, CalloutUser, nameIn, stayOf
 from natsbroker.auth.operator.granting import expiryOf, rulesInto
-from natsbroker.auth.revocations import Revocations
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, ConnectRequest, Grant

@@ -18,8 +18,12 @@ from twisted.logger import Logger
 
 from natsbroker.accounts.requests import newInbox
 from natsbroker.accounts.requests import request as sendRequest
-from natsbroker.auth.callout.messages import AuthorizationResponse, readAnswer
-from natsbroker.auth.callout.questions import CalloutUser, questionOf
+from natsbroker.auth.callout.messages import (
+    AuthorizationResponse,
+    CalloutUser,
+    questionOf,
+    readAnswer,
+)
 from natsbroker.auth.callout.xkeys import CurveKeys, SealError
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.operator.tokens import encodeToken

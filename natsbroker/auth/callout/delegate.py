@@ -15,13 +15,11 @@ from twisted.internet.defer import Deferred, maybeDeferred
 
 from natsbroker import errors
 from natsbroker.auth.callout.callouts import Callouts, CalloutService, guarded
-from natsbroker.auth.callout.messages import AuthorizationResponse, stayOf
-from natsbroker.auth.callout.questions import CalloutUser, nameIn
+from natsbroker.auth.callout.messages import AuthorizationResponse, CalloutUser, nameIn, stayOf
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
-from natsbroker.auth.operator.terms import NO_LIMIT
-from natsbroker.auth.operator.userclaims import UserClaims
+from natsbroker.auth.operator.userclaims import NO_LIMIT, UserClaims
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 __all__ = ["CalloutDelegate"]

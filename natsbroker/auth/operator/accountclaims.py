@@ -20,7 +20,8 @@ from natsbroker.auth.operator.exchangeclaims import (
     readImports,
     readMappings,
 )
-from natsbroker.auth.operator.terms import (
+from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
+from natsbroker.auth.operator.userclaims import (
     NO_LIMIT,
     PermissionClaims,
     UserPermissionLimits,
@@ -29,7 +30,6 @@ from natsbroker.auth.operator.terms import (
     readRules,
     readTerms,
 )
-from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.subjects.grammar import hasWildcard
 
 __all__ = ["EVERYBODY", "AccountClaims", "ExternalAuthorization", "OperatorLimits"]

@@ -18,15 +18,19 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors
+from natsbroker.auth.authenticator import Revocations
 from natsbroker.auth.fields import FieldError
+from natsbroker.auth.nkeys import checkSignature
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
-from natsbroker.auth.operator.terms import CONNECTION_TYPES, UserPermissionLimits
-from natsbroker.auth.operator.userclaims import UserClaims
-from natsbroker.auth.presence import isFrom, validUntil
-from natsbroker.auth.revocations import Revocations
-from natsbroker.auth.signatures import checkSignature
+from natsbroker.auth.operator.userclaims import (
+    CONNECTION_TYPES,
+    UserClaims,
+    UserPermissionLimits,
+    isFrom,
+    validUntil,
+)
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
 

@@ -22,8 +22,8 @@ from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
-from natsbroker.auth.operator.folderresolver import FolderResolver
 from natsbroker.auth.operator.folders import Deletion, FolderError
+from natsbroker.auth.operator.resolvers import FolderResolver
 from natsbroker.auth.operator.tokens import SignedJWT, decodeAny, expiryIn
 from natsbroker.auth.responder import Describe, RequestResponder
 from natsbroker.errors import logText

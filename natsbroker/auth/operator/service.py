@@ -25,15 +25,13 @@ from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.accounts import accountsFrom, activationsEnd, limitsFrom
 from natsbroker.auth.operator.authorizer import OperatorAuthorizer
-from natsbroker.auth.operator.cachedfolder import CachedFolder
 from natsbroker.auth.operator.claimsservice import ClaimsService
 from natsbroker.auth.operator.directory import AccountDirectory, placeholder
-from natsbroker.auth.operator.folderresolver import FolderResolver
-from natsbroker.auth.operator.folders import Deletion, FolderError, TokenFolder
+from natsbroker.auth.operator.folders import CachedFolder, Deletion, FolderError, TokenFolder
 from natsbroker.auth.operator.granting import ServerLimits
 from natsbroker.auth.operator.operators import operatorsIn
 from natsbroker.auth.operator.peers import PeerLookup
-from natsbroker.auth.operator.resolvers import TIMEOUT, MemoryResolver, URLResolver
+from natsbroker.auth.operator.resolvers import TIMEOUT, FolderResolver, MemoryResolver, URLResolver
 from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY
 from natsbroker.auth.responder import Describe
 from natsbroker.config.model import SYSTEM_ACCOUNT, AccountLimits, Resolver, Settings

@@ -23,8 +23,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from natsbroker.auth.fields import FieldError, Fields
-from natsbroker.auth.nkeys import NkeyError, Role, Signer, decodeKey, isSignature
-from natsbroker.auth.octets import decodeRaw, encodeRaw
+from natsbroker.auth.nkeys import (
+    NkeyError,
+    Role,
+    Signer,
+    decodeKey,
+    decodeRaw,
+    encodeRaw,
+    isSignature,
+)
 
 __all__ = [
     "LONGEST",

@@ -80,7 +80,6 @@ class CalloutWorld:
         return self
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """See L{natsbroker.interfaces.ISubscriber.deliver}."""
         headers = dict(Headers.fromBlock(message.headers).items()) if message.headers else {}
         question = Question(message.payload, headers, self._curve)
         self.questions.append(question)

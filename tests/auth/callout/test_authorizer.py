@@ -11,9 +11,9 @@ from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
+from natsbroker.auth.authenticator import Revocations
 from natsbroker.auth.callout.authorizer import CalloutAuthorizer
 from natsbroker.auth.callout.callouts import SUBJECT, CalloutService
-from natsbroker.auth.revocations import Revocations
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -40,7 +40,6 @@ class Settings(Revocations):
         self._later = later
 
     def grantFor(self, hello: ConnectRequest) -> Any:
-        """See L{IAuthorizer.grantFor}."""
         known = {"auth": "AUTH", "app": "APP", "global": "$G", "other": "OTHER"}
         name = hello.text("user")
         if name == "broken":

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from natsbroker.auth.callout.callouts import SUBJECT, CalloutService, guarded
-from natsbroker.auth.callout.questions import CalloutUser
+from natsbroker.auth.callout.messages import CalloutUser
 from natsbroker.errors import Unauthorized
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import ConnectRequest, Grant

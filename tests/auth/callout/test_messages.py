@@ -8,17 +8,122 @@ import math
 from typing import Any
 
 import pytest
+from cryptography.x509 import load_pem_x509_certificate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.auth.callout.messages import AuthorizationResponse, readAnswer, stayOf
+from natsbroker.auth.callout.messages import (
+    AuthorizationResponse,
+    CalloutUser,
+    nameIn,
+    questionOf,
+    readAnswer,
+    stayOf,
+)
 from natsbroker.auth.callout.xkeys import SealError
 from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.errors import Unauthorized
+from natsbroker.wire.grants import ConnectRequest, Security
+from tests.auth.certificates import certificate
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, token
 
+SERVER = {"name": "s", "host": "127.0.0.1", "id": "N", "version": "2.15.1"}
+
+
+def question(hello: ConnectRequest, applicant: CalloutUser | None = None) -> dict[str, Any]:
+    """
+    The claims about a connection.
+    """
+    return questionOf(SERVER, "U", hello, applicant or CalloutUser(nameIn(hello)))
+
+
+def test_least() -> None:
+    """Of a connection that says nothing, what is empty is not there, but the protocol is."""
+    assert question(ConnectRequest()) == {
+        "server_id": SERVER,
+        "user_nkey": "U",
+        "client_info": {"kind": "Client", "type": "nats"},
+        "connect_opts": {"protocol": 0},
+    }
+
+
+def test_most() -> None:
+    """A service is told all that a client says of itself, in nats-server's spelling."""
+    options = {
+        "user": "u",
+        "pass": "p",
+        "auth_token": "t",
+        "nkey": "k",
+        "sig": "s",
+        "jwt": "not told",
+        "name": "n",
+        "lang": "python3",
+        "version": "2",
+        "protocol": 1,
+        "verbose": True,
+        "echo": False,
+    }
+    hello = ConnectRequest(
+        options=options, host="10.0.0.1", nonce="abc", connectionType="WEBSOCKET", cid=7
+    )
+    found = question(hello, CalloutUser("K", "jwt", ("a", "b"), "tag"))
+    assert found["client_info"] == {
+        "host": "10.0.0.1",
+        "id": 7,
+        "user": "K",
+        "name": "n",
+        "tags": ["a", "b"],
+        "name_tag": "tag",
+        "kind": "Client",
+        "type": "websocket",
+        "nonce": "abc",
+    }
+    assert found["connect_opts"] == {
+        "jwt": "jwt",
+        "nkey": "k",
+        "sig": "s",
+        "auth_token": "t",
+        "user": "u",
+        "pass": "p",
+        "name": "n",
+        "lang": "python3",
+        "version": "2",
+        "protocol": 1,
+    }
+    assert "client_tls" not in found
+
+
+def test_nonceWithoutSignature() -> None:
+    """The nonce is told with a signature only."""
+    assert "nonce" not in question(ConnectRequest(nonce="abc"))["client_info"]
+
+
+def test_tls() -> None:
+    """A service is told how the connection is secured, and sees the client's certificate."""
+    found = question(ConnectRequest(tls=Security("1.3", "TLS_AES_128_GCM_SHA256")))["client_tls"]
+    assert found == {"version": "1.3", "cipher": "TLS_AES_128_GCM_SHA256"}
+    theirs = (certificate("CN=alice"), certificate("CN=authority"))
+    [chain] = question(ConnectRequest(tls=Security(chain=theirs)))["client_tls"]["verified_chains"]
+    assert tuple(load_pem_x509_certificate(text.encode()) for text in chain) == theirs
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, ""),
+        ({"user": "u", "auth_token": "t"}, "u"),
+        ({"nkey": "K", "user": "u"}, "K"),
+        ({"auth_token": "secret"}, "[REDACTED]"),
+        ({"auth_token": "secret", "jwt": "x"}, ""),
+    ],
+)
+def test_name(options: dict[str, str], name: str) -> None:
+    """Somebody is named after its key or user, and never after a token."""
+    assert nameIn(ConnectRequest(options=options)) == name
+
+
 ISSUER = Account(Operator())
-USER, SERVER = KeyPair("U"), KeyPair("N")
+USER_KEYS, SERVER_KEYS = KeyPair("U"), KeyPair("N")
 NOW = 1_700_000_000.0
 
 
@@ -26,14 +131,14 @@ def jwt(nats: dict[str, Any] | None = None, **claims: Any) -> str:
     """
     The JWT of a user.
     """
-    return ISSUER.user(USER, nats, aud="APP", **claims)
+    return ISSUER.user(USER_KEYS, nats, aud="APP", **claims)
 
 
 def answer(nats: dict[str, Any] | None = None, signer: KeyPair = ISSUER, **claims: Any) -> bytes:
     """
     An answer that lets somebody in.
     """
-    given = {"aud": SERVER.key, "sub": USER.key, **claims}
+    given = {"aud": SERVER_KEYS.key, "sub": USER_KEYS.key, **claims}
     subject = given.pop("sub")
     said = {"jwt": jwt()} if nats is None else nats
     return token(
@@ -45,7 +150,7 @@ def read(data: bytes, unseal: Any = None) -> AuthorizationResponse:
     """
     Read an answer.
     """
-    return readAnswer(data, "AUTH", USER.key, SERVER.key, NOW, unseal)
+    return readAnswer(data, "AUTH", USER_KEYS.key, SERVER_KEYS.key, NOW, unseal)
 
 
 def test_letsIn() -> None:
@@ -122,15 +227,17 @@ def test_anything(data: bytes) -> None:
 def test_anyClaims(changes: dict[str, Any]) -> None:
     """Nor do any claims that are signed, unless they say what they should."""
     claims = {
-        **claimsOf("authorization_response", ISSUER, USER.key, {"jwt": jwt()}, aud=SERVER.key),
+        **claimsOf(
+            "authorization_response", ISSUER, USER_KEYS.key, {"jwt": jwt()}, aud=SERVER_KEYS.key
+        ),
         **changes,
     }
     try:
         found = read(token(ISSUER, claims).encode())
     except Unauthorized:
         return
-    assert (found.user.token.subject, found.issuer) == (USER.key, ISSUER.key)
-    assert claims["sub"] == USER.key and claims["aud"] == SERVER.key
+    assert (found.user.token.subject, found.issuer) == (USER_KEYS.key, ISSUER.key)
+    assert claims["sub"] == USER_KEYS.key and claims["aud"] == SERVER_KEYS.key
 
 
 class TestStay:

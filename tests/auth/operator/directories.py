@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
-from natsbroker.auth.operator.operatorclaims import OperatorClaims, TrustedKeys
+from natsbroker.auth.operator.operators import OperatorClaims, TrustedKeys
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAccountResolver
 from tests.auth.operator.chain import Account, Operator
@@ -40,7 +40,6 @@ class Resolver:
         self.asked: list[str] = []
 
     def fetch(self, account: str) -> Any:
-        """See L{natsbroker.interfaces.IAccountResolver.fetch}."""
         self.asked.append(account)
         found = self.tokens[account]
         if isinstance(found, Exception):
@@ -57,11 +56,9 @@ class Observer:
         self.told: list[tuple[str, Any]] = []
 
     def accountChanged(self, claims: AccountClaims) -> None:
-        """See L{natsbroker.auth.operator.directory.Watcher}."""
         self.told.append(("changed", claims.token.subject))
 
     def accountEnded(self, account: str) -> None:
-        """See L{natsbroker.auth.operator.directory.Watcher}."""
         self.told.append(("ended", account))
 
 

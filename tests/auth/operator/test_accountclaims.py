@@ -19,7 +19,7 @@ from natsbroker.auth.operator.accountclaims import (
     OperatorLimits,
 )
 from natsbroker.auth.operator.exchangeclaims import MappingClaim
-from natsbroker.auth.operator.terms import NO_LIMIT, PermissionClaims
+from natsbroker.auth.operator.userclaims import NO_LIMIT, PermissionClaims
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, oldToken, token
 from tests.auth.operator.claimvalues import KNOWN, VALUES
 

@@ -331,16 +331,13 @@ class Service:
     def ask(
         self, account: AccountClaims, hello: ConnectRequest, user: UserClaims
     ) -> Deferred[Grant]:
-        """See L{natsbroker.auth.operator.authorizer.Delegate}."""
         self.asked.append((account.token.subject, user.token.text))
         return succeed(Grant("elsewhere", "else"))
 
     def guarded(self, grant: Grant, account: AccountClaims) -> Grant:
-        """See L{natsbroker.auth.operator.authorizer.Delegate}."""
         return replace(grant, memo=account.token.subject)
 
     def reconsidered(self, hello: ConnectRequest) -> Grant | None:
-        """See L{natsbroker.auth.operator.authorizer.Delegate}."""
         self.before.append(hello.granted)
         return hello.granted if hello.granted and hello.granted.user == "else" else None
 

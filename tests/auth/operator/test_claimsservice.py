@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from twisted.internet.defer import execute
 
-from natsbroker.auth.operator.cachedfolder import CachedFolder
 from natsbroker.auth.operator.claimsservice import ClaimsService
-from natsbroker.auth.operator.folderresolver import FolderResolver
-from natsbroker.auth.operator.folders import Deletion, TokenFolder
+from natsbroker.auth.operator.folders import CachedFolder, Deletion, TokenFolder
+from natsbroker.auth.operator.resolvers import FolderResolver
 from tests.auth.buses import Clients, busOf
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, token
 from tests.auth.operator.directories import ACCOUNT, OPERATOR, World, issued

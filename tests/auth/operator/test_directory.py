@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from natsbroker import errors
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.directory import placeholder
-from natsbroker.auth.operator.operatorclaims import OperatorClaims, TrustedKeys
+from natsbroker.auth.operator.operators import OperatorClaims, TrustedKeys
 from natsbroker.errors import Unauthorized
 from tests.auth.operator.chain import Account, KeyPair, Operator
 from tests.auth.operator.directories import (

@@ -4,17 +4,23 @@ Tests of L{natsbroker.auth.operator.resolvers}.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, execute, fail, maybeDeferred, succeed
 from twisted.internet.defer import TimeoutError as Late
 from twisted.internet.task import Clock
 from zope.interface.verify import verifyObject
 
-from natsbroker.auth.operator.resolvers import TIMEOUT, MemoryResolver, URLResolver
+from natsbroker.auth.operator.folders import CachedFolder, Deletion, FolderError, TokenFolder
+from natsbroker.auth.operator.resolvers import TIMEOUT, FolderResolver, MemoryResolver, URLResolver
 from natsbroker.interfaces import IAccountResolver
 from tests.auth.agents import FakeAgent
+from tests.auth.operator.chain import KeyPair
+from tests.auth.operator.directories import ACCOUNT, issued
+from tests.conftest import FlushLoggedErrors
 
 
 class TestMemory:
@@ -88,3 +94,147 @@ class TestURL:
         assert len(agent.requests) == 16
         agent.answer(404, b"")
         assert len(agent.requests) == 17
+
+
+class Threads:
+    """
+    Calls that wait until the test lets them run.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Deferred[Any], Callable[[], Any]]] = []
+
+    def run(self, call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        """Call something in another thread."""
+        result: Deferred[Any] = Deferred()
+        self.waiting.append((result, lambda: call(*arguments)))
+        return result
+
+    def next(self) -> None:
+        """Let the next call run."""
+        result, call = self.waiting.pop(0)
+        execute(call).chainDeferred(result)
+
+
+def test_fetch(tmp_path: Path) -> None:
+    """What is in the folder is found at once, what is not is not."""
+    folder = TokenFolder(str(tmp_path))
+    folder.save(ACCOUNT.key, "jwt")
+    resolver = FolderResolver(folder, execute)
+    assert verifyObject(IAccountResolver, resolver)
+    assert resolver.fetch(ACCOUNT.key) == "jwt"
+    with pytest.raises(LookupError):
+        resolver.fetch("x")
+
+
+def test_oneAfterTheOther(tmp_path: Path) -> None:
+    """Changes reach the disk in their order, one at a time, and outside of the reactor's thread."""
+    threads = Threads()
+    folder = TokenFolder(str(tmp_path), deletion=Deletion.REMOVED)
+    resolver = FolderResolver(folder, threads.run)
+    done: list[Any] = []
+    resolver.save(ACCOUNT.key, "one").addCallback(done.append)
+    resolver.save(ACCOUNT.key, "two").addCallback(done.append)
+    resolver.delete(ACCOUNT.key).addCallback(done.append)
+    for expected in ("one", "two"):
+        assert len(threads.waiting) == 1
+        threads.next()
+        assert resolver.fetch(ACCOUNT.key) == expected
+    threads.next()
+    assert done == [True, True, True]
+    assert len(folder) == 0
+
+
+def test_failure(tmp_path: Path) -> None:
+    """A change that fails is told, and does not stop the next."""
+    resolver = FolderResolver(TokenFolder(str(tmp_path)), execute)
+    failed: list[Any] = []
+    resolver.delete(ACCOUNT.key).addErrback(failed.append)
+    assert failed[0].check(FolderError)
+    assert resolver.save(ACCOUNT.key, "jwt").result is True
+
+
+def test_onlyNewer(tmp_path: Path) -> None:
+    """A JWT takes the place of an older one, or of what is none, only."""
+    resolver = FolderResolver(TokenFolder(str(tmp_path)), execute)
+    for text, expected in (
+        ("nonsense", True),
+        (issued(5), True),
+        (issued(4), False),
+        ("nonsense", False),
+        (issued(6), True),
+    ):
+        assert resolver.saveIfNewer(ACCOUNT.key, text).result is expected
+
+
+def test_preload(tmp_path: Path) -> None:
+    """What is there from the beginning is on the disk at once, unless something newer is."""
+    threads = Threads()
+    folder = TokenFolder(str(tmp_path))
+    resolver = FolderResolver(folder, threads.run)
+    for text, expected in ((issued(5), issued(5)), (issued(4), issued(5)), (issued(6), issued(6))):
+        resolver.preload(ACCOUNT.key, text)
+        assert (tmp_path / f"{ACCOUNT.key}.jwt").read_text() == expected
+    assert not threads.waiting
+
+
+def test_read(tmp_path: Path) -> None:
+    """Files that others changed are read outside of the reactor's thread, after what waits."""
+    threads = Threads()
+    resolver = FolderResolver(TokenFolder(str(tmp_path)), threads.run)
+    resolver.save(ACCOUNT.key, issued(1))
+    changed: list[set[str]] = []
+    resolver.read().addCallback(changed.append)
+    threads.next()
+    (tmp_path / f"{ACCOUNT.key}.jwt").write_text(issued(2))
+    threads.next()
+    assert changed == [{ACCOUNT.key}]
+    assert resolver.fetch(ACCOUNT.key) == issued(2)
+
+
+class TestElsewhere:
+    """JWTs that are not there."""
+
+    def resolver(self, path: Path, limit: int = 0) -> FolderResolver:
+        """A resolver that finds the account elsewhere."""
+        resolver = FolderResolver(TokenFolder(str(path), limit), execute)
+        resolver.elsewhere = lambda account: (
+            succeed(issued()) if account == ACCOUNT.key else fail(LookupError())
+        )
+        return resolver
+
+    def found(self, resolver: FolderResolver, account: str = ACCOUNT.key) -> list[Any]:
+        """What comes of looking for an account."""
+        outcome: list[Any] = []
+        maybeDeferred(resolver.fetch, account).addBoth(outcome.append)
+        return outcome
+
+    def test_kept(self, tmp_path: Path) -> None:
+        """What is found elsewhere is kept, and there the next time."""
+        resolver = self.resolver(tmp_path)
+        assert self.found(resolver) == [issued()]
+        assert (tmp_path / f"{ACCOUNT.key}.jwt").read_text() == issued()
+        resolver.elsewhere = None
+        assert self.found(resolver) == [issued()]
+
+    def test_notFound(self, tmp_path: Path) -> None:
+        """What is nowhere is not found."""
+        (why,) = self.found(self.resolver(tmp_path), "other")
+        assert why.check(LookupError)
+
+    def test_noRoom(self, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """What there is no room for is used all the same."""
+        resolver = self.resolver(tmp_path, 1)
+        resolver.folder.save(KeyPair("A").key, "jwt")
+        assert self.found(resolver) == [issued()]
+        assert len(flushLoggedErrors(FolderError)) == 1
+
+    def test_expire(self, tmp_path: Path) -> None:
+        """A cache is gone through when it is asked to be, another folder is left as it is."""
+        resolver = self.resolver(tmp_path)
+        resolver.folder.save(ACCOUNT.key, ACCOUNT.jwt(exp=1))
+        resolver.expire()
+        assert ACCOUNT.key in resolver.folder
+        cache = FolderResolver(CachedFolder(str(tmp_path), 0, 0.0, lambda: 2.0), execute)
+        cache.expire()
+        assert ACCOUNT.key not in cache.folder

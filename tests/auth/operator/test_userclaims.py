@@ -5,17 +5,255 @@ Tests of L{natsbroker.auth.operator.userclaims}.
 from __future__ import annotations
 
 import json
+import math
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.auth.fields import FieldError
-from natsbroker.auth.operator.terms import NO_LIMIT, PermissionClaims, UserPermissionLimits
-from natsbroker.auth.operator.userclaims import UserClaims
+from natsbroker.auth.fields import FieldError, Fields
+from natsbroker.auth.operator.userclaims import (
+    NO_LIMIT,
+    PermissionClaims,
+    UserClaims,
+    UserPermissionLimits,
+    check,
+    isFrom,
+    networkOf,
+    readTerms,
+    validUntil,
+    zoneOf,
+)
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, oldToken, token
 from tests.auth.operator.claimvalues import KNOWN, VALUES
+
+
+def termsOf(value: dict[str, Any], absent: int = 0) -> UserPermissionLimits:
+    """
+    Terms read from JSON.
+    """
+    return readTerms(Fields.parse(json.dumps(value).encode()), absent)
+
+
+class TestReading:
+    """Terms as they stand in a JWT."""
+
+    def test_nothing(self) -> None:
+        """Where nothing is said, terms equal those of nobody in particular."""
+        assert termsOf({}) == UserPermissionLimits()
+        assert termsOf({"pub": {}, "sub": {}, "src": [], "times": []}) == UserPermissionLimits()
+        assert termsOf({"resp": {}}) != UserPermissionLimits()
+        assert termsOf({}, NO_LIMIT).payload == NO_LIMIT
+
+    def test_everything(self) -> None:
+        """Every term is read."""
+        terms = termsOf(
+            {
+                "pub": {"allow": ["a"], "deny": ["b"]},
+                "sub": {"allow": ["c q"], "deny": ["d"]},
+                "resp": {"max": 2, "ttl": 5},
+                "src": ["10.0.0.0/8"],
+                "times": [{"start": "01:00:00", "end": "02:00:00"}],
+                "times_location": "Europe/Berlin",
+                "subs": 1,
+                "data": 2,
+                "payload": 3,
+                "bearer_token": True,
+                "proxy_required": True,
+                "allowed_connection_types": ["websocket"],
+            }
+        )
+        rules = PermissionClaims(("a",), ("b",), ("c q",), ("d",), (2, 5))
+        assert terms == UserPermissionLimits(
+            rules,
+            ("10.0.0.0/8",),
+            (("01:00:00", "02:00:00"),),
+            "Europe/Berlin",
+            1,
+            2,
+            3,
+            True,
+            True,
+            ("WEBSOCKET",),
+        )
+        check(terms)
+
+    def test_sourcesAsText(self) -> None:
+        """Networks may stand in one text, with commas and blanks between."""
+        assert termsOf({"src": " 10.0.0.0/8, FE80::/10 ,"}).sources == ("10.0.0.0/8", "fe80::/10")
+
+
+class TestChecking:
+    """Terms that have no meaning."""
+
+    @pytest.mark.parametrize("subject", ["", " ", "  ", "\t", "a b", "a..b", ".a", "a.", "a\r\nb"])
+    def test_publishSubjects(self, subject: str) -> None:
+        """Blank and malformed subjects are refused, where they are denied too."""
+        for name in ("allow", "deny"):
+            with pytest.raises(FieldError):
+                check(termsOf({"pub": {name: [subject]}}))
+
+    @pytest.mark.parametrize("scope", ["", " ", "   ", "a  b", "a b c", "a ", " a", "a ..", "a\tb"])
+    def test_subscribeScopes(self, scope: str) -> None:
+        """What is neither a subject nor a subject and a queue is refused."""
+        for name in ("allow", "deny"):
+            with pytest.raises(FieldError):
+                check(termsOf({"sub": {name: [scope]}}))
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "",
+            "10.0.0.1",
+            "10.0.0.0/33",
+            "10.0.0.0/255.0.0.0",
+            "10.0.0/8",
+            "::/129",
+            "x/8",
+            "/8",
+            "10.0.0.0/ 8",
+            "10.0.0.0/-1",
+            "10.0.0.0/8/8",
+        ],
+    )
+    def test_sources(self, source: str) -> None:
+        """What is not an address and the length of a prefix is refused."""
+        with pytest.raises(FieldError):
+            check(UserPermissionLimits(sources=(source,)))
+
+    def test_hostBits(self) -> None:
+        """A network may be written as any of its addresses."""
+        assert str(networkOf("10.1.2.3/8")) == "10.0.0.0/8"
+
+    @pytest.mark.parametrize(
+        "time", ["", "24:00:00", "08:00", "8:0:0", "08:60:00", "x", "\u0661\u0660:00:00"]
+    )
+    def test_times(self, time: str) -> None:
+        """What is no time of a day is refused."""
+        for each in ((time, "10:00:00"), ("10:00:00", time)):
+            with pytest.raises(FieldError):
+                check(UserPermissionLimits(times=(each,)))
+
+    @pytest.mark.parametrize(
+        "zone", ["Nowhere/City", "../../etc/passwd", "/etc/localtime", "\0", "."]
+    )
+    def test_zones(self, zone: str) -> None:
+        """What is no time zone is refused, and no other file is opened for one."""
+        with pytest.raises(FieldError):
+            check(UserPermissionLimits(zone=zone))
+
+    def test_knownZones(self) -> None:
+        """A time zone is found by its name; no name is the machine's."""
+        assert str(zoneOf("Asia/Tokyo")) == "Asia/Tokyo"
+        assert zoneOf("") is None
+
+
+def at(text: str, zone: str = "UTC") -> float:
+    """
+    A moment.
+    """
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
+
+
+class TestSources:
+    """Where somebody comes from."""
+
+    @pytest.mark.parametrize(
+        ("host", "sources", "inside"),
+        [
+            ("1.2.3.4", [], True),
+            ("", [], True),
+            ("10.1.2.3", ["10.0.0.0/8"], True),
+            ("11.1.2.3", ["10.0.0.0/8"], False),
+            ("11.1.2.3", ["10.0.0.0/8", "11.1.2.3/32"], True),
+            ("::1", ["10.0.0.0/8"], False),
+            ("::1", ["::1/128"], True),
+            ("::ffff:10.1.2.3", ["10.0.0.0/8"], True),
+            ("::ffff:11.1.2.3", ["10.0.0.0/8"], False),
+            ("1.2.3.4", ["0.0.0.0/0"], True),
+            ("", ["0.0.0.0/0"], False),
+            ("localhost", ["0.0.0.0/0"], False),
+            ("/run/socket", ["0.0.0.0/0", "::/0"], False),
+            ("10.1.2.3", ["nonsense"], False),
+        ],
+    )
+    def test_isFrom(self, host: str, sources: list[str], inside: bool) -> None:
+        """An address lies in a network or not; what is no address lies in none."""
+        assert isFrom(host, sources) is inside
+
+
+class TestTimes:
+    """The times of a day."""
+
+    @pytest.mark.parametrize(
+        ("times", "now", "until"),
+        [
+            ([("08:00:00", "16:00:00")], "2026-03-05T12:00:00", "2026-03-05T16:00:00"),
+            ([("08:00:00", "16:00:00")], "2026-03-05T08:00:00", "2026-03-05T16:00:00"),
+            ([("08:00:00", "16:00:00")], "2026-03-05T07:59:59", None),
+            ([("08:00:00", "16:00:00")], "2026-03-05T16:00:00", None),
+            ([("22:00:00", "06:00:00")], "2026-03-05T23:30:00", "2026-03-06T06:00:00"),
+            ([("22:00:00", "06:00:00")], "2026-03-05T05:00:00", "2026-03-05T06:00:00"),
+            ([("22:00:00", "06:00:00")], "2026-03-05T06:00:00", None),
+            ([("22:00:00", "06:00:00")], "2026-03-05T21:59:59", None),
+            ([("22:00:00", "06:00:00")], "2026-12-31T22:00:00", "2027-01-01T06:00:00"),
+            ([("12:00:00", "12:00:00")], "2026-03-05T12:00:00", None),
+            (
+                [("08:00:00", "10:00:00"), ("09:00:00", "18:00:00")],
+                "2026-03-05T09:30:00",
+                "2026-03-05T18:00:00",
+            ),
+            (
+                [("08:00:00", "10:00:00"), ("12:00:00", "18:00:00")],
+                "2026-03-05T11:00:00",
+                None,
+            ),
+        ],
+    )
+    def test_validUntil(self, times: list[tuple[str, str]], now: str, until: str | None) -> None:
+        """A moment lies in a range of the day or not; ranges go on over midnight (cfa988ab3)."""
+        expected = -math.inf if until is None else at(until)
+        assert validUntil(times, "UTC", at(now)) == expected
+
+    def test_always(self) -> None:
+        """Without times it is always."""
+        assert validUntil([], "", 0.0) == math.inf
+
+    def test_zone(self) -> None:
+        """Times are meant in their zone."""
+        times = [("08:00:00", "16:00:00")]
+        assert validUntil(times, "Asia/Tokyo", at("2026-03-05T00:00:00")) == at(
+            "2026-03-05T16:00:00", "Asia/Tokyo"
+        )
+        assert validUntil(times, "Asia/Tokyo", at("2026-03-05T12:00:00")) == -math.inf
+
+    def test_summertime(self) -> None:
+        """A day of 23 hours ends an hour sooner."""
+        now = at("2026-03-28T22:30:00", "Europe/Berlin")
+        until = validUntil([("22:00:00", "06:00:00")], "Europe/Berlin", now)
+        assert until - now == 6.5 * 3600
+
+    def test_machinesZone(self) -> None:
+        """Without a zone the machine's holds."""
+        now = datetime(2026, 3, 5, 12, 0, 0).timestamp()
+        assert validUntil([("08:00:00", "16:00:00")], "", now) == now + 4 * 3600
+
+    @pytest.mark.parametrize(
+        ("times", "zone", "now"),
+        [
+            ([("x", "16:00:00")], "UTC", 0.0),
+            ([("08:00:00", "16:00:00")], "Nowhere", 0.0),
+            ([("08:00:00", "16:00:00")], "UTC", 1e20),
+            ([("22:00:00", "06:00:00")], "UTC", math.inf),
+        ],
+    )
+    def test_nonsense(self, times: list[tuple[str, str]], zone: str, now: float) -> None:
+        """What cannot be understood is not now."""
+        assert validUntil(times, zone, now) == -math.inf
+
 
 ACCOUNT, USER = Account(Operator()), KeyPair("U")
 
