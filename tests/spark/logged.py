@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from natsbroker.spark.tables.datafiles import SCHEMA
-from natsbroker.spark.tables.filing import writeFile
+from natsbroker.spark.tables.filing import SCHEMA, writeFile
 from natsbroker.spark.tables.manifests import Log, Manifest, Range
 from natsbroker.spark.tables.parquet import ParquetTable
 

@@ -22,8 +22,7 @@ import pytest
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.archive.compacting import compact
-from natsbroker.spark.tables.datafiles import SCHEMA
-from natsbroker.spark.tables.filing import writeDays, writeFile
+from natsbroker.spark.tables.filing import SCHEMA, writeDays, writeFile
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError, dayOf
 from natsbroker.spark.tables.table import ArchiveTable

@@ -39,9 +39,6 @@ class Input:
         self.empty = 0
 
     def long(self) -> int:
-        """
-        A whole number of 64 bits.
-        """
         data, place = self.data, self.place
         number = shift = 0
         try:
@@ -62,9 +59,6 @@ class Input:
         return (number >> 1) ^ -(number & 1)
 
     def whole(self) -> int:
-        """
-        One of 32 bits.
-        """
         place = self.place
         number = self.long()
         if not -0x80000000 <= number <= 0x7FFFFFFF:
@@ -72,9 +66,6 @@ class Input:
         return number
 
     def take(self, size: int) -> bytes:
-        """
-        So many bytes.
-        """
         stop = self.place + size
         if size < 0 or stop > len(self.data):
             left = len(self.data) - self.place
@@ -84,15 +75,9 @@ class Input:
         return found
 
     def binary(self) -> bytes:
-        """
-        Bytes with their length before them.
-        """
         return self.take(self.long())
 
     def text(self) -> str:
-        """
-        A text.
-        """
         place = self.place
         try:
             return self.take(self.long()).decode("utf-8")
@@ -100,9 +85,6 @@ class Input:
             raise BadPayload(f"a text at byte {place} is no UTF-8") from None
 
     def boolean(self) -> bool:
-        """
-        One byte that is 0 or 1.
-        """
         byte = self.take(1)[0]
         if byte > 1:
             raise BadPayload(f"{byte} at byte {self.place - 1} is neither true nor false")
@@ -123,25 +105,16 @@ Read = Callable[[Input], Any]
 
 
 def single(source: Input) -> float:
-    """
-    A number of 32 bits with a fraction.
-    """
     found: float = _SINGLE.unpack(source.take(4))[0]
     return found
 
 
 def double(source: Input) -> float:
-    """
-    One of 64 bits.
-    """
     found: float = _DOUBLE.unpack(source.take(8))[0]
     return found
 
 
 def fixedOf(size: int) -> Read:
-    """
-    What reads so many bytes.
-    """
     return lambda source: source.take(size)
 
 
@@ -161,10 +134,6 @@ def arrayOf(item: Read, least: int) -> Read:
 
 
 def mapOf(item: Read) -> Read:
-    """
-    What reads the entries of a map.
-    """
-
     def read(source: Input) -> list[tuple[str, Any]]:
         found: dict[str, Any] = {}
 

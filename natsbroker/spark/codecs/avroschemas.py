@@ -122,10 +122,6 @@ def readAvro(data: bytes, name: str) -> AvroSchema:
 
 
 class _SchemaBuilder:
-    """
-    Makes nodes of a schema that fastavro has parsed, where names are full.
-    """
-
     def __init__(self) -> None:
         self.hasChoices = False
         self._named: dict[str, Node | None] = {}
@@ -163,9 +159,6 @@ class _SchemaBuilder:
         return node
 
     def _new(self, word: str, schema: Mapping[str, Any], place: str) -> Node:
-        """
-        A type with a name.
-        """
         name = schema["name"]
         if not _FULL.fullmatch(name):
             raise OptionError(f"{name!r} is no name")

@@ -97,9 +97,6 @@ def spelled(schema: Any) -> str:
 
 
 def nullable(kind: Any) -> Any:
-    """
-    A type whose parts may all be null, as it is stored.
-    """
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(each.name, nullable(each.type)) for each in kind])
     if pa.types.is_list(kind):
@@ -187,10 +184,6 @@ def _spelledType(kind: Any) -> str:
 
 
 class _ColumnParser:
-    """
-    Reads a schema, token by token.
-    """
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._place = 0

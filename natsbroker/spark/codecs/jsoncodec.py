@@ -75,9 +75,6 @@ class JSONCodec:
         return found
 
     def _object(self, fields: list[Any], place: str) -> _Reader:
-        """
-        What reads a struct.
-        """
         inside = f"{place}." if place else ""
         readers = [
             (each.name, each.nullable, self._reader(each.type, inside + each.name), inside)
@@ -125,9 +122,6 @@ class JSONCodec:
 
 
 def _wrong(place: str, value: Any, wanted: str) -> BadPayload:
-    """
-    What is said of a value of another kind.
-    """
     kinds = {dict: "an object", list: "an array", bool: "true or false", type(None): "null"}
     what = kinds.get(type(value)) or shown(value)
     return BadPayload(f"{place}: {what} is not {wanted}" if place else f"{what} is not {wanted}")

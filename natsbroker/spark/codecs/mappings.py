@@ -124,9 +124,6 @@ def codecOf(mapping: PayloadMapping) -> Codec:
 
 
 def _named(pattern: str) -> str:
-    """
-    What the table of a pattern is called, if nothing is said.
-    """
     words = {"*": "any", ">": "all"}
     tokens = [words.get(each, re.sub(r"\W", "_", each, flags=re.A)) for each in pattern.split(".")]
     return "_".join(tokens)
@@ -166,9 +163,6 @@ def _json(what: str) -> tuple[str, _Files]:
 
 
 def _one(what: str) -> tuple[str, _Files]:
-    """
-    A file.
-    """
     path = Path(what)
     return path.name, ((path.name, path.read_bytes()),)
 

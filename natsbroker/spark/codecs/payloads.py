@@ -47,9 +47,6 @@ class Codec(Protocol):
 
 
 def checkedLong(value: int, place: str) -> int:
-    """
-    A number of 64 bits.
-    """
     if not -(1 << 63) <= value < 1 << 63:
         raise BadPayload(f"{place}: {shown(value)} is beyond 64 bits")
     return value
@@ -70,9 +67,6 @@ def decimalOf(value: int | decimal.Decimal, precision: int, scale: int, place: s
 
 
 def daysOf(value: date) -> int:
-    """
-    Days since 1970.
-    """
     return value.toordinal() - _FIRST_DAY
 
 

@@ -158,9 +158,6 @@ def _pool(data: bytes) -> Any:
 
 
 def _wellKnown(name: str) -> Any:
-    """
-    A file that Google's library has.
-    """
     module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
     try:
         if not name.startswith(_WELL_KNOWN):
@@ -217,9 +214,6 @@ def _message(descriptor: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, 
 
 
 def _field(field: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader]:
-    """
-    What a field becomes.
-    """
     if not _isRepeated(field):
         return _single(field, place, outer)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
@@ -232,9 +226,6 @@ def _field(field: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader
 
 
 def _single(field: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader]:
-    """
-    What one value of a field becomes.
-    """
     if field.message_type is not None:
         return _message(field.message_type, place, outer)
     if field.enum_type is not None:

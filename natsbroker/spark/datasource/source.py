@@ -5,12 +5,12 @@ The data source C{natsbroker} on PySpark's Python Data Source API.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from natsbroker.spark.datasource.pushdown import PushedFilters
 from natsbroker.spark.datasource.streaming import StreamReader
 from natsbroker.spark.datasource.tasks import RangePartition, logLoss, peerOf, readRange
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
@@ -27,8 +27,82 @@ from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import checkedNames, logsOf
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
+from natsbroker.subjects.grammar import isValidLiteral, matches
 
-__all__ = ["NatsBrokerSource"]
+__all__ = ["NatsBrokerSource", "PushedFilters"]
+
+
+@dataclass
+class PushedFilters:
+    """
+    What the conditions leave.
+
+    @ivar least: no sequence is smaller.
+    @ivar stop: every sequence is smaller; C{None} for no limit.
+    @ivar subjects: no others; C{None} for all.
+    @ivar streams: no others; C{None} for all.
+    """
+
+    least: int = 0
+    stop: int | None = None
+    subjects: frozenset[str] | None = field(default=None)
+    streams: frozenset[str] | None = field(default=None)
+
+    def take(self, condition: Any) -> None:
+        name = type(condition).__name__
+        column = ".".join(getattr(condition, "attribute", ()))
+        value = getattr(condition, "value", None)
+        if column == "seq" and isinstance(value, int):
+            self._takeSeq(name, value)
+        elif column in ("subject", "stream"):
+            given: Iterable[object] = value if name == "In" and value is not None else (value,)
+            if name in ("EqualTo", "EqualNullSafe", "In"):
+                self._takeNames(column, frozenset(x for x in given if isinstance(x, str)))
+
+    def _takeSeq(self, name: str, value: int) -> None:
+        if name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual"):
+            self.least = max(self.least, value)
+        elif name == "GreaterThan":
+            self.least = max(self.least, value + 1)
+        stops = {"EqualTo": 1, "EqualNullSafe": 1, "LessThanOrEqual": 1, "LessThan": 0}
+        if name in stops:
+            stop = value + stops[name]
+            self.stop = stop if self.stop is None else min(self.stop, stop)
+
+    def _takeNames(self, column: str, names: frozenset[str]) -> None:
+        if column == "stream":
+            self.streams = names if self.streams is None else self.streams & names
+        else:
+            self.subjects = names if self.subjects is None else self.subjects & names
+
+    def spans(self, spans: Iterable[SequenceRange]) -> list[SequenceRange]:
+        left = []
+        for span in spans:
+            start = max(span.start, self.least)
+            stop = span.stop if self.stop is None else min(span.stop, self.stop)
+            if start < stop and (self.streams is None or span.stream in self.streams):
+                left.append(SequenceRange(span.stream, span.created, start, stop))
+        return left if self.subjects is None or self.subjects else []
+
+    def patterns(self, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
+        """
+        What is left of some filters.
+
+        @param patterns: none for all subjects.
+        @return: C{None} if no subject is left.
+        """
+        if self.subjects is None:
+            return patterns
+        wanted = [each.encode("utf-8") for each in patterns]
+        kept = []
+        for subject in sorted(self.subjects):
+            literal = subject.encode("utf-8")
+            if not isValidLiteral(literal):
+                return patterns
+            if not wanted or any(matches(each, literal) for each in wanted):
+                kept.append(subject)
+        return tuple(kept) or None
+
 
 _NAME = "natsbroker"
 
@@ -40,9 +114,6 @@ class NatsBrokerSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """
-        What C{format()} calls it.
-        """
         return _NAME
 
     def schema(self) -> str:
@@ -66,23 +137,14 @@ class NatsBrokerSource(DataSource):
         return kind(checkedColumns(schema), options)
 
     def streamReader(self, schema: Any) -> Any:
-        """
-        What reads a streaming query's micro-batches.
-        """
         return StreamReader(checkedColumns(schema), readOptions(self.options, "readStream"))
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        """
-        What writes a batch.
-        """
         if overwrite:
             raise OptionError("a stream cannot be overwritten: use mode('append')")
         return BatchWriter(schema, readOptions(self.options, "write"))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
-        """
-        What writes a streaming query's micro-batches.
-        """
         if overwrite:
             raise OptionError("a stream takes no results anew: use outputMode('append')")
         return StreamWriter(schema, readOptions(self.options, "writeStream"))
@@ -117,9 +179,6 @@ class BatchReader(DataSourceReader):
         return [RangePartition(each, patterns or ()) for each in pieces or [empty]]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """
-        The rows of one task, as Arrow batches.
-        """
         return readRange(self._peer, self._options, self._columns, partition)
 
 

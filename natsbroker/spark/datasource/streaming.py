@@ -69,24 +69,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if any(map(isPattern, self._names)) else self._names
 
     def __getstate__(self) -> dict[str, Any]:
-        """
-        What passes to workers.
-        """
         return {**self.__dict__, "_connection": None, "_states": {}, "_target": None}
 
     # What Spark asks for.
 
     def initialOffset(self) -> dict[str, Any]:
-        """
-        Where a new query begins.
-        """
         spans = self._patiently(lambda logs: planStarts(logs, self._options, logLoss))
         return offsetOf({each.stream: (each.created, each.start) for each in spans})
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """
-        What the options say.
-        """
         if self._options["maxOffsetsPerTrigger"]:
             return ReadMaxRows(self._options["maxOffsetsPerTrigger"])
         if self._options["maxBytesPerTrigger"]:
@@ -136,9 +127,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._current()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """
-        The tasks of a micro-batch.
-        """
         options = self._options
         begin, stop = (readOffset(each, self._kept, self._word) for each in (start, end))
         spans = rangesBetween(begin, stop, self._word)
@@ -148,9 +136,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(each, self._patterns) for each in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """
-        The rows of one task, as Arrow batches.
-        """
         return readRange(self._peer, self._options, self._columns, partition)
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -45,9 +45,6 @@ def readRange(
     columns: tuple[str, ...],
     partition: InputPartition,
 ) -> Iterator[Any]:
-    """
-    The rows of one task.
-    """
     if not isinstance(partition, RangePartition):
         raise TypeError(f"{type(partition).__name__} is no task of this source")
     yield from batchesOf(peer, options, columns, partition.span, partition.patterns, logLoss)
@@ -87,9 +84,6 @@ def batchesOf(
 
 
 def peerOf(options: dict[str, Any]) -> ServerAccess:
-    """
-    How to connect.
-    """
     kinds = ("user", "token", "nkeySeedFile", "credentialsFile")
     given = [each for each in kinds if options[each]]
     if len(given) > 1:

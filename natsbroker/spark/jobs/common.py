@@ -10,8 +10,10 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+from natsbroker.files import replaceFile
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.settings import readOptions
 
@@ -35,7 +37,9 @@ __all__ = [
     "sessionFor",
     "sourceOptions",
     "workersErrors",
+    "writeWhole",
 ]
+
 
 FOUND, WRONG, FAILED = 1, 2, 3
 
@@ -53,14 +57,7 @@ class JobUsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """
-    Reads the command line of a job.
-    """
-
     def error(self, message: str) -> NoReturn:
-        """
-        Refuse the command line.
-        """
         raise JobUsageError(f"{self.prog}: {message}\n{self.format_usage()}")
 
 
@@ -93,9 +90,6 @@ def addServers(parser: argparse.ArgumentParser, isRequired: bool = True) -> None
 
 
 def addArchive(parser: argparse.ArgumentParser) -> None:
-    """
-    Take the options that name an archive, and say where the log is that it is of.
-    """
     addServers(parser)
     parser.add_argument("--archive", required=True, help="the directory of the archive")
 
@@ -113,9 +107,6 @@ def addSource(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
 
 
 def addMaster(parser: argparse.ArgumentParser) -> None:
-    """
-    Take the option that says where tasks run.
-    """
     parser.add_argument(
         "--master",
         default="",
@@ -226,9 +217,6 @@ def sessionFor(master: str) -> Iterator[Any]:
 def runnerFor(
     master: str,
 ) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
-    """
-    What runs tasks where a command line says.
-    """
     with sessionFor(master) as spark:
         if spark is None:
             yield lambda work, tasks: [work(each) for each in tasks]
@@ -246,9 +234,6 @@ class Progress:
         self._out = out if out.isatty() else None
 
     def __call__(self, done: int, end: int) -> None:
-        """
-        So much of it is done.
-        """
         if self._out is not None:
             part = 20 * done // max(end, 1)
             bar = "#" * part + "." * (20 - part)
@@ -256,9 +241,6 @@ class Progress:
             self._out.flush()
 
     def end(self) -> None:
-        """
-        There is no more to tell.
-        """
         if self._out is not None:
             self._out.write("\n")
 
@@ -296,3 +278,16 @@ def reported(
     summary: Mapping[str, Any] = {"job": job, "result": result, **fields}
     print(json.dumps({**summary, "seconds": round(clock() - begun, 3)}), file=stdout, flush=True)
     return code
+
+
+def writeWhole(path: Path, write: Callable[[Path], object]) -> None:
+    """
+    Write a file, under another name first.
+
+    @param write: writes it at the place that it is given.
+    @raise DataSourceError: if that cannot be done; nothing is left then.
+    """
+    try:
+        replaceFile(path, write)
+    except OSError as error:
+        raise DataSourceError(f"{path}: {error.strerror or error}") from None

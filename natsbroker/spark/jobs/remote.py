@@ -33,23 +33,13 @@ class PickledTask(InputPartition):
 
 
 class TaskReader(DataSourceReader):
-    """
-    Does tasks.
-    """
-
     def __init__(self, tasks: Sequence[bytes]) -> None:
         self._tasks = tasks
 
     def partitions(self) -> list[InputPartition]:
-        """
-        The tasks.
-        """
         return [PickledTask(place, each) for place, each in enumerate(self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int, bytes]]:
-        """
-        Do one.
-        """
         if not isinstance(partition, PickledTask):
             raise TypeError(f"{type(partition).__name__} is no task")
         work, argument = pickle.loads(partition.pickled)
@@ -63,9 +53,6 @@ class TaskSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """
-        What C{format()} calls it.
-        """
         return _NAME
 
     def schema(self) -> str:
@@ -75,9 +62,6 @@ class TaskSource(DataSource):
         return "place INT, result BINARY"
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """
-        What does them.
-        """
         count = int(self.options["count"])
         return TaskReader([base64.b64decode(self.options[f"task{n}"]) for n in range(count)])
 

@@ -98,9 +98,6 @@ class JobReport:
 
 
 def tableOf(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """
-    A table, a line for each row.
-    """
     if not rows:
         return "  (none)"
     cells = [[_cut(cellOf(cell)) for cell in row] for row in rows]
@@ -162,7 +159,4 @@ def bytesOf(count: float) -> Amount:
 
 
 def rateOf(count: float) -> Amount:
-    """
-    Bytes in a second for people.
-    """
     return Amount(f"{bytesOf(count)}/s")

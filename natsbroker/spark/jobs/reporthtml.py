@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unicodedata import east_asian_width
 
+from natsbroker.spark.jobs.common import writeWhole
 from natsbroker.spark.jobs.report import (
     Chart,
     JobReport,
@@ -21,7 +22,6 @@ from natsbroker.spark.jobs.report import (
     numberColumns,
     rateOf,
 )
-from natsbroker.spark.tables.wholefile import writeWhole
 
 __all__ = ["pageOf", "writePage"]
 
@@ -202,9 +202,6 @@ def _widthOf(character: str) -> float:
 
 
 def _lines(chart: Chart, title: str) -> str:
-    """
-    Series over time, whose x are seconds since 1970.
-    """
     points = [point for series in chart.series.values() for point in series]
     if not points:
         return ""
@@ -265,9 +262,6 @@ def _bars(chart: Chart, title: str) -> str:
 
 
 def _spans(chart: Chart, title: str) -> str:
-    """
-    Ranges, a line for each series.
-    """
     ends = [end for series in chart.series.values() for point in series for end in point]
     low, high = min(ends, default=0), max(ends, default=0)
     if low == high:
@@ -299,9 +293,6 @@ _PLOTS = {"lines": _lines, "bars": _bars, "spans": _spans}
 
 
 def _marksUpTo(top: float) -> Iterator[float]:
-    """
-    Round numbers from nothing to a number.
-    """
     size = 10 ** math.floor(math.log10(top / 5))
     step = next(each * size for each in (1, 2, 2.5, 5, 10) if each * size >= top / 5 * 0.999999)
     for place in range(math.floor(top / step * 1.000001) + 1):

@@ -31,9 +31,6 @@ class Stop:
         os.set_blocking(self._waker, False)
 
     def isSet(self) -> bool:
-        """
-        Whether it was.
-        """
         return self._isSet
 
     def wait(self, seconds: float) -> bool:
@@ -47,18 +44,12 @@ class Stop:
         return self._isSet
 
     def take(self, number: int, frame: FrameType | None) -> None:
-        """
-        Handle a signal.
-        """
         self._isSet = True
         # A full pipe wakes as well.
         with suppress(BlockingIOError):
             os.write(self._waker, b"\0")
 
     def close(self) -> None:
-        """
-        Let go of the pipe.
-        """
         os.close(self._awake)
         os.close(self._waker)
 

@@ -72,9 +72,6 @@ class ChannelApi:
 
     @property
     def version(self) -> int:
-        """
-        The version of frames to ask for: the newest that both sides know.
-        """
         offered = self.connection.info.get("nb_export")
         return min(offered, VERSION) if isinstance(offered, int) and offered > 0 else VERSION
 

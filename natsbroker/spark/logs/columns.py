@@ -89,9 +89,6 @@ class MessageRows:
         return len(self.seqs)
 
     def add(self, seq: int, subject: bytes, time: bytes, head: bytes, payload: bytes) -> None:
-        """
-        Append a message.
-        """
         self.seqs.append(seq)
         self.subjects.append(subject)
         self.times.append(time)
@@ -107,9 +104,6 @@ class MessageRows:
             del column[count:]
 
     def keep(self, isKept: Sequence[bool]) -> None:
-        """
-        Keep some of the messages.
-        """
         for name in ("seqs", "subjects", "times", "heads", "payloads"):
             column = getattr(self, name)
             setattr(self, name, [each for each, kept in zip(column, isKept, strict=True) if kept])
@@ -123,9 +117,6 @@ def ddlOf(names: Sequence[str]) -> str:
 
 
 def schemaOf(names: Sequence[str]) -> Any:
-    """
-    A schema for Arrow.
-    """
     return pa.schema([(name, _ARROW[name]) for name in names])
 
 
@@ -149,9 +140,6 @@ def checkedColumns(schema: Any) -> tuple[str, ...]:
 
 
 def toBatch(rows: MessageRows, stream: str, names: Sequence[str]) -> Any:
-    """
-    A C{RecordBatch} of some of the columns.
-    """
     arrays = [_MAKERS[name](rows, stream) for name in names]
     return pa.RecordBatch.from_arrays(arrays, names=list(names))
 

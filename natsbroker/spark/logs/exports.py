@@ -11,16 +11,91 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
+
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ChannelApi
-from natsbroker.spark.logs.frames import frameBatch, neededColumns
+from natsbroker.spark.logs.columns import pairsOf, textsOf
 from natsbroker.spark.logs.reading import Loss, ReadOptions, SequenceRange
-from natsbroker.wire.columnar import Frame, FrameError, readFrame
+from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, Frame, FrameError, readFrame
 
-__all__ = ["ExportReader"]
+__all__ = ["ExportReader", "frameBatch", "neededColumns"]
+
+
+_NANOSECONDS = pa.timestamp("ns", tz="UTC")
+_MICROSECONDS = pa.timestamp("us", tz="UTC")
+
+#: C{NATS/1.0} before the headers, and the empty line behind them.
+_BEFORE, _BEHIND = 8, 4
+
+
+def neededColumns(names: Sequence[str]) -> list[str]:
+    """
+    What to ask for, to make some columns.
+    """
+    sources = {"subject": SUBJECTS, "headers": HEADERS, "data": PAYLOADS}
+    return [sources[each] for each in names if each in sources]
+
+
+def frameBatch(frame: Frame, channel: str, names: Sequence[str]) -> Any:
+    arrays = [_MAKERS[name](frame, channel) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+
+def _numbers(frame: Frame, column: memoryview, kind: Any) -> Any:
+    return pa.Array.from_buffers(kind, frame.rows, [None, pa.py_buffer(column)])
+
+
+def _binaries(frame: Frame, ends: memoryview, values: memoryview) -> Any:
+    if not ends:
+        return pa.repeat(pa.scalar(b"", pa.binary()), frame.rows)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(values)]
+    return pa.Array.from_buffers(pa.binary(), frame.rows, buffers)
+
+
+def _subjects(frame: Frame, channel: str) -> Any:
+    if frame.subject is not None:
+        return _repeated(frame.subject, frame.rows)
+    return textsOf(_binaries(frame, frame.subjectEnds, frame.subjects))
+
+
+def _repeated(subject: bytes, rows: int) -> Any:
+    """
+    One text many times; frames of one size follow each other.
+    """
+    return _manyOf(subject, 1 << rows.bit_length()).slice(0, rows)
+
+
+@lru_cache(maxsize=8)
+def _manyOf(subject: bytes, rows: int) -> Any:
+    return pa.repeat(textsOf([subject])[0], rows)
+
+
+def _headers(frame: Frame, channel: str) -> Any:
+    if not frame.headerEnds:
+        return pairsOf([b""] * frame.rows)
+    blocks = _binaries(frame, frame.headerEnds, frame.headers).to_pylist()
+    return pairsOf([each[_BEFORE:-_BEHIND] for each in blocks])
+
+
+def _times(frame: Frame, channel: str) -> Any:
+    return _numbers(frame, frame.timestamps, _NANOSECONDS).cast(_MICROSECONDS, safe=False)
+
+
+_MAKERS: dict[str, Callable[[Frame, str], Any]] = {
+    "seq": lambda frame, channel: _numbers(frame, frame.sequences, pa.int64()),
+    "subject": _subjects,
+    "data": lambda frame, channel: _binaries(frame, frame.payloadEnds, frame.payloads),
+    "time": _times,
+    "headers": _headers,
+    "stream": lambda frame, channel: _repeated(channel.encode("utf-8"), frame.rows),
+    "time_ns": lambda frame, channel: _numbers(frame, frame.timestamps, pa.int64()),
+}
+
 
 _TOO_MANY = 20005
 
@@ -70,9 +145,6 @@ class ExportReader:
                     yield batch.slice(offset, size) if frame.rows > size else batch
 
     def frames(self) -> Iterator[Frame]:
-        """
-        The same as frames that follow each other from the start of the span to its end.
-        """
         span = self._span
         cursor = span.start
         deadline = time.monotonic() + self._options.patience
@@ -121,9 +193,6 @@ class ExportReader:
         return channels.connection.ask(subject, json.dumps(question).encode())
 
     def _answer(self, reply: bytes) -> list[Frame]:
-        """
-        A whole answer.
-        """
         span, channels = self._span, self._channels
         subject = channels.subject("EXPORT", span.stream)
         frames: list[Frame] = []

@@ -87,9 +87,6 @@ def isPattern(name: str) -> bool:
 
 
 def logsOf(connection: BlockingConnection, options: Mapping[str, Any]) -> Logs:
-    """
-    What the options name.
-    """
     if options["channel"]:
         return ChannelApi(connection, options["clusterId"])
     return StreamApi(connection, options["domain"])

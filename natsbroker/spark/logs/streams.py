@@ -84,9 +84,6 @@ class StreamApi:
         self.prefix = f"$JS.{domain}.API." if domain else "$JS.API."
 
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        """
-        The streams of some names, whether there or not: there are no patterns of them.
-        """
         return tuple(wanted)
 
     def state(self, name: str, withDeleted: bool = False) -> StreamState:

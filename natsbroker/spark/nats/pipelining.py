@@ -96,9 +96,6 @@ class Pipeline:
             self._collect(self._window // 2)
 
     def finish(self) -> None:
-        """
-        Wait for every answer.
-        """
         self._collect(0)
 
     def rest(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -114,9 +111,6 @@ class Pipeline:
                 return
 
     def flush(self) -> None:
-        """
-        Have everything on its way.
-        """
         if self._pieces:
             self._connection.send(*self._pieces)
             self._pieces.clear()

@@ -164,9 +164,6 @@ class ChannelPublisher:
         self._pipeline.finish()
 
     def close(self) -> None:
-        """
-        Tell the broker that this client ends.
-        """
         self._client.close()
 
     def _guidOf(self, subject: bytes, body: bytes) -> bytes:

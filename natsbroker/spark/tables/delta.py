@@ -25,7 +25,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, PostCommitHookProperties, RemoveAction, Transaction
 
 from natsbroker.files import syncDirectory
-from natsbroker.spark.tables.datafiles import SCHEMA
+from natsbroker.spark.tables.filing import SCHEMA
 from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError, dayOf, fileOf, tiled
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, deleted, failed
 
@@ -52,16 +52,10 @@ class DeltaLakeTable(ArchiveTable):
     form = "delta"
 
     def latest(self) -> Manifest | None:
-        """
-        What the newest version of the Delta table says.
-        """
         table = self._open()
         return None if table is None else self._read(table)
 
     def commit(self, manifest: Manifest) -> bool:
-        """
-        Add the files that are new and remove those that are gone, in one commit.
-        """
         manifest.check()
         table = self._open()
         if table is None:
@@ -125,9 +119,6 @@ class DeltaLakeTable(ArchiveTable):
             raise self._failed(error) from None
 
     def _read(self, table: Any) -> Manifest:
-        """
-        The manifest that a version of the table is.
-        """
         try:
             protocol = table.protocol()
             if protocol.min_reader_version > 1:
@@ -164,9 +155,6 @@ class DeltaLakeTable(ArchiveTable):
         return manifest
 
     def _create(self, manifest: Manifest) -> bool:
-        """
-        Make the table, empty.
-        """
         if manifest.files:
             raise TableError(f"{self.root}: there is no archive")
         settings = {
@@ -192,9 +180,6 @@ class DeltaLakeTable(ArchiveTable):
         return True
 
     def _settled(self, base: Manifest, token: str, error: Exception) -> bool:
-        """
-        What came of a commit that raised an error.
-        """
         table = self._open()
         if table is not None and table.version() != base.version:
             since = table.history(table.version() - base.version)
@@ -284,9 +269,6 @@ def _removed(base: Manifest, gone: set[str]) -> Iterable[RemoveAction]:
 
 
 def _schema(manifest: Manifest) -> Any:
-    """
-    The columns of the table: those of the files, and the day.
-    """
     return SCHEMA.append(pa.field("date", pa.date32())) if manifest.partition else SCHEMA
 
 
@@ -319,16 +301,10 @@ def _statistics(path: Path) -> dict[str, Any]:
 
 
 def _spelt(value: Any) -> str:
-    """
-    A time as Delta spells it.
-    """
     return f"{value:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def _file(row: dict[str, Any]) -> File:
-    """
-    A file of the table.
-    """
     seqs = row.get("min.seq"), row.get("max.seq")
     times = row.get("min.time_ns"), row.get("max.time_ns")
     return fileOf(row["path"], row["num_records"], row["size_bytes"], seqs, times)

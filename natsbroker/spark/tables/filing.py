@@ -16,10 +16,52 @@ import pyarrow.parquet as pq
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import DataSourceError
+from natsbroker.spark.logs.columns import schemaOf
 from natsbroker.spark.tables.manifests import File, Manifest, TableError, newPath
 from natsbroker.spark.tables.table import ArchiveTable
 
-__all__ = ["FileWriter", "added", "timeOf", "writeDays", "writeFile"]
+__all__ = [
+    "COLUMNS",
+    "SCHEMA",
+    "FileWriter",
+    "added",
+    "readFiles",
+    "timeOf",
+    "writeDays",
+    "writeFile",
+]
+
+
+#: What files have, in the columns of the data source.
+COLUMNS = ("seq", "subject", "data", "time", "headers", "time_ns")
+
+SCHEMA = schemaOf(COLUMNS)
+
+#: How many rows of files that share a range a batch has.
+_ROWS = 131_072
+
+
+def readFiles(root: Path, files: Sequence[File]) -> Iterator[Any]:
+    """
+    The messages of files that share a range, as batches with L{COLUMNS}. One file of ours is in
+    order, and is read piece by piece; others are read whole.
+
+    @raise TableError: if they cannot be read.
+    """
+    paths = [root / each.path for each in files if each.path]
+    try:
+        if len(paths) == 1 and files[0].sha256:
+            for batch in pq.ParquetFile(paths[0]).iter_batches(columns=list(COLUMNS)):
+                yield from pa.Table.from_batches([batch]).select(COLUMNS).cast(SCHEMA).to_batches()
+        elif paths:
+            read = [pq.ParquetFile(each).read(columns=list(COLUMNS)) for each in paths]
+            whole = pa.concat_tables([each.select(COLUMNS).cast(SCHEMA) for each in read])
+            yield from whole.sort_by("seq").to_batches(_ROWS)
+    except OSError as error:
+        raise TableError(f"{root}: {error.strerror or error}") from None
+    except (pa.ArrowException, KeyError) as error:
+        raise TableError(f"{paths[0]}: {error}") from None
+
 
 #: So many rows make a row group.
 _GROUP = 131_072
@@ -101,17 +143,11 @@ class FileWriter:
         return File(self._name, *span, self._rows, size, digest, self._first, self._last)
 
     def abandon(self) -> None:
-        """
-        Leave nothing.
-        """
         if self._writer is not None:
             _close(self._writer)
         self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
-        """
-        Write what waits.
-        """
         group = pa.Table.from_batches(self._kept)
         self._kept, self._waiting, self._size = [], 0, 0
         try:
@@ -215,9 +251,6 @@ def writeDays(root: Path, batches: Iterable[Any], start: int, stop: int) -> list
 
 
 def _days(batch: Any) -> Iterator[tuple[str, Any]]:
-    """
-    The rows of a batch in pieces that are of one day each.
-    """
     if not batch.num_rows:
         return
     days = pc.run_end_encode(batch.column("time").cast(pa.date32()))

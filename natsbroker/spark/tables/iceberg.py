@@ -97,9 +97,6 @@ class IcebergTable(ArchiveTable):
         self._place: IcebergLocation = placeIn(root, catalog)
 
     def make(self) -> None:
-        """
-        Make the directory, and the catalog if it is there.
-        """
         super().make()
         try:
             self._place.make()
@@ -107,9 +104,6 @@ class IcebergTable(ArchiveTable):
             raise self._failed(error) from None
 
     def latest(self) -> Manifest | None:
-        """
-        What the table's current metadata says.
-        """
         table = self._open()
         return None if table is None else self._read(table)
 
@@ -187,9 +181,6 @@ class IcebergTable(ArchiveTable):
             raise self._failed(error) from None
 
     def _read(self, table: Any) -> Manifest:
-        """
-        The manifest that a state of the table is.
-        """
         said = table.properties
         if "natsbroker.log" not in said:
             raise TableError(f"{self.root}: is an Iceberg table, and no archive")
@@ -211,9 +202,6 @@ class IcebergTable(ArchiveTable):
         return manifest
 
     def _files(self, table: Any) -> Iterator[File]:
-        """
-        The files of the current snapshot.
-        """
         fields = [table.schema().find_field(each).field_id for each in ("seq", "time_ns")]
         for task in table.scan().plan_files():
             if task.delete_files:
@@ -231,9 +219,6 @@ class IcebergTable(ArchiveTable):
             yield fileOf(path, file.record_count, file.file_size_in_bytes, seqs, times)
 
     def _create(self, manifest: Manifest) -> bool:
-        """
-        Make the table, empty.
-        """
         if manifest.files:
             raise TableError(f"{self.root}: there is no archive")
         properties = {**_BEHAVIOUR, **_said(manifest)}
@@ -259,9 +244,6 @@ class IcebergTable(ArchiveTable):
     def _replace(
         self, table: Any, transaction: Any, summary: dict[str, str], new: list[str], gone: set[str]
     ) -> None:
-        """
-        Stage other files for the same rows.
-        """
         files = {nameOf(x.file.file_path, self._place): x.file for x in table.scan().plan_files()}
         with transaction.update_snapshot(snapshot_properties=summary).overwrite() as change:
             for each in gone:
@@ -272,9 +254,6 @@ class IcebergTable(ArchiveTable):
                 change.append_data_file(parquet_file_to_data_file(table.io, metadata, path))
 
     def _settled(self, base: Manifest, token: str, error: Exception) -> bool:
-        """
-        What came of a commit that raised an error.
-        """
         table = self._open()
         if table is not None and table.metadata.last_sequence_number != base.version:
             summaries = [each.summary for each in table.snapshots() if each.summary is not None]
@@ -290,9 +269,6 @@ class IcebergTable(ArchiveTable):
 
 
 def _spec(manifest: Manifest) -> PartitionSpec:
-    """
-    How the table is partitioned: by nothing, or by the day of C{time}.
-    """
     if not manifest.partition:
         return UNPARTITIONED_PARTITION_SPEC
     source = _SCHEMA.find_field("time").field_id
@@ -300,9 +276,6 @@ def _spec(manifest: Manifest) -> PartitionSpec:
 
 
 def _said(manifest: Manifest) -> dict[str, str]:
-    """
-    The properties that change with versions.
-    """
     lost = json.dumps([list(each) for each in manifest.lost])
     return {"natsbroker.stop": str(manifest.stop), "natsbroker.lost": lost}
 

@@ -35,10 +35,6 @@ _WRITER = {"py-io-impl": f"{__name__}.SyncedFileIO"}
 
 
 class _Stream:
-    """
-    A file that is written, and on disk when it is closed.
-    """
-
     def __init__(self, stream: Any, path: Path) -> None:
         self._stream = stream
         self._path = path
@@ -53,9 +49,6 @@ class _Stream:
         return getattr(self._stream, name)
 
     def close(self) -> None:
-        """
-        Have it on disk, and its name.
-        """
         self._stream.close()
         descriptor = os.open(self._path, os.O_RDONLY)
         try:
@@ -66,14 +59,7 @@ class _Stream:
 
 
 class _File(PyArrowFile):
-    """
-    A file whose writers are L{_Stream}.
-    """
-
     def create(self, overwrite: bool = False) -> Any:
-        """
-        Begin to write it.
-        """
         return _Stream(super().create(overwrite), Path(self._path))
 
 
@@ -83,9 +69,6 @@ class SyncedFileIO(PyArrowFileIO):
     """
 
     def new_output(self, location: str) -> PyArrowFile:
-        """
-        A file to write.
-        """
         made = super().new_output(location)
         if not location.startswith(("file:", "/")):
             return made
@@ -111,9 +94,6 @@ class IcebergLocation:
         self._catalog: Any = None
 
     def make(self) -> None:
-        """
-        Make the catalog, if it is one of its own, and the namespace.
-        """
         if self._name:
             said = {"catalog": self._name, "table": self.identifier}
             (self._root / MARKS[1]).write_text(json.dumps(said), "utf-8")

@@ -124,29 +124,17 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """
-        How many messages it has.
-        """
         return sum(each.rows for each in self.files)
 
     @property
     def groups(self) -> list[tuple[File, ...]]:
-        """
-        The files, those together that share a range.
-        """
         return [tuple(x) for _, x in groupby(self.files, lambda each: (each.start, each.stop))]
 
     @property
     def paths(self) -> set[str]:
-        """
-        The files that are there.
-        """
         return {each.path for each in self.files if each.path}
 
     def extended(self, files: Sequence[File], lost: Iterable[Range], now: float) -> Manifest:
-        """
-        The next version, with more at its end.
-        """
         return replace(
             self,
             version=self.version + 1,
@@ -197,9 +185,6 @@ class Manifest:
             raise TableError(f"version {self.version}: it lost what it does not account for")
 
     def dumped(self) -> bytes:
-        """
-        As it is written.
-        """
         fields = {"format": FORMAT, **asdict(self), "stop": self.stop}
         return json.dumps(fields, indent=1).encode("utf-8")
 

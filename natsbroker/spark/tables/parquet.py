@@ -48,9 +48,6 @@ class ParquetTable(ArchiveTable):
             raise failed(self.root, error) from None
 
     def versions(self) -> list[int]:
-        """
-        The numbers of those that are there, ascending.
-        """
         try:
             names = os.listdir(self.versionsAt)
         except FileNotFoundError:
@@ -61,9 +58,6 @@ class ParquetTable(ArchiveTable):
         return sorted(int(each[1]) for each in found if each is not None)
 
     def latest(self) -> Manifest | None:
-        """
-        The version with the highest number.
-        """
         while versions := self.versions():
             try:
                 return self.version(versions[-1])
@@ -92,15 +86,9 @@ class ParquetTable(ArchiveTable):
         return manifest
 
     def pathOf(self, version: int) -> Path:
-        """
-        Where a version is, or would be.
-        """
         return self.versionsAt / f"{version:010}.json"
 
     def commit(self, manifest: Manifest) -> bool:
-        """
-        Write a version under another name, and give it its own unless somebody else has it.
-        """
         manifest.check()
         return self.put(self.pathOf(manifest.version).name, manifest.dumped())
 
@@ -144,9 +132,6 @@ class ParquetTable(ArchiveTable):
         return replace(deleted(drafts + data, oldest, isDryRun), versions=len(old))
 
     def _divided(self, versions: Sequence[int], oldest: float) -> tuple[list[int], list[int]]:
-        """
-        Versions that hold or have held since a moment, and those before.
-        """
         old: list[int] = []
         for version, following in pairwise(versions):
             if self.version(following).written >= oldest:

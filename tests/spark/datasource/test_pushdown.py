@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
-from natsbroker.spark.datasource.pushdown import PushedFilters
+from natsbroker.spark.datasource.source import PushedFilters
 from natsbroker.spark.logs.reading import SequenceRange
 
 SPANS = [SequenceRange("A", "then", 1, 101), SequenceRange("B", "then", 50, 60)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.spark.errors import ApiError, DataSourceError
-from natsbroker.spark.logs.directget import DirectGet, DirectGetAnswer, fetch
+from natsbroker.spark.logs.reading import DirectGet, DirectGetAnswer, fetch
 from tests.spark.support import Station, Stream
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from natsbroker.spark.logs.columns import COLUMNS, MessageRows, toBatch
-from natsbroker.spark.logs.frames import frameBatch, neededColumns
+from natsbroker.spark.logs.exports import frameBatch, neededColumns
 from natsbroker.wire.columnar import Frame, Place, encodeFrame, readFrame
 
 BLOCK = b"NATS/1.0\r\nStan-Reply: a.b\r\nX: 1\r\n\r\n"

@@ -16,8 +16,14 @@ import pytest
 from natsbroker.spark.errors import DataLoss, DataSourceError
 from natsbroker.spark.logs import reading
 from natsbroker.spark.logs.columns import MessageRows
-from natsbroker.spark.logs.directget import DirectGet, DirectGetAnswer
-from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange, checkStream
+from natsbroker.spark.logs.reading import (
+    DirectGet,
+    DirectGetAnswer,
+    RangeReader,
+    ReadOptions,
+    SequenceRange,
+    checkStream,
+)
 from natsbroker.spark.logs.streams import StreamState
 from tests.spark.support import Station, Stream
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from natsbroker.spark.tables.datafiles import COLUMNS, SCHEMA, readFiles
+from natsbroker.spark.tables.filing import COLUMNS, SCHEMA, readFiles
 from natsbroker.spark.tables.manifests import File, TableError
 from tests.spark.tablecontract import filed
 

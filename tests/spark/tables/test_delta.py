@@ -17,9 +17,8 @@ import pytest
 from deltalake.transaction import AddAction, Transaction
 
 from natsbroker.spark.tables import delta as deltatable
-from natsbroker.spark.tables.datafiles import SCHEMA, readFiles
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.filing import writeDays
+from natsbroker.spark.tables.filing import SCHEMA, readFiles, writeDays
 from natsbroker.spark.tables.manifests import File, Manifest, TableError
 from tests.spark.tablecontract import LOG, TableContract, dated, filed, grown
 

@@ -15,8 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.datafiles import readFiles
-from natsbroker.spark.tables.filing import writeDays
+from natsbroker.spark.tables.filing import readFiles, writeDays
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.iceberg import IcebergTable
 from natsbroker.spark.tables.manifests import File, Manifest, TableError

@@ -22,8 +22,7 @@ from natsbroker.spark.logs.reading import Loss, SequenceRange
 from natsbroker.spark.logs.selection import Logs, logsOf, oneName
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.nats.connection import ServerAccess, connect
-from natsbroker.spark.tables.datafiles import COLUMNS
-from natsbroker.spark.tables.filing import added, writeDays, writeFile
+from natsbroker.spark.tables.filing import COLUMNS, added, writeDays, writeFile
 from natsbroker.spark.tables.manifests import File, Log, Manifest, Range, joined
 from natsbroker.spark.tables.table import ArchiveTable
 
@@ -34,9 +33,6 @@ Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 def inline(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """
-    Run tasks here, one after another.
-    """
     return [work(each) for each in tasks]
 
 
@@ -55,9 +51,6 @@ class FilePlan:
     partitionBy: str = ""
 
     def spans(self, log: Log, start: int, end: int) -> list[SequenceRange]:
-        """
-        What is done next.
-        """
         spans: list[SequenceRange] = []
         while start < end and len(spans) < self.filesPerVersion:
             stop = min(start + self.rowsPerFile, end)
@@ -196,9 +189,6 @@ class Archiver:
             return manifest
 
     def summary(self) -> dict[str, Any]:
-        """
-        What the job says at its end.
-        """
         manifest = self.table.latest()
         return {
             "rows": self.rows,
@@ -244,9 +234,6 @@ class Archiver:
         logs.call("HOLD", manifest.log.name, question)
 
     def _advance(self, manifest: Manifest, end: int) -> Manifest:
-        """
-        Add the next files, or learn that somebody else has.
-        """
         spans = self._plan.spans(manifest.log, manifest.stop, end)
         root, partition = self.table.root, manifest.partition
         work = partial(copyRange, self._peer, self._options, root, partition=partition)

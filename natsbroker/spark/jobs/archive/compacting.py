@@ -15,8 +15,7 @@ from typing import Any, TextIO
 from natsbroker.spark.jobs.archive.archiver import Runner, inline
 from natsbroker.spark.jobs.common import Parser, addMaster, reported, runnerFor, secondsOf
 from natsbroker.spark.tables.columns import columnsOf, rowsOf
-from natsbroker.spark.tables.datafiles import readFiles
-from natsbroker.spark.tables.filing import timeOf, writeFile
+from natsbroker.spark.tables.filing import readFiles, timeOf, writeFile
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.manifests import File, Manifest, TableError, dayOf
 from natsbroker.spark.tables.parquet import ParquetTable
@@ -140,10 +139,6 @@ def bytesOf(text: str) -> int:
 
 
 def compactMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line of C{compact}.
-    """
-
     def work(summary: dict[str, Any]) -> int:
         parser = Parser(
             prog="natsbroker spark compact",
@@ -165,10 +160,6 @@ def compactMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
 
 
 def vacuumMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line of C{vacuum}.
-    """
-
     def work(summary: dict[str, Any]) -> int:
         parser = Parser(
             prog="natsbroker spark vacuum",

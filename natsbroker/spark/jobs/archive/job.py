@@ -64,9 +64,6 @@ def archive(
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line.
-    """
     return reported("archive", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
 
 
@@ -120,9 +117,6 @@ def rounds(
 
 
 def _isPassing(error: DataSourceError) -> bool:
-    """
-    Whether something may go better in a while.
-    """
     return not isinstance(error, ApiError) or error.code in _PASSING
 
 
@@ -155,9 +149,6 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def addPace(parser: argparse.ArgumentParser) -> None:
-    """
-    Take the options that say how often, and how much at a time.
-    """
     parser.add_argument("--every", type=secondsOf, default=0.0, help="go on, this often")
     parser.add_argument("--once", action="store_true", help="end when all is done, as without")
     parser.add_argument("--rows-per-file", type=_count, default=1_000_000)

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from natsbroker.spark.datasource.offsets import readOffset
 from natsbroker.spark.datasource.tasks import peerOf
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.comparing import optionsOf
+from natsbroker.spark.jobs.archive.verify import optionsOf
 from natsbroker.spark.jobs.common import FOUND, Parser, addServers, reported, sourceOptions
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
 from natsbroker.spark.jobs.reporthtml import writePage
@@ -49,9 +49,6 @@ def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line.
-    """
     return reported("lag", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
 
 
@@ -110,9 +107,6 @@ def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> JobReport:
 def _compared(
     options: dict[str, Any], places: dict[str, tuple[str, int]]
 ) -> dict[str, dict[str, Any]]:
-    """
-    What each log has, beside where its reader is.
-    """
     found: dict[str, dict[str, Any]] = {}
     with connect(peerOf(options)) as connection:
         logs = logsOf(connection, options)

@@ -17,7 +17,7 @@ from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.logs.reading import Loss, SequenceRange
 from natsbroker.spark.logs.selection import logsOf, oneName
 from natsbroker.spark.nats.connection import connect
-from natsbroker.spark.tables.datafiles import COLUMNS, readFiles
+from natsbroker.spark.tables.filing import COLUMNS, readFiles
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.manifests import Log, Manifest, Range
 
@@ -83,19 +83,12 @@ class LogOrigin:
         return cls({**options, "failOnDataLoss": False})
 
     def state(self) -> StoredRange:
-        """
-        What is stored now.
-        """
         with connect(peerOf(self.options)) as connection:
             logs = logsOf(connection, self.options)
             found = logs.state(oneName(self.options))
         return StoredRange(logOf(found, self.options), found.first, found.stop)
 
     def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
-        """
-        Read a range from the servers.
-        """
-
         def onLoss(loss: str) -> None:
             for each in loss.ranges if isinstance(loss, Loss) else ():
                 onLost(each)
@@ -103,9 +96,6 @@ class LogOrigin:
         yield from batchesOf(peerOf(self.options), self.options, COLUMNS, span, (), onLoss)
 
     def now(self) -> LogOrigin:
-        """
-        The same: servers are asked each time.
-        """
         return self
 
 
@@ -132,15 +122,9 @@ class ArchiveOrigin:
         return cls(table.root, table.require())
 
     def state(self) -> StoredRange:
-        """
-        What it accounts for.
-        """
         return StoredRange(self.manifest.log, self.manifest.start, self.manifest.stop)
 
     def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
-        """
-        Read a range from its files.
-        """
         for start, stop in self.manifest.lost:
             if start < span.stop and stop > span.start:
                 onLost((max(start, span.start), min(stop, span.stop)))
@@ -150,15 +134,9 @@ class ArchiveOrigin:
                     yield batch.filter(_isIn(batch.column("seq"), span))
 
     def now(self) -> ArchiveOrigin:
-        """
-        The version that holds now.
-        """
         return replace(self, manifest=tableAt(self.root).require())
 
 
 def _isIn(seqs: Any, span: SequenceRange) -> Any:
-    """
-    Which of some sequences are in a range.
-    """
     start, stop = pa.scalar(span.start, pa.int64()), pa.scalar(span.stop, pa.int64())
     return pc.and_(pc.greater_equal(seqs, start), pc.less(seqs, stop))

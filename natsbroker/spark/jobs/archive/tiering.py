@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from natsbroker.spark.datasource.tasks import peerOf
 from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.archiver import logOf
-from natsbroker.spark.jobs.archive.comparing import optionsOf
+from natsbroker.spark.jobs.archive.verify import optionsOf
 from natsbroker.spark.jobs.common import (
     Parser,
     addArchive,
@@ -80,9 +80,6 @@ def tiered(
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line: an SQL query on both.
-    """
     return reported("tiered", lambda summary: _work(arguments, summary, stdout), stdout, stderr)
 
 

@@ -4,12 +4,18 @@ The job C{verify}: whether an archive has what its log has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
-from natsbroker.spark.jobs.archive.archiver import inline
-from natsbroker.spark.jobs.archive.comparing import BLOCK, verify
+import pyarrow as pa
+
+from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.errors import ApiError, DataLoss
+from natsbroker.spark.jobs.archive.archiver import Runner, inline, logOf
 from natsbroker.spark.jobs.common import (
     FOUND,
     Parser,
@@ -22,10 +28,257 @@ from natsbroker.spark.jobs.common import (
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
 from natsbroker.spark.jobs.reporthtml import writePage
+from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.selection import logsOf
+from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables.filing import COLUMNS, readFiles
 from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.manifests import File, Manifest
+from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.wire.columnar import addToDigest
 
-__all__ = ["main", "reportOf", "verified"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "compareFiles",
+    "main",
+    "optionsOf",
+    "reportOf",
+    "verified",
+    "verify",
+]
+
+
+#: How many sequences a fingerprint covers.
+BLOCK = 10_000
+
+#: Sequence, time, subject, headers and data.
+Row = tuple[int, int, str, tuple[tuple[str, str], ...], bytes]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """
+    Something that is not as it should be.
+
+    @ivar kind: C{file}, C{missing} or C{differs}.
+    @ivar first: the first sequence that it is about.
+    @ivar last: the last one.
+    """
+
+    kind: str
+    first: int
+    last: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """
+    What came of one range.
+
+    @ivar rows: how many messages were compared.
+    @ivar deleted: how many of them the log has not any more.
+    """
+
+    findings: tuple[Difference, ...] = ()
+    rows: int = 0
+    deleted: int = 0
+
+
+def optionsOf(manifest: Manifest, options: dict[str, Any]) -> dict[str, Any]:
+    """
+    The options of the data source, with the log that an archive is of.
+    """
+    log = manifest.log
+    named = {"stream": (), "channel": (), log.kind: (log.name,)}
+    scope = {"clusterId" if log.kind == "channel" else "domain": log.scope}
+    return {**options, **named, **scope}
+
+
+def verify(
+    options: dict[str, Any], table: ArchiveTable, run: Runner = inline, block: int = BLOCK
+) -> tuple[Manifest, Comparison]:
+    """
+    Compare an archive with its log.
+
+    @param options: of the data source, read; the archive says which log it is.
+    @return: what was compared, and what came of it.
+    @raise DataLoss: if the log is another one.
+    @raise DataSourceError: if something cannot be read.
+    """
+    manifest = table.require()
+    options = optionsOf(manifest, options)
+    peer = peerOf(options)
+    with connect(peer) as connection:
+        state = logsOf(connection, options).state(manifest.log.name)
+    if logOf(state, options) != manifest.log:
+        raise DataLoss(
+            f"{manifest.log.kind} {manifest.log.name} was deleted and made again since it was"
+            " archived: its sequences are others"
+        )
+    work = partial(compareFiles, peer, options, table.root, manifest.log.identity, block)
+    ranges = [(each, max(each[0].start, state.first)) for each in manifest.groups]
+    done: list[Comparison] = run(work, ranges)
+    return manifest, Comparison(
+        tuple(finding for each in done for finding in each.findings),
+        sum(each.rows for each in done),
+        sum(each.deleted for each in done),
+    )
+
+
+def compareFiles(
+    peer: ServerAccess,
+    options: dict[str, Any],
+    root: Path,
+    identity: str,
+    block: int,
+    task: tuple[tuple[File, ...], int],
+) -> Comparison:
+    """
+    Compare the files of one range with that range of the log.
+
+    @param task: the files, and the first sequence that the log may still have.
+    """
+    files, start = task
+    file = files[0]
+    damage = [(each, _damage(root / each.path, each)) for each in files if each.path]
+    wrong = [
+        Difference("file", each.start, each.stop - 1, f"{each.path}: {text}")
+        for each, text in damage
+        if text
+    ]
+    if wrong:
+        return Comparison(tuple(wrong))
+    name = (options["channel"] or options["stream"])[0]
+    findings: list[Difference] = []
+    rows = deleted = 0
+    with connect(peer, file.start) as connection:
+        logs = logsOf(connection, options)
+        for begin, end, archived in _blocks(root, files, start, block):
+            rows += len(archived)
+            span = SequenceRange(name, identity, begin, end)
+            if isinstance(logs, ChannelApi) and _isSame(logs, span, block, archived):
+                continue
+            stored = _live(peer, options, span)
+            found = _differences(archived, stored)
+            findings += found
+            deleted += len({each[0] for each in archived} - {each[0] for each in stored})
+    return Comparison(tuple(findings), rows, deleted)
+
+
+def _damage(path: Path, file: File) -> str:
+    """
+    What is wrong with a file; empty if nothing is.
+    """
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as opened:
+            while piece := opened.read(1 << 20):
+                digest.update(piece)
+        size = path.stat().st_size
+    except OSError as error:
+        return error.strerror or str(error)
+    if size != file.bytes:
+        return f"has {size} bytes and not {file.bytes}"
+    return (
+        ""
+        if digest.hexdigest() == (file.sha256 or digest.hexdigest())
+        else "has other bytes than were written"
+    )
+
+
+def _blocks(
+    root: Path, files: Sequence[File], start: int, block: int
+) -> Iterator[tuple[int, int, list[Row]]]:
+    """
+    The messages of the files of a range from a sequence on, in blocks as the broker cuts them.
+    """
+    rows = _rowsOf(readFiles(root, files))
+    row = next(rows, None)
+    while row is not None and row[0] < start:
+        row = next(rows, None)
+    while start < files[0].stop:
+        end = min((start // block + 1) * block, files[0].stop)
+        found = []
+        while row is not None and row[0] < end:
+            found.append(row)
+            row = next(rows, None)
+        yield start, end, found
+        start = end
+
+
+def _rowsOf(batches: Iterable[Any]) -> Iterator[Row]:
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        names = ("seq", "time_ns", "subject", "headers", "data")
+        for seq, time, subject, headers, data in zip(
+            *(table.column(each).to_pylist() for each in names), strict=True
+        ):
+            pairs = tuple((each["key"], each["value"]) for each in headers)
+            yield seq, time, subject, pairs, data
+
+
+def _live(peer: ServerAccess, options: dict[str, Any], span: SequenceRange) -> list[Row]:
+    given = {**options, "failOnDataLoss": False}
+    return list(_rowsOf(batchesOf(peer, given, COLUMNS, span, (), lambda loss: None)))
+
+
+def _isSame(channels: ChannelApi, span: SequenceRange, block: int, rows: list[Row]) -> bool:
+    """
+    Whether the broker's fingerprint of a block is that of some rows.
+    """
+    name, stop = span.stream, span.stop
+    question = {"start": span.start, "stop": stop, "identity": span.created, "block": block}
+    answer = channels.call("DIGEST", name, question)
+    try:
+        [found] = answer["blocks"]
+        theirs = found["sha256"], found["stop"], bool(found.get("damaged"))
+    except (KeyError, TypeError, ValueError):
+        raise ApiError(f"channel {name}: its fingerprints make no sense") from None
+    sha256 = hashlib.sha256()
+    addToDigest(
+        sha256,
+        [each[0] for each in rows],
+        [each[1] for each in rows],
+        [each[2].encode("utf-8") for each in rows],
+        [_blockOf(each[3]) for each in rows],
+        [each[4] for each in rows],
+    )
+    return theirs == (sha256.hexdigest(), stop, False)
+
+
+def _blockOf(headers: tuple[tuple[str, str], ...]) -> bytes:
+    if not headers:
+        return b""
+    lines = "".join(f"{key}: {value}\r\n" for key, value in headers)
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+def _differences(archived: list[Row], stored: list[Row]) -> list[Difference]:
+    """
+    What is stored and not archived, or differently, in runs of sequences.
+    """
+    known = {each[0]: each for each in archived}
+    wrong = []
+    for row in stored:
+        ours = known.get(row[0])
+        if ours is None:
+            wrong.append((row[0], "missing", "is stored and not in the archive"))
+        elif ours != row:
+            names = ("sequence", "time", "subject", "headers", "data")
+            which = [x for x, one, two in zip(names, ours, row, strict=True) if one != two]
+            wrong.append((row[0], "differs", f"has another {' and '.join(which)}"))
+    findings: list[Difference] = []
+    for seq, kind, detail in wrong:
+        last = findings[-1] if findings else None
+        if last is not None and (last.kind, last.last, last.detail) == (kind, seq - 1, detail):
+            findings[-1] = Difference(kind, last.first, seq, detail)
+        else:
+            findings.append(Difference(kind, seq, seq, detail))
+    return findings
 
 
 def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, Any]:
@@ -55,9 +308,6 @@ def _summary(manifest: Any, compared: Any) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line.
-    """
     return reported("verify", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
 
 

@@ -30,7 +30,7 @@ from natsbroker.spark.jobs.decode.ranges import (
 )
 from natsbroker.spark.logs.columns import ddlOf
 from natsbroker.spark.tables.columns import settled
-from natsbroker.spark.tables.datafiles import COLUMNS as ARCHIVED
+from natsbroker.spark.tables.filing import COLUMNS as ARCHIVED
 from natsbroker.spark.tables.filing import added
 from natsbroker.spark.tables.manifests import Manifest, Range, joined
 from natsbroker.spark.tables.parquet import ParquetTable
@@ -126,15 +126,9 @@ class TableDecoder:
             self._onProgress(min(each.require().stop for each in self._tables.values()), state.stop)
 
     def hasBegun(self) -> bool:
-        """
-        Whether there is a table.
-        """
         return any(each.latest() is not None for each in self._tables.values())
 
     def summary(self) -> dict[str, Any]:
-        """
-        What the job says at its end.
-        """
         found = [each.latest() for each in self._tables.values()]
         stops = [each.stop for each in found if each is not None]
         summary: dict[str, Any] = {
@@ -151,9 +145,6 @@ class TableDecoder:
         return summary
 
     def _columnsOf(self, mapping: PayloadMapping) -> Any:
-        """
-        The columns of the table of a mapping.
-        """
         prefix = self._options.prefix
         fields = [pa.field(prefix + name, _TYPES[name]) for name in COORDINATES]
         names = {each.name.lower() for each in fields}
@@ -169,9 +160,6 @@ class TableDecoder:
         return found
 
     def _prepared(self, state: StoredRange) -> DecodePlan:
-        """
-        Have the tables, with the columns that are needed.
-        """
         columns: list[str] = []
         clashes: list[str] = []
         options = self._options
@@ -198,9 +186,6 @@ class TableDecoder:
         return replace(decodePlan, columns=tuple(columns), clashes=tuple(clashes))
 
     def _follow(self, table: ParquetTable, state: StoredRange) -> None:
-        """
-        See that a table is of the log, or make it so.
-        """
         manifest = table.latest()
         if manifest is None:
             table.commit(Manifest.first(state.log, state.start))

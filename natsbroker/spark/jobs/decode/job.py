@@ -90,9 +90,6 @@ def decoded(spark: Any, directory: str, table: str) -> Any:
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line.
-    """
     return reported("decode", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
 
 
@@ -120,9 +117,6 @@ def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> 
 
 
 def _names(texts: Sequence[str]) -> dict[str, str]:
-    """
-    The names of tables, by patterns.
-    """
     found: dict[str, str] = {}
     for each in texts:
         pattern, equals, name = each.rpartition("=")

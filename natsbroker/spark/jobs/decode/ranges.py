@@ -8,7 +8,7 @@ is the checkpoint. So any number of jobs may run, and die.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from natsbroker.spark.codecs.cells import cellsOf
 from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
 from natsbroker.spark.codecs.payloads import BadPayload
@@ -33,8 +32,10 @@ __all__ = [
     "DecodeResult",
     "DecodeTask",
     "DecodedTable",
+    "cellsOf",
     "decodeRange",
 ]
+
 
 #: What each row has of its message, and what dead letters have beside the columns of archives.
 COORDINATES = ("seq", "subject", "time")
@@ -89,9 +90,6 @@ class DecodePlan:
     areOthersKept: bool = True
 
     def targets(self) -> tuple[DecodedTable, ...]:
-        """
-        The tables.
-        """
         found = []
         for place, each in enumerate(self.mappings):
             found.append(DecodedTable(each.table, place, False))
@@ -164,10 +162,6 @@ class _Rows:
 
 
 class _Task:
-    """
-    Decodes batches into the files of a range.
-    """
-
     def __init__(self, plan: DecodePlan, work: DecodeTask) -> None:
         self.ignored = 0
         self.first: tuple[int, str] | None = None
@@ -185,22 +179,13 @@ class _Task:
         self._wanted = {each.place for each in work.targets}
 
     def take(self, batch: Any) -> None:
-        """
-        Decode a batch.
-        """
         for each in _pieces(batch):
             self._decode(each)
 
     def finish(self) -> dict[str, File]:
-        """
-        Have the files on disk.
-        """
         return {each.name: writer.finish() for each, writer in self._writers.items()}
 
     def abandon(self) -> None:
-        """
-        Leave nothing.
-        """
         for each in self._writers.values():
             each.abandon()
 
@@ -288,9 +273,6 @@ class _Task:
             return pa.array([row for _, row in kept], kind)
 
     def _bury(self, batch: Any, place: int, dead: list[tuple[int, str]]) -> None:
-        """
-        Write dead letters.
-        """
         mapping = self._plan.mappings[place] if place >= 0 else None
         table = DecodedTable((mapping.table if mapping else OTHERS) + DLQ, place, True)
         if table not in self._writers:
@@ -322,3 +304,60 @@ def _pieces(batch: Any) -> Iterator[Any]:
         size += each
     if start < batch.num_rows:
         yield batch.slice(start)
+
+
+#: Items with up to so many columns are in proportion.
+_FEW = 8
+
+Count = Callable[[Any], int]
+
+
+def cellsOf(kind: Any) -> Count | None:
+    """
+    What counts the places that a value takes in the columns beneath arrays and maps.
+
+    @param kind: its Arrow type.
+    @return: C{None} if that is in proportion to its payload.
+    """
+    if pa.types.is_struct(kind):
+        return _struct(kind)
+    if pa.types.is_list(kind):
+        return _items(kind.value_type, lambda found: found)
+    if pa.types.is_map(kind):
+        return _items(kind.item_type, lambda found: [value for _, value in found])
+    return None
+
+
+def _struct(kind: Any) -> Count | None:
+    counts = [(each.name, cellsOf(each.type)) for each in kind]
+    needed = [(name, count) for name, count in counts if count is not None]
+    if not needed:
+        return None
+
+    def cells(found: Any) -> int:
+        values = ((count, found.get(name)) for name, count in needed)
+        return sum(count(value) for count, value in values if value is not None)
+
+    return cells
+
+
+def _items(item: Any, values: Callable[[Any], Any]) -> Count | None:
+    width = _width(item)
+    inner = cellsOf(item)
+    if inner is None:
+        return None if width <= _FEW else lambda found: width * len(found)
+    count = inner
+
+    def cells(found: Any) -> int:
+        return width * len(found) + sum(count(x) for x in values(found) if x is not None)
+
+    return cells
+
+
+def _width(kind: Any) -> int:
+    """
+    How many columns there are beneath an item, without those of arrays in it.
+    """
+    if pa.types.is_struct(kind):
+        return 1 + sum(_width(each.type) for each in kind)
+    return 1

@@ -34,7 +34,7 @@ from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.nats.publishing import Publisher
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.datafiles import COLUMNS
+from natsbroker.spark.tables.filing import COLUMNS
 from natsbroker.spark.tables.manifests import Log
 from natsbroker.wire.headers import Headers
 
@@ -76,9 +76,6 @@ class CopyTarget:
             raise OptionError(f"stream {name} is empty and was not always: copy to a new one")
 
     def _resumed(self, last: int) -> int:
-        """
-        Which message of the source the last one of the target was.
-        """
         answer = self._streams.call(f"STREAM.MSG.GET.{self._name}", {"seq": last}, self._name)
         try:
             block = base64.b64decode(answer["message"].get("hdrs", ""))
@@ -175,9 +172,6 @@ def _copy(
     summary: dict[str, Any],
     progress: Progress,
 ) -> None:
-    """
-    Copy what C{read} gives from where the target stops.
-    """
     options = _targetOptions(given)
     with connect(peerOf(options)) as connection:
         target = CopyTarget(StreamApi(connection, options["domain"]), given.to_stream, log, start)
@@ -193,10 +187,6 @@ def _copy(
 
 
 def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line of C{migrate}: a channel or stream to a stream.
-    """
-
     def work(summary: dict[str, Any]) -> int:
         parser = Parser(
             prog="natsbroker spark migrate",
@@ -282,10 +272,6 @@ def _copyChannel(
 
 
 def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line of C{restore}: an archive to a stream.
-    """
-
     def work(summary: dict[str, Any]) -> int:
         parser = Parser(
             prog="natsbroker spark restore",

@@ -20,7 +20,7 @@ from natsbroker.spark.logs.reading import Loss
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.protobuf import Malformed, decode, encode
 from natsbroker.spark.nats.stan import StanClient, textOf
-from natsbroker.spark.tables.datafiles import SCHEMA
+from natsbroker.spark.tables.filing import SCHEMA
 from natsbroker.wire.serverside import publishLine
 
 __all__ = ["ChannelReader"]

@@ -60,9 +60,6 @@ class Condition:
         self.kept(pa.Table.from_batches([], schema))
 
     def kept(self, table: Any) -> Any:
-        """
-        The rows that meet it.
-        """
         try:
             return table.filter(self._expression)
         except (pa.ArrowException, TypeError) as error:
@@ -95,9 +92,6 @@ class Condition:
         return self._tokens[self._place - 1]
 
     def _has(self, *words: str) -> bool:
-        """
-        Take some words, if they come next.
-        """
         end = self._place + len(words)
         coming = self._tokens[self._place : end]
         if [value for kind, value in coming if kind in ("key", "sign")] != list(words):
@@ -178,9 +172,6 @@ class Condition:
         return None
 
     def _value(self, name: str) -> Any:
-        """
-        A value to compare a column with.
-        """
         kind, text = self._next()
         wanted = self._schema.field(name).type
         if kind == "key" and text in ("TRUE", "FALSE"):

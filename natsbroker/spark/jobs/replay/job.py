@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TextIO
 
 from natsbroker.spark.datasource.tasks import peerOf
-from natsbroker.spark.errors import OptionError
+from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
     JobUsageError,
@@ -29,8 +29,7 @@ from natsbroker.spark.jobs.common import (
     sessionFor,
     workersErrors,
 )
-from natsbroker.spark.jobs.replay.dryrun import DryRun, dryRun
-from natsbroker.spark.jobs.replay.replayer import Replayer, ReplayTask, Row, startOf
+from natsbroker.spark.jobs.replay.replayer import Renamer, Replayer, ReplayTask, Row, startOf
 from natsbroker.spark.jobs.replay.sources import (
     ArchiveSource,
     LogSource,
@@ -40,11 +39,80 @@ from natsbroker.spark.jobs.replay.sources import (
     shaped,
 )
 from natsbroker.spark.jobs.signals import stopping
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
 from natsbroker.spark.sessions import isRemote
 from natsbroker.spark.settings import readOptions
+from natsbroker.subjects.grammar import isValidLiteral, matches
 
-__all__ = ["ORDERS", "ReplayOptions", "main", "replay"]
+__all__ = ["ORDERS", "DryRun", "ReplayOptions", "dryRun", "main", "replay"]
+
+
+#: So many subjects are told of.
+_EXAMPLES = 5
+
+
+@dataclass
+class DryRun:
+    """
+    What would come of it.
+
+    @ivar rows: how many rows there are.
+    @ivar first: the first sequence; 0 if there is no row.
+    @ivar last: the last one.
+    @ivar untaken: how many rows the stream would not take.
+    @ivar examples: some of the subjects that it would not.
+    """
+
+    rows: int = 0
+    first: int = 0
+    last: int = 0
+    untaken: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    @classmethod
+    def joined(cls, parts: Sequence[DryRun]) -> DryRun:
+        """
+        What would come of several tasks.
+        """
+        some = [each for each in parts if each.rows]
+        examples = sorted({name for each in parts for name in each.examples})
+        return cls(
+            sum(each.rows for each in some),
+            min((each.first for each in some), default=0),
+            max((each.last for each in some), default=0),
+            sum(each.untaken for each in some),
+            examples[:_EXAMPLES],
+        )
+
+    def summary(self) -> dict[str, Any]:
+        fields = {"rows": 0, "would": self.rows, "first": self.first, "last": self.last}
+        return {**fields, "untaken": self.untaken, "examples": self.examples}
+
+
+def dryRun(
+    connection: BlockingConnection, domain: str, task: ReplayTask, rows: Iterable[Row]
+) -> DryRun:
+    name = task.stream
+    answer = StreamApi(connection, domain).call(f"STREAM.INFO.{name}", {}, name)
+    try:
+        taken = [str(each).encode("utf-8") for each in answer["config"].get("subjects") or ()]
+    except (KeyError, AttributeError, TypeError):
+        raise ApiError(f"stream {name}: its state makes no sense") from None
+    rename = Renamer(task.maps)
+    found = DryRun()
+    for row in rows:
+        found.rows += 1
+        found.first = min(found.first, row[0]) if found.first else row[0]
+        found.last = max(found.last, row[0])
+        subject = rename(row[1])
+        literal = subject.encode("utf-8")
+        if not isValidLiteral(literal) or not any(matches(each, literal) for each in taken):
+            found.untaken += 1
+            if subject not in found.examples and len(found.examples) < _EXAMPLES:
+                found.examples.append(subject)
+    return found
+
 
 #: In which order, and what rows are divided among tasks by.
 ORDERS = {"stream": "", "subject": "subject", "none": "seq"}
@@ -192,9 +260,6 @@ def _here(
 
 
 def _divided(spark: Any, source: Source, wanted: ReplayOptions, start: int) -> Any:
-    """
-    The rows, each with its task, in order.
-    """
     frame = shaped(source.frame(spark, start), source.origin, start, wanted.where)
     key = ORDERS[wanted.order]
     divided = frame.repartition(wanted.tasks, key) if key else frame.repartition(1)
@@ -247,9 +312,6 @@ class ReplayWork:
             return startOf(connection, self.domain, self.task, count)
 
     def dryRun(self, partition: int, rows: Iterable[Row]) -> DryRun:
-        """
-        See what would be published.
-        """
         with connect(self.peer, partition) as connection:
             return dryRun(connection, self.domain, self.task, rows)
 
@@ -265,9 +327,6 @@ def _dryRuns(publisher: ReplayWork, partition: int, rows: Iterator[Row]) -> Iter
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line.
-    """
     return reported("replay", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
 
 

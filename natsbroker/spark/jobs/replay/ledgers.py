@@ -63,9 +63,6 @@ class ReplayLedger:
 
     @property
     def isWriting(self) -> bool:
-        """
-        Whether an entry is on its way.
-        """
         return self._isWriting
 
     def make(self, replicas: int) -> None:

@@ -10,26 +10,75 @@ gone, and that the stream has dealt with what came by it.
 
 from __future__ import annotations
 
+import base64
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.pacing import Pacer
 from natsbroker.spark.jobs.provenance import REPLAY, SEQUENCE, STREAM, TIME, ownHeaders
 from natsbroker.spark.jobs.replay.ledgers import BUCKET, LedgerEntry, ReplayLedger
-from natsbroker.spark.jobs.replay.renaming import Renamer
-from natsbroker.spark.jobs.replay.tails import replayed
-from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.logs.streams import NO_MESSAGE, StreamApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.subjects.renaming import numbered
+from natsbroker.subjects.transforms import InvalidMapping, SubjectTransform
 from natsbroker.wire.headers import Headers
 
-__all__ = ["ReplayTask", "Replayer", "Row", "startOf"]
+__all__ = ["Renamer", "ReplayTask", "Replayer", "Row", "replayed", "startOf"]
+
+
+class Renamer:
+    """
+    Mappings such as C{orders.>=replay.orders.>}; the first that matches counts, and what none
+    matches stays.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        """
+        @raise OptionError: if one cannot be.
+        """
+        self._transforms = [_read(each) for each in texts]
+        self._find = lru_cache(4096)(self._found)
+
+    def __call__(self, subject: str) -> str:
+        """
+        What a subject becomes.
+
+        @raise DataSourceError: if it becomes none.
+        """
+        return self._find(subject) if self._transforms else subject
+
+    def _found(self, subject: str) -> str:
+        for each in self._transforms:
+            made = each.apply(subject.encode("utf-8"), lambda below: 0)
+            if made is not None:
+                if not made:
+                    shown = each.destination.decode("utf-8", "replace")
+                    raise DataSourceError(f"{shown} makes no subject of {subject}")
+                return made.decode("utf-8")
+        return subject
+
+
+def _read(text: str) -> SubjectTransform:
+    source, equals, destination = text.partition("=")
+    if not equals:
+        raise OptionError(f"map: OLD=NEW expected, not {text!r}")
+    try:
+        found = SubjectTransform(source.encode("utf-8"), numbered(destination.encode("utf-8")))
+    except InvalidMapping as error:
+        raise OptionError(f"map: {text}: {error}") from None
+    if found.isRandom:
+        raise OptionError(f"map: {text}: a subject must always become the same one")
+    return found
+
 
 #: Sequence, subject, payload, headers, and time in nanoseconds since 1970 or C{None}.
 Row = tuple[int, str, Any, Any, "int | None"]
@@ -115,9 +164,6 @@ class Replayer:
 
     @property
     def duplicates(self) -> int:
-        """
-        How many of the rows the stream had already, by their ids.
-        """
         return self._publisher.duplicates
 
     # What was done before.
@@ -242,9 +288,6 @@ class Replayer:
             raise DataSourceError(f"replay {self._mark} is being done by somebody else") from None
 
     def _ascending(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """
-        What is still to be published.
-        """
         last = -1
         isFirst = self._isResumed
         for row in rows:
@@ -310,9 +353,6 @@ class Replayer:
             self._write(self._entry.inbox)
 
     def _changed(self) -> LedgerEntry:
-        """
-        The entry as of now.
-        """
         before = self._entry
         row = max(next(iter(self._open)) - 1 if self._open else self._last, before.row)
         at = before.at
@@ -343,3 +383,67 @@ def startOf(connection: BlockingConnection, domain: str, task: ReplayTask, count
 
 def _payload(data: Any) -> bytes:
     return data.encode("utf-8") if isinstance(data, str) else bytes(data or b"")
+
+
+def replayed(
+    streams: StreamApi, state: StreamState, span: tuple[int, int], mark: str
+) -> Iterator[tuple[int, int]]:
+    """
+    The rows that a task has published, with their sequences in the stream.
+
+    @param span: where to look, half open.
+    @param mark: of the task.
+    """
+    blocks = _direct if state.isDirect else _oneByOne
+    for seq, block in blocks(streams, state, span):
+        row = _rowOf(block, mark)
+        if row:
+            yield row, seq
+
+
+def _rowOf(block: bytes, mark: str) -> int:
+    """
+    Which row a message was; 0 if it was none of the task.
+    """
+    if mark.encode() not in block:
+        return 0
+    try:
+        headers = Headers.fromBlock(block)
+        return int(headers.get(SEQUENCE) or "0") if headers.get(REPLAY) == mark else 0
+    except ValueError:
+        return 0  # Somebody else's: ours make sense.
+
+
+def _direct(
+    streams: StreamApi, state: StreamState, span: tuple[int, int]
+) -> Iterator[tuple[int, bytes]]:
+    reader = RangeReader(
+        streams,
+        SequenceRange(state.name, state.created, *span),
+        ReadOptions(failsOnLoss=False),
+        lambda loss: None,
+    )
+    for rows in reader.read():
+        for seq, head in zip(rows.seqs, rows.heads, strict=True):
+            yield seq, b"NATS/1.0%b\r\n\r\n" % head
+
+
+def _oneByOne(
+    streams: StreamApi, state: StreamState, span: tuple[int, int]
+) -> Iterator[tuple[int, bytes]]:
+    cursor, stop = span
+    while cursor < stop:
+        question = {"seq": cursor, "next_by_subj": ">"}
+        try:
+            answer = streams.call(f"STREAM.MSG.GET.{state.name}", question, state.name)
+            message = answer["message"]
+            seq, block = int(message["seq"]), base64.b64decode(message.get("hdrs") or "")
+        except ApiError as error:
+            if error.code == NO_MESSAGE:
+                return
+            raise
+        except (KeyError, TypeError, ValueError):
+            raise DataSourceError(f"stream {state.name}: its answer makes no sense") from None
+        if seq < stop:
+            yield seq, block
+        cursor = seq + 1

@@ -22,7 +22,7 @@ from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import logsOf, oneName
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.datafiles import COLUMNS, SCHEMA
+from natsbroker.spark.tables.filing import COLUMNS, SCHEMA
 from natsbroker.spark.tables.table import rootOf
 
 __all__ = ["ArchiveSource", "LogSource", "ParquetSource", "Source", "SqlSource", "rowsIn", "shaped"]
@@ -142,9 +142,6 @@ class ParquetSource:
         self.identity = f"parquet {self._root}"
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        """
-        See L{Source}. Everything is in memory at once.
-        """
         try:
             found = ds.dataset(str(self._root), format="parquet")
             _checkArrow(found.schema, self.origin)

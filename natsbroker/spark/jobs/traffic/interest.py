@@ -68,10 +68,6 @@ class InterestAdvice:
 
 
 class _Newest:
-    """
-    The newest event of one broker about what is subscribed to.
-    """
-
     __slots__ = ("cluster", "modes", "patterns", "time")
 
     def __init__(self, time: int, cluster: str) -> None:
@@ -103,9 +99,6 @@ class InterestTotals:
         self._newest: dict[str, _Newest] = {}
 
     def add(self, event: BrokerEvent) -> None:
-        """
-        Count one more event.
-        """
         self.events += 1
         self.last = max(self.last, event.time)
         if event.kind == "interest":
@@ -153,9 +146,6 @@ class InterestTotals:
             before[place] += count
 
     def merge(self, other: InterestTotals) -> None:
-        """
-        Count what another one has counted.
-        """
         self.events += other.events
         self.malformed += other.malformed
         self.last = max(self.last, other.last)
@@ -290,8 +280,5 @@ def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:
 
 
 def _meets(prefix: str, patterns: Iterable[bytes]) -> bool:
-    """
-    Whether a subject could match both.
-    """
     mine = prefix.encode("utf-8", "replace")
     return not isValidSubject(mine) or any(overlaps(mine, each) for each in patterns)

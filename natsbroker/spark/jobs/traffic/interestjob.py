@@ -25,6 +25,7 @@ from natsbroker.spark.jobs.common import (
     reported,
     runnerFor,
     sourceOptions,
+    writeWhole,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
 from natsbroker.spark.jobs.reporthtml import writePage
@@ -33,7 +34,6 @@ from natsbroker.spark.jobs.traffic.interest import InterestAdvice, InterestTotal
 from natsbroker.spark.jobs.traffic.job import durationOf, sinceOption
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.wholefile import writeWhole
 
 __all__ = ["apply", "interest", "main", "policyOf", "replayed", "reportOf"]
 
@@ -212,9 +212,6 @@ def reportOf(found: InterestTotals, advice: Sequence[InterestAdvice], top: int =
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line.
-    """
     return reported(
         "interest", lambda summary: _work(arguments, summary, stdout, stderr), stdout, stderr
     )
@@ -285,9 +282,6 @@ def _work(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, std
 
 
 def _apiOptions(given: argparse.Namespace) -> dict[str, Any]:
-    """
-    How to connect where advice is given.
-    """
     other = argparse.Namespace(**vars(given))
     other.servers = given.api_servers or given.servers
     other.option = given.api_option or given.option

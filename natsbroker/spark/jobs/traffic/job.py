@@ -27,13 +27,13 @@ from natsbroker.spark.jobs.common import (
     runnerFor,
     secondsOf,
     sourceOptions,
+    writeWhole,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf, rateOf
 from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.jobs.traffic.events import COUNTS, foldEvents
 from natsbroker.spark.jobs.traffic.totals import TimeWindows, TrafficTotals, percentile
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.wholefile import writeWhole
 
 __all__ = ["main", "reportOf", "sinceOption", "traffic", "writeRows"]
 
@@ -244,9 +244,6 @@ def _sizes(found: TrafficTotals, account: str, counts: Sequence[int]) -> tuple[s
 
 
 def _over(found: TrafficTotals, final: bool) -> Chart:
-    """
-    What came in, account by account.
-    """
     series: dict[str, dict[int, int]] = {}
     begins = found.closed(final)
     for begin in begins:
@@ -296,9 +293,6 @@ def durationOf(name: str, text: str) -> float:
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    The command line.
-    """
     return reported(
         "traffic", lambda summary: _work(arguments, summary, stdout, stderr), stdout, stderr
     )

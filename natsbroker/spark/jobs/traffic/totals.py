@@ -39,9 +39,6 @@ class TimeWindows:
     watermark: int
 
     def of(self, time: int) -> Iterator[int]:
-        """
-        When the windows begin that hold a time, the latest first.
-        """
         begin = time - time % self.slide
         while begin > time - self.size:
             yield begin
@@ -72,9 +69,6 @@ class TrafficTotals:
         self._size = 0
 
     def add(self, event: BrokerEvent) -> None:
-        """
-        Count one more event.
-        """
         if event.kind != "traffic":
             return
         lasted = int(event.seconds * _SECOND)
@@ -113,9 +107,6 @@ class TrafficTotals:
                 before[place] += count
 
     def merge(self, other: TrafficTotals) -> None:
-        """
-        Count what another one has counted.
-        """
         if other.last:
             self._seen(other.first, other.last)
         self.events += other.events
@@ -131,9 +122,6 @@ class TrafficTotals:
 
     @property
     def seconds(self) -> float:
-        """
-        How long what was counted took.
-        """
         return (self.last - self.first) / _SECOND
 
     def closed(self, final: bool = False) -> list[int]:
@@ -146,9 +134,6 @@ class TrafficTotals:
         return sorted(begin for begin in self.sums if final or begin <= edge)
 
     def rows(self, final: bool = False) -> Iterator[dict[str, Any]]:
-        """
-        One for each closed window and who it was, with rates.
-        """
         seconds = self.windows.size / _SECOND
         for begin in self.closed(final):
             for (account, kind, peer, prefix), counts in sorted(self.sums[begin].items()):

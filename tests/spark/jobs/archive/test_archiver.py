@@ -19,7 +19,7 @@ from natsbroker.spark.errors import ApiError, DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, copyRange, inline
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.datafiles import COLUMNS
+from natsbroker.spark.tables.filing import COLUMNS
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.manifests import TableError
 from natsbroker.spark.tables.table import ArchiveTable

@@ -14,7 +14,7 @@ import pytest
 
 from natsbroker.spark.errors import DataLoss
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
-from natsbroker.spark.jobs.archive.comparing import Comparison, Difference, verify
+from natsbroker.spark.jobs.archive.verify import Comparison, Difference, verify
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.filing import writeFile
 from natsbroker.spark.tables.formats import tableAt
@@ -143,7 +143,7 @@ class TestChannel:
         """Where fingerprints agree no message is read."""
         name = broker.channel(b"%d" % n for n in range(1, 101))
         table = archived(broker, tmp_path, channel=name)
-        monkeypatch.setattr("natsbroker.spark.jobs.archive.comparing.batchesOf", None)
+        monkeypatch.setattr("natsbroker.spark.jobs.archive.verify.batchesOf", None)
         assert compared(broker, table).findings == ()
 
     def test_trimmed(self, startServer: StartServer, tmp_path: Path) -> None:

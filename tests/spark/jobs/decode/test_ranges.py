@@ -19,8 +19,7 @@ from natsbroker.spark.errors import ApiError
 from natsbroker.spark.jobs.archive.origins import StoredRange
 from natsbroker.spark.jobs.decode.ranges import DecodePlan, DecodeResult, DecodeTask, decodeRange
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.tables.datafiles import SCHEMA
-from natsbroker.spark.tables.filing import FileWriter
+from natsbroker.spark.tables.filing import SCHEMA, FileWriter
 from natsbroker.spark.tables.manifests import Log, Range
 from natsbroker.spark.tables.parquet import ParquetTable
 

@@ -4,7 +4,7 @@ What a replay would publish.
 
 from __future__ import annotations
 
-from natsbroker.spark.jobs.replay.dryrun import DryRun, dryRun
+from natsbroker.spark.jobs.replay.job import DryRun, dryRun
 from natsbroker.spark.jobs.replay.replayer import ReplayTask
 from tests.spark.support import Station
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.spark.errors import DataSourceError, OptionError
-from natsbroker.spark.jobs.replay.renaming import Renamer
+from natsbroker.spark.jobs.replay.replayer import Renamer
 
 
 @pytest.mark.parametrize(

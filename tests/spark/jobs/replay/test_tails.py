@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.spark.jobs.replay.tails import replayed
+from natsbroker.spark.jobs.replay.replayer import replayed
 from tests.spark.support import Station
 
 

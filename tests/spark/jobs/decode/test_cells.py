@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from natsbroker.spark.codecs.cells import cellsOf
 from natsbroker.spark.codecs.datatypes import readSchema
+from natsbroker.spark.jobs.decode.ranges import cellsOf
 
 WIDE = ", ".join(f"x{number}: INT" for number in range(10))
 

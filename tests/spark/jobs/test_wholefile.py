@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.spark.errors import DataSourceError
-from natsbroker.spark.tables.wholefile import writeWhole
+from natsbroker.spark.jobs.common import writeWhole
 
 
 def test_writes(tmp_path: Path) -> None:
