@@ -24,6 +24,7 @@ ELSEWHERE = {
     "interfaces/storage.py": "declarations: held by tests/test_exports.py and the contracts",
     "export/logs.py": "declarations: provided by streaming/channels.py and export/service.py",
     "links/dependencies.py": "a value: held by tests/links/test_services.py",
+    "testing/simulation/medium.py": "held by tests/testing/simulation/test_network.py",
     "testing/contracts/base.py": "held by the contract tests",
     "testing/contracts/authorizers.py": "held by tests/testing/contracts/test_buses.py",
     "testing/contracts/routers.py": "held by tests/testing/contracts/test_buses.py",

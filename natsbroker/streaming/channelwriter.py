@@ -19,7 +19,7 @@ from zope.interface import implementer
 from natsbroker.accounts.requests import newInbox, request
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
-from natsbroker.streaming.names import Subjects, isChannel
+from natsbroker.streaming.names import RequestSubjects, isChannel
 from natsbroker.streaming.protocol import (
     CloseRequest,
     ConnectRequest,
@@ -76,7 +76,7 @@ class ChannelWriter:
         self._bus = bus
         self._clock = clock
         self._channel = channel
-        self._subjects = Subjects(clusterId, discoverPrefix)
+        self._subjects = RequestSubjects(clusterId, discoverPrefix)
         self._id = f"natsbroker-{secrets.token_hex(8)}"
         self._connection = secrets.token_bytes(16)
         self._inbox = newInbox()

@@ -85,7 +85,7 @@ class _UsageError(Exception):
 
 
 @dataclass(frozen=True)
-class _Request:
+class _ImportCommand:
     """
     What the command line asks for.
     """
@@ -170,7 +170,7 @@ def _acknowledge(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> in
     return DONE
 
 
-def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _Request | None:
+def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _ImportCommand | None:
     """
     @return: C{None} if help is asked for.
     """
@@ -196,7 +196,7 @@ def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _R
             raise _UsageError("a store is needed that lasts: --store file --dir DIR, or -c FILE")
         streaming = streaming or Streaming()
     key = str(given.get("encryption_key") or environment.get(_KEY_VARIABLE, ""))
-    return _Request(
+    return _ImportCommand(
         Path(directory),
         isCheck,
         bool(given.get("skip_damaged")),
@@ -207,7 +207,7 @@ def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _R
     )
 
 
-def _perform(request: _Request, stdout: TextIO, stderr: TextIO, reactor: Any) -> int:
+def _perform(request: _ImportCommand, stdout: TextIO, stderr: TextIO, reactor: Any) -> int:
     report = Report(lambda text: print(text, file=stderr))
     source = SourceDirectory(request.directory, report, request.polynomial, request.key)
     try:
@@ -251,7 +251,7 @@ def _figures(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _write(request: _Request, plan: Plan, reactor: Any) -> dict[str, Any]:
+def _write(request: _ImportCommand, plan: Plan, reactor: Any) -> dict[str, Any]:
     """
     Run the reactor until the import is done.
 
@@ -289,7 +289,7 @@ def _write(request: _Request, plan: Plan, reactor: Any) -> dict[str, Any]:
 
 
 async def _imported(
-    request: _Request, plan: Plan, reactor: Any, isStopped: Callable[[], bool]
+    request: _ImportCommand, plan: Plan, reactor: Any, isStopped: Callable[[], bool]
 ) -> dict[str, Any]:
     host: Any = _Host(reactor, request.settings)
     store = await storeMaker(host, request.streaming, Plugins())()

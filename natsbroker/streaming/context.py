@@ -13,11 +13,11 @@ from natsbroker.interfaces import IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.channels import Channels
 from natsbroker.streaming.deadlines import Deadlines
-from natsbroker.streaming.delivery import ChannelDelivery, Run, Traffic
+from natsbroker.streaming.delivery import ChannelDelivery, Run, TrafficCounters
 from natsbroker.streaming.inactivity import InactivityTimers
 from natsbroker.streaming.ledger import Ledger, ledgerSpace
-from natsbroker.streaming.model import Channel, Client
-from natsbroker.streaming.names import Subjects
+from natsbroker.streaming.model import Channel, StreamingClient
+from natsbroker.streaming.names import RequestSubjects
 from natsbroker.streaming.protocol import Replies
 from natsbroker.streaming.redelivery import Redelivery
 from natsbroker.streaming.settings import Streaming
@@ -33,10 +33,10 @@ class Clients:
     """
 
     def __init__(self) -> None:
-        self.byID: dict[str, Client] = {}
-        self.byConnection: dict[bytes, Client] = {}
+        self.byID: dict[str, StreamingClient] = {}
+        self.byConnection: dict[bytes, StreamingClient] = {}
 
-    def register(self, client: Client) -> None:
+    def register(self, client: StreamingClient) -> None:
         """
         Add a client.
 
@@ -49,7 +49,7 @@ class Clients:
             self.byConnection[client.connID] = client
         client.isRegistered = True
 
-    def unregister(self, client: Client) -> None:
+    def unregister(self, client: StreamingClient) -> None:
         """
         Remove a client.
         """
@@ -61,7 +61,7 @@ class Clients:
         if heartbeat is not None:
             heartbeat.cancel()
 
-    def find(self, clientID: str, connID: bytes) -> Client | None:
+    def find(self, clientID: str, connID: bytes) -> StreamingClient | None:
         """
         The client of a request: by its connection id, or by its client id if it has none.
         """
@@ -70,7 +70,7 @@ class Clients:
     def __len__(self) -> int:
         return len(self.byID)
 
-    def __iter__(self) -> Iterator[Client]:
+    def __iter__(self) -> Iterator[StreamingClient]:
         return iter(list(self.byID.values()))
 
 
@@ -91,7 +91,7 @@ class StreamingContext:
         bus: IMessageBus,
         reactor: IReactorTime,
         settings: Streaming,
-        subjects: Subjects,
+        subjects: RequestSubjects,
         store: IStreamStore,
         run: Run,
         monotonic: Callable[[], float],
@@ -109,7 +109,7 @@ class StreamingContext:
         self.now = now
         self.newInbox = newInbox
         self.replies = Replies(bus)
-        self.traffic = Traffic()
+        self.traffic = TrafficCounters()
         self.clients = Clients()
         self.deadlines = Deadlines(reactor, monotonic)
         self.inactivity = InactivityTimers(self.deadlines, run, self.delete)

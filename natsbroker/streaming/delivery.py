@@ -21,9 +21,9 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.messages import StoredMessage
-from natsbroker.streaming.model import Channel, Group, Subscription
+from natsbroker.streaming.model import Channel, ChannelSubscription, Group
 
-__all__ = ["ChannelDelivery", "Run", "Traffic"]
+__all__ = ["ChannelDelivery", "Run", "TrafficCounters"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
@@ -37,7 +37,7 @@ RETRY = 1.0
 Run = Callable[[Coroutine[Any, Any, None]], object]
 
 
-class Traffic:
+class TrafficCounters:
     """
     Messages and bytes since the service started.
 
@@ -66,7 +66,7 @@ class ChannelDelivery:
         bus: IMessageBus,
         deadlines: Deadlines,
         ledger: Ledger,
-        traffic: Traffic,
+        traffic: TrafficCounters,
         run: Run,
     ) -> None:
         """
@@ -77,7 +77,7 @@ class ChannelDelivery:
         self._ledger = ledger
         self._traffic = traffic
         self._run = run
-        self.ackWaitPassed: Callable[[Subscription], object] = _nothing
+        self.ackWaitPassed: Callable[[ChannelSubscription], object] = _nothing
 
     def pumpChannel(self, channel: Channel) -> None:
         """
@@ -166,7 +166,7 @@ class ChannelDelivery:
         self._deadlines.after(0.0, partial(turn.callback, None))
         return turn
 
-    def _sendNew(self, member: Subscription, messages: list[StoredMessage]) -> int:
+    def _sendNew(self, member: ChannelSubscription, messages: list[StoredMessage]) -> int:
         """
         Send messages after the group's position.
 
@@ -183,7 +183,7 @@ class ChannelDelivery:
         group.lastSent = messages[-1].sequence
         return len(messages)
 
-    def sendAgain(self, member: Subscription, message: StoredMessage) -> None:
+    def sendAgain(self, member: ChannelSubscription, message: StoredMessage) -> None:
         """
         Send a message that was, or may have been, sent before.
         """
@@ -194,7 +194,7 @@ class ChannelDelivery:
         member.sent(message.sequence, again, message.size)
         self._count(member, 1, len(encoded))
 
-    def _send(self, member: Subscription, messages: list[StoredMessage]) -> None:
+    def _send(self, member: ChannelSubscription, messages: list[StoredMessage]) -> None:
         """
         Send messages for the first time.
         """
@@ -205,7 +205,7 @@ class ChannelDelivery:
         member.sentMany(sequences, again, sizes)
         self._count(member, len(encoded), sum(map(len, encoded)))
 
-    def _count(self, member: Subscription, messages: int, size: int) -> None:
+    def _count(self, member: ChannelSubscription, messages: int, size: int) -> None:
         """
         Note that a member was sent something.
         """
@@ -215,7 +215,7 @@ class ChannelDelivery:
             self.watch(member, member.ackWaitInSecs)
         self._ledger.touched(member)
 
-    def watch(self, member: Subscription, seconds: float) -> None:
+    def watch(self, member: ChannelSubscription, seconds: float) -> None:
         """
         Look at what a member has pending when so much time has passed.
         """
@@ -238,7 +238,7 @@ def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMes
     return [each for each in messages[:enough] if each.sequence <= last] or messages[:1]
 
 
-def _nothing(member: Subscription) -> None:
+def _nothing(member: ChannelSubscription) -> None:
     """
     The default for redelivery: nothing watches the pending messages.
     """

@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 from natsbroker.interfaces import IStateStore
 from natsbroker.interfaces.records import StoreError, UnknownFormat
 from natsbroker.streaming.deadlines import Deadline, Deadlines
-from natsbroker.streaming.model import Client, Group, Subscription
+from natsbroker.streaming.model import ChannelSubscription, Group, StreamingClient
 from natsbroker.streaming.protocol import Malformed, messageClasses
 
 __all__ = [
@@ -96,7 +96,7 @@ class Ledger:
     def __init__(self, states: IStateStore, deadlines: Deadlines) -> None:
         self._states = states
         self._deadlines = deadlines
-        self._touched: dict[int, Subscription] = {}
+        self._touched: dict[int, ChannelSubscription] = {}
         self._owed: dict[bytes, bytes | None] = {}
         self._writing: dict[bytes, int] = {}
         self._writes = 0
@@ -133,13 +133,15 @@ class Ledger:
 
     # What somebody waits for.
 
-    def clientCame(self, client: Client) -> Deferred[None]:
+    def clientCame(self, client: StreamingClient) -> Deferred[None]:
         """
         Remember a client.
         """
         return self._write({clientKey(client.clientID): _clientState(client)})
 
-    def clientWent(self, client: Client, ended: Iterable[Subscription] = ()) -> Deferred[None]:
+    def clientWent(
+        self, client: StreamingClient, ended: Iterable[ChannelSubscription] = ()
+    ) -> Deferred[None]:
         """
         Forget a client, with subscriptions of its that are no more.
         """
@@ -147,20 +149,20 @@ class Ledger:
         changes.update(self._gone(ended))
         return self._write(changes)
 
-    def changed(self, subscription: Subscription) -> Deferred[None]:
+    def changed(self, subscription: ChannelSubscription) -> Deferred[None]:
         """
         Remember a subscription as it is now.
         """
         self._touched[subscription.number] = subscription
         return self._write({})
 
-    def ended(self, subscriptions: Iterable[Subscription]) -> Deferred[None]:
+    def ended(self, subscriptions: Iterable[ChannelSubscription]) -> Deferred[None]:
         """
         Forget subscriptions.
         """
         return self._write(self._gone(subscriptions))
 
-    def _gone(self, subscriptions: Iterable[Subscription]) -> dict[bytes, bytes | None]:
+    def _gone(self, subscriptions: Iterable[ChannelSubscription]) -> dict[bytes, bytes | None]:
         changes: dict[bytes, bytes | None] = {}
         for each in subscriptions:
             self._touched.pop(each.number, None)
@@ -169,7 +171,7 @@ class Ledger:
 
     # What is written a little later.
 
-    def touched(self, subscription: Subscription) -> None:
+    def touched(self, subscription: ChannelSubscription) -> None:
         """
         Something was sent to a subscription, or acknowledged.
         """
@@ -177,7 +179,7 @@ class Ledger:
         group = subscription.group
         self._schedule(DELAY if group.lastSent < group.announced else 0.0)
 
-    def settled(self, subscription: Subscription) -> None:
+    def settled(self, subscription: ChannelSubscription) -> None:
         """
         Something that was sent to a subscription was acknowledged.
         """
@@ -206,7 +208,7 @@ class Ledger:
         """
         return self._write({}) if self._touched or self._owed else succeed(None)
 
-    def finish(self, subscriptions: Iterable[Subscription]) -> Deferred[None]:
+    def finish(self, subscriptions: Iterable[ChannelSubscription]) -> Deferred[None]:
         """
         Write down everything as it is now, for good: nothing is sent from now on.
 
@@ -232,7 +234,7 @@ class Ledger:
         writing.addBoth(self._written, changes, self._writes)
         return writing.addErrback(self._failed, touched)
 
-    def _tightened(self, groups: Iterable[Group]) -> dict[int, Subscription]:
+    def _tightened(self, groups: Iterable[Group]) -> dict[int, ChannelSubscription]:
         """
         Find out how much may be sent to groups before they are written down again: while they
         acknowledge what they are sent much more than they have room for now. Once they do not, it
@@ -241,7 +243,7 @@ class Ledger:
 
         @return: further subscriptions to write, by number.
         """
-        more: dict[int, Subscription] = {}
+        more: dict[int, ChannelSubscription] = {}
         for group in groups:
             isFlowing = self._deadlines.now() - group.settledAt < DELAY
             if isFlowing and not self._isFinal:
@@ -266,7 +268,7 @@ class Ledger:
                     self._owed[key] = value
         return result
 
-    def _failed(self, failure: Failure, touched: dict[int, Subscription]) -> Failure:
+    def _failed(self, failure: Failure, touched: dict[int, ChannelSubscription]) -> Failure:
         """
         Keep progress that could not be written, to be written as it is then.
         """
@@ -307,7 +309,7 @@ def subscriptionKey(number: int) -> bytes:
     return _SUBSCRIPTION + b"%016x" % number
 
 
-def _clientState(client: Client) -> bytes:
+def _clientState(client: StreamingClient) -> bytes:
     state = ClientState(
         clientID=client.clientID,
         heartbeatInbox=client.heartbeatInbox,
@@ -319,7 +321,7 @@ def _clientState(client: Client) -> bytes:
     return encoded
 
 
-def _subscriptionState(subscription: Subscription, isFinal: bool) -> bytes:
+def _subscriptionState(subscription: ChannelSubscription, isFinal: bool) -> bytes:
     """
     @param isFinal: nothing is sent after this is written.
     """

@@ -29,10 +29,10 @@ from natsbroker.streaming.settings import ChannelLimits
 __all__ = [
     "LARGEST_WINDOW",
     "Channel",
-    "Client",
+    "ChannelSubscription",
     "Group",
     "GroupKey",
-    "Subscription",
+    "StreamingClient",
     "provides",
     "queueName",
 ]
@@ -56,7 +56,7 @@ def queueName(queue: str, durableName: str) -> str:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Client:
+class StreamingClient:
     """
     A client.
 
@@ -74,17 +74,17 @@ class Client:
     connID: bytes
     protocol: int
     owner: str
-    subscriptions: dict[int, Subscription] = field(default_factory=dict)
+    subscriptions: dict[int, ChannelSubscription] = field(default_factory=dict)
     failures: int = 0
     heartbeat: Deadline | None = None
     isRegistered: bool = False
 
     def __repr__(self) -> str:
-        return f"<Client {self.clientID}>"
+        return f"<StreamingClient {self.clientID}>"
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Subscription:
+class ChannelSubscription:
     """
     A subscription, active or offline.
 
@@ -109,7 +109,7 @@ class Subscription:
 
     number: int
     group: Group
-    client: Client | None = None
+    client: StreamingClient | None = None
     clientID: str = ""
     inbox: bytes = b""
     ackInbox: bytes = b""
@@ -212,7 +212,9 @@ class Subscription:
         self.pending = {**taken, **self.pending}
 
     def __repr__(self) -> str:
-        return f"<Subscription {self.number} of {self.clientID} to {self.group.channel.name}>"
+        return (
+            f"<ChannelSubscription {self.number} of {self.clientID} to {self.group.channel.name}>"
+        )
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -239,8 +241,8 @@ class Group:
     queue: str
     durableName: str
     isDurable: bool
-    members: list[Subscription] = field(default_factory=list)
-    offline: Subscription | None = None
+    members: list[ChannelSubscription] = field(default_factory=list)
+    offline: ChannelSubscription | None = None
     lastSent: int = 0
     mayBeSent: int = 0
     announced: int = 0
@@ -249,7 +251,7 @@ class Group:
     counts: dict[int, int] = field(default_factory=dict)
     isReading: bool = False
 
-    def choose(self) -> Subscription | None:
+    def choose(self) -> ChannelSubscription | None:
         """
         The member for the next new message; C{None} while no member can receive one.
         """
@@ -264,7 +266,7 @@ class Group:
         ready = [each for each in members if each.isReady and each.canHear and not each.isStalled]
         return self._best(ready)
 
-    def roomOf(self, member: Subscription, several: int = 1) -> int:
+    def roomOf(self, member: ChannelSubscription, several: int = 1) -> int:
         """
         The new messages that a chosen member may receive before the next choice, if their bytes
         allow it.
@@ -273,7 +275,7 @@ class Group:
         """
         return member.maxInFlight - len(member.pending) if len(self.members) == 1 else several
 
-    def chooseAgain(self, first: Subscription) -> Subscription | None:
+    def chooseAgain(self, first: ChannelSubscription) -> ChannelSubscription | None:
         """
         The member for a redelivery.
 
@@ -286,7 +288,7 @@ class Group:
         ready = [each for each in self.members if each.isReady and each.canHear]
         return self._best([each for each in ready if not each.isStalled] or ready)
 
-    def _best(self, candidates: list[Subscription]) -> Subscription | None:
+    def _best(self, candidates: list[ChannelSubscription]) -> ChannelSubscription | None:
         if not candidates:
             return None
         well = [each for each in candidates if not each.isUnwell] or candidates
@@ -306,7 +308,7 @@ class Group:
         return count
 
     @property
-    def subscriptions(self) -> list[Subscription]:
+    def subscriptions(self) -> list[ChannelSubscription]:
         """
         The members, or the offline subscription.
         """
@@ -459,7 +461,7 @@ class Channel:
         return storedMessages(self.subject, records)
 
     @property
-    def subscriptions(self) -> Iterator[Subscription]:
+    def subscriptions(self) -> Iterator[ChannelSubscription]:
         """
         All subscriptions, including offline ones.
         """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from natsbroker.streaming.model import Channel, Client, Subscription
+    from natsbroker.streaming.model import Channel, ChannelSubscription, StreamingClient
     from natsbroker.streaming.service import StreamingService
 
 __all__ = [
@@ -213,7 +213,7 @@ class StreamingModel:
         """
         return [_subscriptionFigures(each) for each in self._channel(name).subscriptions]
 
-    def _client(self, name: str) -> Client:
+    def _client(self, name: str) -> StreamingClient:
         if self._isOnStandby:
             raise KeyError(name)
         return self._service.context.clients.byID[name]
@@ -227,7 +227,7 @@ class StreamingModel:
         return channel
 
 
-def _subscriptionFigures(each: Subscription) -> SubscriptionFigures:
+def _subscriptionFigures(each: ChannelSubscription) -> SubscriptionFigures:
     return SubscriptionFigures(
         each.clientID,
         each.inbox.decode("utf-8", "replace"),

@@ -13,7 +13,7 @@ import re
 
 from natsbroker.subjects.grammar import isValidSubject
 
-__all__ = ["LONGEST_CHANNEL", "LONGEST_CLUSTER_ID", "Subjects", "isChannel", "isClientID"]
+__all__ = ["LONGEST_CHANNEL", "LONGEST_CLUSTER_ID", "RequestSubjects", "isChannel", "isClientID"]
 
 #: In bytes of UTF-8. With a cluster id it must fit into the name of a log.
 LONGEST_CHANNEL = 300
@@ -37,7 +37,7 @@ def isChannel(name: bytes) -> bool:
     return len(name) <= LONGEST_CHANNEL and isValidSubject(name) and _FORBIDDEN.search(name) is None
 
 
-class Subjects:
+class RequestSubjects:
     """
     Where the clients of one cluster send their requests.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from natsbroker.streaming.names import Subjects
+from natsbroker.streaming.names import RequestSubjects
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 
@@ -42,7 +42,7 @@ def channelPermissions(
     @param inboxes: where clients wait for answers and messages.
     @raise ValueError: if a pattern is not valid.
     """
-    subjects = Subjects(clusterId, discoverPrefix)
+    subjects = RequestSubjects(clusterId, discoverPrefix)
     readable = list(subscribe)
     allowed = [subjects.discover, subjects.pings, subjects.close, b"_INBOX.>"]
     allowed += _below(subjects.publish, publish)

@@ -14,7 +14,13 @@ from typing import Any
 from natsbroker.streaming.channels import Channels
 from natsbroker.streaming.context import Clients
 from natsbroker.streaming.ledger import Ledger, Remembered
-from natsbroker.streaming.model import Channel, Client, Group, GroupKey, Subscription
+from natsbroker.streaming.model import (
+    Channel,
+    ChannelSubscription,
+    Group,
+    GroupKey,
+    StreamingClient,
+)
 from natsbroker.subjects.grammar import isValidLiteral
 
 __all__ = ["Recovery"]
@@ -32,13 +38,13 @@ class Recovery:
         self._clients = clients
         self._channels = channels
         self._ledger = ledger
-        self._gone: list[Subscription] = []
-        self._orphans: list[Subscription] = []
+        self._gone: list[ChannelSubscription] = []
+        self._orphans: list[ChannelSubscription] = []
         self.nextNumber = 1
-        self.active: list[Subscription] = []
+        self.active: list[ChannelSubscription] = []
 
     async def recover(
-        self, remembered: Remembered, listen: Callable[[Subscription], object]
+        self, remembered: Remembered, listen: Callable[[ChannelSubscription], object]
     ) -> None:
         """
         Make everything; the channels are there already.
@@ -47,7 +53,7 @@ class Recovery:
         """
         for state in remembered.clients:
             self._clients.register(
-                Client(
+                StreamingClient(
                     state.clientID, state.heartbeatInbox, state.connID, state.protocol, state.owner
                 )
             )
@@ -66,7 +72,7 @@ class Recovery:
         if channel is None:
             # Deleted, and the broker ended before this was.
             deleted = Channel(state.channel, self._channels.limitsOf(state.channel))
-            self._gone.append(Subscription(state.id, _group(deleted, state)))
+            self._gone.append(ChannelSubscription(state.id, _group(deleted, state)))
             return
         group = channel.groups.get(_keyOf(state)) or _group(channel, state)
         subscription = _restored(state, group)
@@ -86,7 +92,7 @@ class Recovery:
             group.members.append(subscription)
             self.active.append(subscription)
 
-    def _settle(self, orphan: Subscription) -> None:
+    def _settle(self, orphan: ChannelSubscription) -> None:
         """
         Keep a subscription without client as its group's offline one, or give what it had pending
         to those who are there.
@@ -113,8 +119,8 @@ def _group(channel: Channel, state: Any) -> Group:
     return Group(channel, _keyOf(state), state.queue, state.durableName, state.isDurable)
 
 
-def _restored(state: Any, group: Group) -> Subscription:
-    subscription = Subscription(state.id, group)
+def _restored(state: Any, group: Group) -> ChannelSubscription:
+    subscription = ChannelSubscription(state.id, group)
     subscription.clientID = state.clientID
     subscription.inbox = state.inbox.encode()
     subscription.canHear = isValidLiteral(subscription.inbox)

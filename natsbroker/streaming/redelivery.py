@@ -18,7 +18,7 @@ from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import ChannelDelivery, Run
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.messages import StoredMessage
-from natsbroker.streaming.model import Channel, Group, Subscription
+from natsbroker.streaming.model import Channel, ChannelSubscription, Group
 
 __all__ = ["Redelivery"]
 
@@ -48,7 +48,7 @@ class Redelivery:
         self._run = run
         delivery.ackWaitPassed = self._ackWaitPassed
 
-    def _ackWaitPassed(self, member: Subscription) -> None:
+    def _ackWaitPassed(self, member: ChannelSubscription) -> None:
         member.redelivery = None
         if member.isActive and member.pending and not member.isRedelivering:
             if not member.group.queue and member.isUnwell:
@@ -57,7 +57,7 @@ class Redelivery:
                 member.isRedelivering = True
                 self._run(self._redeliver(member))
 
-    async def _redeliver(self, member: Subscription) -> None:
+    async def _redeliver(self, member: ChannelSubscription) -> None:
         """
         Send again what is due.
         """
@@ -74,7 +74,9 @@ class Redelivery:
             member.isRedelivering = False
             self._watchNext(member, wait)
 
-    def _again(self, member: Subscription, sequence: int, message: StoredMessage | None) -> bool:
+    def _again(
+        self, member: ChannelSubscription, sequence: int, message: StoredMessage | None
+    ) -> bool:
         """
         Send one message again, unless it was acknowledged while it was read.
 
@@ -94,7 +96,7 @@ class Redelivery:
         self._delivery.sendAgain(chosen, message)
         return True
 
-    def _drop(self, member: Subscription, sequence: int) -> None:
+    def _drop(self, member: ChannelSubscription, sequence: int) -> None:
         """
         Forget a message that is not there any more.
         """
@@ -102,7 +104,7 @@ class Redelivery:
         member.group.counts.pop(sequence, None)
         self._ledger.touched(member)
 
-    def _watchNext(self, member: Subscription, wait: float = TOGETHER) -> None:
+    def _watchNext(self, member: ChannelSubscription, wait: float = TOGETHER) -> None:
         """
         Look again when the next message is due.
 
@@ -113,11 +115,11 @@ class Redelivery:
         again = next(iter(member.pending.values()))[0] - self._deadlines.now()
         self._delivery.watch(member, max(again, wait))
 
-    def _report(self, member: Subscription, error: StoreError) -> None:
+    def _report(self, member: ChannelSubscription, error: StoreError) -> None:
         name, why = member.group.channel.name, str(error)
         _log.error("Cannot read channel {name} to send again: {why}", name=name, why=why)
 
-    async def resume(self, member: Subscription) -> None:
+    async def resume(self, member: ChannelSubscription) -> None:
         """
         Send all that a durable subscription has pending, whatever its maxInFlight; only then is it
         sent anything new.
@@ -136,7 +138,7 @@ class Redelivery:
         self._watchNext(member)
         self._delivery.pump(member.group)
 
-    async def restart(self, member: Subscription, wallClock: Callable[[], int]) -> None:
+    async def restart(self, member: ChannelSubscription, wallClock: Callable[[], int]) -> None:
         """
         After the broker was started again: send again what is due, and the rest in its time. When
         a message was sent is not known, so its ack wait is counted from when it was stored.
@@ -162,11 +164,13 @@ class Redelivery:
         self._watchNext(member, 0.0)
         self._delivery.pump(member.group)
 
-    def _dueAfterRestart(self, member: Subscription, message: StoredMessage, now: int) -> float:
+    def _dueAfterRestart(
+        self, member: ChannelSubscription, message: StoredMessage, now: int
+    ) -> float:
         left = (message.timestamp - now) / 1e9 + member.ackWaitInSecs
         return self._deadlines.now() + min(max(left, 0.0), member.ackWaitInSecs)
 
-    def handOver(self, leaver: Subscription, group: Group) -> None:
+    def handOver(self, leaver: ChannelSubscription, group: Group) -> None:
         """
         Give what a member that left had pending to those who are still there.
         """
@@ -182,7 +186,7 @@ class Redelivery:
                 self._delivery.watch(member, HANDOVER)
 
 
-def _dueOf(member: Subscription, limit: float) -> list[int]:
+def _dueOf(member: ChannelSubscription, limit: float) -> list[int]:
     """
     The pending messages whose time has come.
     """

@@ -22,7 +22,7 @@ from natsbroker.interfaces import ILeasedStore, IStreamStore
 from natsbroker.links.dialling import peerEndpoint
 from natsbroker.links.tls import isAddress
 from natsbroker.server.start import StartError
-from natsbroker.streaming.names import Subjects
+from natsbroker.streaming.names import RequestSubjects
 from natsbroker.streaming.settings import Streaming, splitServers
 
 __all__ = ["ServerPool", "onlyServer", "optionsFor", "remoteBus"]
@@ -114,7 +114,7 @@ def onlyServer(
     @param openStore: opens it.
     @return: a callable whose Deferred fails with L{StartError} if there is another one.
     """
-    subjects = Subjects(streaming.cluster_id, streaming.discover_prefix)
+    subjects = RequestSubjects(streaming.cluster_id, streaming.discover_prefix)
 
     async def opened() -> IStreamStore:
         await bus.whenPrepared()

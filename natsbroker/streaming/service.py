@@ -33,7 +33,7 @@ from natsbroker.interfaces.records import LeaseLost, StoreError
 from natsbroker.server.readiness import Readiness
 from natsbroker.streaming.channels import ChannelDirectory
 from natsbroker.streaming.context import StreamingContext
-from natsbroker.streaming.names import Subjects
+from natsbroker.streaming.names import RequestSubjects
 from natsbroker.streaming.recovery import Recovery
 from natsbroker.streaming.requests.dispatcher import Dispatcher
 from natsbroker.streaming.settings import Streaming
@@ -84,7 +84,7 @@ class StreamingService(Service):
         self._newInbox = newInbox
         self._logUsers = logConsumers
         self._begun: list[ILogConsumer] = []
-        self._subjects = Subjects(self.settings.cluster_id, self.settings.discover_prefix)
+        self._subjects = RequestSubjects(self.settings.cluster_id, self.settings.discover_prefix)
         self._openStore = openStore
         self._store: IStreamStore | None = None
         self._watch = StoreWatch()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 __all__ = [
-    "Step",
+    "Chunk",
     "anyBytes",
     "connects",
     "literalSubjects",
@@ -31,7 +31,7 @@ _ODD_TOKENS = st.sampled_from([b"*a", b"b>", b"**", b"$", "\u00f6".encode(), b"_
 
 
 @dataclass(frozen=True)
-class Step:
+class Chunk:
     """
     Something that one client sends.
 
@@ -131,7 +131,7 @@ def operations(sids: int = 4) -> st.SearchStrategy[bytes]:
     )
 
 
-def scripts(clients: int = 3, steps: int = 12) -> st.SearchStrategy[list[Step]]:
+def scripts(clients: int = 3, steps: int = 12) -> st.SearchStrategy[list[Chunk]]:
     """
     What several clients say in turn: each begins with CONNECT; afterwards operations, of which one
     step holds some, perhaps cut in the middle.
@@ -141,11 +141,11 @@ def scripts(clients: int = 3, steps: int = 12) -> st.SearchStrategy[list[Step]]:
     """
     talk = st.lists(operations(), min_size=1, max_size=5).map(b"".join)
 
-    def played(hellos: list[bytes], said: list[tuple[int, bytes, int]]) -> list[Step]:
-        made = [Step(client, hello) for client, hello in enumerate(hellos)]
+    def played(hellos: list[bytes], said: list[tuple[int, bytes, int]]) -> list[Chunk]:
+        made = [Chunk(client, hello) for client, hello in enumerate(hellos)]
         for client, data, cut in said:
             parts = data[:cut], data[cut:]
-            made += [Step(client, part) for part in parts if part]
+            made += [Chunk(client, part) for part in parts if part]
         return made
 
     return st.builds(

@@ -20,7 +20,7 @@ from natsbroker.subjects.permissions import (
     ResponsePermission,
     SubscribePermissions,
 )
-from natsbroker.testing.strategies import Step, anyBytes, connects, operations, scripts
+from natsbroker.testing.strategies import Chunk, anyBytes, connects, operations, scripts
 from natsbroker.wire.grants import Grant
 from tests.conftest import FlushLoggedErrors
 from tests.support import (
@@ -81,7 +81,7 @@ def play(
     """
     Let clients say something in turn.
 
-    @param steps: L{Step}s; a number makes that client stop or begin to take what it is sent, a
+    @param steps: L{Chunk}s; a number makes that client stop or begin to take what it is sent, a
         float lets time pass, a text is what they may do from now on, L{ClientLimits} are new
         limits.
     @return: everything that could be seen from outside.
@@ -94,7 +94,7 @@ def play(
         wires = [world.dial(f"10.0.0.{number}") for number in numbers]
         seen: list[object] = []
         for step in steps:
-            if isinstance(step, Step):
+            if isinstance(step, Chunk):
                 wires[step.client].send(step.data)
             elif isinstance(step, str):
                 grants[:] = [GRANTS[step](number) for number in range(CLIENTS)]
@@ -123,7 +123,7 @@ def play(
         return seen
 
 
-def alone(step: Step, place: int) -> Step:
+def alone(step: Chunk, place: int) -> Chunk:
     """
     @return: the step with each queue group for one member only, so that there is no choice.
     """
@@ -133,13 +133,13 @@ def alone(step: Step, place: int) -> Step:
         if len(words) == 4 and words[0] == b"SUB":
             words[2] += b"%d-%d-%d" % (step.client, place, number)
             lines[number] = b" ".join(words)
-    return Step(step.client, b"\r\n".join(lines))
+    return Chunk(step.client, b"\r\n".join(lines))
 
 
 def singles(steps: list[Any]) -> list[Any]:
     """All steps so."""
     return [
-        alone(step, place) if isinstance(step, Step) else step for place, step in enumerate(steps)
+        alone(step, place) if isinstance(step, Chunk) else step for place, step in enumerate(steps)
     ]
 
 
@@ -147,9 +147,9 @@ SCRIPTS = scripts(CLIENTS).map(singles)
 
 CLIENT = st.integers(0, CLIENTS - 1)
 
-TALK = st.builds(Step, CLIENT, st.lists(operations(), max_size=6).map(b"".join))
+TALK = st.builds(Chunk, CLIENT, st.lists(operations(), max_size=6).map(b"".join))
 
-NOISE = st.builds(Step, CLIENT, anyBytes() | connects())
+NOISE = st.builds(Chunk, CLIENT, anyBytes() | connects())
 
 LIMITS = st.sampled_from(
     [
@@ -170,7 +170,7 @@ HELLOS = st.lists(
     st.sampled_from([QUIET, HEADERS, HEADERS.replace(b"}", b',"echo":false}'), b"CONNECT {}\r\n"]),
     min_size=CLIENTS,
     max_size=CLIENTS,
-).map(lambda hellos: [Step(number, hello) for number, hello in enumerate(hellos)])
+).map(lambda hellos: [Chunk(number, hello) for number, hello in enumerate(hellos)])
 
 
 @pytest.mark.slow
@@ -180,7 +180,7 @@ class TestSameConversation:
 
     @pytest.mark.parametrize("grant", GRANTS)
     @given(steps=SCRIPTS)
-    def test_scripts(self, way: Way, grant: str, steps: list[Step]) -> None:
+    def test_scripts(self, way: Way, grant: str, steps: list[Chunk]) -> None:
         """Valid conversations of three clients."""
         assert play(way, steps, grant) == play(REFERENCE, steps, grant)
 
@@ -192,7 +192,7 @@ class TestSameConversation:
     )
     @settings(max_examples=100)
     def test_anything(
-        self, way: Way, hellos: list[Step], steps: list[Any], grant: str, limits: ClientLimits
+        self, way: Way, hellos: list[Chunk], steps: list[Any], grant: str, limits: ClientLimits
     ) -> None:
         """Any input, receivers that stop to take, time that passes, and settings that change."""
         steps = [*hellos, *steps]
@@ -206,10 +206,10 @@ class TestOverflow:
     @pytest.mark.parametrize("receiver", [0, 1], ids=["the publisher", "another"])
     def test_counted(self, way: Way, receiver: int) -> None:
         """Counted as delivered is what went in before it was cut, and nothing after."""
-        steps: list[Any] = [Step(number, QUIET) for number in range(CLIENTS)]
-        steps.append(Step(receiver, b"SUB > 1\r\n"))
+        steps: list[Any] = [Chunk(number, QUIET) for number in range(CLIENTS)]
+        steps.append(Chunk(receiver, b"SUB > 1\r\n"))
         steps.append(receiver)
-        steps.append(Step(0, (b"PUB a 300\r\n" + b"x" * 300 + b"\r\n") * 3))
+        steps.append(Chunk(0, (b"PUB a 300\r\n" + b"x" * 300 + b"\r\n") * 3))
         limits = ClientLimits(max_pending=400)
         seen = play(way, steps, "everything", limits)
         assert seen == play(REFERENCE, steps, "everything", limits)
@@ -232,14 +232,14 @@ class TestQueueGroups:
         self, way: Way, members: list[tuple[int, bytes]], bodies: list[bytes], repeats: int
     ) -> None:
         """Every message reaches one member of each group, whichever way it goes."""
-        steps: list[Any] = [Step(number, QUIET) for number in range(CLIENTS)]
+        steps: list[Any] = [Chunk(number, QUIET) for number in range(CLIENTS)]
         for place, (number, pattern) in enumerate(members):
             steps.append(
-                Step(number, b"SUB %b %b 1%d\r\n" % (pattern, b"qr"[place % 2 :][:1], place))
+                Chunk(number, b"SUB %b %b 1%d\r\n" % (pattern, b"qr"[place % 2 :][:1], place))
             )
         start = len(steps)
         for body in bodies:
-            steps.append(Step(0, b"PUB a %d\r\n%b\r\n" % (len(body), body) * repeats))
+            steps.append(Chunk(0, b"PUB a %d\r\n%b\r\n" % (len(body), body) * repeats))
         seen = play(way, steps, "everything")
         groups = {place % 2 for place in range(len(members))}
         for round_, body in zip(seen[start:], bodies, strict=False):

@@ -7,8 +7,8 @@ from twisted.internet.task import Clock
 
 from natsbroker.streaming.context import Clients, StreamingContext
 from natsbroker.streaming.deadlines import Deadlines
-from natsbroker.streaming.model import Client
-from natsbroker.streaming.names import Subjects
+from natsbroker.streaming.model import StreamingClient
+from natsbroker.streaming.names import RequestSubjects
 from natsbroker.streaming.settings import Streaming
 from tests.streaming.support import Stage
 
@@ -22,7 +22,7 @@ def test_creationHasNoEffects() -> None:
         stage.bus,
         stage.clock,
         Streaming(),
-        Subjects("test-cluster"),
+        RequestSubjects("test-cluster"),
         stage.store,
         service.run,
         stage.clock.seconds,
@@ -33,9 +33,9 @@ def test_creationHasNoEffects() -> None:
     assert (len(stage.account), stage.clock.getDelayedCalls()) == before
 
 
-def client(clientID: str = "a", connID: bytes = b"1") -> Client:
+def client(clientID: str = "a", connID: bytes = b"1") -> StreamingClient:
     """A client."""
-    return Client(clientID, "hb", connID, 1, "")
+    return StreamingClient(clientID, "hb", connID, 1, "")
 
 
 class TestClients:

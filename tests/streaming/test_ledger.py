@@ -14,7 +14,7 @@ from natsbroker.interfaces.records import StoreFull, UnknownFormat
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.ledger import ANNOUNCED, DELAY, RETRY, Ledger, Remembered, ServiceState
-from natsbroker.streaming.model import Channel, Client, Group, Subscription
+from natsbroker.streaming.model import Channel, ChannelSubscription, Group, StreamingClient
 from natsbroker.streaming.settings import ChannelLimits
 from tests.streaming.stores import HeldStore
 
@@ -41,12 +41,12 @@ class Desk:
         return found
 
 
-def subscription(number: int = 1, group: Group | None = None) -> Subscription:
+def subscription(number: int = 1, group: Group | None = None) -> ChannelSubscription:
     """An active member of a group."""
     if group is None:
         group = Group(Channel("foo", ChannelLimits()), ("plain", str(number)), "", "", False)
-    made = Subscription(number, group)
-    made.client = Client("me", "hb", b"", 1, "")
+    made = ChannelSubscription(number, group)
+    made.client = StreamingClient("me", "hb", b"", 1, "")
     made.clientID = "me"
     group.members.append(made)
     return made
@@ -75,7 +75,7 @@ class TestLoad:
         """What cannot be read is left out, and the rest is there."""
         desk = Desk()
         desk.load()
-        desk.ledger.clientCame(Client("me", "hb", b"", 1, ""))
+        desk.ledger.clientCame(StreamingClient("me", "hb", b"", 1, ""))
         desk.states.put(b"client/you", b"\xff")
         desk.states.put(b"subscription/0000000000000001", b"\xff")
         assert [each.clientID for each in desk.load().clients] == ["me"]
@@ -88,7 +88,7 @@ class TestClients:
         """A client is remembered with all that is known of it, until it goes."""
         desk = Desk()
         desk.load()
-        client = Client("me", "hb", b"id", 1, "A/u")
+        client = StreamingClient("me", "hb", b"id", 1, "A/u")
         assert desk.outcome(desk.ledger.clientCame(client)) == [None]
         [found] = desk.load().clients
         assert (found.clientID, found.heartbeatInbox, found.connID) == ("me", "hb", b"id")
@@ -102,7 +102,7 @@ class TestClients:
         desk.load()
         names = ["x" * 500, "x" * 501, "x" * 200, "x" * 201]
         for name in names:
-            desk.ledger.clientCame(Client(name, "hb", b"", 1, ""))
+            desk.ledger.clientCame(StreamingClient(name, "hb", b"", 1, ""))
         assert sorted(each.clientID for each in desk.load().clients) == sorted(names)
 
 
@@ -272,7 +272,7 @@ class TestFailures:
         """Whoever waits is told; what was to be deleted is deleted later."""
         desk = Desk()
         desk.load()
-        client = Client("me", "hb", b"", 1, "")
+        client = StreamingClient("me", "hb", b"", 1, "")
         desk.ledger.clientCame(client)
         desk.store.failing = StoreFull("full")
         assert desk.outcome(desk.ledger.clientWent(client))[0].type is StoreFull
@@ -285,7 +285,7 @@ class TestFailures:
         """A client that came back in the meantime is not deleted."""
         desk = Desk()
         desk.load()
-        client = Client("me", "hb", b"", 1, "")
+        client = StreamingClient("me", "hb", b"", 1, "")
         desk.store.isHeld = True
         went = desk.outcome(desk.ledger.clientWent(client))
         [(failing, _)], desk.store.waiting = desk.store.waiting, []

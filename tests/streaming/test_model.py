@@ -7,9 +7,9 @@ from __future__ import annotations
 from natsbroker.streaming.model import (
     LARGEST_WINDOW,
     Channel,
-    Client,
+    ChannelSubscription,
     Group,
-    Subscription,
+    StreamingClient,
     queueName,
 )
 from natsbroker.streaming.settings import ChannelLimits
@@ -19,15 +19,15 @@ def group(queue: str = "q", members: int = 1, maxInFlight: int = 2) -> Group:
     """A group whose members are ready."""
     made = Group(Channel("foo", ChannelLimits()), ("queue", queue), queue, "", False)
     for number in range(members):
-        member = Subscription(number, made)
-        member.client = Client(f"c{number}", "hb", b"", 1, "")
+        member = ChannelSubscription(number, made)
+        member.client = StreamingClient(f"c{number}", "hb", b"", 1, "")
         member.maxInFlight = maxInFlight
         member.isReady = member.canHear = True
         made.members.append(member)
     return made
 
 
-def numbers(found: list[Subscription | None]) -> list[int | None]:
+def numbers(found: list[ChannelSubscription | None]) -> list[int | None]:
     """Their numbers."""
     return [None if each is None else each.number for each in found]
 
@@ -38,7 +38,7 @@ def test_queueName() -> None:
 
 
 class TestSubscription:
-    """L{Subscription}."""
+    """L{ChannelSubscription}."""
 
     def test_pending(self) -> None:
         """What was sent is pending until it is settled, in the order in which it comes again."""
@@ -168,5 +168,5 @@ def test_subscriptions() -> None:
     one = group(members=2)
     assert len(one.subscriptions) == 2
     one.members = []
-    one.offline = Subscription(7, one)
+    one.offline = ChannelSubscription(7, one)
     assert [each.number for each in one.subscriptions] == [7]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.streaming.names import LONGEST_CHANNEL, Subjects, isChannel, isClientID
+from natsbroker.streaming.names import LONGEST_CHANNEL, RequestSubjects, isChannel, isClientID
 
 
 @pytest.mark.parametrize("text", ["a", "A-b_9", "-", "x" * 1000])
@@ -59,7 +59,7 @@ class TestSubjects:
 
     def test_subjects(self) -> None:
         """The subjects are those that nats-streaming-server tells its clients."""
-        subjects = Subjects("c")
+        subjects = RequestSubjects("c")
         assert subjects.discover == b"_STAN.discover.c"
         assert subjects.pings == b"_STAN.discover.c.pings"
         assert subjects.publish == b"_STAN.pub.c"
@@ -70,7 +70,7 @@ class TestSubjects:
 
     def test_discoverPrefix(self) -> None:
         """Where clients connect can begin otherwise."""
-        assert Subjects("c", "my.prefix").discover == b"my.prefix.c"
+        assert RequestSubjects("c", "my.prefix").discover == b"my.prefix.c"
 
     @pytest.mark.parametrize(
         ("cluster", "prefix"), [("", "p"), ("a b", "p"), ("x" * 65, "p"), ("*", "p"), ("c", "p.>")]
@@ -78,4 +78,4 @@ class TestSubjects:
     def test_wrong(self, cluster: str, prefix: str) -> None:
         """What cannot stand in a subject is refused."""
         with pytest.raises(ValueError, match="invalid"):
-            Subjects(cluster, prefix)
+            RequestSubjects(cluster, prefix)

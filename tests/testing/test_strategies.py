@@ -10,7 +10,7 @@ from hypothesis import given
 
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.testing import strategies
-from natsbroker.testing.strategies import Step
+from natsbroker.testing.strategies import Chunk
 from natsbroker.wire import ops
 from natsbroker.wire.connect import DEFAULTS, parseConnect
 from natsbroker.wire.decoder import Decoder
@@ -51,7 +51,7 @@ def test_operations(data: bytes) -> None:
 
 
 @given(strategies.scripts(clients=2))
-def test_scripts(steps: list[Step]) -> None:
+def test_scripts(steps: list[Chunk]) -> None:
     """A script begins with everybody's CONNECT, and what each says is valid in all."""
     assert [step.client for step in steps[:2]] == [0, 1]
     for client in (0, 1):

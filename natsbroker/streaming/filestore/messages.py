@@ -60,7 +60,7 @@ class SourceMessage(NamedTuple):
     checksum: int
 
 
-class _Entry(NamedTuple):
+class _IndexEntry(NamedTuple):
     """
     The entry of one message in the index.
 
@@ -160,7 +160,7 @@ class ChannelMessages:
             )
             self.last = indexed
 
-    def _message(self, file: BinaryIO, length: int, entry: _Entry) -> SourceMessage:
+    def _message(self, file: BinaryIO, length: int, entry: _IndexEntry) -> SourceMessage:
         size, crc, payload = _record(file, entry.offset, length)
         if size != entry.size:
             raise _Mismatch(f"{size} bytes where the index says {entry.size}")
@@ -180,7 +180,7 @@ class ChannelMessages:
 
     def _index(
         self, path: Path, file: BinaryIO, length: int, report: Report
-    ) -> tuple[list[_Entry] | None, int]:
+    ) -> tuple[list[_IndexEntry] | None, int]:
         """
         Read an index.
 
@@ -207,11 +207,11 @@ class ChannelMessages:
             return None, sequence
         return entries, sequence
 
-    def _entries(self, data: bytes) -> tuple[list[_Entry], str]:
+    def _entries(self, data: bytes) -> tuple[list[_IndexEntry], str]:
         """
         The entries of an index up to the first that is damaged, and what is wrong with that one.
         """
-        entries: list[_Entry] = []
+        entries: list[_IndexEntry] = []
         for offset in range(VERSION_SIZE, len(data), _ENTRY.size):
             raw = data[offset : offset + _ENTRY.size]
             if not any(raw):
@@ -221,14 +221,14 @@ class ChannelMessages:
             sequence, place, timestamp, size, crc = _ENTRY.unpack(raw)
             if self._checksum(raw[:-4]) != crc:
                 return entries, f"the entry at {offset} does not match its checksum"
-            entries.append(_Entry(sequence, place, timestamp, size))
+            entries.append(_IndexEntry(sequence, place, timestamp, size))
         return entries, ""
 
-    def _scan(self, file: BinaryIO, place: str, length: int, report: Report) -> list[_Entry]:
+    def _scan(self, file: BinaryIO, place: str, length: int, report: Report) -> list[_IndexEntry]:
         """
         Find the records of a data file without an index.
         """
-        entries: list[_Entry] = []
+        entries: list[_IndexEntry] = []
         offset = VERSION_SIZE
         while offset < length:
             found = self._recordAt(file, offset, length)
@@ -245,7 +245,7 @@ class ChannelMessages:
             offset = found.offset + HEADER.size + found.size
         return entries
 
-    def _recordAt(self, file: BinaryIO, offset: int, length: int) -> _Entry | None:
+    def _recordAt(self, file: BinaryIO, offset: int, length: int) -> _IndexEntry | None:
         """
         The record at an offset, if there is an intact one.
         """
@@ -256,7 +256,7 @@ class ChannelMessages:
             message = MsgProto.FromString(payload)
         except Malformed:
             return None
-        return _Entry(message.sequence, offset, message.timestamp, size)
+        return _IndexEntry(message.sequence, offset, message.timestamp, size)
 
     def _resume(self, file: BinaryIO, offset: int, length: int) -> int | None:
         """

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.messages import acknowledgedIn
-from natsbroker.streaming.model import Channel, Group, Subscription
+from natsbroker.streaming.model import Channel, ChannelSubscription, Group
 from natsbroker.streaming.protocol import Ack, Malformed
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.wire.values import Run
@@ -27,7 +27,7 @@ class AckHandler:
     """
 
     def __init__(
-        self, context: StreamingContext, withdraw: Callable[[Subscription], object]
+        self, context: StreamingContext, withdraw: Callable[[ChannelSubscription], object]
     ) -> None:
         """
         @param withdraw: ends a subscription whose client lost the permission for it.
@@ -41,7 +41,7 @@ class AckHandler:
         self._allowed: set[Channel] = set()
         self._relieved: dict[Group, None] = {}
 
-    def take(self, run: Run, subscription: Subscription) -> None:
+    def take(self, run: Run, subscription: ChannelSubscription) -> None:
         """
         Take acknowledgements.
 
@@ -71,7 +71,7 @@ class AckHandler:
                 if channel not in self._allowed:
                     self._examine(subscription, channel)
 
-    def _settle(self, subscription: Subscription, sequences: list[int]) -> None:
+    def _settle(self, subscription: ChannelSubscription, sequences: list[int]) -> None:
         """
         Note that messages were acknowledged.
         """
@@ -92,7 +92,7 @@ class AckHandler:
             for sequence in sequences:
                 group.counts.pop(sequence, None)
 
-    def _examine(self, subscription: Subscription, channel: Channel) -> None:
+    def _examine(self, subscription: ChannelSubscription, channel: Channel) -> None:
         if self._requester.may(self._subject, channel.subject):
             self._allowed.add(channel)
         else:
@@ -121,7 +121,7 @@ def _acknowledged(payload: bytes, channel: str) -> list[int]:
     return [ack.sequence] if ack.subject == channel else []
 
 
-def _holderOf(group: Group, sequence: int) -> Subscription | None:
+def _holderOf(group: Group, sequence: int) -> ChannelSubscription | None:
     """
     The member of a queue group that has a message unacknowledged.
     """

@@ -17,7 +17,7 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming import errors
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
-from natsbroker.streaming.model import Channel, Client, Subscription
+from natsbroker.streaming.model import Channel, ChannelSubscription, StreamingClient
 from natsbroker.streaming.protocol import CloseRequest, Malformed, UnsubscribeRequest
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.wire.values import Message
@@ -69,7 +69,7 @@ class CloseHandler:
         else:
             self._replies.subscription(message.reply)
 
-    def _asked(self, message: Message, subject: bytes) -> Subscription:
+    def _asked(self, message: Message, subject: bytes) -> ChannelSubscription:
         """
         The subscription that a request is about.
         """
@@ -93,7 +93,7 @@ class CloseHandler:
             raise Refused(errors.NOT_AUTHORIZED)
         return subscription
 
-    def remove(self, subscription: Subscription, isForGood: bool) -> bool:
+    def remove(self, subscription: ChannelSubscription, isForGood: bool) -> bool:
         """
         Take a subscription from its client and its group, in memory.
 
@@ -117,7 +117,7 @@ class CloseHandler:
         self._inactivity.left(group.channel)
         return not isKept
 
-    def withdraw(self, subscription: Subscription) -> None:
+    def withdraw(self, subscription: ChannelSubscription) -> None:
         """
         Close the subscription of a client that may not have it any more.
         """
@@ -129,7 +129,7 @@ class CloseHandler:
         gone = self.remove(subscription, isForGood=False)
         self._run(self._withdrawn([subscription] if gone else []))
 
-    async def _withdrawn(self, gone: list[Subscription]) -> None:
+    async def _withdrawn(self, gone: list[ChannelSubscription]) -> None:
         await self._ledger.ended(gone)
 
     # Connections.
@@ -150,7 +150,7 @@ class CloseHandler:
         else:
             self._replies.close(message.reply)
 
-    def _closing(self, message: Message) -> Client:
+    def _closing(self, message: Message) -> StreamingClient:
         try:
             asked = CloseRequest.FromString(message.payload)
         except Malformed:
@@ -160,7 +160,7 @@ class CloseHandler:
             raise Refused(errors.UNKNOWN_CLIENT_ID)
         return client
 
-    async def dismiss(self, client: Client) -> None:
+    async def dismiss(self, client: StreamingClient) -> None:
         """
         End a connection, and all subscriptions of its that are not durable.
 
@@ -177,7 +177,7 @@ class CloseHandler:
         await self._ledger.clientWent(client, gone)
 
 
-def _find(channel: Channel, inbox: bytes) -> Subscription | None:
+def _find(channel: Channel, inbox: bytes) -> ChannelSubscription | None:
     """
     An active subscription by its ackInbox or its inbox.
     """
@@ -190,7 +190,7 @@ def _find(channel: Channel, inbox: bytes) -> Subscription | None:
     return None
 
 
-def _silence(subscription: Subscription) -> None:
+def _silence(subscription: ChannelSubscription) -> None:
     """
     Hear and send nothing more.
     """

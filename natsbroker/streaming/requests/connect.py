@@ -23,7 +23,7 @@ from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import errors
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
-from natsbroker.streaming.model import Client
+from natsbroker.streaming.model import StreamingClient
 from natsbroker.streaming.names import isClientID
 from natsbroker.streaming.protocol import (
     ConnectRequest,
@@ -50,7 +50,7 @@ SOON = 0.001
 
 
 #: Ends the connection of a client.
-Dismiss = Callable[[Client], Coroutine[Any, Any, None]]
+Dismiss = Callable[[StreamingClient], Coroutine[Any, Any, None]]
 
 
 class ConnectHandler:
@@ -129,7 +129,7 @@ class ConnectHandler:
         finally:
             self._examined.discard(clientID)
 
-    async def _answers(self, client: Client, timeout: float) -> bool:
+    async def _answers(self, client: StreamingClient, timeout: float) -> bool:
         """
         Whether somebody answers at a client's heartbeat inbox.
         """
@@ -143,7 +143,7 @@ class ConnectHandler:
     async def _register(self, asked: Any, requester: Requester) -> None:
         if asked.clientID in self._clients.byID:
             raise Refused(errors.ALREADY_REGISTERED)
-        client = Client(
+        client = StreamingClient(
             asked.clientID, asked.heartbeatInbox, asked.connID, asked.protocol, requester.name
         )
         self._clients.register(client)
@@ -202,21 +202,21 @@ class ConnectHandler:
             self._schedule(client, SOON)
         self._replies.send(message.reply, PingResponse())
 
-    def watch(self, client: Client) -> None:
+    def watch(self, client: StreamingClient) -> None:
         """
         Send a client heartbeats from now on.
         """
         if client.isRegistered:
             self._schedule(client, self._settings.hb_interval)
 
-    def _schedule(self, client: Client, seconds: float) -> None:
+    def _schedule(self, client: StreamingClient, seconds: float) -> None:
         client.heartbeat = self._deadlines.after(seconds, partial(self._beat, client))
 
-    def _beat(self, client: Client) -> None:
+    def _beat(self, client: StreamingClient) -> None:
         client.heartbeat = None
         self._run(self._examine(client))
 
-    async def _examine(self, client: Client) -> None:
+    async def _examine(self, client: StreamingClient) -> None:
         """
         Send one heartbeat.
         """

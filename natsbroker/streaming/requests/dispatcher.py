@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IRunSubscriber, ISubscription
 from natsbroker.streaming.context import StreamingContext
-from natsbroker.streaming.model import Subscription
+from natsbroker.streaming.model import ChannelSubscription
 from natsbroker.streaming.requests.access import Requester, requesterOf
 from natsbroker.streaming.requests.acks import AckHandler
 from natsbroker.streaming.requests.close import CloseHandler
@@ -37,7 +37,7 @@ class Dispatcher:
     """
     The one subscriber to all subjects of the service: being one, it receives everything in order.
     The tag of a bus subscription names the handler: C{None} for published messages, a
-    L{Subscription} for its acknowledgements, a function for requests.
+    L{ChannelSubscription} for its acknowledgements, a function for requests.
 
     @ivar publish: handles published messages.
     @ivar acks: handles acknowledgements.
@@ -99,7 +99,7 @@ class Dispatcher:
                 run = self._answerable(run)
                 if tag is None:
                     self.publish.take(run)
-                elif type(tag) is Subscription:
+                elif type(tag) is ChannelSubscription:
                     self.acks.take(run, tag)
                 else:
                     self._flush()
@@ -129,7 +129,7 @@ class Dispatcher:
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
-        Acknowledgements end with their L{Subscription}.
+        Acknowledgements end with their L{ChannelSubscription}.
         """
 
 

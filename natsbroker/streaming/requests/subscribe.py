@@ -19,7 +19,14 @@ from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
-from natsbroker.streaming.model import Channel, Client, Group, GroupKey, Subscription, queueName
+from natsbroker.streaming.model import (
+    Channel,
+    ChannelSubscription,
+    Group,
+    GroupKey,
+    StreamingClient,
+    queueName,
+)
 from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, SubscriptionRequest, SubscriptionResponse
 from natsbroker.streaming.requests.access import Requester, belongsTo, requesterOf
@@ -32,7 +39,7 @@ _log = Logger(namespace="natsbroker.streaming")
 
 
 @dataclass(frozen=True)
-class _Request:
+class _CheckedRequest:
     """
     A request that was checked.
 
@@ -44,7 +51,7 @@ class _Request:
 
     asked: Any
     requester: Requester
-    client: Client
+    client: StreamingClient
     last: int
 
 
@@ -110,7 +117,7 @@ class SubscribeHandler:
         else:
             self._run(self._serve(message.reply, channel, asked, requester, client))
 
-    def _checked(self, message: Message) -> tuple[Any, Requester, Client]:
+    def _checked(self, message: Message) -> tuple[Any, Requester, StreamingClient]:
         try:
             asked = SubscriptionRequest.FromString(message.payload)
         except Malformed:
@@ -141,7 +148,7 @@ class SubscribeHandler:
         channel: Channel,
         asked: Any,
         requester: Requester,
-        client: Client,
+        client: StreamingClient,
     ) -> None:
         """
         Make the subscription, tell the client, and begin to send.
@@ -152,7 +159,7 @@ class SubscribeHandler:
             await channel.whenOpen()
             last = channel.log.nextSequence - 1
             await channel.settled()
-            request = _Request(asked, requester, client, min(last, channel.bounds.last))
+            request = _CheckedRequest(asked, requester, client, min(last, channel.bounds.last))
             subscription = await self._made(channel, request)
         except (Refused, StoreError) as error:
             _log.debug(
@@ -170,14 +177,14 @@ class SubscribeHandler:
             channel.users -= 1
             self._inactivity.left(channel)
 
-    def _begin(self, subscription: Subscription) -> None:
+    def _begin(self, subscription: ChannelSubscription) -> None:
         subscription.isReady = True
         if subscription.isOnHold:
             self._run(self._redelivery.resume(subscription))
         else:
             self._delivery.pump(subscription.group)
 
-    async def _made(self, channel: Channel, request: _Request) -> Subscription:
+    async def _made(self, channel: Channel, request: _CheckedRequest) -> ChannelSubscription:
         """
         Make the subscription and write it down.
         """
@@ -202,7 +209,7 @@ class SubscribeHandler:
             raise Refused(errors.UNKNOWN_CLIENT_ID)
         return subscription
 
-    def _groupFor(self, channel: Channel, request: _Request, start: int) -> Group:
+    def _groupFor(self, channel: Channel, request: _CheckedRequest, start: int) -> Group:
         """
         The group that the subscription joins, perhaps a new one.
         """
@@ -237,7 +244,7 @@ class SubscribeHandler:
         if 0 < maximum <= sum(1 for _ in channel.subscriptions):
             raise Refused(errors.TOO_MANY_SUBSCRIPTIONS)
 
-    def _checkDurable(self, group: Group, request: _Request) -> None:
+    def _checkDurable(self, group: Group, request: _CheckedRequest) -> None:
         """
         See whether a durable subscription can be resumed.
         """
@@ -250,11 +257,11 @@ class SubscribeHandler:
             if not belongsTo(offline.owner, request.requester.name):
                 raise Refused(errors.NOT_AUTHORIZED)
 
-    def _join(self, group: Group, request: _Request) -> Subscription:
+    def _join(self, group: Group, request: _CheckedRequest) -> ChannelSubscription:
         asked = request.asked
         subscription, group.offline = group.offline, None
         if subscription is None:
-            subscription = Subscription(self.nextNumber, group)
+            subscription = ChannelSubscription(self.nextNumber, group)
             self.nextNumber += 1
         group.members.append(subscription)
         subscription.client = request.client
@@ -271,7 +278,7 @@ class SubscribeHandler:
         self.listen(subscription)
         return subscription
 
-    def listen(self, subscription: Subscription) -> None:
+    def listen(self, subscription: ChannelSubscription) -> None:
         """
         Hear a subscription's acknowledgements.
         """

@@ -56,13 +56,13 @@ MATCHES: Sequence[tuple[bytes, bytes, bool]] = (
 )
 
 
-class _Entry:
+class _EqualEntry:
     """
     An entry that is equal to all others: a router distinguishes entries by identity.
     """
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Entry)
+        return isinstance(other, _EqualEntry)
 
     def __hash__(self) -> int:
         return 1
@@ -106,7 +106,7 @@ def subjectRouterTests(
             """An entry is reached by the subjects that its pattern reaches, and by no others."""
             for pattern, subject, byNATS in MATCHES:
                 answer = byNATS if reaches is matches else reaches(pattern, subject)
-                router, entry = factory(), _Entry()
+                router, entry = factory(), _EqualEntry()
                 router.insert(pattern, entry)
                 self.same(_same(router.match(subject), [entry]), answer, (pattern, subject))
                 self.same(bool(router.hasInterest(subject)), answer, (pattern, subject))
@@ -114,7 +114,7 @@ def subjectRouterTests(
         def test_identity(self) -> None:
             """Equal entries are distinguished, under one pattern and several."""
             router = factory()
-            entries = [_Entry() for _ in range(40)]
+            entries = [_EqualEntry() for _ in range(40)]
             for entry in entries:
                 router.insert(b"a.*", entry)
             router.insert(b"a.b", entries[0])
@@ -125,7 +125,7 @@ def subjectRouterTests(
         def test_remove(self) -> None:
             """What is removed is not reached; what was not there is not removed."""
             router = factory()
-            one, other = _Entry(), _Entry()
+            one, other = _EqualEntry(), _EqualEntry()
             router.insert(b"a.*", one)
             self.holds(not router.remove(b"a.*", other))
             self.holds(not router.remove(b"a.b", one))
@@ -136,7 +136,7 @@ def subjectRouterTests(
 
         def test_changesShowAtOnce(self) -> None:
             """A subject that was asked for before is answered afresh after a change."""
-            router, entry = factory(), _Entry()
+            router, entry = factory(), _EqualEntry()
             for pattern in (b"a.b", b"a.*", b"a.>", b">"):
                 self.same(list(router.match(b"a.b")), [])
                 router.insert(pattern, entry)
@@ -162,7 +162,7 @@ def subjectRouterTests(
                     del remembered[subject]
 
             router.watchChanges(changed)
-            held: list[tuple[bytes, _Entry]] = []
+            held: list[tuple[bytes, _EqualEntry]] = []
             for removes, pattern in steps:
                 for subject in subjects:
                     remembered[subject] = list(router.match(subject))
@@ -170,7 +170,7 @@ def subjectRouterTests(
                     pattern, entry = held.pop()
                     router.remove(pattern, entry)
                 else:
-                    held.append((pattern, _Entry()))
+                    held.append((pattern, _EqualEntry()))
                     router.insert(*held[-1])
                 changed(pattern)
                 for subject, found in remembered.items():
@@ -184,12 +184,12 @@ def subjectRouterTests(
         def test_anything(self, steps: list[tuple[bool, bytes]], subjects: list[bytes]) -> None:
             """After any changes, every subject reaches what a plain list says."""
             router = factory()
-            held: list[tuple[bytes, _Entry]] = []
+            held: list[tuple[bytes, _EqualEntry]] = []
             for removes, pattern in steps:
                 if removes and held:
                     self.holds(router.remove(*held.pop()))
                 else:
-                    held.append((pattern, _Entry()))
+                    held.append((pattern, _EqualEntry()))
                     router.insert(*held[-1])
             self.holds(_same(router, [entry for _, entry in held]))
             for subject in subjects:

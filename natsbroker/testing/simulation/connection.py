@@ -9,20 +9,17 @@ resumed when all of it has left; C{loseConnection} sends first, C{abortConnectio
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from twisted.internet import error
 from twisted.internet.address import IPv4Address
-from twisted.internet.interfaces import IConnector
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from natsbroker.client.transportend import TransportEnd
+from natsbroker.testing.simulation.medium import Machine, Medium
 
-if TYPE_CHECKING:
-    from natsbroker.testing.simulation.network import Host, Network
-
-__all__ = ["Connection", "Connector", "End"]
+__all__ = ["Connection", "End", "Wire"]
 
 #: Bytes on the way at which a producer is paused.
 _ROOM = 1 << 16
@@ -38,8 +35,8 @@ class Wire:
     @ivar waiting: how many bytes are on the way.
     """
 
-    def __init__(self, network: Network, number: int, source: End, target: End) -> None:
-        self._network = network
+    def __init__(self, medium: Medium, number: int, source: End, target: End) -> None:
+        self._medium = medium
         self._number = number
         self.source = source
         self.target = target
@@ -52,13 +49,13 @@ class Wire:
         """
         Put bytes on the way, in pieces.
         """
-        network = self._network
-        network.watch(self, data)
+        medium = self._medium
+        medium.watch(self, data)
         position = 0
         while position < len(data):
-            size = network.largest
-            if size > 1 and network.random.random() < 0.3:
-                size = network.random.randint(1, size)
+            size = medium.largest
+            if size > 1 and medium.random.random() < 0.3:
+                size = medium.random.randint(1, size)
             piece = data[position : position + size]
             position += len(piece)
             self._put(piece)
@@ -78,8 +75,8 @@ class Wire:
         self.waiting = 0
 
     def _put(self, piece: Any) -> None:
-        network = self._network
-        due = network.clock.seconds() + network.random.random() * network.latency
+        medium = self._medium
+        due = medium.clock.seconds() + medium.random.random() * medium.latency
         if due < self._last:
             due = self._last
         self._last = due
@@ -89,16 +86,16 @@ class Wire:
 
     def carryOn(self) -> None:
         """
-        Go on with what is on the way, if nothing stands against it.
+        Deliver the next piece when it is due, unless the direction is held.
         """
         if self._pieces and not self._isScheduled and self._isOpen():
             self._isScheduled = True
-            self._network.clock.schedule(self._pieces[0][0], self._arrive)
+            self._medium.clock.schedule(self._pieces[0][0], self._arrive)
 
     def _isOpen(self) -> bool:
         if not self.target.isReading:
             return False
-        return not self._network.isHeld(self.source.host.address, self.target.host.address)
+        return not self._medium.isHeld(self.source.host.address, self.target.host.address)
 
     def _arrive(self) -> None:
         self._isScheduled = False
@@ -109,7 +106,7 @@ class Wire:
             self.target.ended(error.ConnectionDone())
             return
         self.waiting -= len(piece)
-        self._network.carried(self._number, self.source.host.address, piece)
+        self._medium.carried(self._number, self.source.host.address, piece)
         self.target.take(piece)
         self.source.relieve()
         self.carryOn()
@@ -120,11 +117,12 @@ class End(TransportEnd):
     One end, the transport of a protocol.
     """
 
-    def __init__(self, host: Host, own: IPv4Address, peer: IPv4Address) -> None:
+    def __init__(self, medium: Medium, host: Machine, own: IPv4Address, peer: IPv4Address) -> None:
         super().__init__(own, peer)
         self.host = host
+        self._clock = medium.clock
         self.protocol: Any = None
-        self.connector: Connector | None = None
+        self.connector: Any = None
         self._connection: Any = None
         self._wire: Any = None
         self._back: Any = None
@@ -193,7 +191,7 @@ class End(TransportEnd):
         if self.connected and not self.disconnecting:
             self.disconnecting = True
             if self._wire.waiting <= _ROOM:
-                self.host.network.clock.callLater(0, self._finished)
+                self._clock.callLater(0, self._finished)
 
     def _finished(self) -> None:
         if self.connected:
@@ -204,7 +202,7 @@ class End(TransportEnd):
     def abortConnection(self) -> None:
         if self.connected:
             self.disconnecting = True
-            self.host.network.clock.callLater(0, self._connection.reset, self)
+            self._clock.callLater(0, self._connection.reset, self)
 
     def _readOn(self) -> None:
         self._back.carryOn()
@@ -230,21 +228,26 @@ class Connection:
 
     def __init__(
         self,
-        network: Network,
+        medium: Medium,
         number: int,
-        dialler: Host,
-        answerer: Host,
+        dialler: Machine,
+        answerer: Machine,
         own: IPv4Address,
         there: IPv4Address,
+        over: Callable[[Connection], object],
     ) -> None:
+        """
+        @param over: called when both ends are over.
+        """
+        self._over = over
         self.number = number
         self.ends = (dialler.address, answerer.address)
-        self._network = network
-        self.dialler = End(dialler, own, there)
-        self.answerer = End(answerer, there, own)
+        self._medium = medium
+        self.dialler = End(medium, dialler, own, there)
+        self.answerer = End(medium, answerer, there, own)
         self._wires = (
-            Wire(network, number, self.dialler, self.answerer),
-            Wire(network, number, self.answerer, self.dialler),
+            Wire(medium, number, self.dialler, self.answerer),
+            Wire(medium, number, self.answerer, self.dialler),
         )
         there_, back = self._wires
         self.dialler.attach(self, there_, back)
@@ -266,15 +269,15 @@ class Connection:
             if end is by:
                 end.ended(error.ConnectionAborted())
             elif by is None:
-                self._network.clock.callLater(0, end.ended, error.ConnectionLost())
+                self._medium.clock.callLater(0, end.ended, error.ConnectionLost())
             else:
                 self._learn(end)
 
     def _learn(self, end: End) -> None:
         # The other end learns it from the network, when that carries it.
         other = self.answerer if end is self.dialler else self.dialler
-        if self._network.isHeld(other.host.address, end.host.address):
-            self._network.clock.callLater(0.1, self._learn, end)
+        if self._medium.isHeld(other.host.address, end.host.address):
+            self._medium.clock.callLater(0.1, self._learn, end)
         else:
             end.ended(error.ConnectionLost())
 
@@ -283,89 +286,4 @@ class Connection:
         One end is over.
         """
         if not (self.dialler.connected or self.answerer.connected):
-            self._network.over(self)
-
-
-@implementer(IConnector)
-class Connector:
-    """
-    An attempt to connect.
-    """
-
-    def __init__(self, host: Host, destination: IPv4Address, factory: Any, timeout: float) -> None:
-        self._host = host
-        self._network = host.network
-        self._destination = destination
-        self._factory = factory
-        self._timeout = timeout
-        self._end: End | None = None
-        self._isOver = False
-
-    def connect(self) -> None:
-        """
-        Begin.
-        """
-        self._factory.doStart()
-        self._factory.startedConnecting(self)
-        self._giveUp = self._host.callLater(self._timeout, self._fail, error.TimeoutError())
-        self._soon(self._knock)
-
-    def _soon(self, call: Any) -> None:
-        network = self._network
-        network.clock.callLater(network.random.random() * network.latency, self._ifAlive, call)
-
-    def _ifAlive(self, call: Any) -> None:
-        if self._host.isAlive and not self._isOver:
-            call()
-
-    def _knock(self) -> None:
-        own, there = self._host.address, self._destination.host
-        if self._network.isHeld(own, there) or self._network.isHeld(there, own):
-            self._network.clock.callLater(0.5, self._ifAlive, self._knock)
-            return
-        answerer = self._network.at(there)
-        port = None if answerer is None else answerer.ports.get(self._destination.port)
-        if answerer is None or port is None:
-            self._fail(error.ConnectionRefusedError())
-            return
-        self._isOver = True
-        self._giveUp.cancel()
-        own_ = IPv4Address("TCP", own, self._host.freePort())
-        connection = self._network.join(self._host, answerer, port, own_)
-        self._end = connection.dialler
-        self._end.connector = self
-        for end, protocol in (
-            (connection.answerer, port.factory.buildProtocol(own_)),
-            (connection.dialler, self._factory.buildProtocol(self._destination)),
-        ):
-            if protocol is None:
-                connection.reset()
-            else:
-                end.open(protocol)
-
-    def _fail(self, reason: Exception) -> None:
-        if not self._isOver:
-            self._isOver = True
-            if self._giveUp.active():
-                self._giveUp.cancel()
-            self._factory.clientConnectionFailed(self, Failure(reason))
-            self._factory.doStop()
-
-    def lost(self, reason: Failure) -> None:
-        """
-        The connection that was made is over.
-        """
-        self._factory.clientConnectionLost(self, reason)
-        self._factory.doStop()
-
-    def stopConnecting(self) -> None:
-        self._fail(error.UserError())
-
-    def disconnect(self) -> None:
-        if self._end is not None:
-            self._end.loseConnection()
-        else:
-            self.stopConnecting()
-
-    def getDestination(self) -> IPv4Address:
-        return self._destination
+            self._over(self)

@@ -8,18 +8,20 @@ reset, hosts die. Each choice comes from one seeded source, so a run can be repe
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+from twisted.internet import error
 from twisted.internet.address import IPv4Address
 from twisted.internet.error import CannotListenError
-from twisted.internet.interfaces import IListeningPort, IReactorTCP, IReactorTime
+from twisted.internet.interfaces import IConnector, IListeningPort, IReactorTCP, IReactorTime
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.testing.simulation.clock import SimulatedClock
-from natsbroker.testing.simulation.connection import Connection, Connector, Wire
+from natsbroker.testing.simulation.connection import Connection, End
+from natsbroker.testing.simulation.medium import Machine, Medium
 
 __all__ = ["Host", "Network"]
 
@@ -52,19 +54,16 @@ class _Port:
 
 
 @implementer(IReactorTCP, IReactorTime)
-class Host:
+class Host(Machine):
     """
     One machine, as the reactor of what runs on it.
 
-    @ivar address: its address.
-    @ivar isAlive: whether anything runs on it.
     @ivar ports: what is listened on, by number.
     """
 
     def __init__(self, network: Network, address: str) -> None:
+        super().__init__(address)
         self.network = network
-        self.address = address
-        self.isAlive = True
         self.ports: dict[int, _Port] = {}
         self._nextPort = _EPHEMERAL
 
@@ -124,29 +123,103 @@ class Host:
         self.network.reset(self.address)
 
 
-class Network:
+@implementer(IConnector)
+class Connector:
     """
-    All hosts and what is between them.
+    An attempt to connect.
+    """
 
-    @ivar clock: the time of all of them.
-    @ivar random: what is left to chance.
-    @ivar latency: the longest delay of a piece, in seconds.
-    @ivar largest: the most bytes of a piece.
-    @ivar connections: all that are not over.
-    @ivar watch: called with everything that is written, before it is on its way.
+    def __init__(self, host: Host, destination: IPv4Address, factory: Any, timeout: float) -> None:
+        self._host = host
+        self._network = host.network
+        self._destination = destination
+        self._factory = factory
+        self._timeout = timeout
+        self._end: End | None = None
+        self._isOver = False
+
+    def connect(self) -> None:
+        """
+        Begin.
+        """
+        self._factory.doStart()
+        self._factory.startedConnecting(self)
+        self._giveUp = self._host.callLater(self._timeout, self._fail, error.TimeoutError())
+        self._soon(self._knock)
+
+    def _soon(self, call: Any) -> None:
+        network = self._network
+        network.clock.callLater(network.random.random() * network.latency, self._ifAlive, call)
+
+    def _ifAlive(self, call: Any) -> None:
+        if self._host.isAlive and not self._isOver:
+            call()
+
+    def _knock(self) -> None:
+        own, there = self._host.address, self._destination.host
+        if self._network.isHeld(own, there) or self._network.isHeld(there, own):
+            self._network.clock.callLater(0.5, self._ifAlive, self._knock)
+            return
+        answerer = self._network.at(there)
+        port = None if answerer is None else answerer.ports.get(self._destination.port)
+        if answerer is None or port is None:
+            self._fail(error.ConnectionRefusedError())
+            return
+        self._isOver = True
+        self._giveUp.cancel()
+        own_ = IPv4Address("TCP", own, self._host.freePort())
+        connection = self._network.join(self._host, answerer, port, own_)
+        self._end = connection.dialler
+        self._end.connector = self
+        for end, protocol in (
+            (connection.answerer, port.factory.buildProtocol(own_)),
+            (connection.dialler, self._factory.buildProtocol(self._destination)),
+        ):
+            if protocol is None:
+                connection.reset()
+            else:
+                end.open(protocol)
+
+    def _fail(self, reason: Exception) -> None:
+        if not self._isOver:
+            self._isOver = True
+            if self._giveUp.active():
+                self._giveUp.cancel()
+            self._factory.clientConnectionFailed(self, Failure(reason))
+            self._factory.doStop()
+
+    def lost(self, reason: Failure) -> None:
+        """
+        The connection that was made is over.
+        """
+        self._factory.clientConnectionLost(self, reason)
+        self._factory.doStop()
+
+    def stopConnecting(self) -> None:
+        self._fail(error.UserError())
+
+    def disconnect(self) -> None:
+        if self._end is not None:
+            self._end.loseConnection()
+        else:
+            self.stopConnecting()
+
+    def getDestination(self) -> IPv4Address:
+        return self._destination
+
+
+class Network(Medium):
+    """
+    All hosts and the connections between them.
+
+    @ivar connections: those that are not over, by number.
     """
 
     def __init__(self, clock: SimulatedClock, random: Random) -> None:
-        self.clock = clock
-        self.random = random
-        self.latency = 0.005
-        self.largest = 1 << 16
+        super().__init__(clock, random)
         self.connections: dict[int, Connection] = {}
-        self.watch: Callable[[Wire, bytes], None] = _nobody
         self._hosts: dict[str, Host] = {}
-        self._held: set[tuple[str, str]] = set()
         self._number = 0
-        self._digest = hashlib.sha256()
 
     def host(self, address: str) -> Host:
         """
@@ -172,7 +245,7 @@ class Network:
         """
         self._number += 1
         there = IPv4Address("TCP", answerer.address, port.port)
-        connection = Connection(self, self._number, dialler, answerer, own, there)
+        connection = Connection(self, self._number, dialler, answerer, own, there, self.over)
         self.connections[self._number] = connection
         return connection
 
@@ -191,22 +264,6 @@ class Network:
             if one in ends and (not other or other in ends):
                 yield connection
 
-    def carried(self, number: int, source: str, data: bytes) -> None:
-        """
-        Note what was carried: the trace of a run is the sum of it.
-        """
-        now = self.clock.seconds()
-        self._digest.update(b"%d %b %.9f %d " % (number, source.encode(), now, len(data)))
-        self._digest.update(data)
-
-    @property
-    def trace(self) -> str:
-        """
-        What distinguishes this run from every other: equal only if the same bytes took the same
-        ways at the same times.
-        """
-        return self._digest.hexdigest()
-
     # What goes wrong.
 
     def hold(self, source: str, target: str) -> None:
@@ -224,12 +281,6 @@ class Network:
             for connection in self.between(source, target):
                 connection.carryOn()
 
-    def isHeld(self, source: str, target: str) -> bool:
-        """
-        Whether nothing is carried from one host to another.
-        """
-        return (source, target) in self._held
-
     def heal(self) -> None:
         """
         Carry on everywhere.
@@ -243,9 +294,3 @@ class Network:
         """
         for connection in self.between(one, other):
             connection.reset()
-
-
-def _nobody(wire: Wire, data: bytes) -> None:
-    """
-    An observer that does nothing.
-    """

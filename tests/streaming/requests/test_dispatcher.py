@@ -8,7 +8,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import IRunSubscriber
 from natsbroker.streaming import protocol
-from natsbroker.streaming.names import Subjects
+from natsbroker.streaming.names import RequestSubjects
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message, Run
@@ -117,7 +117,7 @@ def test_closed() -> None:
 def test_subjects() -> None:
     """The subjects that a connect response names, and the discover subject, have handlers."""
     stage = Stage()
-    subjects = Subjects("test-cluster")
+    subjects = RequestSubjects("test-cluster")
     for subject in (
         subjects.publish + b".foo",
         subjects.discover,
