@@ -74,6 +74,7 @@ class Broker(MultiService):
         random: Random | None = None,
         keys: ServerKeys | None = None,
         gatewayPolicy: Any = None,
+        connectionKinds: Sequence[Any] = (),
         clientSocket: socket | None = None,
     ) -> None:
         """
@@ -97,6 +98,8 @@ class Broker(MultiService):
         @param gatewayPolicy: an L{natsbroker.interfaces.IGatewayInterestPolicy}, or an
             L{natsbroker.interfaces.IGatewayPolicyPlugin} that makes one, instead of what the
             settings say.
+        @param connectionKinds: further kinds of connection, each an
+            L{natsbroker.interfaces.IConnectionKind}.
         @param clientSocket: a listening socket at the settings' address for clients, instead of one
             that the broker opens.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
@@ -119,6 +122,7 @@ class Broker(MultiService):
             observers=observers,
             endpoints=endpoints,
             gatewayPolicy=gatewayPolicy,
+            connectionKinds=connectionKinds,
             clientSocket=clientSocket,
         )
         self._parts = BrokerParts(
@@ -182,21 +186,24 @@ class Broker(MultiService):
         """
         Its part in a cluster; C{None} without.
         """
-        return self.links.membership
+        found: RouteService | None = self.links.find("route")
+        return found
 
     @property
     def leafnodes(self) -> LeafnodeService | None:
         """
         Its leafnode connections; C{None} until the settings name some.
         """
-        return self.links.leafnodes
+        found: LeafnodeService | None = self.links.find("leaf")
+        return found
 
     @property
     def gateways(self) -> GatewayService | None:
         """
         Its part in a super-cluster; C{None} without.
         """
-        return self.links.gateways
+        found: GatewayService | None = self.links.find("gateway")
+        return found
 
     # IBrokerHost
 
@@ -329,7 +336,7 @@ class Broker(MultiService):
     async def _leave(self, lameDuck: LameDuck) -> None:
         await self.listeners.close()
         self.links.leave()
-        await lameDuck.depart(self.links.clusterInfo().get("connect_urls", ()))
+        await lameDuck.depart(self.links.clientInfo().get("connect_urls", ()))
 
     @property
     def isLameDuck(self) -> bool:

@@ -392,7 +392,7 @@ class TestLoading:
     PARTS: ClassVar[dict[str, str]] = {
         "natsbroker.auth.callout.callouts": "",
         "natsbroker.auth.operator.operators": "",
-        "natsbroker.gateways": "gateway { name: A, listen: '127.0.0.1:7222' }",
+        "natsbroker.gateways.service": "gateway { name: A, listen: '127.0.0.1:7222' }",
         "natsbroker.auth.plugins": "authorization { plugin: cred, checkers: anonymous }",
         "natsbroker.routes.service": "cluster { listen: '127.0.0.1:6222' }",
         "natsbroker.connections.tlscontext": "",

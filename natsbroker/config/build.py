@@ -23,6 +23,7 @@ from natsbroker.config.jetstream import JetStream
 from natsbroker.config.language.tree import TableNode
 from natsbroker.config.model import SYSTEM_ACCOUNT, Logging, Monitoring, RouterSettings, Settings
 from natsbroker.config.tls import tlsOf
+from natsbroker.links.kinds import KINDS
 from natsbroker.wire.durations import durationText
 
 __all__ = ["Built", "buildDefaults", "buildFile", "buildText", "buildTree"]
@@ -259,18 +260,9 @@ def _rareBlocks(
         from natsbroker.streaming.reading import streamingFrom
 
         found["streaming"] = streamingFrom(root)
-    if "cluster" in root:
-        from natsbroker.routes.reading import clusterFrom
-
-        found["cluster"] = clusterFrom(root, findings, read)
-    if "gateway" in root:
-        from natsbroker.gateways.reading import gatewayFrom
-
-        found["gateway"] = gatewayFrom(root, findings, read)
-    if "leafnodes" in root:
-        from natsbroker.leafnodes.reading import leafnodesFrom
-
-        found["leafnodes"] = leafnodesFrom(root, findings, read)
+    for kind in KINDS:
+        if kind.key in root:
+            found[kind.key] = kind.read(root, findings, read)
     if "jetstream" in root or "default_js_domain" in root:
         found["jetstream"] = _jetstream(root)
     if "mappings" in root:

@@ -23,18 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from natsbroker.auth.operator.reading import checkOperators
 from natsbroker.config.addresses import isLoopback
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.config.publickeys import ACCOUNT, isPublicKey
+from natsbroker.links.kinds import KINDS
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
-
-if TYPE_CHECKING:
-    from natsbroker.routes.settings import Cluster
-
 
 LOOPBACK = "127.0.0.1"
 AUTH_TIMEOUT = 2.0
@@ -49,7 +45,6 @@ def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Setti
     checker.systemAccount()
     checker.tls()
     checker.streaming()
-    checker.leafnodes()
     checker.jetstream()
     checkOperators(settings, root, findings)
     monitoring = checker.monitoring()
@@ -57,16 +52,9 @@ def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Setti
     if not authorization.timeout:
         timeout = settings.tls.timeout + 1.0 if settings.tls else AUTH_TIMEOUT
         authorization = replace(authorization, timeout=timeout)
-    settings = replace(
-        settings,
-        monitoring=monitoring,
-        authorization=authorization,
-        cluster=checker.cluster(),
-    )
-    if settings.gateway is not None:
-        from natsbroker.gateways.reading import checkGateway
-
-        settings = checkGateway(settings, settings.gateway, root, findings)
+    settings = replace(settings, monitoring=monitoring, authorization=authorization)
+    for kind in KINDS:
+        settings = kind.check(settings, root, findings)
     return settings
 
 
@@ -167,32 +155,6 @@ class _Checker:
         """
         if self._settings.jetstream.isSaid:
             checkJetStream(self._settings, self._root, self._findings)
-
-    def leafnodes(self) -> None:
-        """
-        Check leafnodes, and that their accounts exist.
-        """
-        settings = self._settings
-        if settings.leafnodes is None:
-            return
-        from natsbroker.leafnodes.reading import checkLeafnodes
-
-        names = {GLOBAL_ACCOUNT, *settings.accounts}
-        if not settings.no_system_account:
-            names.add(settings.system_account)
-        isOperated = settings.operator.isOn
-        checkLeafnodes(settings.leafnodes, names, isOperated, self._root, self._findings)
-
-    def cluster(self) -> Cluster | None:
-        """
-        Check the cluster, wherever its settings come from.
-        """
-        cluster = self._settings.cluster
-        if cluster is None:
-            return None
-        from natsbroker.routes.reading import checkCluster
-
-        return checkCluster(cluster, self._root, self._findings)
 
     def monitoring(self) -> Monitoring:
         """

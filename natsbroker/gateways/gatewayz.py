@@ -9,10 +9,9 @@ and when the mode has changed. Without gateways the page is there, and empty.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from natsbroker.gateways.facts import GatewayFacts
-from natsbroker.links.views import GatewayLinkView, GatewaysView
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import decoded, instant
 from natsbroker.monitoring.queries import Query, flag, text
@@ -24,6 +23,9 @@ from natsbroker.monitoring.rows import (
     trafficMembers,
 )
 from natsbroker.monitoring.state import BrokerState
+
+if TYPE_CHECKING:
+    from natsbroker.gateways.pages import GatewayPages, LinkPage
 
 __all__ = ["Gatewayz"]
 
@@ -67,7 +69,7 @@ class Gatewayz:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self.gateways: GatewaysView | None = None
+        self.gateways: GatewayPages | None = None
 
     def __call__(self, query: Query) -> Answer:
         """
@@ -104,7 +106,7 @@ class Gatewayz:
             "inbound_gateways": inbound,
         }
 
-    def _row(self, link: GatewayLinkView, wanted: _Wanted, now: float) -> Document:
+    def _row(self, link: LinkPage, wanted: _Wanted, now: float) -> Document:
         row: Document = {
             "configured": link.isConfigured,
             "connection": _connection(link.facts(), now),
@@ -125,7 +127,7 @@ def _connection(facts: GatewayFacts, now: float) -> Document:
     return {**row, "name": facts.name} if facts.name else row
 
 
-def _accounts(link: GatewayLinkView, wanted: _Wanted) -> list[Document]:
+def _accounts(link: LinkPage, wanted: _Wanted) -> list[Document]:
     found: Iterable[tuple[str, Mapping[str, Any]]] = link.accounts().items()
     return [
         _account(link, name, figures, wanted)
@@ -134,9 +136,7 @@ def _accounts(link: GatewayLinkView, wanted: _Wanted) -> list[Document]:
     ]
 
 
-def _account(
-    link: GatewayLinkView, name: str, figures: Mapping[str, Any], wanted: _Wanted
-) -> Document:
+def _account(link: LinkPage, name: str, figures: Mapping[str, Any], wanted: _Wanted) -> Document:
     mode = str(figures["mode"])
     row: Document = {"name": name, "interest_mode": _MODES.get(mode, mode)}
     counts = {

@@ -7,7 +7,7 @@ Figures that are there anyway, read when somebody asks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.gateways.facts import GatewayFacts, gatewayFacts
@@ -15,7 +15,9 @@ from natsbroker.gateways.gateway import GatewayLink, OutboundGateway
 from natsbroker.gateways.gateways import Gateways
 from natsbroker.gateways.settings import Gateway
 from natsbroker.monitoring.formats import number
-from natsbroker.monitoring.model import MonitoringModel
+
+if TYPE_CHECKING:
+    from natsbroker.monitoring.model import MonitoringModel
 
 __all__ = ["GatewayPages", "LinkPage", "showGateways"]
 
@@ -25,7 +27,7 @@ _TIMEOUT = 2.0
 
 class LinkPage:
     """
-    One connection. See L{natsbroker.links.views.GatewayLinkView}.
+    One connection.
 
     @ivar switchAfter: after how many refusals an account is told of as a whole; 0 for never.
     """
@@ -91,7 +93,7 @@ class LinkPage:
 
 class GatewayPages:
     """
-    All of them. See L{natsbroker.links.views.GatewaysView}.
+    All of them.
     """
 
     def __init__(
@@ -183,6 +185,6 @@ def showGateways(model: MonitoringModel, pages: GatewayPages, gateways: Gateways
     """
     Have the pages tell of gateways.
     """
-    model.gatewayz.gateways = pages
+    model.links["gateway"].gateways = pages
     model.varz.contributions["gateway"] = pages.varz
     model.varz.statistics["gateways"] = gateways.context.statistics

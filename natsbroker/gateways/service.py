@@ -8,6 +8,7 @@ any order; a reload brings other certificates, and other accounts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,8 @@ from twisted.logger import Logger
 from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
+from natsbroker.gateways.advice import AdvisedPolicy
+from natsbroker.gateways.advisingsettings import Advising, GatewayAdvice
 from natsbroker.gateways.gateways import Gateways
 from natsbroker.gateways.neighbours import ClusterNeighbours
 from natsbroker.gateways.remote import Remote
@@ -33,7 +36,6 @@ from natsbroker.gateways.settingsmapper import (
 )
 from natsbroker.gateways.terms import GatewayTarget
 from natsbroker.gateways.traffic import GatewayTraffic
-from natsbroker.interfaces import IGatewayInterestPolicy
 from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
@@ -60,25 +62,26 @@ class GatewayService(LinkService[str]):
     One broker's part.
 
     @ivar gateways: the connections.
+    @ivar advice: takes advice about what other clusters send.
     """
 
     def __init__(
         self,
         dependencies: LinkDependencies,
         cluster: Routes | None,
-        policy: IGatewayInterestPolicy,
     ) -> None:
         """
         @param dependencies: its settings have a C{gateway} block.
         @param cluster: our own; C{None} for none.
-        @param policy: decides what other clusters are sent and told.
         @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
         settings = dependencies.settings
         block = _blockOf(settings)
         super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
-        self._policy = policy
+        chosen = dependencies.policy()
+        self._switchAfter = int(getattr(chosen, "switchAfter", 0))
+        self._policy = policy = AdvisedPolicy(chosen, dependencies.reactor.seconds)
         self._soliciting: Any = None
         neighbours = ClusterNeighbours(cluster, newHash)
         traffic = GatewayTraffic(
@@ -100,6 +103,15 @@ class GatewayService(LinkService[str]):
             neighbours,
             self._dial,
         )
+        self.advice = GatewayAdvice(policy, self.gateways, dependencies.accounts)
+        self.children = (
+            Advising(
+                self.advice,
+                dependencies.systemBus,
+                lambda: dependencies.serverId,
+                dependencies.reactor.seconds,
+            ),
+        )
         if cluster is not None:
             cluster.gateways = self.gateways.gossip
             cluster.ledBack = traffic.ledBack
@@ -119,15 +131,31 @@ class GatewayService(LinkService[str]):
         """
         return _blockOf(self._settings)
 
+    def contribute(self, monitoring: Any) -> None:
+        from natsbroker.gateways.pages import GatewayPages, showGateways
+
+        pages = GatewayPages(
+            self.gateways, lambda: self._settings, self._switchAfter, self.advice.shown
+        )
+        showGateways(monitoring, pages, self.gateways)
+
+    def location(self) -> tuple[str, Sequence[str]]:
+        outbound = self.gateways.outbound
+        nearest = sorted(outbound, key=lambda name: outbound[name].roundTrip)
+        return self.gateways.terms.name, tuple(nearest)
+
+    def neighbours(self) -> float:
+        return math.inf
+
+    def leave(self) -> None:
+        self.gateways.leave()
+
     # Beginning and end.
 
-    async def open(self) -> None:
-        """
-        Listen for other clusters, and dial those that the settings name a little later.
-
-        @raise StartError: if the place is taken.
-        """
+    async def open(self, settings: Settings) -> None:
         await self._listen()
+
+    def connect(self) -> None:
         self._soliciting = self._reactor.callLater(_SOLICIT, self._solicit)
 
     def _identify(self) -> None:
@@ -147,9 +175,6 @@ class GatewayService(LinkService[str]):
         self.gateways.solicit()
 
     def announce(self) -> None:
-        """
-        Say where other clusters can connect.
-        """
         gateways = self.gateways
         _log.info("Gateway name is {name}", name=gateways.terms.name)
         _log.info("Listening for gateways connections on {where}", where=str(self._port))

@@ -33,6 +33,12 @@ from natsbroker.interfaces.gateways import (
     IGatewayPolicyPlugin,
     IInterestTable,
 )
+from natsbroker.interfaces.links import (
+    IConnectionKind,
+    IConnectionService,
+    ILinks,
+    IPeerService,
+)
 from natsbroker.interfaces.records import (
     Columns,
     Entry,
@@ -90,6 +96,8 @@ __all__ = [
     "IBatchSubscriber",
     "IBrokerHost",
     "IBrokerService",
+    "IConnectionKind",
+    "IConnectionService",
     "IExportableLog",
     "IGatewayBus",
     "IGatewayInterestPolicy",
@@ -101,11 +109,13 @@ __all__ = [
     "IInterestWatcher",
     "ILeasedStore",
     "ILinkSubscriber",
+    "ILinks",
     "IMessageBus",
     "IObserver",
     "IOrigin",
     "IOutboxLink",
     "IOutboxSubscriber",
+    "IPeerService",
     "IPublishFilter",
     "IPublisher",
     "IReadiness",

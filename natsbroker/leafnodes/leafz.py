@@ -8,14 +8,17 @@ peer is subscribed to.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from natsbroker.leafnodes.facts import LeafFacts
-from natsbroker.links.views import LeafsView
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import decoded, instant, roundTrip
 from natsbroker.monitoring.queries import Query, flag, text
 from natsbroker.monitoring.rows import Row, subscriptionMembers, trafficMembers
 from natsbroker.monitoring.state import BrokerState
+
+if TYPE_CHECKING:
+    from natsbroker.leafnodes.pages import LeafPages
 
 __all__ = ["Leafz"]
 
@@ -31,7 +34,7 @@ class Leafz:
     """
 
     def __init__(self, state: BrokerState) -> None:
-        self.view: LeafsView | None = None
+        self.view: LeafPages | None = None
         self._state = state
 
     def __call__(self, query: Query) -> Answer:

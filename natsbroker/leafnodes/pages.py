@@ -8,7 +8,7 @@ are not shown.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from natsbroker.clients.listener import joined
 from natsbroker.config.model import GLOBAL_ACCOUNT
@@ -16,7 +16,9 @@ from natsbroker.leafnodes.facts import LeafFacts, leafFacts
 from natsbroker.leafnodes.service import LeafnodeService
 from natsbroker.leafnodes.settings import RemoteLeaf, splitRemote
 from natsbroker.monitoring.formats import nanoseconds, number
-from natsbroker.monitoring.model import MonitoringModel
+
+if TYPE_CHECKING:
+    from natsbroker.monitoring.model import MonitoringModel
 
 __all__ = ["LeafPages"]
 
@@ -37,7 +39,7 @@ class LeafPages:
         Have the pages show them.
         """
         leafs = self._service.leafs
-        monitoring.leafz.view = self
+        monitoring.links["leaf"].view = self
         monitoring.varz.statistics["leafs"] = leafs.context.statistics
         monitoring.varz.contributions |= {"leaf": self.varz, "leafnodes": lambda: len(leafs)}
         monitoring.accountz.contributions["leafnode_connections"] = self._countIn

@@ -8,16 +8,16 @@ adds and removes remotes, takes other certificates, and leaves those who stay al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
-from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IAuthorizer, IMessageBus
@@ -41,6 +41,9 @@ from natsbroker.links.service import LinkService
 from natsbroker.server.reload import Step
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
+
+if TYPE_CHECKING:
+    from natsbroker.routes.service import RouteService
 
 __all__ = ["LeafAccounts", "LeafnodeService"]
 
@@ -73,23 +76,19 @@ class LeafnodeService(LinkService[LeafRemote]):
     def __init__(
         self,
         dependencies: LinkDependencies,
-        checks: PasswordChecks,
-        cluster: Callable[[], str],
-        changed: Callable[[], None],
+        cluster: Callable[[], RouteService | None],
     ) -> None:
         """
         @param dependencies: its authorizer decides about leafnodes, too, unless the settings have
             logins for them.
-        @param cluster: gives the name of our cluster; empty for none.
-        @param changed: called when it has changed where leafnodes can connect to us.
+        @param cluster: gives the routes; C{None} without a cluster.
         @raise ValueError: if the settings make no sense, or a certificate is no good.
         """
         settings = dependencies.settings
         block = _blockOf(settings)
         super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
-        self._changed = changed
-        self._own = authorizerFrom(settings, block, checks)
+        self._own = authorizerFrom(settings, block, dependencies.checks)
         self.leafs = Leafs(
             self.context,
             identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
@@ -131,31 +130,54 @@ class LeafnodeService(LinkService[LeafRemote]):
         """
         The name of our cluster to leafnodes: a broker that dials some and is in none is one alone.
         """
-        name = self._cluster()
+        cluster = self._cluster()
+        name = "" if cluster is None else cluster.cluster.terms.name
         if name or not self._remotes:
             return name
         return self._settings.server_name or self._serverId
 
     # Beginning and end.
 
-    async def open(self) -> None:
-        """
-        Listen for leafnodes, and dial those that the settings name.
-
-        @raise StartError: if the place is taken.
-        """
+    async def open(self, settings: Settings) -> None:
         await self._listen()
-        self._changed()
+        self.linksChanged()
+
+    def connect(self) -> None:
         for remote in self._remotes.values():
             self._dial(remote, 0.0)
+
+    def contribute(self, monitoring: Any) -> None:
+        from natsbroker.leafnodes.pages import LeafPages
+
+        LeafPages(self).contribute(monitoring)
+
+    def location(self) -> tuple[str, Sequence[str]]:
+        return self.clusterName(), ()
+
+    def neighbours(self) -> float:
+        return math.inf
+
+    def linksChanged(self) -> None:
+        """
+        Members of the cluster tell their leafnodes the addresses of each other's listeners.
+        """
+        place, cluster = self.place, self._cluster()
+        others: tuple[str, ...] = ()
+        if cluster is not None:
+            cluster.useLeafPlace(self.told)
+            others = cluster.cluster.leafUrls()
+        self.leafs.useUrls(dict.fromkeys([place, *others] if place else others))
+
+    def reauthorize(self, account: str | None) -> None:
+        self.leafs.reauthorize(account)
+
+    def leave(self) -> None:
+        self.leafs.leave()
 
     def _identify(self) -> None:
         self.leafs.identity = identityFrom(self._settings, self.block, self._serverId, self.port)
 
     def announce(self) -> None:
-        """
-        Say where leafnodes can connect.
-        """
         block = self.block
         if self.port:
             _log.info("Listening for leafnode connections on {where}", where=str(self._port))

@@ -4,13 +4,16 @@ What a broker gives to links of every kind, as one value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from natsbroker.accounts.registry import AccountRegistry
+from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Settings
+from natsbroker.interfaces import IGatewayInterestPolicy, IMessageBus
 
 __all__ = ["LinkDependencies"]
 
@@ -22,7 +25,10 @@ class LinkDependencies:
 
     @ivar settings: those that it begins with.
     @ivar clients: what is shared with client connections: turns, deadlines, tracing.
-    @ivar accounts: where what comes over links goes.
+    @ivar accounts: receive the messages of links.
+    @ivar checks: compare the passwords of leafnodes.
+    @ivar policy: makes what decides which messages other clusters receive.
+    @ivar systemBus: gives the bus of the system account; C{None} without one.
     """
 
     reactor: Any
@@ -31,3 +37,6 @@ class LinkDependencies:
     accounts: AccountRegistry
     serverId: str
     random: Random
+    checks: PasswordChecks
+    policy: Callable[[], IGatewayInterestPolicy]
+    systemBus: Callable[[], IMessageBus | None]

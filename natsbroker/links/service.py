@@ -1,36 +1,97 @@
 """
-The part of a broker in one kind of link, as far as the kind makes no difference: a listener, whom
-it dials, and what all its links share.
-
-It listens before it dials; what the settings limit, and what is traced, holds for links
-that there are as for those to come; once it has ended there is no link, and none comes.
+The services of connection kinds: a base class for any, and one for links over TCP and TLS that have
+a listener, dialled peers and a registry.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
 from twisted.logger import Logger
+from zope.interface import implementer
 
 from natsbroker.config.model import Settings
+from natsbroker.interfaces import IConnectionService, IPeerService
 from natsbroker.links.context import LinkContext, LinkLimits
 from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.diallers import Diallers
 from natsbroker.links.listener import LinkPort, ended
 from natsbroker.links.registry import LinkRegistry
+from natsbroker.server.planners import below, nothing
 
-__all__ = ["LinkService"]
+__all__ = ["ConnectionService", "LinkService"]
 
 _log = Logger(namespace="natsbroker")
 
 Key = TypeVar("Key", bound=Hashable)
 
 
-class LinkService(ABC, Generic[Key]):
+@implementer(IConnectionService, IPeerService)
+class ConnectionService:
     """
-    The parameter is what tells those apart that are dialled.
+    A service without connections: every method does nothing. Kinds override what they need.
+
+    @cvar section: the name of the section in C{services} that L{plan} does not let a reload change;
+        empty for none.
+    """
+
+    section: ClassVar[str] = ""
+    children: Sequence[Any] = ()
+
+    async def open(self, settings: Any) -> None:
+        pass
+
+    def connect(self) -> None:
+        pass
+
+    def announce(self) -> None:
+        pass
+
+    def urls(self) -> Sequence[str]:
+        return ()
+
+    def contribute(self, monitoring: Any) -> None:
+        pass
+
+    def usePoller(self, poller: Any) -> None:
+        pass
+
+    def clientInfo(self) -> Mapping[str, Any]:
+        return {}
+
+    def location(self) -> tuple[str, Sequence[str]] | None:
+        return None
+
+    def neighbours(self) -> float:
+        return 0
+
+    def linksChanged(self) -> None:
+        pass
+
+    def reauthorize(self, account: str | None) -> None:
+        pass
+
+    def plan(self, settings: Any, changes: Sequence[Any]) -> Callable[[], None]:
+        paths = f"services.{self.section}", f"plugins.{self.section}"
+        if self.section and below(changes, *paths):
+            raise ValueError(f"config reload not supported for service {self.section}")
+        return nothing
+
+    def leave(self) -> None:
+        pass
+
+    async def stopListening(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class LinkService(ConnectionService, ABC, Generic[Key]):
+    """
+    The parameter identifies dialled peers.
 
     @ivar context: what the links share.
     @ivar _port: where they are listened for. Each kind makes its own, since only it knows what is
@@ -75,11 +136,8 @@ class LinkService(ABC, Generic[Key]):
         self._identify()
         self._diallers.open()
 
-    @abstractmethod
-    def announce(self) -> None:
-        """
-        Say where others can connect.
-        """
+    def usePoller(self, poller: Any) -> None:
+        self.context.poller = poller
 
     def _warnOfUnverified(self, whom: str) -> None:
         """
@@ -92,16 +150,10 @@ class LinkService(ABC, Generic[Key]):
         )
 
     async def stopListening(self) -> None:
-        """
-        Let nobody connect any more, and dial nobody.
-        """
         self._diallers.close()
         await self._port.close()
 
     async def close(self) -> None:
-        """
-        End everything.
-        """
         await self.stopListening()
         await ended(self.links.close)
 
@@ -113,9 +165,6 @@ class LinkService(ABC, Generic[Key]):
         return self._port.number
 
     def urls(self) -> list[str]:
-        """
-        Where it listens, as URLs.
-        """
         return self._port.urls()
 
     # Changing.

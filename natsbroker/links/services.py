@@ -1,288 +1,218 @@
 """
-Everything that connects a broker with others: its cluster, its leafnodes, and other clusters.
+The connections of a broker with other programs: the services of its connection kinds.
 
-What one kind of link has to know of another is passed on here. A kind that is not configured is
-not there, and its modules are not loaded. All begin and end together, in an order in which each
-finds what it needs. Nothing here knows what is said on links, or clients.
+Only this module and its kinds know which kinds there are. A kind that the settings do not ask for
+has no service, and its modules are not loaded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from twisted.internet.defer import ensureDeferred
+from zope.interface import alsoProvides, implementer
 
-from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.interfaces import IGatewayInterestPolicy
+from natsbroker.interfaces import (
+    IBrokerHost,
+    IConnectionKind,
+    IConnectionService,
+    ILinks,
+    IPeerService,
+)
 from natsbroker.links.dependencies import LinkDependencies
-from natsbroker.server.planners import clusterPlanner, gatewayPlanner, nothing
+from natsbroker.links.kinds import KINDS
+from natsbroker.server.planners import nothing
 from natsbroker.server.reload import Planner, Step
-
-if TYPE_CHECKING:
-    from natsbroker.gateways.advisingsettings import GatewayAdvice
-    from natsbroker.gateways.service import GatewayService
-    from natsbroker.leafnodes.service import LeafnodeService
-    from natsbroker.links.service import LinkService
-    from natsbroker.monitoring.model import MonitoringModel
-    from natsbroker.routes.service import RouteService
 
 __all__ = ["Links"]
 
+for _kind in KINDS:
+    # Their modules load without zope.interface.
+    alsoProvides(_kind, IConnectionKind)
 
+
+@implementer(ILinks)
 class Links:
     """
-    The links of one broker.
+    The links of one broker. Iterating gives the services.
 
-    @ivar membership: its part in a cluster; C{None} without.
-    @ivar leafnodes: its leafnode connections; C{None} until the settings name some.
-    @ivar gateways: its part in a super-cluster; C{None} without.
-    @ivar advice: takes advice about what other clusters send; C{None} without.
+    @ivar kinds: the connection kinds.
+    @ivar dependencies: what the broker's own kinds need of it.
     """
 
     def __init__(
         self,
+        host: IBrokerHost,
         dependencies: LinkDependencies,
-        checks: PasswordChecks,
-        policy: Callable[[], IGatewayInterestPolicy],
         changed: Callable[[], None],
+        others: Sequence[IConnectionKind] = (),
     ) -> None:
         """
-        @param checks: of passwords, for leafnodes.
-        @param policy: makes what decides what other clusters are sent, where there may be any.
-        @param changed: called when it has changed what clients are told of the cluster.
-        @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
+        @param changed: called when L{clientInfo} may have changed.
+        @param others: kinds that are not the broker's own.
+        @raise natsbroker.connections.tlscontext.TLSSettingsError: for a bad certificate.
         """
-        self._dependencies = dependencies
-        self._checks = checks
+        self.kinds: tuple[Any, ...] = (*KINDS, *others)
+        self.dependencies = dependencies
+        self._host = host
         self._changed = changed
         self._poller: Any = None
-        self._monitoring: MonitoringModel | None = None
-        settings = dependencies.settings
-        self.membership: RouteService | None = None
-        self.leafnodes: LeafnodeService | None = None
-        self.gateways: GatewayService | None = None
-        self.advice: GatewayAdvice | None = None
-        self._switchAfter = 0
+        self._monitoring: Any = None
+        self._services: dict[str, Any] = {}
         dependencies.accounts.location = self._location
-        if settings.cluster is not None and settings.cluster.port:
-            from natsbroker.routes.service import RouteService
+        for kind in self.kinds:
+            if kind.isConfigured(dependencies.settings):
+                self._make(kind)
 
-            self.membership = RouteService(dependencies, self._clusterChanged)
-        if settings.leafnodes is not None:
-            self.leafnodes = self._makeLeafnodes()
-        if settings.gateway is not None and settings.gateway.isOn:
-            self._makeGateways(policy())
+    def _make(self, kind: IConnectionKind) -> Any:
+        service = IConnectionService(kind.makeService(self._host, self))
+        self._services[kind.name] = service
+        return service
 
-    def _makeLeafnodes(self) -> LeafnodeService:
-        from natsbroker.leafnodes.service import LeafnodeService
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._services.values()))
 
-        return LeafnodeService(
-            self._dependencies, self._checks, self._clusterName, self._leafPlacesChanged
-        )
+    def _peers(self) -> list[Any]:
+        return [each for each in self._services.values() if IPeerService.providedBy(each)]
 
-    def _makeGateways(self, policy: IGatewayInterestPolicy) -> None:
-        from natsbroker.gateways.advice import AdvisedPolicy
-        from natsbroker.gateways.advisingsettings import GatewayAdvice
-        from natsbroker.gateways.service import GatewayService
+    def find(self, name: str) -> Any:
+        return self._services.get(name)
 
-        dependencies, membership = self._dependencies, self.membership
-        advised = AdvisedPolicy(policy, dependencies.reactor.seconds)
-        cluster = None if membership is None else membership.cluster
-        self.gateways = GatewayService(dependencies, cluster, advised)
-        self.advice = GatewayAdvice(advised, self.gateways.gateways, dependencies.accounts)
-        self._switchAfter = int(getattr(policy, "switchAfter", 0))
+    def changed(self) -> None:
+        for service in self._peers():
+            service.linksChanged()
+        self._changed()
 
-    def show(self, monitoring: MonitoringModel, settings: Callable[[], Settings]) -> None:
+    # Values that other parts of the broker read.
+
+    def clientInfo(self) -> dict[str, Any]:
         """
-        Have the pages show them.
-
-        @param settings: gives those in force.
+        What INFO tells clients of the links.
         """
-        self._monitoring = monitoring
-        if self.membership is not None:
-            from natsbroker.routes.pages import ClusterPages
-
-            ClusterPages(self.membership).contribute(monitoring)
-        self._showLeafnodes()
-        if self.gateways is not None and self.advice is not None:
-            from natsbroker.gateways.pages import GatewayPages, showGateways
-
-            gateways = self.gateways.gateways
-            pages = GatewayPages(gateways, settings, self._switchAfter, self.advice.shown)
-            showGateways(monitoring, pages, gateways)
-
-    def _showLeafnodes(self) -> None:
-        if self.leafnodes is not None and self._monitoring is not None:
-            from natsbroker.leafnodes.pages import LeafPages
-
-            LeafPages(self.leafnodes).contribute(self._monitoring)
-
-    def planners(self) -> Sequence[Planner]:
-        """
-        Who is asked about other settings.
-        """
-        return [
-            clusterPlanner(self.membership),
-            self._planLeafnodes,
-            gatewayPlanner(self.gateways),
-        ]
-
-    def _planLeafnodes(self, new: Settings, changes: Sequence[Change]) -> Step:
-        """
-        Leafnodes. It comes after the planners of accounts and of authorization.
-
-        Settings that are the first to name leafnodes find the service of a broker without them: it
-        listens nowhere, which a reload cannot change, and dials nobody yet.
-        """
-        if self.leafnodes is None:
-            if new.leafnodes is None:
-                return nothing
-            self.leafnodes = self._makeLeafnodes()
-            self.leafnodes.context.poller = self._poller
-            ensureDeferred(self.leafnodes.open())
-            self._showLeafnodes()
-        return self.leafnodes.plan(new, changes)
-
-    # What clients, and each other, are told.
-
-    def clusterInfo(self) -> dict[str, Any]:
-        """
-        What INFO tells clients of the cluster.
-        """
-        if self.membership is None:
-            return {}
-        cluster = self.membership.cluster
         return {
-            "cluster": cluster.terms.name,
-            "cluster_dynamic": cluster.terms.isDynamic,
-            "connect_urls": cluster.connectUrls(),
+            key: value for service in self._peers() for key, value in service.clientInfo().items()
         }
 
     def countNeighbours(self) -> float:
         """
-        How many other brokers there are; infinity where nobody here knows how many are behind those
-        that we are connected to.
+        How many other brokers there are; infinity if unknown.
         """
-        if self.gateways is not None or self.leafnodes is not None:
-            return math.inf
-        routes = () if self.membership is None else self.membership.cluster
-        return len({route.document.server_id for route in routes if route.document is not None})
+        return math.fsum(service.neighbours() for service in self._peers())
 
     def addresses(self) -> dict[str, list[str]]:
         """
-        Where others can connect, as URLs.
+        The URLs at which each kind listens, by its configuration key.
         """
-        return {
-            "cluster": [] if self.membership is None else self.membership.urls(),
-            "leafnodes": [] if self.leafnodes is None else self.leafnodes.urls(),
-            "gateway": [] if self.gateways is None else self.gateways.urls(),
-        }
-
-    def _clusterName(self) -> str:
-        return "" if self.membership is None else self.membership.cluster.terms.name
+        found = {kind.key: self._services.get(kind.name) for kind in self.kinds}
+        return {key: [] if each is None else list(each.urls()) for key, each in found.items()}
 
     def _location(self) -> tuple[str, tuple[str, ...]]:
-        """
-        The name of our cluster, and those of the others that are joined to it, nearest first.
-        """
-        if self.gateways is None:
-            leafnodes = self.leafnodes
-            return self._clusterName() if leafnodes is None else leafnodes.clusterName(), ()
-        gateways = self.gateways.gateways
-        outbound = gateways.outbound
-        nearest = sorted(outbound, key=lambda name: outbound[name].roundTrip)
-        return gateways.terms.name, tuple(nearest)
+        for service in reversed(self._peers()):
+            location = service.location()
+            if location is not None:
+                return location[0], tuple(location[1])
+        return "", ()
 
-    def _clusterChanged(self) -> None:
-        self._leafPlacesChanged()
-        self._changed()
-
-    def _leafPlacesChanged(self) -> None:
+    def show(self, monitoring: Any) -> None:
         """
-        Members of the cluster tell each other where leafnodes can connect.
+        Have the monitoring pages show the links.
         """
-        if self.leafnodes is None:
-            return
-        place = self.leafnodes.place
-        others: tuple[str, ...] = ()
-        if self.membership is not None:
-            self.membership.useLeafPlace(self.leafnodes.told)
-            others = self.membership.cluster.leafUrls()
-        self.leafnodes.leafs.useUrls(dict.fromkeys([place, *others] if place else others))
+        self._monitoring = monitoring
+        for service in self:
+            service.contribute(monitoring)
 
     # Beginning and end.
 
     def usePoller(self, poller: Any) -> None:
         """
-        Have connections over plain TCP go through a poller.
+        Have connections over plain TCP use a socket poller.
         """
         self._poller = poller
-        for each in self._services():
-            each.context.poller = poller
+        for service in self._peers():
+            service.usePoller(poller)
 
     async def open(self, settings: Settings) -> None:
         """
-        Listen, and dial.
+        Listen, then dial.
 
         @param settings: in force, with the ports that the kernel chose.
-        @raise StartError: if a place is taken.
+        @raise StartError: if an address is in use.
         """
-        if self.leafnodes is not None:
-            await self.leafnodes.open()
-        if self.gateways is not None:
-            await self.gateways.open()
-        if self.membership is not None:
-            await self.membership.open(settings.host, settings.port)
+        for service in reversed(list(self)):
+            await service.open(settings)
+        for service in reversed(list(self)):
+            service.connect()
 
     def announce(self) -> None:
         """
-        Say where others can connect.
+        Log the addresses.
         """
-        if self.gateways is not None:
-            self.gateways.announce()
-        if self.membership is not None:
-            self.membership.announce()
-        if self.leafnodes is not None:
-            self.leafnodes.announce()
+        for service in reversed(list(self)):
+            service.announce()
 
     def reauthorize(self, account: str | None) -> None:
         """
-        Ask again whether leafnodes may stay connected.
+        Ask again whether peers may stay connected.
 
         @param account: those of one account; C{None} for all.
         """
-        if self.leafnodes is not None:
-            self.leafnodes.leafs.reauthorize(account)
+        for service in self._peers():
+            service.reauthorize(account)
 
     def leave(self) -> None:
         """
-        Tell the others that this broker will go.
+        Tell the peers that this broker will stop.
         """
-        if self.membership is not None:
-            self.membership.cluster.leave()
-        if self.leafnodes is not None:
-            self.leafnodes.leafs.leave()
-        if self.gateways is not None:
-            self.gateways.gateways.leave()
+        for service in self._peers():
+            service.leave()
 
     async def stopListening(self) -> None:
         """
-        Let nobody connect any more.
+        Stop listening and dialling.
         """
-        for each in self._services():
-            await each.stopListening()
+        for service in self:
+            await service.stopListening()
 
     async def close(self) -> None:
         """
-        End all links.
+        Close all links.
         """
-        for each in self._services():
-            await each.close()
+        for service in self:
+            await service.close()
 
-    def _services(self) -> list[LinkService[Any]]:
-        found: list[LinkService[Any] | None] = [self.leafnodes, self.membership, self.gateways]
-        return [each for each in found if each is not None]
+    # Changing.
+
+    def planners(self) -> list[Planner]:
+        """
+        The owners of the kinds' settings. They come after those of accounts and authorization.
+        """
+        return [partial(self._plan, kind) for kind in self.kinds]
+
+    def _plan(self, kind: IConnectionKind, new: Settings, changes: Sequence[Change]) -> Step:
+        service = self._services.get(kind.name)
+        if service is None:
+            if not kind.isConfigured(new):
+                return nothing
+            if kind.reloadError:
+                raise ValueError(kind.reloadError)
+            service = self._begin(kind)
+        step: Step = service.plan(new, changes)
+        return step
+
+    def _begin(self, kind: IConnectionKind) -> Any:
+        service = self._make(kind)
+        self.usePoller(self._poller)
+        if self._monitoring is not None:
+            service.contribute(self._monitoring)
+
+        async def begin() -> None:
+            await service.open(self._host.settings)
+            service.connect()
+
+        ensureDeferred(begin())
+        return service

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -19,15 +20,14 @@ from natsbroker.accounts.subsz import Subsz
 from natsbroker.clients.connz import Connz, Namers
 from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Settings
-from natsbroker.gateways.gatewayz import Gatewayz
-from natsbroker.leafnodes.leafz import Leafz
+from natsbroker.interfaces import IConnectionKind
+from natsbroker.links.kinds import KINDS
 from natsbroker.monitoring.answers import HTML, Answer, Page, textAnswer
 from natsbroker.monitoring.healthz import HealthCheck, Healthz
 from natsbroker.monitoring.process import ProcessUsage
 from natsbroker.monitoring.queries import BadQuery, Query
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.monitoring.varz import Varz
-from natsbroker.routes.routez import Routez
 
 __all__ = ["MonitoringModel"]
 
@@ -35,8 +35,9 @@ __all__ = ["MonitoringModel"]
 class MonitoringModel:
     """
     The pages of one broker. Services contribute to L{varz}, L{accountz} and L{healthz}, and give
-    their links to L{routez}, L{gatewayz} and L{leafz}.
+    their links to the pages in L{links}.
 
+    @ivar links: the pages of connection kinds, by the kind's name.
     @ivar pages: by path, as C{/varz}; more may be added.
     @ivar requests: the number of requests for each page.
     """
@@ -51,6 +52,7 @@ class MonitoringModel:
         process: ProcessUsage | None = None,
         namers: Namers | None = None,
         loadTime: float | None = None,
+        kinds: Iterable[IConnectionKind] = KINDS,
     ) -> None:
         """
         @param context: of the client connections; its reactor is the clock.
@@ -60,6 +62,7 @@ class MonitoringModel:
         @param healthChecks: of C{/healthz}.
         @param process: by default this process.
         @param loadTime: of the settings; by default C{startTime}.
+        @param kinds: the connection kinds, each with its page.
         """
         loaded = startTime if loadTime is None else loadTime
         process = process or ProcessUsage(context.reactor.seconds)
@@ -68,22 +71,20 @@ class MonitoringModel:
         self.varz = Varz(self._state, self.requests)
         self.connz = Connz(context, namers or Namers())
         self.subsz = Subsz(context, accounts)
-        self.routez = Routez(self._state)
         self.healthz = Healthz(healthChecks)
         self.accountz = Accountz(self._state)
-        self.gatewayz = Gatewayz(self._state)
-        self.leafz = Leafz(self._state)
         self.pages: dict[str, Page] = {
             "/": self._index,
             "/varz": self.varz,
             "/connz": self.connz,
-            "/gatewayz": self.gatewayz,
-            "/leafz": self.leafz,
             "/accountz": self.accountz,
             "/subsz": self.subsz,
-            "/routez": self.routez,
             "/healthz": self.healthz,
         }
+        self.links: dict[str, Any] = {}
+        for kind in kinds:
+            if kind.page:
+                self.pages[kind.page] = self.links[kind.name] = kind.makePage(self._state)
         self.aliases = {"/subscriptionsz": "/subsz"}
 
     @property

@@ -136,15 +136,15 @@ class TrafficModel:
 
     def _linkTraffic(self) -> Iterable[tuple[str, str, str, int, tuple[int, ...]]]:
         pages = self._monitoring
-        gateways = pages.gatewayz.gateways
+        gateways = pages.links["gateway"].gateways
         if gateways is not None:
             for name, link in (*gateways.outbound(), *gateways.inbound()):
                 facts = link.facts()
                 yield "", "gateway", name, facts.number, facts.traffic
-        cluster = pages.routez.cluster
+        cluster = pages.links["route"].cluster
         for route in () if cluster is None else cluster.routes():
             yield route.account, "route", route.remoteName, route.number, route.traffic
-        leafs = pages.leafz.view
+        leafs = pages.links["leaf"].view
         for leaf in () if leafs is None else leafs.leafs():
             yield leaf.account, "leaf", leaf.name, leaf.number, leaf.traffic
 

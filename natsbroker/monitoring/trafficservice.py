@@ -203,7 +203,7 @@ class TrafficService(Service):
             for prefix, count in counted.patterns.most_common(self._most):
                 row = {"account": account, "peer_kind": "client", "peer": ""}
                 yield {**row, "subject_prefix": decoded(prefix), "patterns": count}
-        gateways = self._host.monitoring.gatewayz.gateways
+        gateways = self._host.monitoring.links["gateway"].gateways
         for name, link in () if gateways is None else gateways.outbound():
             for account, figures in link.accounts().items():
                 row = {"account": account, "peer_kind": "gateway", "peer": name}

@@ -8,14 +8,16 @@ are not shown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from natsbroker.clients.listener import joined
 from natsbroker.monitoring.formats import nanoseconds, number
-from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.routes.facts import RouteFacts, routeFacts
 from natsbroker.routes.service import RouteService
 from natsbroker.routes.settings import Cluster as ClusterSettings
+
+if TYPE_CHECKING:
+    from natsbroker.monitoring.model import MonitoringModel
 
 __all__ = ["ClusterPages"]
 
@@ -36,7 +38,7 @@ class ClusterPages:
         Have the pages show it.
         """
         cluster = self._membership.cluster
-        monitoring.routez.cluster = self
+        monitoring.links["route"].cluster = self
         monitoring.varz.statistics["routes"] = cluster.context.statistics
         monitoring.varz.contributions |= {
             "cluster": self.varz,

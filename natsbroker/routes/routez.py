@@ -8,8 +8,8 @@ peer is subscribed to.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
-from natsbroker.links.views import ClusterView
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import decoded, instant
 from natsbroker.monitoring.queries import Query
@@ -25,6 +25,9 @@ from natsbroker.monitoring.rows import (
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.routes.facts import RouteFacts
 
+if TYPE_CHECKING:
+    from natsbroker.routes.pages import ClusterPages
+
 __all__ = ["Routez"]
 
 #: What a subscription counts besides its text.
@@ -39,7 +42,7 @@ class Routez:
     """
 
     def __init__(self, state: BrokerState) -> None:
-        self.cluster: ClusterView | None = None
+        self.cluster: ClusterPages | None = None
         self._state = state
 
     def __call__(self, query: Query) -> Answer:

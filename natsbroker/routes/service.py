@@ -9,7 +9,7 @@ adds and removes routes, and changes what passes over those that stay.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,19 +95,36 @@ class RouteService(LinkService[tuple[str, int, str]]):
 
     # Beginning and end.
 
-    async def open(self, host: str, port: int) -> None:
-        """
-        Listen for other members, and dial those that the settings name.
-
-        @param host: where clients are listened for.
-        @param port: likewise.
-        @raise StartError: if the place is taken.
-        """
+    async def open(self, settings: Settings) -> None:
         await self._listen()
+        self.cluster.urls = clientUrls(self._settings, settings.host, settings.port)
+
+    def connect(self) -> None:
+        for target in self.cluster.terms.targets:
+            self.cluster.dial(target, 0.0)
+
+    def contribute(self, monitoring: Any) -> None:
+        from natsbroker.routes.pages import ClusterPages
+
+        ClusterPages(self).contribute(monitoring)
+
+    def clientInfo(self) -> Mapping[str, Any]:
         cluster = self.cluster
-        cluster.urls = clientUrls(self._settings, host, port)
-        for target in cluster.terms.targets:
-            cluster.dial(target, 0.0)
+        return {
+            "cluster": cluster.terms.name,
+            "cluster_dynamic": cluster.terms.isDynamic,
+            "connect_urls": cluster.connectUrls(),
+        }
+
+    def location(self) -> tuple[str, Sequence[str]]:
+        return self.cluster.terms.name, ()
+
+    def neighbours(self) -> float:
+        routes = self.cluster
+        return len({route.document.server_id for route in routes if route.document is not None})
+
+    def leave(self) -> None:
+        self.cluster.leave()
 
     def _identify(self) -> None:
         """
@@ -118,9 +135,6 @@ class RouteService(LinkService[tuple[str, int, str]]):
         cluster.identity = replace(identity, gateway_url=cluster.identity.gateway_url)
 
     def announce(self) -> None:
-        """
-        Say where other members can connect.
-        """
         terms = self.cluster.terms
         _log.info("Cluster name is {name}", name=terms.name)
         if terms.isDynamic:

@@ -35,6 +35,7 @@ from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.poller import SocketPoller
 from natsbroker.interfaces import ISubjectRouter
 from natsbroker.links.dependencies import LinkDependencies
+from natsbroker.links.kinds import KINDS
 from natsbroker.links.services import Links
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
 from natsbroker.server.info import ServerInfoPublisher, infoFrom
@@ -82,6 +83,7 @@ class Replacements:
     observers: Sequence[Any] = ()
     endpoints: Sequence[str | IStreamServerEndpoint] | None = None
     gatewayPolicy: Any = None
+    connectionKinds: Sequence[Any] = ()
     clientSocket: socket | None = None
 
 
@@ -255,19 +257,25 @@ class BrokerParts:
         )
 
     def _makeLinks(self) -> None:
-        settings = self._settings
-        if settings.leafnodes is not None:
-            self.authority.require(settings.leafnodes.account)
-            for remote in settings.leafnodes.remotes:
-                self.authority.require(remote.account)
+        settings, given = self._settings, self._given
         dependencies = LinkDependencies(
-            self._reactor, settings, self.clients, self.accounts, self._keys.id, self._random
+            self._reactor,
+            settings,
+            self.clients,
+            self.accounts,
+            self._keys.id,
+            self._random,
+            self._checks,
+            partial(self._plugins.gatewayPolicy, self._host, settings, given.gatewayPolicy),
+            self._systemBus,
         )
-        policy = partial(
-            self._plugins.gatewayPolicy, self._host, settings, self._given.gatewayPolicy
-        )
+        others = self._plugins.connectionKinds(settings, given.connectionKinds)
+        self._otherKinds = {kind.name for kind in others}
+        for kind in (*KINDS, *others):
+            for account in kind.accounts(settings):
+                self.authority.require(account)
         self.links = Links(
-            dependencies, self._checks, policy, lambda: self.publisher.clusterChanged()
+            self._host, dependencies, lambda: self.publisher.clusterChanged(), others
         )
 
     def _makeMonitoring(self) -> None:
@@ -291,13 +299,9 @@ class BrokerParts:
         return MonitoringService(self._reactor, self.monitoring(), settings, creator)
 
     def _makeReports(self) -> None:
-        advice = self.links.advice
-        if advice is not None:
-            from natsbroker.gateways.advisingsettings import Advising
-
-            self._adopt(
-                Advising(advice, self._systemBus, lambda: self._keys.id, self._reactor.seconds)
-            )
+        for service in self.links:
+            for each in service.children:
+                self._adopt(each)
         if self._settings.cluster is not None or self._settings.gateway is not None:
             from natsbroker.monitoring.status import StatusReports
 
@@ -310,7 +314,9 @@ class BrokerParts:
 
     def _makeServices(self) -> None:
         settings, plugins = self._settings, self._plugins
-        self.services = dict(plugins.services(self._host, settings, self._given.services))
+        self.services = dict(
+            plugins.services(self._host, settings, self._given.services, self._otherKinds)
+        )
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
             from natsbroker.streaming.configured import streamingBus, streamingService
@@ -355,7 +361,7 @@ class BrokerParts:
             limitsPlanner(self.clients),
             tlsPlanner(self.clients, self.listeners, self.pages),
             self.authority.planner(self.clients, self.accounts),
-            sectionsPlanner(self.services),
+            sectionsPlanner(self.services, self._otherKinds),
             *self.links.planners(),
         ]
 
@@ -366,7 +372,7 @@ class BrokerParts:
         """
         if self._monitoring is None:
             self._monitoring = self._makeModel()
-            self.links.show(self._monitoring, lambda: self._host.settings)
+            self.links.show(self._monitoring)
         return self._monitoring
 
     def _makeModel(self) -> MonitoringModel:
@@ -393,6 +399,7 @@ class BrokerParts:
             ],
             namers=Namers(self.authority.nameOf, described),
             loadTime=self._loadTime,
+            kinds=self.links.kinds,
         )
 
     def settingsLoaded(self, settings: Settings) -> None:

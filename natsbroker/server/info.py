@@ -122,14 +122,14 @@ class ServerInfoPublisher:
             host, port = self._listeners.firstAddress()
         isAsked = context.authorizer.required
         info = infoFrom(settings, self._keys.id, host, port, isAsked, self._keys.xkey)
-        context.info = info.changed(ldm=isLameDuck, **self._links.clusterInfo())
+        context.info = info.changed(ldm=isLameDuck, **self._links.clientInfo())
 
     def clusterChanged(self) -> None:
         """
         The cluster is another one: tell the clients, if INFO names what has changed.
         """
         context = self._context
-        before, context.info = context.info, context.info.changed(**self._links.clusterInfo())
+        before, context.info = context.info, context.info.changed(**self._links.clientInfo())
         if context.info != before:
             for session in sessionsOf(context.connections):
                 session.infoChanged()

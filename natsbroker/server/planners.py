@@ -7,7 +7,7 @@ too: limits and permissions hold for them from then on, and whoever is no longer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService
@@ -26,15 +26,11 @@ from natsbroker.server.reload import Planner, Step
 
 if TYPE_CHECKING:
     from natsbroker.auth.operator.service import OperatorService
-    from natsbroker.gateways.service import GatewayService
     from natsbroker.monitoring.service import MonitoringService
-    from natsbroker.routes.service import RouteService
 
 __all__ = [
     "authorizationPlanner",
     "below",
-    "clusterPlanner",
-    "gatewayPlanner",
     "limitsPlanner",
     "nothing",
     "operatorPlanner",
@@ -190,16 +186,19 @@ def tlsPlanner(
     return plan
 
 
-def sectionsPlanner(services: Mapping[str, IService]) -> Planner:
+def sectionsPlanner(services: Mapping[str, IService], others: Container[str] = ()) -> Planner:
     """
     The sections of services beside ours.
 
     @param services: by name.
+    @param others: the names of sections that have another planner.
     """
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
         steps: list[Step] = []
         for name in sorted(_sectionsIn(changes)):
+            if name in others:
+                continue
             service = services.get(name)
             section = {**new.plugins, **new.services}.get(name)
             if service is None or section is None or not IReloadable.providedBy(service):
@@ -211,40 +210,6 @@ def sectionsPlanner(services: Mapping[str, IService]) -> Planner:
                 step()
 
         return apply
-
-    return plan
-
-
-def clusterPlanner(membership: RouteService | None) -> Planner:
-    """
-    Routes, and what passes over them. It comes after whoever changes accounts.
-
-    @param membership: C{None} for a broker that is in no cluster.
-    """
-
-    def plan(new: Settings, changes: Sequence[Change]) -> Step:
-        if membership is not None:
-            return membership.plan(new, changes)
-        if new.cluster is not None and new.cluster.port:
-            raise ValueError("config reload not supported for cluster: it cannot be joined")
-        return nothing
-
-    return plan
-
-
-def gatewayPlanner(gateways: GatewayService | None) -> Planner:
-    """
-    Connections to other clusters. It comes after whoever changes accounts.
-
-    @param gateways: C{None} for a broker without.
-    """
-
-    def plan(new: Settings, changes: Sequence[Change]) -> Step:
-        if gateways is not None:
-            return gateways.plan(new, changes)
-        if new.gateway is not None and new.gateway.isOn:
-            raise ValueError("config reload not supported for Gateway")
-        return nothing
 
     return plan
 

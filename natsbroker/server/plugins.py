@@ -7,7 +7,7 @@ what a plugin makes provides the interface that it must.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twisted.application.service import IService
@@ -23,6 +23,7 @@ from natsbroker.interfaces import (
     IAuthorizerPlugin,
     IBrokerHost,
     IBrokerService,
+    IConnectionKind,
     IGatewayInterestPolicy,
     IGatewayPolicyPlugin,
     IRouterPlugin,
@@ -205,11 +206,30 @@ class Plugins:
 
         return make
 
+    def connectionKinds(
+        self, settings: Settings, given: Sequence[IConnectionKind] = ()
+    ) -> list[IConnectionKind]:
+        """
+        The connection kinds that were given, and those installed ones that the C{services} and
+        C{plugins} blocks name.
+
+        @raise PluginError: if one that was given is none.
+        """
+        for each in given:
+            try:
+                verifyObject(IConnectionKind, each)
+            except Invalid as error:
+                raise PluginError(f"not a connection kind: {error}") from error
+        names = {*settings.plugins, *settings.services} - {each.name for each in given}
+        installed = self._find(IConnectionKind) if names else ()
+        return [*given, *(each for each in installed if each.name in names)]
+
     def services(
         self,
         host: IBrokerHost,
         settings: Settings,
         given: Sequence[IBrokerService],
+        kinds: Container[str] = (),
         readyMade: ReadyMade[IBrokerService] = builtInServices,
     ) -> list[tuple[str, IService]]:
         """
@@ -217,6 +237,7 @@ class Plugins:
 
         @param given: objects that were handed to the broker; their section is empty if the
             settings have none of their name.
+        @param kinds: the names of sections that are those of connection kinds.
         @param readyMade: loads the plugins that need no installation.
         """
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
@@ -225,7 +246,7 @@ class Plugins:
         makers += [
             (name, self._servicePlugin(settings, name, readyMade))
             for name in sections
-            if name not in byName
+            if name not in byName and name not in kinds
         ]
         return [
             (name, _service(name, maker, host, sections.get(name, {}))) for name, maker in makers
@@ -249,8 +270,10 @@ class Plugins:
             self._policyPlugin(settings, settings.gateway.interest.plugin, policies)
         if settings.router.plugin:
             self._routerPlugin(settings)
+        kinds = {each.name for each in self.connectionKinds(settings)}
         for name in {**settings.plugins, **settings.services}:
-            self._servicePlugin(settings, name, services)
+            if name not in kinds:
+                self._servicePlugin(settings, name, services)
 
     def _authorizerPlugin(self, settings: Settings, readyMade: ReadyMade[IAuthorizerPlugin]) -> Any:
         key = settings.at("authorization.plugin")

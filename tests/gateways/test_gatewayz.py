@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from natsbroker.gateways.facts import GatewayFacts
-from natsbroker.links.views import GatewayLinkView
 from natsbroker.monitoring.formats import uptime
 from tests.monitoring.staging import BEGIN, Stage
 
@@ -29,15 +28,15 @@ class Link:
     name: str = "ID"
 
     def facts(self) -> GatewayFacts:
-        """See L{GatewayLinkView.facts}."""
+        """See L{natsbroker.gateways.pages.LinkPage.facts}."""
         return replace(FACTS, name=self.name)
 
     def accounts(self) -> Mapping[str, Mapping[str, Any]]:
-        """See L{GatewayLinkView.accounts}."""
+        """See L{natsbroker.gateways.pages.LinkPage.accounts}."""
         return self.figures
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
-        """See L{GatewayLinkView.interests}."""
+        """See L{natsbroker.gateways.pages.LinkPage.interests}."""
         return self.wanted if account == "A" else ()
 
 
@@ -47,18 +46,18 @@ class Links:
     The gateways that a test makes up.
     """
 
-    out: list[tuple[str, GatewayLinkView]]
-    into: list[tuple[str, GatewayLinkView]]
+    out: list[tuple[str, Link]]
+    into: list[tuple[str, Link]]
     name: str = "GA"
     host: str = "h"
     port: int = 1
 
-    def outbound(self) -> Iterable[tuple[str, GatewayLinkView]]:
-        """See L{natsbroker.links.views.GatewaysView.outbound}."""
+    def outbound(self) -> Iterable[tuple[str, Link]]:
+        """See L{natsbroker.gateways.pages.GatewayPages.outbound}."""
         return self.out
 
-    def inbound(self) -> Iterable[tuple[str, GatewayLinkView]]:
-        """See L{natsbroker.links.views.GatewaysView.inbound}."""
+    def inbound(self) -> Iterable[tuple[str, Link]]:
+        """See L{natsbroker.gateways.pages.GatewayPages.inbound}."""
         return self.into
 
 
@@ -86,7 +85,7 @@ def staged() -> Stage:
     }
     stage = Stage()
     one = Link(True, figures=figures, wanted=[(b"foo.*", b""), (b"bar", b"q")])
-    stage.model.gatewayz.gateways = Links(
+    stage.model.links["gateway"].gateways = Links(
         [("B", one), ("C", Link())], [("B", Link(figures=figures)), ("B", Link())]
     )
     return stage
@@ -115,7 +114,7 @@ def test_connections() -> None:
 def test_connection() -> None:
     """All that is known of a connection, in the real server's order and units."""
     stage = Stage()
-    stage.model.gatewayz.gateways = Links([("B", Link()), ("C", Link(name=""))], [])
+    stage.model.links["gateway"].gateways = Links([("B", Link()), ("C", Link(name=""))], [])
     rows = stage.page("/gatewayz")["outbound_gateways"]
     row = rows["B"]["connection"]
     age = uptime(BEGIN)

@@ -20,7 +20,7 @@ class View:
         self._wires = wires
 
     def leafs(self) -> Iterable[LeafFacts]:
-        """See L{natsbroker.links.views.LeafsView.leafs}."""
+        """See L{natsbroker.leafnodes.pages.LeafPages.leafs}."""
         return [leafFacts(wire.leaf) for wire in self._wires]
 
 
@@ -29,7 +29,7 @@ def showing(*wires: Wire) -> Stage:
     The pages of a broker with these leafnodes.
     """
     stage = Stage()
-    stage.model.leafz.view = View(*wires)
+    stage.model.links["leaf"].view = View(*wires)
     return stage
 
 

@@ -60,13 +60,21 @@ class Threads(LinkService[str]):
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.reactor: Any = MemoryReactorClock()
-        accounts: Any = None
+        unused: Any = None
         info = ServerInfo("", "", "", "")
-        self.clients = ClientContext(self.reactor, accounts, Doorkeeper(), info)
+        self.clients = ClientContext(self.reactor, unused, Doorkeeper(), info)
         self.clients.tracing = Tracing(True, maxLength=7)
         self.limits = LinkLimits(max_payload=9)
         dependencies = LinkDependencies(
-            self.reactor, settings or Settings(), self.clients, accounts, "ID", Random(1)
+            self.reactor,
+            settings or Settings(),
+            self.clients,
+            unused,
+            "ID",
+            Random(1),
+            unused,
+            unused,
+            unused,
         )
         super().__init__(dependencies, self.limits)
         self.registry: LinkRegistry[Any] = LinkRegistry(self.context)
@@ -97,8 +105,7 @@ class Threads(LinkService[str]):
         self._diallers.dial(name, name, DialTerms(), connect, 0.0)
         self.reactor.advance(0)
 
-    async def open(self) -> None:
-        """Begin."""
+    async def open(self, settings: Any) -> None:
         await self._listen()
 
     def use(self, limits: LinkLimits) -> None:
@@ -127,7 +134,7 @@ def test_open() -> None:
     threads = Threads()
     assert (threads.port, threads.urls()) == (0, [])
     threads.dial("a")
-    assert begun(threads.open()).called
+    assert begun(threads.open(None)).called
     assert threads.places == [4] and threads.dialled == []
     assert (threads.port, threads.urls()) == (4, ["nats-thread://127.0.0.1:4"])
     threads.dial("b")
@@ -138,7 +145,7 @@ def test_taken() -> None:
     """Where the place is taken it neither says that it listens nor dials."""
     threads = Threads()
     occupy(threads.reactor, 4)
-    opening = begun(threads.open())
+    opening = begun(threads.open(None))
     failures: list[Any] = []
     opening.addErrback(failures.append)
     failures[0].trap(StartError)
@@ -149,7 +156,7 @@ def test_taken() -> None:
 def test_stopListening() -> None:
     """It listens and dials no more, and the links that there are stay."""
     threads = Threads()
-    begun(threads.open())
+    begun(threads.open(None))
     link = Thread(threads)
     threads.registry.linkOpened(link)
     assert begun(threads.stopListening()).called
@@ -160,7 +167,7 @@ def test_stopListening() -> None:
 def test_close() -> None:
     """Its end is the end of its links."""
     threads = Threads()
-    begun(threads.open())
+    begun(threads.open(None))
     link = Thread(threads)
     threads.registry.linkOpened(link)
     closing = begun(threads.close())

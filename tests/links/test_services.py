@@ -34,9 +34,9 @@ def links(text: str) -> Links:
 def test_nothing() -> None:
     """A broker without any of them has none, listens nowhere, and tells its clients nothing."""
     found = links('listen: "127.0.0.1:4222"')
-    assert (found.membership, found.leafnodes, found.gateways) == (None, None, None)
+    assert list(found) == [] and [found.find(each.name) for each in found.kinds] == [None] * 3
     assert found.addresses() == {"cluster": [], "leafnodes": [], "gateway": []}
-    assert (found.clusterInfo(), found.countNeighbours()) == ({}, 0)
+    assert (found.clientInfo(), found.countNeighbours()) == ({}, 0)
 
 
 def test_everything() -> None:
@@ -47,7 +47,7 @@ def test_everything() -> None:
         "leafnodes": 1,
         "gateway": 1,
     }
-    assert found.clusterInfo()["cluster"] == "C1"
+    assert found.clientInfo()["cluster"] == "C1"
 
 
 def test_location() -> None:
@@ -57,8 +57,7 @@ def test_location() -> None:
     found = Host(ALL).start().broker
     account = found.accounts["$G"]
     assert account.location() == ("C1", ())
-    assert found.links.gateways is not None
-    remotes = found.links.gateways.gateways.remotes
+    remotes = found.links.find("gateway").gateways.remotes
     for name, roundTrip in (("far", 0.2), ("near", 0.1)):
         link: Any = SimpleNamespace(roundTrip=roundTrip)
         remotes[name] = Remote(name, None)
@@ -69,18 +68,11 @@ def test_location() -> None:
 
 
 def test_hub() -> None:
-    """Connections of every kind go through the poller."""
+    """Connections of every kind go through the hub."""
     found = links(ALL)
-    poller: Any = object()
-    found.usePoller(poller)
-    assert found.membership is not None and found.gateways is not None
-    assert found.leafnodes is not None
-    contexts = [
-        found.membership.cluster.context,
-        found.leafnodes.leafs.context,
-        found.gateways.gateways.context,
-    ]
-    assert [context.poller for context in contexts] == [poller] * 3
+    hub: Any = object()
+    found.usePoller(hub)
+    assert [service.context.poller for service in found] == [hub] * 3
 
 
 def test_neighbours() -> None:

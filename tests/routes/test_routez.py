@@ -22,11 +22,11 @@ class View:
         self._permissions = permissions
 
     def routes(self) -> Iterable[RouteFacts]:
-        """See L{natsbroker.links.views.ClusterView.routes}."""
+        """See L{natsbroker.routes.pages.ClusterPages.routes}."""
         return [routeFacts(wire.route) for wire in self._wires]
 
     def permissions(self) -> Mapping[str, Any]:
-        """See L{natsbroker.links.views.ClusterView.permissions}."""
+        """See L{natsbroker.routes.pages.ClusterPages.permissions}."""
         return self._permissions
 
 
@@ -35,7 +35,7 @@ def showing(*wires: Wire, **permissions: Any) -> Stage:
     The pages of a broker with these routes.
     """
     stage = Stage()
-    stage.model.routez.cluster = View(*wires, **permissions)
+    stage.model.links["route"].cluster = View(*wires, **permissions)
     return stage
 
 

@@ -29,7 +29,7 @@ class Scene:
         self.pages = SimpleNamespace(scheme="http", address=None)
         self.cluster: dict[str, Any] = {}
         self.links = SimpleNamespace(
-            clusterInfo=lambda: self.cluster, addresses=lambda: {"cluster": ["nats://b:2"]}
+            clientInfo=lambda: self.cluster, addresses=lambda: {"cluster": ["nats://b:2"]}
         )
 
     def presence(self, pages: Any) -> ServerInfoPublisher:
