@@ -90,7 +90,7 @@ MAP: dict[str, Row] = {
     "__main__": row("main"),
     "testing": row(f"{_ROOMS} broker", f"{_TWISTED} {_TLS} pytest hypothesis"),
     "spark": row(
-        "wire subjects files config accounts.settings",
+        "wire subjects files config accounts.settings streaming.protocol",
         "pyspark pyarrow nacl fastavro google deltalake pyiceberg sqlalchemy",
     ),
 }

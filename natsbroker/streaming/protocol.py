@@ -7,14 +7,16 @@ C{protocol.proto} beside this file defines them. Bytes that are not a message ra
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from natsbroker.interfaces import IMessageBus
+if TYPE_CHECKING:
+    # So that workers of Spark, which have no zope.interface, load the messages.
+    from natsbroker.interfaces import IMessageBus
 
 __all__ = [
     "FIRST",

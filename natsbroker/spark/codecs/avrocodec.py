@@ -1,9 +1,10 @@
 """
 Payloads in Avro: bare, as single objects, or behind the five bytes of Confluent's serializers.
 
-Our own reader reads them: fastavro's believes what payloads say of themselves, and is no faster
-when each payload is a value. fastavro brings what was written with another schema to the one of the
-table, after our reader found nothing wrong with it.
+Our own reader reads them. fastavro takes 0.6 to 0.7 of its time, and believes payloads: it takes
+doubled keys of maps, 7 as true, branches and symbols below 0, and for eight bytes makes an array of
+as many nulls as they say, which ends a job. It resolves what another schema wrote, after our reader
+found nothing wrong with it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from natsbroker.spark.logs.selection import isPattern
 from natsbroker.spark.logs.streams import StreamApi, checkedName
 from natsbroker.spark.nats.connection import BlockingConnection, connect
 from natsbroker.spark.nats.publishing import Publisher
-from natsbroker.spark.nats.stan import ChannelPublisher
 from natsbroker.subjects.grammar import isValidLiteral
 
 __all__ = ["BatchWriter", "StreamWriter", "Written"]
@@ -98,6 +97,9 @@ class _Writer:
             return Written(publisher.stored, publisher.duplicates)
 
     def _writeToChannel(self, connection: BlockingConnection, batches: Iterator[Any]) -> Written:
+        # Only here is protobuf needed, which a package given with --py-files does not bring.
+        from natsbroker.spark.nats.stan import ChannelPublisher
+
         options = self._options
         publisher = ChannelPublisher(
             connection,

@@ -1,5 +1,8 @@
 """
-Reports as pages of their own: one file, with plots that are drawn in it.
+Reports as HTML: one file, whose charts are SVG in it.
+
+matplotlib would bring 174 MB of packages for the three kinds of charts, and Plotly adds 4.8 MB of
+script to each page, where the page's policy lets none run.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import pytest
 
 from natsbroker.spark.errors import ApiError, DataSourceError, TimedOut
 from natsbroker.spark.nats.connection import BlockingConnection, connect
-from natsbroker.spark.nats.protobuf import encode
 from natsbroker.spark.nats.stan import ChannelPublisher
+from natsbroker.streaming.protocol import ConnectResponse, PubAck
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station
@@ -86,7 +86,9 @@ class Scripted:
         self.info = {"max_payload": 1000}
         self.messages = list(messages)
         self.published: list[str] = []
-        self.answer = encode({1: b"_STAN.pub.c", 4: b"_STAN.close.c"})
+        self.answer: bytes = ConnectResponse(
+            pubPrefix="_STAN.pub.c", closeRequests="_STAN.close.c"
+        ).SerializeToString()
 
     def inbox(self, name: str) -> bytes:
         return b"I." + name.encode()
@@ -124,7 +126,9 @@ def scripted(*messages: tuple[bytes, bytes, bytes]) -> tuple[ChannelPublisher, S
 def test_heartbeats() -> None:
     """The broker is told that the client lives, and other messages change nothing."""
     publisher, connection = scripted(
-        (b"I.heartbeats", b"HB.1", b""), (b"I.7", b"", b"?"), (b"ACKS", b"", encode({1: b"1"}))
+        (b"I.heartbeats", b"HB.1", b""),
+        (b"I.7", b"", b"?"),
+        (b"ACKS", b"", PubAck(guid="1").SerializeToString()),
     )
     publisher.finish()
     assert (connection.published, publisher.stored) == (["HB.1"], 1)
@@ -135,8 +139,11 @@ def test_heartbeats() -> None:
     [
         (b"", "NATS Streaming is not there any more"),
         (b"\x0a", "the answer makes no sense"),
-        (encode({1: b"7"}), "another one was acknowledged"),
-        (encode({1: b"1", 2: b"stan: no"}), "a message was not stored: stan: no"),
+        (PubAck(guid="7").SerializeToString(), "another one was acknowledged"),
+        (
+            PubAck(guid="1", error="stan: no").SerializeToString(),
+            "a message was not stored: stan: no",
+        ),
     ],
 )
 def test_notStored(answer: bytes, text: str) -> None:
@@ -156,7 +163,8 @@ def test_silence() -> None:
 
 def test_otherAnswers() -> None:
     """A cluster that refuses the client, or says what makes no sense, is an error."""
-    for answer, text in ((encode({5: b"stan: no"}), "refuses: stan: no"), (b"\x0a", "no sense")):
+    refused = ConnectResponse(error="stan: no").SerializeToString()
+    for answer, text in ((refused, "refuses: stan: no"), (b"\x0a", "no sense")):
         connection = Scripted()
         connection.answer = answer
         with pytest.raises(ApiError, match=text):

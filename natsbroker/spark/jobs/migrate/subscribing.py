@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,23 +18,21 @@ import pyarrow as pa
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
 from natsbroker.spark.logs.reading import Loss
 from natsbroker.spark.nats.connection import BlockingConnection
-from natsbroker.spark.nats.protobuf import Malformed, decode, encode
-from natsbroker.spark.nats.stan import StanClient, textOf
+from natsbroker.spark.nats.stan import StanClient
 from natsbroker.spark.tables.filing import SCHEMA
+from natsbroker.streaming.protocol import (
+    LAST_RECEIVED,
+    SEQUENCE_START,
+    Ack,
+    Malformed,
+    MsgProto,
+    SubscriptionRequest,
+    SubscriptionResponse,
+    UnsubscribeRequest,
+)
 from natsbroker.wire.serverside import publishLine
 
 __all__ = ["ChannelReader"]
-
-#: The fields of the answer to ConnectRequest, and of SubscriptionRequest, UnsubscribeRequest,
-#: SubscriptionResponse, MsgProto and Ack that are used.
-_SUBSCRIBE_AT, _UNSUBSCRIBE_AT = 2, 3
-_ID, _SUBJECT, _INBOX, _IN_FLIGHT, _ACK_WAIT, _POSITION, _START = 1, 2, 4, 5, 6, 10, 11
-_LEAVING_INBOX = 3
-_ACK_INBOX, _ERROR = 2, 3
-_SEQUENCE, _CHANNEL, _REPLY, _DATA, _TIMESTAMP, _CRC = 1, 2, 3, 4, 5, 10
-_ACK_CHANNEL, _ACK_SEQUENCE = 1, 2
-
-_LAST, _SEQUENCE_START = 1, 3
 
 #: After so long the server sends again what was not acknowledged, in seconds.
 _PATIENCE = 60
@@ -62,7 +60,7 @@ class ChannelReader:
         self._window = window
         self._client = StanClient(connection, channel, clusterId, discoverPrefix)
         self._inbox = b""
-        self._ackInbox = b""
+        self._ackInbox = ""
 
     def __enter__(self) -> ChannelReader:
         return self
@@ -74,14 +72,13 @@ class ChannelReader:
         """
         The last sequence; 0 if the channel is empty.
         """
-        self._subscribe({_POSITION: _LAST}, 1)
+        self._subscribe(1, startPosition=LAST_RECEIVED)
         try:
-            fields = self._message()
+            return int(self._message().sequence)
         except TimedOut:
             return 0
         finally:
             self._unsubscribe()
-        return _number(fields, _SEQUENCE)
 
     def batches(
         self,
@@ -101,15 +98,15 @@ class ChannelReader:
         if start >= stop:
             return
         first = start - 1 if known else start
-        self._subscribe({_POSITION: _SEQUENCE_START, _START: first}, self._window)
+        self._subscribe(self._window, startPosition=SEQUENCE_START, startSequence=first)
         cursor, isBegun = start, bool(known)
         rows: list[dict[str, Any]] = []
         acks: list[bytes] = []
         while cursor < stop:
-            fields = self._waited(cursor, stop)
-            seq = _number(fields, _SEQUENCE)
+            message = self._waited(cursor, stop)
+            seq = message.sequence
             acks.append(self._ack(seq))
-            if known and seq == start - 1 and _number(fields, _TIMESTAMP) != known:
+            if known and seq == start - 1 and message.timestamp != known:
                 raise DataLoss(
                     f"channel {self._channel}: the message {seq} is another one than when it was"
                     " copied: the channel was deleted and made again"
@@ -118,7 +115,7 @@ class ChannelReader:
                 if seq > cursor and isBegun:
                     self._lose(cursor, seq, onLoss)
                 isBegun = True
-                rows.append(self._row(seq, fields))
+                rows.append(self._row(message))
             cursor = max(cursor, seq + 1)
             if len(acks) >= max(self._window // 2, 1) or cursor >= stop:
                 self._connection.send(*acks)
@@ -132,50 +129,48 @@ class ChannelReader:
             raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
         onLoss(Loss.of(text, (start, stop)))
 
-    def _row(self, seq: int, fields: Mapping[int, bytes | int]) -> dict[str, Any]:
-        data, when = fields.get(_DATA, b""), _number(fields, _TIMESTAMP)
-        checksum = _number(fields, _CRC)
-        if not isinstance(data, bytes) or (checksum and checksum != zlib.crc32(data)):
-            raise DataSourceError(f"channel {self._channel}: the message {seq} is damaged")
-        reply = textOf(fields.get(_REPLY))
+    def _row(self, message: Any) -> dict[str, Any]:
+        data, when, checksum = message.data, message.timestamp, message.CRC32
+        if checksum and checksum != zlib.crc32(data):
+            raise DataSourceError(
+                f"channel {self._channel}: the message {message.sequence} is damaged"
+            )
+        reply = message.reply
         return {
-            "seq": seq,
-            "subject": textOf(fields.get(_CHANNEL)),
+            "seq": message.sequence,
+            "subject": message.subject,
             "data": data,
             "time": when // 1000,
             "headers": [{"key": "Stan-Reply", "value": reply}] if reply else [],
             "time_ns": when,
         }
 
-    def _subscribe(self, position: dict[int, bytes | int], window: int) -> None:
+    def _subscribe(self, window: int, **position: int) -> None:
         self._inbox = self._connection.inbox(f"channel{secrets.token_hex(4)}")
-        asked = {
-            _ID: self._client.id,
-            _SUBJECT: self._channel.encode("utf-8"),
-            _INBOX: self._inbox,
-            _IN_FLIGHT: window,
-            _ACK_WAIT: _PATIENCE,
+        request = SubscriptionRequest(
+            clientID=self._client.id,
+            subject=self._channel,
+            inbox=self._inbox,
+            maxInFlight=window,
+            ackWaitInSecs=_PATIENCE,
             **position,
-        }
-        answer = self._client.ask(textOf(self._client.answer.get(_SUBSCRIBE_AT)), asked)
-        error = textOf(answer.get(_ERROR))
-        if error:
-            raise ApiError(f"channel {self._channel}: {error}")
-        self._ackInbox = textOf(answer.get(_ACK_INBOX)).encode("utf-8")
+        )
+        answer = self._client.ask(self._client.answer.subRequests, request, SubscriptionResponse)
+        if answer.error:
+            raise ApiError(f"channel {self._channel}: {answer.error}")
+        self._ackInbox = answer.ackInbox
 
     def _unsubscribe(self) -> None:
-        asked: dict[int, bytes | int] = {
-            _ID: self._client.id,
-            _SUBJECT: self._channel.encode("utf-8"),
-            _LEAVING_INBOX: self._ackInbox,
-        }
-        self._client.ask(textOf(self._client.answer.get(_UNSUBSCRIBE_AT)), asked)
+        request = UnsubscribeRequest(
+            clientID=self._client.id, subject=self._channel, inbox=self._ackInbox
+        )
+        self._client.ask(self._client.answer.unsubRequests, request, SubscriptionResponse)
 
     def _ack(self, seq: int) -> bytes:
-        payload = encode({_ACK_CHANNEL: self._channel.encode("utf-8"), _ACK_SEQUENCE: seq})
-        return publishLine(self._ackInbox, b"", 0, len(payload)) + payload + b"\r\n"
+        payload: bytes = Ack(subject=self._channel, sequence=seq).SerializeToString()
+        return publishLine(self._ackInbox.encode(), b"", 0, len(payload)) + payload + b"\r\n"
 
-    def _waited(self, cursor: int, stop: int) -> Mapping[int, bytes | int]:
+    def _waited(self, cursor: int, stop: int) -> Any:
         try:
             return self._message()
         except TimedOut as error:
@@ -183,7 +178,7 @@ class ChannelReader:
                 f"channel {self._channel}: {stop - cursor} messages did not come: {error}"
             ) from None
 
-    def _message(self) -> Mapping[int, bytes | int]:
+    def _message(self) -> Any:
         """
         The next message of the subscription.
         """
@@ -191,12 +186,7 @@ class ChannelReader:
             subject, reply, headerLength, body = self._connection.anyMessage()
             if subject == self._inbox:
                 try:
-                    return decode(body[headerLength:])
+                    return MsgProto.FromString(body[headerLength:])
                 except Malformed:
                     raise ApiError(f"channel {self._channel}: a message makes no sense") from None
             self._client.heard(subject, reply)
-
-
-def _number(fields: Mapping[int, bytes | int], field: int) -> int:
-    value = fields.get(field, 0)
-    return value if isinstance(value, int) else 0

@@ -2,7 +2,8 @@
 Conditions in SQL on rows, for jobs that run without Spark.
 
 This is a part of Spark's language: comparisons of columns with texts, numbers and times, C{LIKE},
-C{IN}, C{BETWEEN}, C{IS NULL}, C{AND}, C{OR}, C{NOT} and parentheses.
+C{IN}, C{BETWEEN}, C{IS NULL}, C{AND}, C{OR}, C{NOT} and parentheses. PyIceberg's parser
+takes no C{TIMESTAMP}, and C{LIKE} with C{%} at the end alone.
 """
 
 from __future__ import annotations

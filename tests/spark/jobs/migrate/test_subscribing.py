@@ -13,7 +13,7 @@ import pytest
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
 from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
 from natsbroker.spark.nats.connection import ServerAccess, connect
-from natsbroker.spark.nats.protobuf import encode
+from natsbroker.streaming.protocol import Ack, ConnectResponse, MsgProto, SubscriptionResponse
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import STREAMING, BrokerStation, Station
@@ -107,8 +107,8 @@ def test_trimmed(startServer: StartServer) -> None:
 class Scripted:
     """A connection to a cluster that says what a test wants."""
 
-    def __init__(self, *messages: dict[int, bytes | int] | bytes) -> None:
-        self.messages = [each if isinstance(each, bytes) else encode(each) for each in messages]
+    def __init__(self, *messages: bytes) -> None:
+        self.messages = list(messages)
         self.sent: list[bytes] = []
         self.heartbeats = 1
 
@@ -116,7 +116,13 @@ class Scripted:
         return b"I." + name.rstrip("0123456789abcdef").encode()
 
     def request(self, subject: str, payload: bytes) -> bytes:
-        return encode({2: b"SUB"}) if subject == "_STAN.discover.x" else encode({2: b"ACKS"})
+        isConnect = subject == "_STAN.discover.x"
+        answer = (
+            ConnectResponse(subRequests="SUB")
+            if isConnect
+            else SubscriptionResponse(ackInbox="ACKS")
+        )
+        return bytes(answer.SerializeToString())
 
     def publish(self, subject: str, payload: bytes) -> None:
         self.sent.append(subject.encode())
@@ -133,16 +139,17 @@ class Scripted:
         return self.inbox("channel"), b"", 0, self.messages.pop(0)
 
 
-def read(*messages: dict[int, bytes | int] | bytes, stop: int = 3) -> tuple[Any, Scripted]:
+def read(*messages: bytes, stop: int = 3) -> tuple[Any, Scripted]:
     """What a reader makes of some messages."""
     connection = Scripted(*messages)
     reader = ChannelReader(connection, "c", "x", "_STAN.discover", 2)  # type: ignore[arg-type]
     return rowsOf(reader.batches(1, stop)), connection
 
 
-def message(seq: int, data: bytes = b"x", **more: int) -> dict[int, bytes | int]:
+def message(seq: int, data: bytes = b"x", **more: Any) -> bytes:
     """A message."""
-    return {1: seq, 2: b"c", 4: data, 5: seq * 1000, **{int(k[1:]): v for k, v in more.items()}}
+    found = MsgProto(sequence=seq, subject="c", data=data, timestamp=seq * 1000, **more)
+    return bytes(found.SerializeToString())
 
 
 def test_again() -> None:
@@ -151,22 +158,22 @@ def test_again() -> None:
     assert [row["seq"] for row in rows] == [1, 2, 3]
     assert connection.sent[0] == b"HB"
     assert [each.partition(b"\r\n")[2] for each in connection.sent[1:]] == [
-        encode({1: b"c", 2: seq}) + b"\r\n" for seq in (1, 1, 2, 1, 3)
+        Ack(subject="c", sequence=seq).SerializeToString() + b"\r\n" for seq in (1, 1, 2, 1, 3)
     ]
     assert all(each.startswith(b"PUB ACKS ") for each in connection.sent[1:])
 
 
 def test_checksum() -> None:
     """A checksum is held against the message, where there is one."""
-    rows, _ = read(message(1, f10=zlib.crc32(b"x")), message(2))
+    rows, _ = read(message(1, CRC32=zlib.crc32(b"x")), message(2))
     assert len(rows) == 2
     with pytest.raises(DataSourceError, match="channel c: the message 2 is damaged"):
-        read(message(1), message(2, f10=zlib.crc32(b"y")))
+        read(message(1), message(2, CRC32=zlib.crc32(b"y")))
 
 
 def test_reply() -> None:
     """The reply subject is a header."""
-    rows, _ = read({**message(1), 3: b"r"}, stop=2)
+    rows, _ = read(message(1, reply="r"), stop=2)
     assert rows[0]["headers"] == [{"key": "Stan-Reply", "value": "r"}]
 
 
