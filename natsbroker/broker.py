@@ -1,5 +1,5 @@
 """
-The broker as one Twisted service: what it offers, and how it starts, changes and stops.
+The broker as one Twisted service.
 """
 
 from __future__ import annotations
@@ -54,9 +54,8 @@ class Broker(MultiService):
     A broker. Its child services are the monitoring pages, and the services that the settings name
     or that were given.
 
-    @ivar reactor: for timers and connections.
     @ivar settings: the settings in force.
-    @ivar keys: who the broker is.
+    @ivar keys: the keys behind its id.
     @ivar startTime: when it was made, in seconds since the epoch.
     """
 
@@ -78,32 +77,31 @@ class Broker(MultiService):
         clientSocket: socket | None = None,
     ) -> None:
         """
-        What provides an interface is annotated as C{Any}, because type checkers without
+        Providers of an interface are annotated as C{Any}, because type checkers without
         C{mypy-zope} do not know what provides which.
 
-        @param settings: what nats-server.conf would say; by default what an empty one says.
+        @param settings: by default those of an empty configuration file.
         @param reactor: by default the global one.
         @param authorizer: an L{natsbroker.interfaces.IAuthorizer}, or an
-            L{natsbroker.interfaces.IAuthorizerPlugin} that makes one, instead of what the settings
-            say. One that is a service is started and stopped with the broker.
+            L{natsbroker.interfaces.IAuthorizerPlugin} that makes one, instead of the settings'.
+            One that is a service is started and stopped with the broker.
         @param routerFactory: makes the L{natsbroker.interfaces.ISubjectRouter} for an account's
             name.
         @param services: further services, each an L{natsbroker.interfaces.IBrokerService}.
         @param observers: receivers of advisories, each an L{natsbroker.interfaces.IObserver}.
-        @param endpoints: where clients can connect, as descriptions (C{tcp:4222}) or objects,
-            instead of the settings' address; an empty sequence for nowhere.
-        @param plugins: where plugins are looked for.
+        @param endpoints: for clients, as descriptions (C{tcp:4222}) or objects, instead of the
+            settings' address; an empty sequence for none.
+        @param plugins: finds plugins.
         @param random: for choices and jitter; a seeded one makes them repeatable.
-        @param keys: who the broker is; by default somebody new.
+        @param keys: by default new ones.
         @param gatewayPolicy: an L{natsbroker.interfaces.IGatewayInterestPolicy}, or an
-            L{natsbroker.interfaces.IGatewayPolicyPlugin} that makes one, instead of what the
-            settings say.
+            L{natsbroker.interfaces.IGatewayPolicyPlugin} that makes one, instead of the settings'.
         @param connectionKinds: further kinds of connection, each an
             L{natsbroker.interfaces.IConnectionKind}.
         @param clientSocket: a listening socket at the settings' address for clients, instead of one
             that the broker opens.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
-        @raise ValueError: if the settings contradict themselves, or a certificate is no good.
+        @raise ValueError: if the settings contradict themselves, or a certificate cannot be used.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.reactor = reactor if reactor is not None else _globalReactor()
@@ -134,37 +132,25 @@ class Broker(MultiService):
 
     @property
     def serverId(self) -> str:
-        """
-        The broker's id.
-        """
         return self.keys.id
 
     @property
     def accounts(self) -> AccountRegistry:
-        """
-        All accounts.
-        """
         return self._parts.accounts
 
     @property
     def clientContext(self) -> ClientContext:
         """
-        What client connections share; a connection that is made by hand needs it.
+        Shared by client connections; a connection that is made by hand needs it.
         """
         return self._parts.clients
 
     @property
     def listeners(self) -> Listeners:
-        """
-        Where clients can connect.
-        """
         return self._parts.listeners
 
     @property
     def links(self) -> Links:
-        """
-        The connections with other brokers.
-        """
         return self._parts.links
 
     @property
@@ -184,7 +170,7 @@ class Broker(MultiService):
     @property
     def membership(self) -> RouteService | None:
         """
-        Its part in a cluster; C{None} without.
+        C{None} without a cluster.
         """
         found: RouteService | None = self.links.find("route")
         return found
@@ -192,7 +178,7 @@ class Broker(MultiService):
     @property
     def leafnodes(self) -> LeafnodeService | None:
         """
-        Its leafnode connections; C{None} until the settings name some.
+        C{None} until the settings name leafnodes.
         """
         found: LeafnodeService | None = self.links.find("leaf")
         return found
@@ -200,7 +186,7 @@ class Broker(MultiService):
     @property
     def gateways(self) -> GatewayService | None:
         """
-        Its part in a super-cluster; C{None} without.
+        C{None} without a super-cluster.
         """
         found: GatewayService | None = self.links.find("gateway")
         return found
@@ -231,32 +217,27 @@ class Broker(MultiService):
 
     def clientAddress(self) -> tuple[str, int]:
         """
-        Where clients can connect, as host and port.
-
-        @raise ValueError: if it listens nowhere.
+        @return: host and port of the first listener.
+        @raise ValueError: if there is none.
         """
         return self.listeners.firstAddress()
 
     def addresses(self) -> dict[str, list[str]]:
         """
-        Where it listens, as URLs by what is there: C{nats}, C{monitoring}, C{cluster},
-        C{leafnodes} and C{gateway}.
+        @return: URLs of its listeners by their kind: C{nats}, C{monitoring}, C{cluster},
+            C{leafnodes} and C{gateway}.
         """
         return self._parts.publisher.addresses()
 
     def whenReady(self) -> Deferred[None]:
         """
-        Wait for the broker to listen everywhere.
-
-        @return: fires when it does, or fails with what it could not start for.
+        @return: fires when the broker listens everywhere, or fails with the reason why it cannot.
         """
         return self._readiness.wait()
 
-    # Starting.
-
     def startService(self) -> None:
         """
-        Start the services, then let clients in.
+        Start the services, then open the listeners.
 
         @raise StartError: if it is known at once that it cannot listen.
         """
@@ -281,7 +262,7 @@ class Broker(MultiService):
         self._parts.publisher.refresh(self.settings, self.isLameDuck)
 
     def _opened(self, _: None) -> None:
-        # Whoever reads the last line may rely on what those do who waited for it.
+        # Callers that waited act before the last line, so its readers may rely on what they do.
         self._readiness.reached()
         for listener in self.listeners:
             announceListener(listener, self.settings)
@@ -291,17 +272,15 @@ class Broker(MultiService):
             state = "ready" if self.streaming.isServing else "on standby"
             _log.info("Streaming Server is {state}", state=state)
 
-    # Changing.
-
     def addPlanner(self, planner: Planner) -> None:
         """
-        Have one more owner of settings asked when they are reloaded.
+        Add an owner of settings, to be asked at a reload.
         """
         self._planners.append(planner)
 
     def reload(self, settings: Settings) -> None:
         """
-        Use other settings from now on: all of them or none.
+        Put other settings into force: all of them or none.
 
         @raise natsbroker.server.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
@@ -318,13 +297,11 @@ class Broker(MultiService):
         logChanges(changes, new)
         self._parts.observers.notify(Reloaded(tuple(change.path for change in changes)))
 
-    # Stopping.
-
     def lameDuck(self) -> Deferred[None]:
         """
-        Let nobody in any more, and send the clients away a few at a time, as the settings say.
+        Refuse new clients, and close the others a few at a time; see C{lame_duck_duration}.
 
-        @return: fires when the last one has gone, or the service is stopped.
+        @return: fires when the last one is closed, or the service is stopped.
         """
         if self._lameDuck is not None:
             raise errors.BrokerError("the broker is a lame duck already")
@@ -340,14 +317,11 @@ class Broker(MultiService):
 
     @property
     def isLameDuck(self) -> bool:
-        """
-        Whether L{lameDuck} was called.
-        """
         return self._lameDuck is not None
 
     def stopService(self) -> Deferred[None]:
         """
-        Let nobody in any more, close the clients, then stop the services.
+        Refuse new clients, close the others, then stop the services.
 
         @return: fires when everything is closed.
         """

@@ -1,8 +1,5 @@
 """
-Hosts and ports as configuration files write them.
-
-This module promises a host and a port, or nats-server's complaint.  It must never know
-which listener they are for.
+Hosts, ports and URLs of servers as configuration files write them, with nats-server's errors.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ def checkPort(port: int) -> int:
 @dataclass(frozen=True, slots=True)
 class RemoteURL:
     """
-    Where another server listens.
+    The address of another server, and how to log in there.
 
     @ivar password: L{None} when the URL names a user alone.
     @ivar isTLS: the scheme asks for TLS.
@@ -71,12 +68,12 @@ _WEBSOCKET = ("ws", "wss")
 
 def splitURL(url: str, what: str, schemes: Sequence[str], port: int) -> RemoteURL:
     """
-    Read the URL of a server; nothing is said in an error that could be a password.
+    Read the URL of a server. Errors contain nothing that could be a password.
 
-    @param what: what leads there, for errors.
-    @param schemes: that are accepted besides C{tls}; a URL without scheme has the first one.
+    @param what: the kind of link, for errors.
+    @param schemes: accepted besides C{tls}; a URL without a scheme has the first one.
     @param port: for a URL without one.
-    @raise ValueError: if it is none, or one that leads to a WebSocket.
+    @raise ValueError: for any other text, and for the URL of a WebSocket.
     """
     try:
         parts = urlsplit(url if "//" in url else f"{schemes[0]}://{url}")
@@ -102,7 +99,7 @@ def splitURL(url: str, what: str, schemes: Sequence[str], port: int) -> RemoteUR
 
 def isLoopback(host: str) -> bool:
     """
-    Tell whether a listener on a host is out of reach for other machines.
+    @return: whether no other machine reaches a listener on the host.
     """
     if host.lower() == "localhost":
         return True

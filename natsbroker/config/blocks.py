@@ -1,5 +1,5 @@
 """
-Blocks as they were parsed: values of the types that the table of keys wants, with their places.
+Parsed blocks: values of the types in the table of keys, with their places.
 
 Every key of a file is read, or reported: with a wrong type, out of its range, as unknown, or as
 not supported yet.
@@ -36,8 +36,8 @@ class Diagnostics:
     """
     Errors and warnings about one configuration.
 
-    @ivar errors: what the broker cannot start with.
-    @ivar warnings: what it can start with, but C{-t} refuses, as nats-server does.
+    @ivar errors: these prevent a start.
+    @ivar warnings: only C{-t} refuses these, as nats-server does.
     """
 
     errors: list[ConfigError] = field(default_factory=list)
@@ -54,17 +54,15 @@ class Diagnostics:
 
     def errorsAt(self, block: ParsedBlock, problems: Iterable[tuple[str, str]]) -> None:
         """
-        Add an error at each of several keys of a block.
-
-        @param problems: the names of the keys, each with what is wrong with it.
+        @param problems: keys of the block, each with its error.
         """
         for name, message in problems:
             self.errorAt(block, name, message)
 
     def refuseEmpty(self, block: ParsedBlock, *names: str) -> None:
         """
-        Add an error at each text of a login that is there, but empty: an empty variable must not
-        open a listener.
+        Add an error at each text of a login that is empty: an empty variable must not open a
+        listener.
         """
         empty = [each for each in names if each in block and not block.text(each)]
         self.errorsAt(block, ((each, OPEN) for each in empty))
@@ -200,17 +198,10 @@ class ParsedBlock:
 
 
 def readTable(table: TableNode, section: BlockSchema, findings: Diagnostics) -> ParsedBlock:
-    """
-    Read a whole file.
-    """
     return _BlockReader(findings).block(table, BlockType(section), "", table.position)
 
 
 class _BlockReader:
-    """
-    Reads every key of a tree once.
-    """
-
     def __init__(self, findings: Diagnostics) -> None:
         self._findings = findings
 

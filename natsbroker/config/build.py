@@ -1,5 +1,5 @@
 """
-From a tree to frozen settings, or to everything that is wrong with it.
+From a tree to frozen settings, or to all errors in it.
 
 The table of keys checks single values; here are the checks that need several keys of a file, and
 L{natsbroker.config.checks} has those that need the command line too. They are nats-server's,
@@ -34,9 +34,9 @@ Override = Callable[[Settings], Settings]
 @dataclass(frozen=True, slots=True)
 class Built:
     """
-    What came of a configuration.
+    The result of a configuration.
 
-    @ivar warnings: what the broker starts with all the same; C{-t} refuses it.
+    @ivar warnings: these do not prevent a start, but C{-t} refuses them.
     """
 
     settings: Settings
@@ -57,7 +57,7 @@ def buildFile(
     Read a configuration file and everything that it names.
 
     @param environment: where C{$NAME} is looked up.
-    @param override: applied to what the file says, before the settings are checked.
+    @param override: applied to the settings of the file before they are checked.
     @param read: gives the text of a path, or raises L{OSError}.
     @raise ConfigErrors: with every mistake.
     """

@@ -1,16 +1,12 @@
 """
-What settings must satisfy as a whole, once the command line has had its say.
-
-This module promises settings in which every name that is referred to exists and every
-derived default is filled in.  It must never know the language of the file, only where
-its keys stand.
+Checks of settings as a whole, after the command line is applied; derived defaults are filled in.
 
 Stricter than nats-server 2.15, on purpose:
 
   - a monitoring address that other machines reach needs C{insecure_monitor: true}, and
     without an address, there or in C{--addr}, the pages are on loopback only;
-  - users of the system account alone leave it open who everybody else is
-    (CVE-2023-47090), so C{authorization} or C{no_auth_user} must say so;
+  - users of the system account alone leave open who all other clients are
+    (CVE-2023-47090), so C{authorization} or C{no_auth_user} must define that;
   - the global account is not the system account;
   - C{--user}, C{--pass} and C{--auth} beside users of the file, or C{--auth} beside a
     user, are an error (nats-server ignores one of them);
@@ -59,10 +55,6 @@ def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Setti
 
 
 class _Checker:
-    """
-    Reports what does not fit together.
-    """
-
     def __init__(self, settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
         self._settings = settings
         self._root = root
@@ -72,9 +64,6 @@ class _Checker:
         self._findings.error(message, name, self._root.place(name))
 
     def users(self) -> None:
-        """
-        Check that the user for everybody exists, and that single users stand alone.
-        """
         settings = self._settings
         names = {user.user for user in settings.users()}
         wanted = "" if settings.operator.isOn else settings.no_auth_user
@@ -109,9 +98,6 @@ class _Checker:
             self._error("Cannot have a user/pass and token", "authorization")
 
     def systemAccount(self) -> None:
-        """
-        Check that the system account exists and that its users are not the only ones.
-        """
         settings = self._settings
         name = settings.system_account
         if settings.operator.isOn:
@@ -132,17 +118,11 @@ class _Checker:
             self._error(message, "accounts")
 
     def tls(self) -> None:
-        """
-        Check that a TLS listener can present itself.
-        """
         tls = self._settings.tls
         if tls is not None and not tls.certs:
             self._error("a listener needs 'cert_file' and 'key_file'", "tls")
 
     def streaming(self) -> None:
-        """
-        Check NATS Streaming, wherever its settings come from.
-        """
         streaming = self._settings.streaming
         if streaming is not None:
             from natsbroker.streaming.reading import checkStreaming
@@ -150,9 +130,6 @@ class _Checker:
             checkStreaming(streaming, self._root, self._findings)
 
     def jetstream(self) -> None:
-        """
-        Check what is said of the JetStream of other servers.
-        """
         if self._settings.jetstream.isSaid:
             checkJetStream(self._settings, self._root, self._findings)
 
@@ -179,9 +156,6 @@ class _Checker:
 
 
 def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
-    """
-    Check the domains, and the accounts that they are named for, as nats-server does.
-    """
     said = settings.jetstream
     if said.domain and not _isDomain(said.domain):
         message = "invalid domain name: may not contain ., * or >"

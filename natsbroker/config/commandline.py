@@ -1,11 +1,9 @@
 """
 The command line: what to do, and with which settings.
 
-This module promises what nats-server 2.15 does with the same arguments: its flags, its
-messages where programs read them, and its exit codes (a flag that is wrong prints the
-usage and exits with 0, anything else that is wrong exits with 1).  It is a function of
-its arguments; files and the environment are passed in.  It must never print, exit, or
-send a signal.
+Flags, messages and exit codes are those of nats-server 2.15: a wrong flag prints the usage and
+exits with 0, every other error exits with 1. Nothing is printed or signalled here; files and the
+environment are passed in.
 """
 
 from __future__ import annotations
@@ -38,10 +36,6 @@ SIGNALS = ("reload", "reopen", "stop", "quit", "term", "ldm")
 
 
 class Action(Enum):
-    """
-    What the command line asks for.
-    """
-
     RUN = "run"
     TEST = "test"
     SIGNAL = "signal"
@@ -52,8 +46,8 @@ class Action(Enum):
 
 class CommandLineError(ConfigError):
     """
-    A flag that is not known or has a wrong value: print the message on standard error,
-    the usage on standard output, and exit with L{exitCode}.
+    A flag is unknown or has a wrong value: print the message on standard error, the usage on
+    standard output, and exit with L{exitCode}.
     """
 
     exitCode = 0
@@ -62,14 +56,14 @@ class CommandLineError(ConfigError):
 @dataclass(frozen=True)
 class Invocation:
     """
-    What to do.
+    A command line that was read.
 
     @ivar settings: for L{Action.RUN} and L{Action.TEST}.
     @ivar warnings: to be printed before running.
-    @ivar override: what the flags do to settings; a reload needs it again.
+    @ivar override: applies the flags to settings; a reload needs it again.
     @ivar signal: one of L{SIGNALS}, for L{Action.SIGNAL}.
-    @ivar process: the id of the process to signal, with C{*} at its end for every id that
-        begins so; empty for the only one that runs.
+    @ivar process: the id of the process to signal, with C{*} at its end for all ids with that
+        prefix; empty for the only one that runs.
     """
 
     action: Action
@@ -88,10 +82,10 @@ def invocationFrom(
     """
     Read a command line, without the name of the program.
 
-    @param environment: where the configuration file looks up C{$NAME}.
+    @param environment: the values of C{$NAME} in the configuration file.
     @param read: gives the text of a path, or raises L{OSError}.
-    @raise UsageError: for flags that are not right.
-    @raise ConfigError: for everything else that is wrong: exit with 1.
+    @raise UsageError: for wrong flags.
+    @raise ConfigError: for every other error: exit with 1.
     """
     try:
         spelled, rest = parseFlags(arguments, FLAG_TYPES)
@@ -112,7 +106,7 @@ def takeStreaming(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[
     Take nats-streaming-server's flags out of another program's command line.
 
     @return: the values by the first spelling of their flag, and all other arguments.
-    @raise ConfigError: for flags that are not right, or ask for what is not built.
+    @raise ConfigError: for wrong flags, and those of features that are not built.
     """
     kinds = {name: flag.type for flag in STREAMING_FLAGS + TUNING_FLAGS for name in flag.names}
     try:
@@ -126,7 +120,7 @@ def takeStreaming(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[
 
 def validReport(program: str, settings: Settings) -> str:
     """
-    Say that a file is fine, as C{-t} prints it on standard error.
+    @return: what C{-t} prints on standard error for a valid file.
     """
     file, digest = settings.config_file, settings.config_digest
     return f"{program}: configuration file {file} is valid ({digest})"
@@ -134,7 +128,7 @@ def validReport(program: str, settings: Settings) -> str:
 
 def redacted(arguments: Sequence[str]) -> list[str]:
     """
-    Copy a command line with its secrets blotted out, for logs and process listings.
+    @return: a command line without its secrets, for logs and process listings.
     """
     found = list(arguments)
     for index, argument in enumerate(arguments):
@@ -175,9 +169,8 @@ def _byFirstName(spelled: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
 
 def _asked(given: Mapping[str, FlagValue], rest: Sequence[str]) -> Action | None:
     """
-    Find out whether something is only to be shown.
-
-    @raise ConfigError: for an argument that is no flag and no command.
+    @return: the action that needs no settings; C{None} if it needs some.
+    @raise ConfigError: for an argument that is neither flag nor command.
     """
     for name, action in (
         ("v", Action.VERSION),
@@ -210,7 +203,7 @@ def _signal(text: str, read: Callable[[str], str]) -> Invocation:
 
 def _process(text: str, read: Callable[[str], str]) -> str:
     """
-    Take a process id, or the path of a file that holds one.
+    @param text: a process id, or the path of a file that contains one.
     """
     try:
         return read(text).strip()

@@ -1,9 +1,6 @@
 """
-What changes from one configuration to the next, and what of it needs a restart.
-
-This module promises a list of changes by dotted path, with secrets kept out of their
-text, and nats-server's words for what cannot change while running.  It must never know
-how a change is carried out.
+The changes from one configuration to the next, and those that need a restart, in nats-server's
+words.
 
 A path names attributes of L{Settings}, names in mappings, and the keys of features that
 are not built yet without the word C{deferred}: C{port}, C{logging.debug},
@@ -30,11 +27,11 @@ _UNSET = object()
 @dataclass(frozen=True)
 class Change:
     """
-    Something that is different now.
+    One change.
 
     @ivar path: dotted.
-    @ivar old: what it was; L{None} for an entry of a mapping that was not there.
-    @ivar new: what it is; L{None} for an entry of a mapping that is gone.
+    @ivar old: the value before; L{None} for a new entry of a mapping.
+    @ivar new: the value now; L{None} for a deleted entry of a mapping.
     @ivar secret: the values must not be shown.
     """
 
@@ -65,11 +62,10 @@ def differences(old: Settings, new: Settings) -> list[Change]:
 
 def reloadProblems(changes: list[Change]) -> list[str]:
     """
-    Say which changes need a restart.
+    List the changes that need a restart. A port that becomes random does not: the listener keeps
+    the port that it has.
 
-    A port that becomes random is none: the listener keeps the one that it has.
-
-    @return: a sentence for each in nats-server's words; empty when a reload will do.
+    @return: a sentence for each in nats-server's words; empty if a reload is enough.
     """
     problems = []
     for change in changes:
@@ -127,7 +123,7 @@ def _comparedRecords(
 
 def _discreet(change: Change) -> Change:
     """
-    Keep quiet about passwords and keys, and about blocks that may hold them.
+    Mark changes of passwords and keys, and of blocks that may hold them, as secret.
     """
     name = change.path.rpartition(".")[2]
     values = (change.old, change.new)

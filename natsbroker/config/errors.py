@@ -1,8 +1,6 @@
 """
-What can be wrong with a configuration.
-
-This module promises that every error knows its file, line, column and dotted path, and
-that its text is one line for a person.  It must never know how the error was found.
+Errors of a configuration. Each has its file, line, column and dotted path, and its text is one
+line.
 
 The text of an unknown key is nats-server's: C{s.conf:2:1: unknown field "bogus"}.
 """
@@ -33,11 +31,11 @@ class Position:
         return f"{self.source}:{self.line}:{self.column}"
 
 
-#: What is wrong with an empty user, password or token, as from an empty variable.
 OPEN = "is empty: everybody would be let in"
+"""The error of an empty user, password or token, as from an empty variable."""
 
 NOWHERE = Position()
-"""The position of what did not come from a file."""
+"""The position of settings that do not come from a file."""
 
 
 _LONGEST_TEXT = 1000
@@ -45,7 +43,7 @@ _LONGEST_TEXT = 1000
 
 def oneLine(text: str) -> str:
     """
-    Make one line of any text: what cannot be printed is escaped, what is endless is cut.
+    Make one line of any text: escape what cannot be printed, and cut long texts.
     """
     if len(text) > _LONGEST_TEXT:
         text = text[:_LONGEST_TEXT] + "..."
@@ -75,7 +73,7 @@ class ConfigError(Exception):
 
     def describe(self) -> str:
         """
-        Say what is wrong and with which key, but not in which file.
+        @return: the key and the message, without the file.
         """
         return f"{self.path}: {self.message}" if self.path else self.message
 

@@ -76,7 +76,7 @@ _SERVER: tuple[_Row, ...] = (
     ("-ms, --https_port <port>", "port for HTTPS monitoring (default address: loopback)"),
     (
         "--client_advertise <host[:port]>",
-        "address that clients are told to use",
+        "address to announce to clients",
         "client_advertise",
     ),
     ("-sl, --signal <what>[=<pid>]", "send reload, reopen, stop, quit, term or ldm"),
@@ -119,7 +119,7 @@ _CLUSTER: tuple[_Row, ...] = (
     ("--routes <urls>", "members to connect to, with commas between them"),
     ("--cluster, --cluster_listen <url>", "where to listen for members"),
     ("--cluster_name <name>", "name of the cluster (default: the members agree on one)", "name"),
-    ("--cluster_advertise <host[:port]>", "address that members are told to use", "advertise"),
+    ("--cluster_advertise <host[:port]>", "address to announce to members", "advertise"),
     ("--no_advertise", "do not tell clients of the other members", "no_advertise"),
     (
         "--connect_retries <number>",

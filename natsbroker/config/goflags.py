@@ -1,10 +1,7 @@
 """
-Flags as Go programs take them.
-
-This module promises the behaviour of Go's C{flag} package, with its messages: one dash or
-two, C{-flag value} or C{-flag=value}, booleans only with C{=}, and the first argument that
-is no flag ends them.  Beyond that it reads sizes, as nats-streaming-server does.  It must
-never know which flags a program has.
+Flags as Go's C{flag} package reads them, with its messages: one dash or two, C{-flag value} or
+C{-flag=value}, booleans only with C{=}, and the first argument that is no flag ends them. Sizes are
+read as nats-streaming-server does.
 """
 
 from __future__ import annotations
@@ -22,10 +19,6 @@ FlagValue = str | int | bool | float
 
 
 class FlagType(Enum):
-    """
-    What a flag takes.
-    """
-
     BOOLEAN = "boolean"
     INTEGER = "integer"
     STRING = "string"
@@ -35,7 +28,7 @@ class FlagType(Enum):
 
 class FlagError(ValueError):
     """
-    Arguments that are not as the flags want them; the text is Go's.
+    Wrong arguments; the text is Go's.
     """
 
 
@@ -147,7 +140,7 @@ def _duration(name: str, text: str) -> float:
 
 def _size(name: str, text: str) -> int:
     """
-    Read a number as a configuration file may write it, which is how nats-streaming-server does.
+    Read a number as in a configuration file, as nats-streaming-server does.
     """
     try:
         return integerFrom(text)

@@ -1,13 +1,9 @@
 """
-The settings of a broker as frozen values.
+The settings of a broker as frozen values, with the names of the configuration file.
 
-This module promises one immutable L{Settings} object with every default filled in,
-spelled like the configuration file: durations are floats in seconds, sizes are ints in
-bytes, a port of C{-1} asks for one that the kernel chooses.  It must never know the
-configuration language, files, the command line or Twisted.
-
-The defaults are those of nats-server 2.15 (C{server/const.go} and what C{/varz} of a
-server without a configuration shows), except the monitoring host, which is loopback.
+Durations are floats in seconds, sizes are ints in bytes, and a port of C{-1} asks for a random
+one. The defaults are those of nats-server 2.15 (C{server/const.go} and what C{/varz} of a server
+without a configuration shows), except the monitoring host, which is loopback.
 """
 
 from __future__ import annotations
@@ -167,7 +163,7 @@ class RouterSettings:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """
-    Everything that a broker is told, defaults included.
+    All settings of a broker, defaults included.
 
     @ivar server_name: empty when the broker names itself after its id.
     @ivar port: -1 for a random one.
@@ -186,7 +182,7 @@ class Settings:
     @ivar disable_sublist_cache: routing answers are not cached.
     @ivar tls: the client listener's, or L{None}.
     @ivar allow_non_tls: clients may stay in the clear although C{tls} is there.
-    @ivar no_auth_user: who a client is that brings no credentials; empty for nobody.
+    @ivar no_auth_user: the user of a client without credentials; empty for none.
     @ivar accounts: by name; the global and the system account are there when configured.
     @ivar mappings: where subjects of the global account lead.
     @ivar system_account: name of the account for the broker's events.
@@ -205,8 +201,8 @@ class Settings:
     @ivar deferred: checked values of the keys whose feature is not built yet, by their
         canonical top-level key.
     @ivar config_file: path of the file, as it was given; not compared.
-    @ivar config_digest: digest of what the file says; not compared.
-    @ivar places: where each key stands, as C{file:line:column} by its dotted path; not compared.
+    @ivar config_digest: digest of the file's values; not compared.
+    @ivar places: C{file:line:column} of each key by its dotted path; not compared.
     """
 
     server_name: str = ""
@@ -262,14 +258,14 @@ class Settings:
 
     def at(self, key: str) -> str:
         """
-        What an error calls a key: its dotted path, behind its place in the file if it stands there.
+        @return: the dotted path of a key for an error, behind its place in the file if it has one.
         """
         place = self.places.get(key)
         return f"{place}: {key}" if place else key
 
     def placed(self, key: str, text: str) -> str:
         """
-        What is wrong with a key, behind its place in the file if it stands there.
+        @return: an error of a key, behind its place in the file if it has one.
         """
         return f"{self.at(key)}: {text}" if key in self.places else text
 

@@ -1,5 +1,5 @@
 """
-What flags do to settings: every flag that is given wins over the file.
+Flags of the command line, applied to settings. Each wins over the file.
 """
 
 from __future__ import annotations
@@ -129,8 +129,7 @@ def _withTLS(
     """
     Put the certificate of the flags in the place of the file's.
 
-    The rest of the file's C{tls} block stays: a flag must not weaken what it says about
-    ciphers and versions.
+    The rest of the file's C{tls} block stays: a flag must not weaken its ciphers and versions.
     """
     if given.get("tls") is False:
         return replace(settings, tls=None)

@@ -1,10 +1,6 @@
 """
-The public keys of NATS, as far as a configuration holds them.
-
-This module promises to tell whether a text is one.  It must never know what keys are for.
-
-A key is 56 letters of base 32: a byte for its role, which makes the first letter, 32 bytes,
-and the CRC-16 of all that.
+Public keys of NATS in a configuration: 56 letters of base 32 for a byte of the role, which makes
+the first letter, 32 bytes, and the CRC-16 of all that.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ _LENGTH = 56
 
 def isPublicKey(text: str, role: int) -> bool:
     """
-    Tell whether a text is the public key of a role.
+    @return: whether a text is a public key of the role.
     """
     if len(text) != _LENGTH:
         return False

@@ -1,8 +1,5 @@
 """
-A C{tls} block as frozen values.
-
-This module promises the defaults of nats-server 2.15, in the spelling of the file.  It must
-never know how a handshake is made.
+The C{tls} block, with the defaults of nats-server 2.15.
 """
 
 from __future__ import annotations
@@ -127,10 +124,6 @@ def tlsFrom(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str
 
 
 class _Block:
-    """
-    Checks one block.
-    """
-
     def __init__(
         self, block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
     ) -> None:

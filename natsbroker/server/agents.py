@@ -1,8 +1,6 @@
 """
-HTTP agents for what the broker asks of others.
-
-Promises: over TLS the other's certificate must be for its host name and of an authority that is
-trusted; whatever a C{tls} block says that is not done is refused.
+HTTP agents that check the certificate of an HTTPS server: by its name, and by the authorities that
+a C{tls} block or the system trusts.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ from natsbroker.connections.peernames import clientTLS
 
 __all__ = ["agentFor"]
 
-#: Keys of a C{tls} block that mean nothing for, or are not done by, a client of HTTPS.
 _REFUSED = ("cipher_suites", "curve_preferences", "insecure", "pinned_certs", "handshake_first")
+"""Keys of a C{tls} block that a client of HTTPS refuses rather than ignores."""
 
 _VERSIONS = {"1.2": TLSVersion.TLSv1_2, "1.3": TLSVersion.TLSv1_3}
 
@@ -36,12 +34,10 @@ def agentFor(
     reactor: Any, tls: TLSSettings | None = None, name: str = "tls", isPersistent: bool = False
 ) -> IAgent:
     """
-    Make an agent.
-
-    @param tls: how HTTPS is done; C{None} for the system's authorities and no certificate of ours.
-    @param name: what errors call the block.
+    @param tls: C{None} for the system's authorities and no certificate of ours.
+    @param name: the name of the block in errors.
     @param isPersistent: whether connections are kept for the next request.
-    @raise ValueError: if a file is not right, or something is said that is not done.
+    @raise ValueError: for a file that cannot be used, or a key that is not supported.
     """
     pool = HTTPConnectionPool(reactor, persistent=isPersistent)
     try:
@@ -53,10 +49,6 @@ def agentFor(
 
 @implementer(IPolicyForHTTPS)
 class _Policy:
-    """
-    How HTTPS is done.
-    """
-
     def __init__(self, tls: TLSSettings, name: str) -> None:
         for refused in _REFUSED:
             if getattr(tls, refused):

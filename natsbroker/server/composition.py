@@ -4,7 +4,7 @@ The parts of a broker, and the order in which they are made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from random import Random
@@ -16,10 +16,12 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IStreamServerEndpoint
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
+from zope.interface.verify import verifyObject
 
 from natsbroker import hot
 from natsbroker.accounts.bus import Bus
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
+from natsbroker.advisories import Advisory
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.selection import AuthorizerSelection
 from natsbroker.clients.context import REMEMBERED, ClientContext, Connections, tracingFrom
@@ -33,13 +35,12 @@ from natsbroker.clients.session import ClientSession
 from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.poller import SocketPoller
-from natsbroker.interfaces import ISubjectRouter
+from natsbroker.interfaces import IObserver, ISubjectRouter
 from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.services import Links
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
 from natsbroker.server.info import ServerInfoPublisher, infoFrom
-from natsbroker.server.observers import Observers
 from natsbroker.server.planners import limitsPlanner, sectionsPlanner, tlsPlanner
 from natsbroker.server.plugins import Plugins, nameOf
 from natsbroker.server.reload import Planner
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from natsbroker.streaming.monitoring import StreamingModel
     from natsbroker.streaming.service import StreamingService
 
-__all__ = ["BrokerParts", "Replacements", "withOperators"]
+__all__ = ["BrokerParts", "Observers", "Replacements", "withOperators"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -68,6 +69,36 @@ def withOperators(settings: Settings) -> Settings:
     from natsbroker.auth.operator.operators import operatorsIn
 
     return replace(settings, system_account=operatorsIn(settings).systemAccount)
+
+
+class Observers:
+    """
+    Each observer is notified even if another one fails, which is logged.
+    """
+
+    def __init__(self, observers: Iterable[IObserver] = ()) -> None:
+        self._observers: list[IObserver] = []
+        for observer in observers:
+            self.add(observer)
+
+    def add(self, observer: IObserver) -> Callable[[], None]:
+        """
+        @return: a callable that removes the observer.
+        """
+        verifyObject(IObserver, observer)
+        self._observers.append(observer)
+
+        def remove() -> None:
+            self._observers = [each for each in self._observers if each is not observer]
+
+        return remove
+
+    def notify(self, advisory: Advisory) -> None:
+        for observer in list(self._observers):
+            try:
+                observer.observe(advisory)
+            except BaseException:
+                _log.failure("An observer failed")
 
 
 @dataclass(frozen=True)
@@ -89,19 +120,16 @@ class Replacements:
 
 class BrokerParts:
     """
-    The parts of one broker. What a part asks for while it works is what is in force then.
+    The parts of one broker. The values that a part looks up while it works are those in force then.
 
-    @ivar accounts: all accounts.
-    @ivar clients: what client connections share.
-    @ivar listeners: where clients can connect.
-    @ivar isElsewhere: whether those are endpoints that the settings do not know.
-    @ivar links: connections with other brokers.
-    @ivar authority: decides about clients.
-    @ivar observers: receivers of advisories.
+    @ivar clients: shared by client connections.
+    @ivar listeners: for clients.
+    @ivar isElsewhere: whether these are endpoints that the settings do not know.
+    @ivar links: to other brokers.
     @ivar publisher: keeps INFO up to date.
-    @ivar services: those that the settings name or that were given, by name.
+    @ivar services: named by the settings or given, by name.
     @ivar streaming: the figures of NATS Streaming; C{None} without.
-    @ivar poller: of the connections over plain TCP, once the broker runs on a reactor that has one.
+    @ivar poller: for plain TCP, once the broker runs on a reactor that supports it.
     """
 
     def __init__(
@@ -339,11 +367,9 @@ class BrokerParts:
         if IService.providedBy(part):
             part.setServiceParent(self._host)
 
-    # What was made.
-
     def choices(self) -> Mapping[str, str]:
         """
-        @return: what was chosen, by the name of each replaceable part, for the log.
+        @return: the choice for each replaceable part, by the part's name, for the log.
         """
         settings, given = self._settings, self._given
         named = settings.authorization.plugin or "settings"
@@ -367,8 +393,8 @@ class BrokerParts:
 
     def monitoring(self) -> MonitoringModel:
         """
-        @return: the model behind the monitoring pages. It is made when it is first asked for: a
-            broker without the pages starts sooner.
+        @return: the model behind the monitoring pages, made at the first call: a broker without
+            the pages starts sooner.
         """
         if self._monitoring is None:
             self._monitoring = self._makeModel()
@@ -403,9 +429,6 @@ class BrokerParts:
         )
 
     def settingsLoaded(self, settings: Settings) -> None:
-        """
-        Show settings that are in force now.
-        """
         self._loadTime = self._reactor.seconds()
         if self._monitoring is not None:
             self._monitoring.reloaded(settings)
@@ -416,8 +439,6 @@ class BrokerParts:
         """
         self.authority.require(account)
         return self.accounts[account].busFor(kind)
-
-    # What parts ask for while they work.
 
     def _builtInRouter(self, account: str) -> ISubjectRouter:
         return BuiltInRouter(self._settings.max_subject_shapes)

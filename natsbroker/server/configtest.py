@@ -1,9 +1,8 @@
 """
-What C{-t} checks beyond the text of the configuration file: the certificates, folders and plugins
-that it names.
+The checks of C{-t} beyond the text of the configuration file: certificates, folders and plugins.
 
-A start finds the same faults and has the same words for them. A file that names none of these loads
-nothing here, because C{-t} has to be quick.
+The errors are those of a start. A file that names none of these loads nothing, because C{-t} has
+to be quick.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ from natsbroker.config.model import Settings, TLSSettings
 
 __all__ = ["checkReferences"]
 
-#: The stores that are no plugins.
 _STORES = ("memory", "lmdb", "postgres")
+"""The stores that are no plugins."""
 
 
 def checkReferences(settings: Settings) -> None:
     """
-    Check the certificates, folders and plugins that settings name.
-
     @raise ValueError: for a certificate or folder that a start fails for.
     @raise natsbroker.errors.BrokerError: for a plugin that is not installed.
     """
@@ -59,9 +56,7 @@ def _tlsBlocks(settings: Settings) -> Iterator[TLSSettings]:
 
 def _checkStreamingFolder(settings: Settings) -> None:
     """
-    Check that the store's folder is there or can be made.
-
-    @raise ValueError: if not.
+    @raise ValueError: if the store's folder is not there and cannot be made.
     """
     streaming = settings.streaming
     if streaming is None or streaming.store != "lmdb":

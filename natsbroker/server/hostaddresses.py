@@ -1,7 +1,5 @@
 """
-Where others can reach what we listen on.
-
-Promises: an address or a name that somebody on another machine can dial, where there is one.
+The addresses at which other machines reach a listener.
 """
 
 from __future__ import annotations
@@ -19,15 +17,15 @@ __all__ = ["addressesOf", "clientUrls"]
 
 _ANYWHERE = ("0.0.0.0", "::", "")
 
-#: Linux's request for the address of a network interface.
 _SIOCGIFADDR = 0x8915
+"""Linux's request for the address of a network interface. The libraries for that (ifaddr,
+netifaces) would be a dependency for these ten lines."""
 
 
 def clientUrls(settings: Settings, host: str, port: int) -> tuple[str, ...]:
     """
-    Where clients can connect to us, as C{host:port}.
-
-    @param host: where they are listened for.
+    @param host: the address of the listener.
+    @return: where clients of other members can connect to this one, as C{host:port}.
     """
     if settings.client_advertise:
         return (joined(*advertised(settings.client_advertise, port)),)
@@ -36,7 +34,7 @@ def clientUrls(settings: Settings, host: str, port: int) -> tuple[str, ...]:
 
 def addressesOf(host: str) -> list[str]:
     """
-    Where others can reach a listener on a host: itself, or the addresses of this machine.
+    @return: the host itself, or the addresses of this machine if that is a wildcard.
     """
     if host not in _ANYWHERE:
         return [host]
@@ -50,7 +48,7 @@ def _interfaces() -> list[str]:
 
 def _addressOf(interface: str) -> str:
     """
-    The IPv4 address of a network interface; no text if it has none.
+    @return: the IPv4 address of a network interface; empty if it has none.
     """
     request = struct.pack("256s", interface.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:

@@ -1,5 +1,5 @@
 """
-The keys of a broker, and what its messages tell about it.
+The keys of a broker, and its names in messages.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from natsbroker.wire.instants import instant
 
 __all__ = ["ServerKeys", "serverDescriber", "serverIdentity"]
 
-
-#: Secret bytes of a key.
 KEY_SIZE = 32
+"""The secret bytes of a key."""
 
 
 class ServerKeys:
@@ -32,7 +31,7 @@ class ServerKeys:
 
     def __init__(self, random: Callable[[int], bytes] = os.urandom) -> None:
         """
-        @param random: makes secret bytes.
+        @param random: returns secret bytes.
         """
         self.signer = Signer(Role.SERVER, random(KEY_SIZE))
         self.curve = CurveKeys(random(KEY_SIZE))
@@ -54,10 +53,10 @@ class ServerKeys:
 
 def serverDescriber(info: Callable[[], ServerInfo], now: Callable[[], float]) -> Describe:
     """
-    @param info: returns INFO as it is now.
+    @param info: returns the INFO in force.
     @param now: returns the time, in seconds since the epoch.
-    @return: a callable that returns the members of nats-server's C{ServerInfo} for a message; each
-        call has the next number.
+    @return: a callable for the members of nats-server's C{ServerInfo} in a message; each call has
+        the next number.
     """
     numbers = count(1)
 

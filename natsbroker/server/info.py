@@ -1,8 +1,5 @@
 """
-What a broker says of itself: INFO, and where it really listens.
-
-Promises: ports are those that the kernel chose, once they are known; clients are told when INFO
-changes for them.
+INFO, and the addresses at which the broker listens.
 """
 
 from __future__ import annotations
@@ -58,7 +55,8 @@ def infoFrom(
 
 def _advertised(text: str) -> tuple[str, int]:
     """
-    C{host}, C{host:port} or C{[address]:port}; a port of 0 is the one that is listened on.
+    @param text: C{host}, C{host:port} or C{[address]:port}.
+    @return: host and port; 0 for the port of the listener.
     """
     host, colon, port = text.rpartition(":")
     if not colon or port.endswith("]") or not port.isdigit():
@@ -68,7 +66,7 @@ def _advertised(text: str) -> tuple[str, int]:
 
 class ServerInfoPublisher:
     """
-    The face of one broker.
+    Keeps INFO up to date, with the ports that the kernel chose once they are known.
     """
 
     def __init__(
@@ -80,8 +78,8 @@ class ServerInfoPublisher:
         links: Links,
     ) -> None:
         """
-        @param context: whose INFO it is.
-        @param pages: the monitoring port; C{None} without.
+        @param context: holds INFO.
+        @param pages: C{None} without a monitoring port.
         """
         self._keys = keys
         self._context = context
@@ -91,7 +89,7 @@ class ServerInfoPublisher:
 
     def inUse(self, settings: Settings) -> Settings:
         """
-        The same settings with the ports that clients and the monitoring pages have.
+        @return: the settings with the ports that clients and the monitoring pages have.
         """
         port = self._listeners.firstAddress()[1] if self._listeners.isOpen else 0
         return replace(
@@ -114,7 +112,7 @@ class ServerInfoPublisher:
 
     def refresh(self, settings: Settings, isLameDuck: bool) -> None:
         """
-        Have INFO say what is so now.
+        Make INFO again.
         """
         context = self._context
         host, port = settings.host, settings.port
@@ -126,7 +124,7 @@ class ServerInfoPublisher:
 
     def clusterChanged(self) -> None:
         """
-        The cluster is another one: tell the clients, if INFO names what has changed.
+        Send INFO to the clients if a change of the cluster shows in it.
         """
         context = self._context
         before, context.info = context.info, context.info.changed(**self._links.clientInfo())

@@ -1,10 +1,6 @@
 """
-Leaving slowly: nobody new is let in, and those who are there are sent away a few at a time.
-
-Promises: clients that understand it are told before anything else happens, so they can go by
-themselves; the others are closed one after the other, so they do not all arrive elsewhere at once.
-The times are the real server's (observed, and C{lame_duck_grace_period} and
-C{lame_duck_duration} of the settings).
+Lame duck mode: clients that understand INFO are notified, then all are closed one after the other,
+so that they do not reconnect elsewhere all at once.
 """
 
 from __future__ import annotations
@@ -27,11 +23,11 @@ __all__ = ["LameDuck"]
 
 _log = Logger(namespace="natsbroker")
 
-#: The longest pause between two clients, in seconds.
 _LONGEST = 1.0
+"""The longest pause between two clients, in seconds."""
 
-#: The shortest pause; more clients at a time are closed instead of a shorter one.
 _SHORTEST = 0.001
+"""The shortest pause; more clients at a time are closed instead of a shorter one."""
 
 
 class LameDuck:
@@ -47,10 +43,10 @@ class LameDuck:
 
     async def depart(self, urls: tuple[str, ...] = ()) -> None:
         """
-        Tell the clients, wait for the grace period, and close them. Nobody can connect any more
-        when it is called. It ends early when L{cancel} is called, or no client is left.
+        Notify the clients, wait for the grace period, and close them. The listeners are closed
+        before. It ends early when L{cancel} is called, or no client is left.
 
-        @param urls: where else they can connect.
+        @param urls: the other servers of the cluster.
         """
         context = self._context
         context.info = context.info.changed(ldm=True, connect_urls=urls)
@@ -71,9 +67,6 @@ class LameDuck:
         await gone
 
     def cancel(self) -> None:
-        """
-        Wait no longer.
-        """
         if self._waiting is not None:
             self._waiting.cancel()
 

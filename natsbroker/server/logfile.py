@@ -1,9 +1,6 @@
 """
-Where log lines go: standard error or a file.
-
-Promises: a file is opened for appending and readable by its owner and group only; beyond a size it
-is put aside under a name with the time, and no more files are kept than were asked for; it can be
-opened anew after somebody else moved it.
+The destination of log lines: standard error, or a file that is rotated by its size and can be
+opened again after another program moved it.
 """
 
 from __future__ import annotations
@@ -28,10 +25,6 @@ _STAMP = re.compile(r"\d{4}(\.\d{2}){5}\.\d{9}")
 
 
 class LogFile:
-    """
-    One log file.
-    """
-
     def __init__(
         self,
         path: str,
@@ -40,9 +33,9 @@ class LogFile:
         now: Callable[[], datetime] = datetime.now,
     ) -> None:
         """
-        @param limit: bytes after which it is put aside; 0 for never.
-        @param keep: how many files there may be, this one included; 0 for any number.
-        @param now: the time for the name of a file that is put aside.
+        @param limit: bytes after which it is rotated; 0 for never.
+        @param keep: the most files to keep, this one included; 0 for any number.
+        @param now: returns the time for the name of a rotated file.
         @raise OSError: if it cannot be opened.
         """
         self.path = path
@@ -57,9 +50,6 @@ class LogFile:
         self._size = os.fstat(descriptor).st_size
 
     def write(self, line: str) -> None:
-        """
-        Write a line with its end.
-        """
         data = line.encode("ascii", "backslashreplace")
         self._file.write(data)
         self._size += len(data)
@@ -68,18 +58,15 @@ class LogFile:
 
     def reopen(self) -> None:
         """
-        Open the path anew.
+        Open the path again.
 
-        @raise OSError: if it cannot be opened; the old file is still written to then.
+        @raise OSError: if it cannot be opened; the old file stays in use.
         """
         old = self._file
         self._open()
         old.close()
 
     def close(self) -> None:
-        """
-        Close the file.
-        """
         self._file.close()
 
     def _rotate(self) -> None:
@@ -118,21 +105,21 @@ class LogFile:
 
 class LogOutput:
     """
-    What log lines are written to, as the settings say.
+    The destination that the settings choose.
     """
 
     def __init__(self, stream: TextIO) -> None:
         """
-        @param stream: where lines go while there is no file.
+        @param stream: used while there is no file.
         """
         self._stream = stream
         self._file: LogFile | None = None
 
     def prepare(self, logging: Logging) -> Callable[[], None]:
         """
-        Open what the settings say, without writing there yet.
+        Open the file of the settings without writing to it yet.
 
-        @return: what has lines written there from then on.
+        @return: a callable that directs lines there.
         @raise OSError: if the file cannot be opened.
         """
         current = self._file
@@ -153,9 +140,6 @@ class LogOutput:
         return apply
 
     def write(self, line: str) -> None:
-        """
-        Write a line with its end.
-        """
         if self._file is not None:
             self._file.write(line)
         else:
@@ -163,9 +147,6 @@ class LogOutput:
             self._stream.flush()
 
     def reopen(self) -> None:
-        """
-        Open the log file anew, if there is one.
-        """
         if self._file is None:
             _log.info("File log re-open ignored, not a file logger")
             return

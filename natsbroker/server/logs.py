@@ -1,9 +1,6 @@
 """
-The log in nats-server's format.
-
-Promises: one event is one line of printable ASCII, whatever a peer put into it; nothing that a
-peer says is ever used as a format. Tracebacks are a line for each of theirs; of the same failure at
-the same place a few are logged, and then one every ten seconds that says how many were left out.
+The log in nats-server's format: one event is one line of printable ASCII, and text of a peer is
+never used as a format.
 """
 
 from __future__ import annotations
@@ -54,8 +51,7 @@ class LineLog:
     ) -> None:
         """
         @param write: takes a line with its end.
-        @param pid: the process id to show; by default our own, at each line: twistd forks after the
-            log has begun.
+        @param pid: by default looked up for each line: twistd forks after the log has begun.
         @param zone: the local time zone; by default the machine's.
         """
         self._write = write
@@ -73,7 +69,7 @@ class LineLog:
 
     def _labelOf(self, event: LogEvent) -> str:
         """
-        The level's name; empty for an event that is not shown.
+        @return: the level's name; empty for an event that is not logged.
         """
         level = event.get("log_level", LogLevel.info)
         ours = str(event.get("log_namespace", "")).startswith("natsbroker")
@@ -95,27 +91,26 @@ class LineLog:
 
 class _Repeated:
     """
-    The failures that were logged lately. Where memory or file descriptors are short, one place may
-    fail thousands of times in a second.
+    The failures that were logged lately, by kind: the same type at the same place. Where memory or
+    file descriptors are short, one place may fail thousands of times in a second.
+
+    @cvar MOST: failures of a kind that are logged in an interval; the others are left out.
+    @cvar INTERVAL: in seconds.
+    @cvar KINDS: the most kinds to remember.
     """
 
-    #: How many failures of one kind are logged before some are left out, and for how many seconds
-    #: they are left out then.
     MOST = 3
     INTERVAL = 10.0
-
-    #: How many kinds are remembered.
     KINDS = 256
 
     def __init__(self) -> None:
-        # Of each kind: since when it is counted, how many there were, and how many were left out.
+        # By kind: when its interval began, its failures since, and those that were left out.
         self._kinds: dict[object, tuple[float, int, int]] = {}
 
     def leftOut(self, event: LogEvent) -> int | None:
         """
-        Count an event.
-
-        @return: how many like it were left out before it; C{None} for one that is left out.
+        @return: the number of such events that were left out before this one; C{None} if this one
+            is to be left out.
         """
         failure: Any = event.get("log_failure")
         if not isinstance(failure, Failure):
@@ -134,9 +129,7 @@ class _Repeated:
 
 def _linesOf(event: LogEvent, left: int) -> list[str]:
     """
-    The lines of an event.
-
-    @param left: how many events like it were left out before it.
+    @param left: the number of such events that were left out before this one.
     """
     text = formatEvent(event)
     failure: Any = event.get("log_failure")
@@ -157,7 +150,7 @@ class ProcessLog:
 
     def __init__(self, stream: TextIO, logging: Logging, default: str = "") -> None:
         """
-        @param stream: where lines go without a file.
+        @param stream: used without a file.
         @param default: the file where the settings name none; empty for the stream.
         """
         self._default = default
@@ -170,9 +163,7 @@ class ProcessLog:
 
     def open(self) -> None:
         """
-        Open the file, if there is one.
-
-        @raise OSError: if that is not possible.
+        @raise OSError: if the file cannot be opened.
         """
         self._output.prepare(self._logging)()
 

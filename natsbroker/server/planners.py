@@ -1,8 +1,6 @@
 """
-What of a broker can take new settings, and how.
-
-Promises: one planner for each owner of settings; what a planner makes changes running connections
-too: limits and permissions hold for them from then on, and whoever is no longer let in is cut.
+What a reload does to each part of a broker. New limits and permissions hold for connections that
+are there, and clients that are no longer admitted are closed.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ __all__ = [
 
 def below(changes: Iterable[Change], *paths: str) -> bool:
     """
-    Whether anything at or below one of some paths changed.
+    @return: whether anything at or below one of the paths changed.
     """
     return any(
         change.path == path or change.path.startswith(path + ".")
@@ -89,8 +87,7 @@ def authorizationPlanner(
     """
     Users, accounts and their permissions.
 
-    @param makeAuthorizer: makes the default authorizer; C{None} if there is another one, which the
-        users of the settings do not concern.
+    @param makeAuthorizer: makes the default authorizer; C{None} if a plugin decides instead.
     """
     paths = ("authorization", "accounts", "mappings", "no_auth_user", "tls.verify_and_map")
 
@@ -122,8 +119,8 @@ def authorizationPlanner(
 
 def operatorPlanner(context: ClientContext, operators: OperatorService) -> Planner:
     """
-    What can change of operator mode, and limits of the server that hold for its users. JWTs are
-    looked for anew at every reload.
+    Operator mode, and limits of the server that hold for its users. JWTs are looked up again at
+    every reload.
     """
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
@@ -143,7 +140,7 @@ def operatorPlanner(context: ClientContext, operators: OperatorService) -> Plann
 
 def _planPlugin(authorizer: Any, new: Settings, changes: Sequence[Change]) -> Step:
     """
-    An authorizer that is not ours takes its own section, if it can.
+    A plugin takes its own section, if it can.
     """
     if not below(changes, "authorization.plugin", "authorization.options"):
         return nothing
@@ -157,9 +154,8 @@ def tlsPlanner(
     context: ClientContext, listeners: Listeners, monitoring: MonitoringService | None
 ) -> Planner:
     """
-    Certificates and whatever else a C{tls} block says, for the connections to come; files are read
-    anew although their names are the same. Those who are there stay, except whose key is no longer
-    among the pinned ones.
+    The C{tls} block for new connections; its files are read again although their names are the
+    same. Connections that are there stay, except those whose key is no longer pinned.
     """
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
@@ -188,7 +184,7 @@ def tlsPlanner(
 
 def sectionsPlanner(services: Mapping[str, IService], others: Container[str] = ()) -> Planner:
     """
-    The sections of services beside ours.
+    The sections of plugin services.
 
     @param services: by name.
     @param others: the names of sections that have another planner.

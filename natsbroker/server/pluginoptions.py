@@ -1,8 +1,5 @@
 """
-Reading the section of a plugin.
-
-Promises: a value of the right type, or a sentence that names the option; what nobody knows is
-refused.
+The options of a plugin, checked by type.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ __all__ = ["PluginOptions"]
 
 class PluginOptions:
     """
-    The options of a plugin, each taken once.
+    Options that are taken one by one. An error names its option; one that nobody took is unknown.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:

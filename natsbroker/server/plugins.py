@@ -1,8 +1,5 @@
 """
-Finding what stands beside, or instead of, our own parts.
-
-Promises: a plugin that the settings name is found or named as missing, with those that there are;
-what a plugin makes provides the interface that it must.
+Plugins that the settings name, and objects that an embedder gives instead.
 """
 
 from __future__ import annotations
@@ -47,9 +44,9 @@ Find = Callable[[Any], Iterable[Any]]
 
 _Plugin = TypeVar("_Plugin")
 
-#: Gives the plugins that come with the broker. A function, because their modules load only when the
-#: settings name a plugin.
 ReadyMade = Callable[[], Sequence[_Plugin]]
+"""Returns the plugins that come with the broker, whose modules load only when they are looked
+up."""
 
 
 def builtInAuthorizers() -> Sequence[IAuthorizerPlugin]:
@@ -81,18 +78,18 @@ def builtInServices() -> Sequence[IBrokerService]:
 
 class PluginError(BrokerError):
     """
-    A plugin that the settings name is not there, or does not do what it must.
+    A plugin that the settings name is missing, or makes an object without its interface.
     """
 
 
 class Plugins:
     """
-    The plugins that there are.
+    The installed plugins, and those that come with the broker.
     """
 
     def __init__(self, find: Find = getPlugins) -> None:
         """
-        @param find: gives all plugins of an interface.
+        @param find: returns all plugins of an interface.
         """
         self._find = find
 
@@ -104,12 +101,9 @@ class Plugins:
         key: str = "",
     ) -> Any:
         """
-        The plugin with a name.
-
-        @param readyMade: loads those that need no installation; one that is installed does not
-            hide them.
-        @param key: what names it, for the error; see L{Settings.at}.
-        @raise PluginError: if there is none.
+        @param readyMade: an installed plugin does not hide one of these.
+        @param key: the key that names it, for the error; see L{Settings.at}.
+        @raise PluginError: if there is none of that name.
         """
         known = {each.name: each for each in readyMade()}
         if name in known:
@@ -130,11 +124,8 @@ class Plugins:
         readyMade: ReadyMade[IAuthorizerPlugin] = builtInAuthorizers,
     ) -> IAuthorizer | None:
         """
-        The authorizer that was given, or what the C{authorization} block names; C{None} if there
-        is neither.
-
-        @param given: an authorizer, or what makes one.
-        @param readyMade: loads the plugins that need no installation.
+        @param given: an authorizer or its plugin, which wins over the C{authorization} block.
+        @return: C{None} if neither names one.
         @raise PluginError: if it cannot be made, or is no authorizer.
         """
         authorization = settings.authorization
@@ -161,11 +152,8 @@ class Plugins:
         readyMade: ReadyMade[IGatewayPolicyPlugin] = builtInPolicies,
     ) -> IGatewayInterestPolicy:
         """
-        The policy that was given, or what C{gateway { interest }} names.
-
-        @param given: a policy, or what makes one.
-        @param readyMade: loads the plugins that need no installation; the first one is the
-            default.
+        @param given: a policy or its plugin, which wins over C{gateway { interest }}.
+        @param readyMade: the first one is the default.
         @raise PluginError: if it cannot be made, or is no policy.
         """
         if given is not None and not IGatewayPolicyPlugin.providedBy(given):
@@ -189,7 +177,7 @@ class Plugins:
 
     def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
         """
-        What the C{router} block names; C{None} if it names nothing.
+        @return: C{None} if there is no C{router} block.
         """
         router = settings.router
         if not router.plugin:
@@ -233,12 +221,10 @@ class Plugins:
         readyMade: ReadyMade[IBrokerService] = builtInServices,
     ) -> list[tuple[str, IService]]:
         """
-        The services of the C{services} and C{plugins} blocks, and those that were given.
+        Make the services of the C{services} and C{plugins} blocks, and those that were given.
 
-        @param given: objects that were handed to the broker; their section is empty if the
-            settings have none of their name.
+        @param given: each with an empty section unless the settings have one of its name.
         @param kinds: the names of sections that are those of connection kinds.
-        @param readyMade: loads the plugins that need no installation.
         """
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
         byName = {service.name: service for service in given}
@@ -298,9 +284,8 @@ class Plugins:
 
 def nameOf(given: object, default: str) -> str:
     """
-    How an object that was given is named in the log.
-
-    @param default: the name if nothing was given.
+    @param given: an object of an embedder, or C{None}.
+    @return: its name for the log.
     """
     if given is None:
         return default

@@ -1,8 +1,5 @@
 """
-A broker as a whole process: its log, its signals and its exit code.
-
-Promises: from the first line of the log to the exit code it looks like nats-server to the program
-that started it.
+A broker as a whole process: its log, its signals and its exit code, as nats-server has them.
 """
 
 from __future__ import annotations
@@ -30,9 +27,7 @@ _log = Logger(namespace="natsbroker")
 
 class ServerProcess:
     """
-    One process that is a broker and nothing else.
-
-    @ivar exitCode: with which it ends.
+    A process that runs one broker and nothing else.
     """
 
     def __init__(
@@ -46,10 +41,10 @@ class ServerProcess:
         clientSocket: socket | None = None,
     ) -> None:
         """
-        @param stderr: where log lines go unless the settings name a file.
+        @param stderr: takes log lines unless the settings name a file.
         @param program: the name of the program, for the ports file.
-        @param read: reads the configuration anew; C{None} where there is no file.
-        @param warnings: what is to be logged about the configuration.
+        @param read: reads the configuration again; C{None} without a file.
+        @param warnings: about the configuration, to be logged.
         @param clientSocket: see L{natsbroker.broker.Broker}.
         """
         self.exitCode = 0
@@ -76,7 +71,7 @@ class ServerProcess:
 
     def run(self) -> int:
         """
-        Run until somebody stops it.
+        Run until the broker stops.
 
         @return: the exit code.
         @raise OSError: if the log file cannot be opened.
@@ -104,14 +99,14 @@ class ServerProcess:
             self._giveUp(str(error))
         else:
             waiting = broker.whenReady()
-            # What is there by now lives as long as the process. The garbage collector, which stops
-            # the broker, need not look at it again.
+            # Objects made by now live as long as the process; the garbage collector, which stops
+            # the broker while it works, need not visit them again.
             waiting.addCallback(lambda _: gc.freeze())
             waiting.addErrback(lambda failure: self._giveUp(failure.getErrorMessage()))
 
     def _giveUp(self, reason: str) -> None:
         """
-        It cannot start, as is known at once or found out while it prepares.
+        End with code 1 because the broker cannot start.
         """
         _log.critical("{reason}", reason=reason)
         self.exitCode = 1
@@ -123,7 +118,7 @@ class ServerProcess:
 
     def _terminate(self) -> None:
         """
-        Stop, unless the broker is leaving slowly already, as the real server has it.
+        Stop, unless the broker is in lame duck mode, as nats-server does.
         """
         if self._broker is None or not self._broker.isLameDuck:
             self.stop()

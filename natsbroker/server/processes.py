@@ -15,7 +15,6 @@ from natsbroker.errors import BrokerError
 
 __all__ = ["SIGNALS", "SignalError", "runningBrokers", "sendSignal"]
 
-#: What C{--signal} calls them, as with nats-server.
 SIGNALS = {
     "stop": signal.SIGKILL,
     "quit": signal.SIGINT,
@@ -24,6 +23,7 @@ SIGNALS = {
     "reload": signal.SIGHUP,
     "ldm": signal.SIGUSR2,
 }
+"""The signals by their names for C{--signal}, which are nats-server's."""
 
 
 class SignalError(BrokerError):
@@ -34,10 +34,9 @@ class SignalError(BrokerError):
 
 def runningBrokers(processes: Path = Path("/proc")) -> list[int]:
     """
-    The ids of all other processes that run the console script or the module.
-
     @param processes: the folder in which the kernel describes processes.
-    @raise SignalError: if that is not there.
+    @return: the ids of all other processes that run the console script or the module.
+    @raise SignalError: if that folder is not there.
     """
     if not (processes / "self").exists():
         raise SignalError("unable to resolve pid, try providing one")

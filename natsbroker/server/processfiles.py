@@ -1,9 +1,5 @@
 """
-What a broker has around it in a process: the pid file, the ports file, and the configuration file
-that it can be told to read again.
-
-Promises: files are there when clients can connect, and gone when the broker is; a reload moves
-them; a reload that is refused changes nothing.
+The files of a broker's process: pid file, ports file, and the configuration file for a reload.
 """
 
 from __future__ import annotations
@@ -33,7 +29,8 @@ _log = Logger(namespace="natsbroker")
 
 class ProcessFiles(Service):
     """
-    A child service of a broker.
+    A child service of a broker. The files are there when clients can connect, and are removed when
+    the broker stops; a reload may move them.
     """
 
     name = "process-files"
@@ -47,8 +44,8 @@ class ProcessFiles(Service):
     ) -> None:
         """
         @param program: the name of the program, for the ports file.
-        @param read: reads the configuration anew; C{None} where there is no file.
-        @param pid: the process id; by default our own.
+        @param read: reads the configuration again; C{None} without a file.
+        @param pid: by default our own.
         """
         self._broker = broker
         self._program = program
@@ -60,8 +57,6 @@ class ProcessFiles(Service):
 
     def startService(self) -> None:
         """
-        Write the pid file, and the ports file when clients can connect.
-
         @raise StartError: if the pid file cannot be written.
         """
         super().startService()  # type: ignore[no-untyped-call]
@@ -73,7 +68,7 @@ class ProcessFiles(Service):
             try:
                 self._pidFile.write()
             except OSError as error:
-                why = f"Could not write pidfile: {_told(error)}"
+                why = f"Could not write pidfile: {_goText(error)}"
                 raise StartError(settings.placed("pidfile", why)) from error
         self._broker.whenReady().addCallbacks(self._ready, lambda failure: None)
 
@@ -87,14 +82,11 @@ class ProcessFiles(Service):
         try:
             self._portsFile.write(self._broker.addresses())
         except OSError as error:
-            why = f"Error writing ports file ({self._portsFile.path}): {_told(error)}"
+            why = f"Error writing ports file ({self._portsFile.path}): {_goText(error)}"
             settings = self._broker.settings
             _log.error("{why}", why=settings.placed("ports_file_dir", why))
 
     def stopService(self) -> None:
-        """
-        Remove the files.
-        """
         super().stopService()  # type: ignore[no-untyped-call]
         for file in (self._pidFile, self._portsFile):
             if file is not None:
@@ -102,7 +94,7 @@ class ProcessFiles(Service):
 
     def reload(self) -> None:
         """
-        Read the configuration anew and use it, or say why not.
+        Read the configuration again and use it, or log why not.
         """
         try:
             if self._read is None:
@@ -140,21 +132,20 @@ class ProcessFiles(Service):
             if self._pidFile is not None:
                 self._pidFile.write()
         except OSError as error:
-            _log.error("Failed to write pidfile: {why}", why=_told(error))
+            _log.error("Failed to write pidfile: {why}", why=_goText(error))
 
 
-def _told(error: OSError) -> str:
+def _goText(error: OSError) -> str:
     """
-    What Go says of a file that cannot be opened.
+    @return: the error of a file that cannot be opened, in Go's words.
     """
     return f"open {error.filename}: {(error.strerror or str(error)).lower()}"
 
 
 def programName(path: str) -> str:
     """
-    The name of a program, as the ports file has it.
-
     @param path: the first argument of the process.
+    @return: the name of the program in the ports file.
     """
     name = os.path.basename(path)
     if name == "__main__.py":
@@ -163,10 +154,6 @@ def programName(path: str) -> str:
 
 
 class PidFile:
-    """
-    A file with a process id.
-    """
-
     def __init__(self, path: str, pid: int) -> None:
         self.path = Path(path)
         self._text = str(pid)
@@ -210,9 +197,6 @@ class PortsFile:
         _writeWhole(self.path, json.dumps(known, separators=(",", ":")))
 
     def remove(self) -> None:
-        """
-        Remove it.
-        """
         try:
             self.path.unlink()
         except FileNotFoundError:

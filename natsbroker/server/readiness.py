@@ -1,8 +1,5 @@
 """
-Whether something has started, for those who wait for it.
-
-Promises: everybody who waits is told, once, whether he asked before or after; a failure that nobody
-waits for goes to the owner.
+Whether a broker or a service has started.
 """
 
 from __future__ import annotations
@@ -17,14 +14,14 @@ __all__ = ["Readiness"]
 
 class Readiness:
     """
-    What has become of the start of a broker or of a service.
+    The outcome of a start, for any number of waiting callers.
 
     @ivar outcome: C{True} if it has started, the failure if it cannot, C{None} while that is open.
     """
 
     def __init__(self, unheard: Callable[[Failure], object] = lambda failure: None) -> None:
         """
-        @param unheard: called with a failure that nobody waits for at that time.
+        @param unheard: called with a failure that no caller waits for.
         """
         self.outcome: Failure | bool | None = None
         self._unheard = unheard
@@ -32,37 +29,31 @@ class Readiness:
 
     def wait(self) -> Deferred[None]:
         """
-        @return: fires when it has started, or fails with what it could not start for.
+        @return: fires when it has started, or fails with the reason why it cannot.
         """
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
-        self._tell()
+        self._fire()
         return waiting
 
     def reached(self) -> None:
-        """
-        It has started.
-        """
         self.outcome = True
-        self._tell()
+        self._fire()
 
     def failed(self, failure: Failure) -> None:
-        """
-        It cannot start.
-        """
         self.outcome = failure
         if not self._waiting:
             self._unheard(failure)
-        self._tell()
+        self._fire()
 
     def raiseFailure(self) -> None:
         """
-        Raise what it could not start for, if that is known.
+        Raise the reason why it cannot start, if that is known.
         """
         if isinstance(self.outcome, Failure):
             self.outcome.raiseException()
 
-    def _tell(self) -> None:
+    def _fire(self) -> None:
         if self.outcome is None:
             return
         waiting, self._waiting = self._waiting, []

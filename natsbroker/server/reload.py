@@ -1,8 +1,6 @@
 """
-Taking new settings without a restart.
-
-Promises: everything is planned before anything changes; if one owner of a setting cannot take it,
-all reasons are told and nothing changes at all; an owner's step cannot fail.
+New settings without a restart. Every owner of settings plans its step before any step is taken; if
+one cannot, all reasons are given and nothing changes.
 """
 
 from __future__ import annotations
@@ -20,12 +18,11 @@ __all__ = ["Planner", "ReloadError", "Step", "logChanges", "plan", "settled"]
 
 _log = Logger(namespace="natsbroker")
 
-#: Puts one owner's part of new settings into force; cannot fail.
 Step = Callable[[], None]
+"""Puts one owner's part of new settings into force; cannot fail."""
 
-#: Asks one owner for its step: given the new settings and what is different in them. It raises
-#: C{ValueError} for what it cannot take.
 Planner = Callable[[Settings, Sequence[Change]], Step]
+"""Makes one owner's step from the new settings and the changes in them, or raises C{ValueError}."""
 
 
 class ReloadError(BrokerError):
@@ -42,10 +39,9 @@ class ReloadError(BrokerError):
 
 def settled(old: Settings, new: Settings, isElsewhere: bool = False) -> Settings:
     """
-    The new settings, with the ports that the kernel chose for the old ones where they ask for any.
-
-    @param isElsewhere: whether clients connect at endpoints that the settings do not know; the
-        address in them means nothing then.
+    @param isElsewhere: whether clients connect at given endpoints, whatever address the settings
+        have.
+    @return: the new settings, with the old ports where they ask for a random one.
     """
     monitoring = new.monitoring
     for name in ("http_port", "https_port"):
@@ -62,9 +58,7 @@ def settled(old: Settings, new: Settings, isElsewhere: bool = False) -> Settings
 
 def plan(old: Settings, new: Settings, planners: Iterable[Planner]) -> tuple[list[Change], Step]:
     """
-    Check new settings without changing anything.
-
-    @return: what is different, and what puts it into force.
+    @return: the changes, and a step that puts them into force.
     @raise ReloadError: if they cannot be taken.
     """
     changes = differences(old, new)
@@ -87,16 +81,14 @@ def plan(old: Settings, new: Settings, planners: Iterable[Planner]) -> tuple[lis
 
 def logChanges(changes: Iterable[Change], settings: Settings) -> None:
     """
-    Say what changed, in the real server's words.
+    Log the changes in nats-server's words.
     """
-    said: dict[str, None] = dict.fromkeys(_told(change) for change in changes)
-    for line in said:
+    for line in dict.fromkeys(map(_lineFor, changes)):
         _log.info("Reloaded: {line}", line=line)
     digest = f"({settings.config_digest})" if settings.config_digest else ""
     _log.info("Reloaded server configuration {digest}", digest=digest)
 
 
-#: Paths whose values are not shown, and what is said instead.
 _WHOLE = {
     "accounts": "accounts",
     "mappings": "accounts",
@@ -116,22 +108,23 @@ _WHOLE = {
     "services": "services",
     "plugins": "services",
 }
+"""Paths whose values are not logged, and the text that is logged instead."""
 
-#: What the real server calls a setting, where it is not the last part of its path.
 _NAMES = {
     "logging.logfile": "log_file",
     "pidfile": "pid_file",
     "authorization.timeout": "authorization timeout",
     "tls.timeout": "tls timeout",
 }
+"""nats-server's names of settings, where they are not the last part of the path."""
 
 
-def _told(change: Change) -> str:
+def _lineFor(change: Change) -> str:
     path = change.path
     if path in _NAMES:
         value = change.new
-        shown = f"{value:g}" if isinstance(value, float) else change.textOf(value)
-        return f"{_NAMES[path]} = {shown}"
+        text = f"{value:g}" if isinstance(value, float) else change.textOf(value)
+        return f"{_NAMES[path]} = {text}"
     if path == "tls" and change.new is None:
         return "tls = disabled"
     above = path

@@ -1,7 +1,5 @@
 """
-The signals of the operating system that this process answers.
-
-Promises: what a signal asks for runs in the reactor, not in the signal handler.
+Signals of the operating system; their handlers run in the reactor.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ __all__ = ["Signals"]
 
 _log = Logger(namespace="natsbroker")
 
-#: What the log calls them, as with nats-server.
 _WORDS = {
     signal.SIGINT: "interrupt",
     signal.SIGTERM: "terminated",
@@ -24,19 +21,16 @@ _WORDS = {
     signal.SIGUSR1: "user defined signal 1",
     signal.SIGUSR2: "user defined signal 2",
 }
+"""Their names in the log, as with nats-server."""
 
 
 class Signals:
-    """
-    The signals that a process answers.
-    """
-
     def __init__(
         self, reactor: Any, answers: Mapping[signal.Signals, Callable[[], object]]
     ) -> None:
         """
-        @param reactor: runs the answers.
-        @param answers: what to call, by signal.
+        @param reactor: runs the handlers.
+        @param answers: the handlers by signal.
         """
         self._reactor = reactor
         self._answers = dict(answers)
@@ -44,15 +38,12 @@ class Signals:
 
     def install(self) -> None:
         """
-        Answer from now on. Must be called in the main thread.
+        To be called in the main thread.
         """
         for each in self._answers:
             self._before[each] = signal.signal(each, self._trapped)
 
     def uninstall(self) -> None:
-        """
-        Answer no more.
-        """
         before, self._before = self._before, {}
         for each, handler in before.items():
             signal.signal(each, handler)

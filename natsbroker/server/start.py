@@ -1,7 +1,6 @@
 """
-What a broker says when it starts, and why it cannot.
-
-Promises: the lines that programs wait for have the real server's words; what is on is said once.
+Log lines of a start, and errors of one that fails, in nats-server's words where programs wait for
+them.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ __all__ = ["StartError", "announceListener", "announceStart", "cannotListen", "l
 
 _log = Logger(namespace="natsbroker")
 
-#: Payloads above this many bytes earn a warning, as with nats-server.
 _LARGE_PAYLOAD = 8 << 20
+"""Payloads above this size in bytes get a warning, as with nats-server."""
 
 
 class StartError(BrokerError):
@@ -35,9 +34,7 @@ class StartError(BrokerError):
 
 def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -> None:
     """
-    Say who starts, and what is on.
-
-    @param parts: what was chosen, by the name of each replaceable part.
+    @param parts: the choice for each replaceable part, by the part's name.
     """
     _log.info("Starting natsbroker")
     _log.info("  Version:  {ours} (nats-server {theirs})", ours=__version__, theirs=NATS_VERSION)
@@ -57,7 +54,7 @@ def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -
 
 def _announceRisks(settings: Settings) -> None:
     """
-    Say what is allowed but not a good idea.
+    Warn of settings that are allowed and unwise.
     """
     certificates = settings.tls is not None and settings.tls.verify_and_map
     passwords = [user.password for user in settings.users() if user.password or not certificates]
@@ -75,7 +72,7 @@ def _announceRisks(settings: Settings) -> None:
 
 def _announceCallout(settings: Settings) -> None:
     """
-    Say with which auth callout nobody can log in.
+    Report an auth callout with which no client can log in.
     """
     callout = settings.authorization.auth_callout
     if callout is None:
@@ -93,9 +90,6 @@ def _reason() -> str:
 
 
 def announceListener(listener: PortListener, settings: Settings) -> None:
-    """
-    Say where clients can connect.
-    """
     where = describe(listener.address)
     _log.info("Listening for client connections on {where}", where=where)
     if settings.tls is None:
@@ -111,14 +105,14 @@ def announceListener(listener: PortListener, settings: Settings) -> None:
 
 def cannotListen(error: CannotListenError) -> StartError:
     """
-    The error for a client listener's place that is taken, in the real server's words.
+    @return: the error for a client listener whose address is in use.
     """
     return StartError(f'Error listening on port: {_place(error)}, "{listenDetail(error)}"')
 
 
 def listenDetail(error: CannotListenError) -> str:
     """
-    What Go says when it cannot listen.
+    @return: the reason in Go's words.
     """
     reason = getattr(error.socketError, "strerror", None) or str(error.socketError)
     return f"listen tcp {_place(error)}: bind: {reason.lower()}"

@@ -1,8 +1,6 @@
 """
-A digest of what a configuration says, whatever its comments and layout.
-
-This module promises the same digest that nats-server 2.15 computes: SHA-256 over the JSON
-text that Go's C{encoding/json} writes for the tree.  It must never know what keys mean.
+The digest of a configuration, whatever its comments and layout: that of nats-server 2.15, the
+SHA-256 of the JSON text that Go's C{encoding/json} writes for the tree.
 """
 
 from __future__ import annotations

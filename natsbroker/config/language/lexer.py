@@ -1,7 +1,5 @@
 """
-From offsets in a text to lines and columns.
-
-This module promises positions in logarithmic time.  It must never know what the text says.
+From a text to lexemes, each with its offset; and from offsets to lines and columns.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """
-The nats-server.conf language: text to a tree of tables, arrays and leaves.
+The nats-server.conf language: text to a tree of tables, arrays and scalars, in time that grows with
+the length of the text.
 
-This module promises a L{TableNode} in which every key and value knows its place, or a
-L{ConfigError} that names file, line and column, for any text whatever, in time that
-grows with its length.  It must never know which keys exist.
-
-Files and environment arrive as arguments, so that reading a configuration can be tried
-without either.  What nats-server 2.15 accepts and this module refuses, on purpose:
+Files and environment arrive as arguments. Text that nats-server 2.15 accepts and this module
+refuses, on purpose:
 
   - a file that includes itself, and more than L{MAX_INCLUDES} inclusions;
-  - a text that ends inside of quotes (nats-server drops what came before);
+  - a text that ends inside of quotes (nats-server drops the text before them);
   - a key of a map without a value, and a number with an unknown unit (nats-server drops
     those silently, or gives the value to another key);
   - a number that does not fit into 64 bits once its unit is applied;

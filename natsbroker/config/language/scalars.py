@@ -1,13 +1,10 @@
 """
-How a single value is written: numbers, dates, strings, blocks.
-
-This module promises, for the text of a value, its kind, its text and where it ends.  It
-must never know keys, maps, arrays or files.
+The text of a single value: numbers, dates, strings, blocks.
 
 The rules were observed on nats-server 2.15 and read in its C{conf/lex.go}; several of
 them surprise:
 
-  - a number ends only at a blank, a line end, a comma, a semicolon or a closing brace;
+  - a number ends only at a space, a line end, a comma, a semicolon or a closing brace;
     anything else makes it the beginning of an unquoted string, so C{[1]} is not an array;
   - a number of four digits and a minus must become a full Zulu datetime, and any other
     number before a minus is an error, so C{10-20} needs quotes;
@@ -26,14 +23,10 @@ from typing import NamedTuple
 from natsbroker.config.errors import ConfigError
 
 END = "\0"
-"""What stands after the last character."""
+"""Stands after the last character."""
 
 
 class LexemeKind(Enum):
-    """
-    What a token is.
-    """
-
     KEY = auto()
     STRING = auto()
     INTEGER = auto()
@@ -87,7 +80,7 @@ _REST_OF_DATE = "00-00T00:00:00Z"
 
 def scan(text: str, start: int) -> Scanned:
     """
-    Read the value that begins at C{start}, where neither a blank nor an opening
+    Read the value that begins at C{start}, where neither a space nor an opening
     bracket or brace stands.
 
     @raise ScanError: for a value that is not well formed.

@@ -1,8 +1,5 @@
 """
-A configuration as it was written: tables, arrays and leaves that know their place.
-
-This module promises a line and a column for every key and every value.  It must never
-know which keys exist or what they mean.
+A configuration as a tree of tables, arrays and scalars, each with its line and column.
 """
 
 from __future__ import annotations
@@ -19,10 +16,6 @@ Scalar = str | int | float | bool | datetime
 
 @dataclass(frozen=True, slots=True)
 class ScalarNode:
-    """
-    A single value.
-    """
-
     value: Scalar
     position: Position
 
@@ -36,10 +29,6 @@ class ScalarNode:
 
 @dataclass(frozen=True, slots=True)
 class ArrayNode:
-    """
-    Values in square brackets.
-    """
-
     items: list[Node]
     position: Position
     weight: int = 1
