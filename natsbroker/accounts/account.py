@@ -100,7 +100,7 @@ class Account:
 
     def busFor(self, kind: Kind) -> Bus:
         """
-        The door to this account for one kind of origin.
+        The bus to this account for one kind of origin.
         """
         return self._buses[kind]
 

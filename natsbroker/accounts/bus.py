@@ -1,7 +1,7 @@
 """
-The doors to an account, one for each kind of origin.
+The buses of an account, one for each kind of origin.
 
-Whoever holds a door cannot lie about where a message comes from.
+The holder of a bus cannot lie about where a message comes from.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Bus", "GatewayBus"]
 @implementer(IMessageBus)
 class Bus:
     """
-    The door to an account for one kind of origin.
+    The bus of an account for one kind of origin.
 
     @ivar account: the account's name.
     @ivar kind: the kind of origin.
@@ -104,7 +104,7 @@ class Bus:
 @implementer(IGatewayBus)
 class GatewayBus(Bus):
     """
-    The door for what passes between clusters.
+    The bus for what passes between clusters.
     """
 
     __slots__ = ()

@@ -39,7 +39,7 @@ class Accounts(Protocol):
 
     def admit(self, grant: Grant) -> IMessageBus:
         """
-        Count a connection in and give it the account's door.
+        Count a connection in and give it the account's bus.
 
         @raise KeyError: if there is no such account.
         @raise errors.ConnectionLimit: if the account takes no more connections.

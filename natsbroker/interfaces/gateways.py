@@ -206,7 +206,7 @@ class IGatewayPassage(Interface):
 
 class IGatewayBus(IMessageBus):
     """
-    The door to one account for what passes between clusters.
+    The bus of one account for what passes between clusters.
     """
 
     def openGateway(link: IGatewayLink, table: IInterestTable) -> IGatewayPassage:

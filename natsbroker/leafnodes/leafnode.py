@@ -114,7 +114,7 @@ class Leaf(Link):
         """
         Have the connection counted into its account.
 
-        @return: the account's door; C{None} if it takes no more, and the connection is closed.
+        @return: the account's bus; C{None} if it takes no more, and the connection is closed.
         """
         try:
             bus = self.leafs.buses.admit(grant, self.kind)

@@ -53,7 +53,7 @@ class LeafBuses(Protocol):
 
     def admit(self, grant: Grant, kind: Kind) -> IMessageBus:
         """
-        Count a leafnode in and give it the account's door for what it is to us.
+        Count a leafnode in and give it the account's bus for what it is to us.
 
         @raise KeyError: if there is no such account.
         @raise errors.ConnectionLimit: if the account takes no more.

@@ -106,7 +106,7 @@ class _DirectAccount(LeafAccount):
         self.prefix = b""
 
 
-class _Door:
+class _SingleBus:
     """
     The only account that a connection leads to.
     """
@@ -144,7 +144,7 @@ class LeafTraffic:
         isIsolated: bool,
     ) -> None:
         """
-        @param bus: the door for what comes from such a peer.
+        @param bus: the bus for messages of such a peer.
         @param peer: what the peer is to us.
         @param beacon: the subject by which we tell that our own interest comes back.
         @param headers: whether the peer understands headers.
@@ -158,7 +158,7 @@ class LeafTraffic:
         self._account = bus.account.encode("utf-8", "surrogateescape")
         link.outbox.headers = headers
         self.target = self._targetFor(grant, cluster, describe)
-        self.interest = RemoteInterest(_Door(bus), lambda *_: self.target, link, rules)
+        self.interest = RemoteInterest(_SingleBus(bus), lambda *_: self.target, link, rules)
         self.handlers: dict[int, Handler] = {
             ops.LS_PLUS: self._gained,
             ops.LS_MINUS: self._lost,

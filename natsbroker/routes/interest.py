@@ -42,7 +42,7 @@ class AccountBuses(Protocol):
 
     def busOf(self, account: str) -> IMessageBus | None:
         """
-        The door to an account for what comes over the link; C{None} if there is no such account.
+        The bus of an account for what comes over the link; C{None} if there is no such account.
         """
 
     def names(self) -> Iterable[str]:

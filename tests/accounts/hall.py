@@ -37,7 +37,7 @@ class Connection(Recorder):
 
 class Hall:
     """
-    An account with its doors.
+    An account with its buses.
     """
 
     def __init__(self, seed: int = 1) -> None:
@@ -50,7 +50,7 @@ class Hall:
         )
         self.bus = self.account.busFor(Kind.CLIENT)
 
-    def door(self, kind: Kind) -> Any:
+    def busFor(self, kind: Kind) -> Any:
         """The bus for a kind of origin."""
         return self.account.busFor(kind)
 

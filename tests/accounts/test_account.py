@@ -35,7 +35,7 @@ class TestPlain:
     """Plain subscriptions."""
 
     def test_provides(self, hall: Hall) -> None:
-        """A door and a subscription keep their contracts."""
+        """A bus and a subscription keep their contracts."""
         assert verifyObject(IMessageBus, hall.bus)
         subscription = hall.bus.subscribe(b"foo", Recorder(), b"1", b"q")
         assert (subscription.pattern, subscription.queue) == (b"foo", b"q")
@@ -435,17 +435,17 @@ class TestWatching:
     def test_anyDoor(self, hall: Hall) -> None:
         """All doors of an account tell the same."""
         watcher = WatchRecorder()
-        hall.door(Kind.ROUTE).watchInterest(watcher)
-        hall.door(Kind.INTERNAL).subscribe(b"foo", Recorder())
-        hall.door(Kind.ROUTE).subscribe(b"bar", LinkRecorder())
+        hall.busFor(Kind.ROUTE).watchInterest(watcher)
+        hall.busFor(Kind.INTERNAL).subscribe(b"foo", Recorder())
+        hall.busFor(Kind.ROUTE).subscribe(b"bar", LinkRecorder())
         assert watcher.taken() == [("+", b"foo", b"", 1)]
 
     def test_localIsUntold(self, hall: Hall) -> None:
         """Watchers are not told of who answers for this broker alone, early or late."""
         early, late = WatchRecorder(), WatchRecorder()
-        hall.door(Kind.ROUTE).watchInterest(early)
-        subscription = hall.door(Kind.LOCAL).subscribe(b"foo", Recorder(), None, b"q")
-        hall.door(Kind.ROUTE).watchInterest(late)
+        hall.busFor(Kind.ROUTE).watchInterest(early)
+        subscription = hall.busFor(Kind.LOCAL).subscribe(b"foo", Recorder(), None, b"q")
+        hall.busFor(Kind.ROUTE).watchInterest(late)
         subscription.cancel()
         assert (early.taken(), late.taken()) == ([], [])
 
@@ -481,7 +481,7 @@ def test_reweigh() -> None:
     """A link's subscription may stand for more members, and whoever watches is told."""
     hall, watcher = Hall(), WatchRecorder()
     hall.bus.watchInterest(watcher)
-    made: Any = hall.door(Kind.SPOKE).subscribe(b"foo", LinkRecorder(), b"", b"q", 2)
+    made: Any = hall.busFor(Kind.SPOKE).subscribe(b"foo", LinkRecorder(), b"", b"q", 2)
     made.reweigh(5)
     made.reweigh(5)
     made.cancel()

@@ -13,7 +13,7 @@ from tests.support import Recorder, WatchRecorder
 
 
 def test_contract() -> None:
-    """A door keeps its contract and knows which account and kind it is of."""
+    """A bus keeps its contract and knows which account and kind it is of."""
     account = Market("A")["A"]
     for kind in Kind:
         bus = account.busFor(kind)
@@ -23,7 +23,7 @@ def test_contract() -> None:
 
 
 def test_mapped() -> None:
-    """A door says where subjects lead."""
+    """A bus says where subjects lead."""
     market = Market("A")
     bus = market["A"].busFor(Kind.CLIENT)
     assert bus.mapped(b"a") == b"a"
@@ -43,7 +43,7 @@ def test_refresh() -> None:
 
 
 def test_watchInterest() -> None:
-    """A door tells what is subscribed to."""
+    """A bus tells what is subscribed to."""
     account = Market("A")["A"]
     watcher = WatchRecorder()
     stop = account.busFor(Kind.ROUTE).watchInterest(watcher)

@@ -92,9 +92,9 @@ class TestLinks:
     def test_reach(self, hall: Hall, origin: Kind, target: Kind) -> None:
         """A message goes from one kind to another exactly as the forwarding rules say."""
         receiver: Any = LinkRecorder() if target in LINKS else Recorder()
-        hall.door(target).subscribe(b"foo", receiver, b"1")
+        hall.busFor(target).subscribe(b"foo", receiver, b"1")
         expected = int(reaches(origin, target))
-        assert hall.door(origin).hasInterest(b"foo") is bool(expected)
+        assert hall.busFor(origin).hasInterest(b"foo") is bool(expected)
         assert hall.publish(b"foo", kind=origin) == expected
         assert len(receiver.got) == expected
 
@@ -102,16 +102,16 @@ class TestLinks:
         """A link gets a message once, however many of its subscriptions match."""
         link, other = LinkRecorder(), LinkRecorder()
         for pattern in (b"a.b", b"a.*", b">"):
-            hall.door(Kind.ROUTE).subscribe(pattern, link)
-        hall.door(Kind.ROUTE).subscribe(b"a.b", other)
+            hall.busFor(Kind.ROUTE).subscribe(pattern, link)
+        hall.busFor(Kind.ROUTE).subscribe(b"a.b", other)
         assert hall.publish(b"a.b", b"x") == 2
         assert link.got == other.got == [(b"x", ())]
 
     def test_neverBack(self, hall: Hall) -> None:
         """A message does not go back over the link that it came from."""
         link = LinkRecorder()
-        hall.door(Kind.SPOKE).subscribe(b"foo", link)
-        hall.door(Kind.SPOKE).subscribe(b"foo", link, b"", b"q")
+        hall.busFor(Kind.SPOKE).subscribe(b"foo", link)
+        hall.busFor(Kind.SPOKE).subscribe(b"foo", link, b"", b"q")
         assert hall.publish(b"foo", kind=Kind.SPOKE, origin=link, queues=(b"r",)) == 0
         assert link.got == []
 
@@ -123,7 +123,7 @@ class TestLinks:
         member, sender, other = Recorder(), LinkRecorder(), LinkRecorder()
         subscription = hall.bus.subscribe(b"foo", member, b"", b"q")
         for each in (sender, other):
-            hall.door(kind).subscribe(b"foo", each, b"", b"q")
+            hall.busFor(kind).subscribe(b"foo", each, b"", b"q")
         chosen: Any = {"kind": kind, "origin": sender, "queues": (b"q",)}
         hall.publish(b"foo", b"1", **chosen)
         subscription.cancel()
@@ -133,14 +133,14 @@ class TestLinks:
     def test_mappedHere(self, hall: Hall) -> None:
         """Where the sender could not choose the group, since the subject is ours, it stays here."""
         link = LinkRecorder()
-        hall.door(Kind.HUB).subscribe(b"foo", link, b"", b"q")
+        hall.busFor(Kind.HUB).subscribe(b"foo", link, b"", b"q")
         assert hall.publish(b"foo", kind=Kind.HUB, origin=link, queues=EVERY_GROUP) == 0
         assert link.got == []
 
     def test_cancelledOnTheWay(self, hall: Hall) -> None:
         """A link whose subscription ends while a message is delivered here does not get it."""
         link = LinkRecorder()
-        subscription = hall.door(Kind.ROUTE).subscribe(b"foo", link)
+        subscription = hall.busFor(Kind.ROUTE).subscribe(b"foo", link)
         hall.bus.subscribe(b"foo", Recorder(lambda message: subscription.cancel()))
         assert hall.publish(b"foo") == 1
         assert link.got == []
@@ -149,7 +149,7 @@ class TestLinks:
         """A group with a member here is served here."""
         here, link = Recorder(), LinkRecorder()
         hall.bus.subscribe(b"foo", here, b"", b"q")
-        hall.door(Kind.ROUTE).subscribe(b"foo", link, b"", b"q", weight=100)
+        hall.busFor(Kind.ROUTE).subscribe(b"foo", link, b"", b"q", weight=100)
         for _ in range(20):
             assert hall.publish(b"foo") == 1
         assert (len(here.got), link.got) == (20, [])
@@ -158,7 +158,7 @@ class TestLinks:
         """A group without a member here is served by one link, which is told the group."""
         links = [LinkRecorder() for _ in range(3)]
         for each in links:
-            hall.door(Kind.ROUTE).subscribe(b"foo", each, b"", b"q")
+            hall.busFor(Kind.ROUTE).subscribe(b"foo", each, b"", b"q")
         for number in range(1, 31):
             assert hall.publish(b"foo", b"x") == 1
             assert sum(len(each.got) for each in links) == number
@@ -168,8 +168,8 @@ class TestLinks:
     def test_weights(self, hall: Hall) -> None:
         """A link with more members over there is chosen more often."""
         light, heavy = LinkRecorder(), LinkRecorder()
-        hall.door(Kind.ROUTE).subscribe(b"foo", light, b"", b"q", weight=1)
-        hall.door(Kind.ROUTE).subscribe(b"foo", heavy, b"", b"q", weight=9)
+        hall.busFor(Kind.ROUTE).subscribe(b"foo", light, b"", b"q", weight=1)
+        hall.busFor(Kind.ROUTE).subscribe(b"foo", heavy, b"", b"q", weight=9)
         for _ in range(200):
             hall.publish(b"foo")
         assert 5 < len(light.got) < 50 < len(heavy.got)
@@ -178,7 +178,7 @@ class TestLinks:
         """Plain interest and chosen groups of one link are one message with all the groups."""
         link = LinkRecorder()
         for queue in (b"", b"q", b"r"):
-            hall.door(Kind.ROUTE).subscribe(b"foo", link, b"", queue)
+            hall.busFor(Kind.ROUTE).subscribe(b"foo", link, b"", queue)
         assert hall.publish(b"foo", b"x") == 1
         [(body, queues)] = link.got
         assert (body, sorted(queues)) == (b"x", [b"q", b"r"])
@@ -187,7 +187,7 @@ class TestLinks:
         """Where no member here can take a message, a link is chosen."""
         here, link = Connection(hall.turn), LinkRecorder()
         hall.bus.subscribe(b"foo", here, b"1", b"q")
-        hall.door(Kind.ROUTE).subscribe(b"foo", link, b"", b"q")
+        hall.busFor(Kind.ROUTE).subscribe(b"foo", link, b"", b"q")
         here.outbox.close()
         assert hall.publish(b"foo", b"x") == 1
         assert link.got == [(b"x", (b"q",))]
@@ -212,12 +212,12 @@ class TestLinks:
             hall.bus.subscribe(b"foo", chosen, b"", b"q")
             hall.bus.subscribe(b"foo", other, b"", b"r")
         for link in links:
-            hall.door(Kind.SPOKE).subscribe(b"foo", link, b"")
-        hall.door(Kind.SPOKE).subscribe(b"foo", links[1], b"", b"s")
-        door = hall.door(Kind.ROUTE)
-        assert door.publish(GroupMessage(b"foo", queues=(b"q", b"unknown"))) == 1
+            hall.busFor(Kind.SPOKE).subscribe(b"foo", link, b"")
+        hall.busFor(Kind.SPOKE).subscribe(b"foo", links[1], b"", b"s")
+        bus = hall.busFor(Kind.ROUTE)
+        assert bus.publish(GroupMessage(b"foo", queues=(b"q", b"unknown"))) == 1
         assert (len(plain.got), len(chosen.got), len(other.got)) == (0, 1, 0)
-        assert door.publish(GroupMessage(b"foo", queues=(b"s",))) == 1
+        assert bus.publish(GroupMessage(b"foo", queues=(b"s",))) == 1
         assert [len(link.got) for link in links] == [0, 1]
 
     def test_filteredForGroupsAlone(self, hall: Hall) -> None:
@@ -235,7 +235,7 @@ class TestLinks:
                 return Message(message.subject, b"other")
 
         hall.account.delivery.addFilter(Filter())
-        hall.door(Kind.ROUTE).publish(GroupMessage(b"foo", queues=(b"q",)))
+        hall.busFor(Kind.ROUTE).publish(GroupMessage(b"foo", queues=(b"q",)))
         assert (plain.bodies, chosen.bodies) == ([], [b"other"])
 
     @pytest.mark.parametrize("kind", LINKS)
@@ -250,8 +250,8 @@ class TestLinks:
     def test_groupsOutOfReach(self, hall: Hall) -> None:
         """A group whose members are all out of reach gets nothing."""
         link = LinkRecorder()
-        hall.door(Kind.GATEWAY).subscribe(b"foo", link, b"", b"q")
-        assert not hall.door(Kind.ROUTE).hasInterest(b"foo")
+        hall.busFor(Kind.GATEWAY).subscribe(b"foo", link, b"", b"q")
+        assert not hall.busFor(Kind.ROUTE).hasInterest(b"foo")
         assert hall.publish(b"foo", kind=Kind.ROUTE, queues=(b"q",)) == 0
         assert link.got == []
 
@@ -260,24 +260,24 @@ class TestLinks:
     def test_local(self, hall: Hall, kind: Kind, queue: bytes) -> None:
         """Who answers for this broker alone hears its own clients and services, and no link."""
         recorder, isHeard = Recorder(), kind not in LINKS
-        hall.door(Kind.LOCAL).subscribe(b"foo", recorder, b"", queue)
+        hall.busFor(Kind.LOCAL).subscribe(b"foo", recorder, b"", queue)
         queues = (b"q",) if kind in LINKS else None
         assert hall.publish(b"foo", kind=kind, queues=queues) == isHeard
-        assert (len(recorder.got), hall.door(kind).hasInterest(b"foo")) == (isHeard, isHeard)
+        assert (len(recorder.got), hall.busFor(kind).hasInterest(b"foo")) == (isHeard, isHeard)
 
     def test_localConnection(self, hall: Hall) -> None:
         """Lanes, which do not ask where a message comes from, leave such a connection alone."""
         connection = Connection(hall.turn)
-        hall.door(Kind.LOCAL).subscribe(b"foo", connection, b"1")
+        hall.busFor(Kind.LOCAL).subscribe(b"foo", connection, b"1")
         assert hall.publish(b"foo", b"no", kind=Kind.ROUTE) == 0
-        assert hall.door(Kind.INTERNAL).post(b"foo", b"yes") == 1
+        assert hall.busFor(Kind.INTERNAL).post(b"foo", b"yes") == 1
         assert (connection.bodies, connection.outbox.pending) == ([b"yes"], 0)
 
     @pytest.mark.parametrize("kind", LINKS)
     def test_localStays(self, hall: Hall, kind: Kind) -> None:
         """What somebody publishes who answers for this broker alone goes over no link."""
         link, here = LinkRecorder(), Recorder()
-        hall.door(kind).subscribe(b"foo", link, b"", b"")
+        hall.busFor(kind).subscribe(b"foo", link, b"", b"")
         hall.bus.subscribe(b"foo", here)
         assert hall.publish(b"foo", kind=Kind.LOCAL) == 1
         assert (len(here.got), link.got) == (1, [])
@@ -285,7 +285,7 @@ class TestLinks:
     def test_interestOfGroups(self, hall: Hall) -> None:
         """There is interest where only a group has it, here or over a link in reach."""
         hall.bus.subscribe(b"here", Recorder(), b"", b"q")
-        hall.door(Kind.ROUTE).subscribe(b"there", LinkRecorder(), b"", b"q")
+        hall.busFor(Kind.ROUTE).subscribe(b"there", LinkRecorder(), b"", b"q")
         assert hall.bus.hasInterest(b"here")
         assert hall.bus.hasInterest(b"there")
         assert not hall.bus.hasInterest(b"nowhere")
@@ -422,7 +422,7 @@ class TestAnything:
             for pattern, queue, kind in subscriptions:
                 receiver: Any = LinkRecorder() if kind in LINKS else Recorder()
                 receivers.append(receiver)
-                hall.door(kind).subscribe(pattern, receiver, b"", queue)
+                hall.busFor(kind).subscribe(pattern, receiver, b"", queue)
             kinds = [kind for _, _, kind in subscriptions]
             isSender = isSubscribed and origin in kinds
             sender = receivers[kinds.index(origin)] if isSender else None

@@ -69,7 +69,7 @@ class Far:
 
 class Hall:
     """
-    An account with doors.
+    An account with buses.
     """
 
     def __init__(self, failed: Callable[[str], None] = passOn) -> None:
@@ -103,7 +103,7 @@ class TestTargets:
     """Who gets what."""
 
     def test_provides(self, hall: Hall) -> None:
-        """The door, the way and the target keep their contracts."""
+        """The bus, the output and the target keep their contracts."""
         far = Far(hall)
         assert verifyObject(IGatewayLink, far)
         assert verifyObject(IGatewayBus, hall.gate)
@@ -338,10 +338,10 @@ class TestReplies:
     def test_debtToHub(self, hall: Hall) -> None:
         """A leafnode leads answers back through its hub, and not to those who hear everything."""
         hub, everything = LinkRecorder(), Recorder()
-        door = hall.account.busFor(Kind.HUB)
-        door.subscribe(b"_GR_.>", hub)
+        bus = hall.account.busFor(Kind.HUB)
+        bus.subscribe(b"_GR_.>", hub)
         hall.bus.subscribe(b">", everything)
-        door.publish(Message(b"a", b"?", b"r", via=b"_GR_.bbbbbb.222222."))
+        bus.publish(Message(b"a", b"?", b"r", via=b"_GR_.bbbbbb.222222."))
         assert hall.say(b"r") == 1
         assert (hub.got, everything.bodies) == ([(b"x", ())], [b"?"])
 

@@ -30,7 +30,7 @@ class Home(Protocol):
         """In which outboxes write."""
 
     def bus(self) -> Any:
-        """The door for clients."""
+        """The bus for clients."""
 
 
 @implementer(IOutboxSubscriber)

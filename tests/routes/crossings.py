@@ -121,7 +121,7 @@ class Town(LinkNode):
         return list(self.accounts)
 
     def bus(self, kind: Kind = Kind.CLIENT, account: str = "A") -> Any:
-        """The door for a kind of origin."""
+        """The bus for a kind of origin."""
         return self.accounts[account].busFor(kind)
 
     def publish(self, subject: bytes, reply: bytes = b"", body: bytes = b"x") -> int:

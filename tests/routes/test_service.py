@@ -314,7 +314,7 @@ class TestReload:
 
 
 def test_doors() -> None:
-    """Every account has a door for routes; others have none."""
+    """Every account has a bus for routes; others have none."""
     host = Member()
     buses = LinkBuses(host.broker.accounts, Kind.ROUTE)
     assert set(buses.names()) == {"$G", "$SYS", "A"}
