@@ -17,19 +17,19 @@ __all__ = [
     "Connection",
     "Decoder",
     "FlushBatch",
+    "InternalPublisher",
     "Lane",
     "LinkLane",
     "Matcher",
     "Matches",
     "Outbox",
     "Poller",
-    "Poster",
     "Seal",
     "Shadow",
     "SidTable",
     "SubjectIndex",
     "Subscription",
-    "Tally",
+    "TrafficCounter",
     "closeAll",
     "decodeBlock",
     "decodeRecords",
@@ -81,14 +81,14 @@ else:
         REASON = f"the compiled fast lane is not installed ({error})"
 
 if TYPE_CHECKING or not COMPILED:
-    from natsbroker.clients.lane import Lane, Poster
+    from natsbroker.clients.lane import InternalPublisher, Lane
     from natsbroker.connections.collector import Collector
     from natsbroker.connections.outbox import FlushBatch, Outbox
     from natsbroker.links.s2block import decodeBlock
     from natsbroker.subjects.index import SubjectIndex
     from natsbroker.subjects.matcher import Matcher, Matches
     from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
-    from natsbroker.subjects.tally import Tally
+    from natsbroker.subjects.tally import TrafficCounter
     from natsbroker.wire.decoder import Decoder
 else:
     Collector = _accel.Collector
@@ -96,7 +96,7 @@ else:
     LinkLane = _accel.LinkLane
     Connection = _accel.Connection
     Poller = _accel.Poller
-    Poster = _accel.Poster
+    InternalPublisher = _accel.InternalPublisher
     Decoder = _accel.Decoder
     Matcher = _accel.Matcher
     Matches = _accel.Matches
@@ -106,7 +106,7 @@ else:
     SidTable = _accel.SidTable
     SubjectIndex = _accel.SubjectIndex
     Subscription = _accel.Subscription
-    Tally = _accel.Tally
+    TrafficCounter = _accel.TrafficCounter
     FlushBatch = _accel.FlushBatch
     closeAll = _accel.closeAll
     decodeBlock = _accel.decodeBlock

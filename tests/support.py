@@ -27,7 +27,7 @@ from natsbroker.accounts.account import Account
 from natsbroker.advisories import Advisory
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.lane import Lane, Poster
+from natsbroker.clients.lane import InternalPublisher, Lane
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.connections.collector import Collector
@@ -46,7 +46,7 @@ from natsbroker.links.s2block import decodeBlock
 from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.matcher import Matcher, Matches
 from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
-from natsbroker.subjects.tally import Tally
+from natsbroker.subjects.tally import TrafficCounter
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -74,13 +74,13 @@ class Names:
     Matcher: Any
     Matches: Any
     Outbox: Any
-    Poster: Any
+    InternalPublisher: Any
     Seal: Any
     Shadow: Any
     SidTable: Any
     SubjectIndex: Any
     Subscription: Any
-    Tally: Any
+    TrafficCounter: Any
     FlushBatch: Any
     closeAll: Any
     decodeBlock: Any
@@ -120,12 +120,12 @@ PURE = Names(
     Matcher=Matcher,
     Matches=Matches,
     Outbox=Outbox,
-    Poster=Poster,
+    InternalPublisher=InternalPublisher,
     Shadow=Shadow,
     SidTable=SidTable,
     SubjectIndex=SubjectIndex,
     Subscription=Subscription,
-    Tally=Tally,
+    TrafficCounter=TrafficCounter,
     FlushBatch=FlushBatch,
     closeAll=closeAll,
     decodeBlock=decodeBlock,

@@ -82,8 +82,8 @@ class TestNames:
     @pytest.mark.parametrize(
         "name",
         [
-            *("Decoder", "Matcher", "Matches", "Outbox", "Poster", "SidTable"),
-            *("Subscription", "Tally", "FlushBatch"),
+            *("Decoder", "Matcher", "Matches", "Outbox", "InternalPublisher", "SidTable"),
+            *("Subscription", "TrafficCounter", "FlushBatch"),
         ],
     )
     def test_sameInterface(self, name: str) -> None:

@@ -285,11 +285,11 @@ cdef class Lane:
             subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
             if not isPassedOver(subscription, self.outbox):
                 giveRun(run, subscription)
-        if matches.tally is not None:
-            matches.tally.messages += run.count
-            matches.tally.size += run.count * size
-            matches.tally.copies += run.count * matches.copies
-            matches.tally.copiedSize += run.count * size * matches.copies
+        if matches.counter is not None:
+            matches.counter.messages += run.count
+            matches.counter.size += run.count * size
+            matches.counter.copies += run.count * matches.copies
+            matches.counter.copiedSize += run.count * size * matches.copies
         decoder.start += run.count * run.whole
         decoder.messages += run.count
         decoder.messageBytes += run.count * size
@@ -299,11 +299,11 @@ cdef class Lane:
         Note that a message, which ends there, was delivered.
         """
         cdef Decoder decoder = self.decoder
-        if matches.tally is not None:
-            matches.tally.messages += 1
-            matches.tally.size += size
-            matches.tally.copies += matches.copies
-            matches.tally.copiedSize += size * matches.copies
+        if matches.counter is not None:
+            matches.counter.messages += 1
+            matches.counter.size += size
+            matches.counter.copies += matches.copies
+            matches.counter.copiedSize += size * matches.copies
         decoder.start = end
         decoder.messages += 1
         decoder.messageBytes += size

@@ -42,13 +42,13 @@ __all__ = [
     "Matches",
     "Outbox",
     "Poller",
-    "Poster",
+    "InternalPublisher",
     "Seal",
     "Shadow",
     "SidTable",
     "SubjectIndex",
     "Subscription",
-    "Tally",
+    "TrafficCounter",
     "FlushBatch",
     "closeAll",
     "crc32c",
@@ -72,7 +72,7 @@ include "runs.pxi"
 include "forwarding.pxi"
 include "clientlane.pxi"
 include "linklane.pxi"
-include "posting.pxi"
+include "internalpublishing.pxi"
 include "polling.pxi"
 include "sealing.pxi"
 include "blocks.pxi"

@@ -108,7 +108,7 @@ def closeAll(subscriptions):
 
 
 @cython.final
-cdef class Tally:
+cdef class TrafficCounter:
     cdef readonly long long messages, size, copies, copiedSize
 
     def add(self, long long messages, long long size, long long copies):
@@ -121,7 +121,7 @@ cdef class Tally:
 @cython.final
 cdef class Matches:
     cdef readonly tuple plain, groups, links
-    cdef readonly Tally tally
+    cdef readonly TrafficCounter counter
     cdef readonly long long copies
     # Whether all receivers are connections with an outbox or batchers, and whether any is a batcher.
     cdef bint fast, hasBatcher
@@ -433,7 +433,7 @@ cdef class Matcher:
             matches = sortEntries(self.router.match(subject), subject)
             matches.fast = matches.fast and not isReserved(text, length)
             if self.counterFor is not None:
-                matches.tally = <Tally?> self.counterFor(subject, matches)
+                matches.counter = <TrafficCounter?> self.counterFor(subject, matches)
         else:
             matches = Matches((), (), ())
         matches.epoch = epoch

@@ -19,8 +19,8 @@ from natsbroker.accounts.bus import Bus, GatewayBus
 from natsbroker.accounts.clocks import Clock, Timeless
 from natsbroker.accounts.delivery import Delivery
 from natsbroker.accounts.exchange import Exchange
-from natsbroker.accounts.gateways import Gateways
-from natsbroker.accounts.interest import Interest
+from natsbroker.accounts.gateways import GatewayTargets
+from natsbroker.accounts.interest import AccountInterest
 from natsbroker.connections.backlog import SUBSCRIPTION
 from natsbroker.interfaces import (
     IBatchSubscriber,
@@ -30,8 +30,8 @@ from natsbroker.interfaces import (
     IRunSubscriber,
     ISubjectRouter,
 )
-from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.wire.values import Kind
 
 __all__ = ["Account"]
@@ -74,7 +74,7 @@ class Account:
             filter, a watcher or the router raised; by default it reaches the caller.
         """
         self.name = name
-        self.gateways = Gateways(self)
+        self.gateways = GatewayTargets(self)
         merged = _Merged(router, self.gateways)
         self.matcher = hot.Matcher(merged) if remembers else hot.Matcher(merged, 0)
         self.random = random or Random()
@@ -86,7 +86,7 @@ class Account:
         self.failed = failed
         self.delivery = Delivery(self, turn)
         self.exchange = Exchange(self)
-        self._interest = Interest(
+        self._interest = AccountInterest(
             router,
             lambda: chain(self.gateways.known(), self.exchange.mappedPatterns()),
             turn,
@@ -123,7 +123,7 @@ class Account:
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
         self._interest.added(subscription)
-        if getattr(subscription.subscriber, "isTold", True):
+        if getattr(subscription.subscriber, "isAdvertised", True):
             self.gateways.subscribed(pattern)
 
     def detach(self, subscription: hot.Subscription) -> None:
@@ -161,11 +161,11 @@ class Account:
     def watch(
         self,
         watcher: IInterestWatcher,
-        audience: Audience | None = None,
+        interestFilter: InterestFilter | None = None,
         isPatient: bool = False,
         whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
-        return self._interest.watch(watcher, audience, isPatient, whenTold)
+        return self._interest.watch(watcher, interestFilter, isPatient, whenTold)
 
     def subscribe(
         self, kind: Kind, pattern: bytes, subscriber: Any, tag: Any, queue: bytes, weight: int
@@ -250,7 +250,7 @@ class _Merged:
 
     __slots__ = ("_gateways", "_match", "_router")
 
-    def __init__(self, router: ISubjectRouter, gateways: Gateways) -> None:
+    def __init__(self, router: ISubjectRouter, gateways: GatewayTargets) -> None:
         self._router = router
         self._match = router.match
         self._gateways = gateways

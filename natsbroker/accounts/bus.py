@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.accounts.gateways import GatewayPassage
+from natsbroker.accounts.gateways import GatewayOutput
 from natsbroker.interfaces import (
     IGatewayBus,
     IGatewayLink,
@@ -23,7 +23,7 @@ from natsbroker.interfaces import (
     ISubscriber,
     ISubscription,
 )
-from natsbroker.subjects.audience import Audience
+from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.wire.values import Kind, Message
 
 if TYPE_CHECKING:
@@ -66,11 +66,15 @@ class Bus:
     def publish(self, message: Message, later: Later | None = None) -> int:
         return self._delivery.publish(self.kind, message, later=later)
 
-    def post(self, subject: bytes, payload: bytes) -> int:
-        return self._delivery.post(self.kind, subject, payload)
+    def publishInternal(self, subject: bytes, payload: bytes) -> int:
+        return self._delivery.publishInternal(self.kind, subject, payload)
 
-    def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
-        return self._delivery.postMany(self.kind, subject, payloads)
+    def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
+        return self._delivery.publishBatch(self.kind, subject, payloads)
+
+    # The former names, for one more release.
+    post = publishInternal
+    postMany = publishBatch
 
     def subscribe(
         self,
@@ -94,11 +98,11 @@ class Bus:
     def watchInterest(
         self,
         watcher: IInterestWatcher,
-        audience: Audience | None = None,
+        interestFilter: InterestFilter | None = None,
         isPatient: bool = False,
         whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
-        return self._account.watch(watcher, audience, isPatient, whenTold)
+        return self._account.watch(watcher, interestFilter, isPatient, whenTold)
 
 
 @implementer(IGatewayBus)
@@ -109,7 +113,7 @@ class GatewayBus(Bus):
 
     __slots__ = ()
 
-    def openGateway(self, link: IGatewayLink, table: IInterestTable) -> GatewayPassage:
+    def openGateway(self, link: IGatewayLink, table: IInterestTable) -> GatewayOutput:
         return self._account.gateways.open(link, table)
 
     def isWanted(self, subject: bytes) -> bool:

@@ -17,7 +17,7 @@ from natsbroker.accounts import settings as blocks
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.exports import Latency, ResponseType, ServiceExport
 from natsbroker.accounts.importchecks import exportFor, problems
-from natsbroker.accounts.imports import ServiceImport, StreamImport
+from natsbroker.accounts.imports import ImportedService, ImportedStream
 from natsbroker.accounts.settings import bytesOf, mappingFrom
 from natsbroker.auth.settings import AccountSettings
 from natsbroker.config.jetstream import JetStream
@@ -26,12 +26,12 @@ from natsbroker.leafnodes.domains import API, fromDomain, toDomain
 from natsbroker.subjects.mapping import MappingTable
 from natsbroker.subjects.renaming import Renaming
 
-__all__ = ["Exchanges", "checkExchange", "describedIn"]
+__all__ = ["ImportSetup", "checkImports", "describedIn"]
 
 _log = Logger(namespace="natsbroker")
 
 
-def checkExchange(settings: Settings) -> None:
+def checkImports(settings: Settings) -> None:
     """
     Check that what accounts exchange fits together.
 
@@ -61,7 +61,7 @@ def describedIn(settings: Settings) -> dict[str, AccountSettings]:
 _JETSTREAM = blocks.ServiceExport(API)
 
 
-class Exchanges:
+class ImportSetup:
     """
     What is exchanged now.
 
@@ -191,7 +191,7 @@ class Exchanges:
         if self._streams.get(account, []) == same:
             return
         self._streams[account] = same
-        made = [StreamImport(*each) for each in wanted]
+        made = [ImportedStream(*each) for each in wanted]
         _report(account, account.exchange.importStreams(made))
         if not same:
             del self._streams[account]
@@ -206,7 +206,7 @@ class Exchanges:
         if self._services.get(account, []) == same:
             return
         self._services[account] = same
-        made = [ServiceImport(account, *each) for each in wanted]
+        made = [ImportedService(account, *each) for each in wanted]
         _report(account, account.exchange.importServices(made))
         if not same:
             del self._services[account]

@@ -23,7 +23,7 @@ from natsbroker.accounts.links import (
     successors,
 )
 from natsbroker.accounts.reach import REACH
-from natsbroker.accounts.relays import Passage, Relay
+from natsbroker.accounts.relays import ImportPath, Relay
 from natsbroker.connections.backlog import DIVISIBLE, RECEIVER
 from natsbroker.interfaces import ILinkSubscriber, IPublishFilter
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
@@ -61,7 +61,7 @@ class Delivery:
         self._random = account.random
         self._matcher = account.matcher
         self._gateways = account.gateways
-        self._poster = hot.Poster(account.matcher)
+        self._internal = hot.InternalPublisher(account.matcher)
         self._failed = account.failed
 
     def addFilter(self, publishFilter: IPublishFilter) -> Callable[[], None]:
@@ -84,13 +84,13 @@ class Delivery:
         self,
         kind: Kind,
         message: Message,
-        passage: Passage | None = None,
+        path: ImportPath | None = None,
         later: Later | None = None,
     ) -> int:
         """
         Deliver a message. See L{natsbroker.interfaces.IMessageBus.publish}.
 
-        @param passage: the way it took through services of other accounts.
+        @param path: the way it took through services of other accounts.
         """
         asked = message
         for each in list(self.filters):
@@ -105,16 +105,16 @@ class Delivery:
         gateways = self._gateways
         if message.via:
             gateways.asked(message)
-        elif kind in _OURS and gateways.debts:
+        elif kind in _OURS and gateways.replies:
             reached = gateways.returned(kind, message)
             if reached is not None:
                 return reached
         matches = self._matcher.match(message.subject)
-        if matches.tally is not None and kind is Kind.CLIENT and passage is None:
-            matches.tally.add(1, len(message.body), matches.copies)
+        if matches.counter is not None and kind is Kind.CLIENT and path is None:
+            matches.counter.add(1, len(message.body), matches.copies)
         count = len(matches.plain) + len(matches.groups)
         self._turn.work += self._matcher.takeCost() + count % _STEP * RECEIVER
-        steps = self._deliver(kind, message, matches, passage, asked)
+        steps = self._deliver(kind, message, matches, path, asked)
         if later is not None and count >= DIVISIBLE:
             later(steps)
             return -1
@@ -129,7 +129,7 @@ class Delivery:
         kind: Kind,
         message: Message,
         matches: hot.Matches,
-        passage: Passage | None,
+        path: ImportPath | None,
         asked: Message,
     ) -> Generator[None, None, int]:
         """
@@ -142,7 +142,7 @@ class Delivery:
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
         if not isinstance(asked, GroupMessage):
             for place, subscription in enumerate(matches.plain, 1):
-                if self.deliverTo(subscription, message, kind, passage):
+                if self.deliverTo(subscription, message, kind, path):
                     delivered += 1
                 if not place % _STEP:
                     self._turn.work += _STEP * RECEIVER
@@ -156,9 +156,9 @@ class Delivery:
             if queues is not None:
                 if group[0] not in queues:
                     continue
-            elif kind in DIRECTED and passage is None:
+            elif kind in DIRECTED and path is None:
                 continue
-            if self._deliverToGroup(kind, group, message, links, passage):
+            if self._deliverToGroup(kind, group, message, links, path):
                 delivered += 1
             elif queues and queues is not EVERY_GROUP and isDeserted(kind, group, message):
                 self._chooseLink(successors(kind, matches, group, message), group[0], links)
@@ -178,20 +178,20 @@ class Delivery:
             link.forward(message, ())
         return len(links)
 
-    def post(self, kind: Kind, subject: bytes, payload: bytes) -> int:
+    def publishInternal(self, kind: Kind, subject: bytes, payload: bytes) -> int:
         """
         Deliver a message without reply subject and headers that nobody published. See
-        L{natsbroker.interfaces.IMessageBus.post}.
+        L{natsbroker.interfaces.IMessageBus.publishInternal}.
         """
-        delivered: int = self._poster.post(subject, payload)
+        delivered: int = self._internal.publishInternal(subject, payload)
         return delivered or self.publish(kind, Message(subject, payload))
 
-    def postMany(self, kind: Kind, subject: bytes, payloads: list[bytes]) -> int:
+    def publishBatch(self, kind: Kind, subject: bytes, payloads: list[bytes]) -> int:
         """
         The same for many messages to one subject, in order. See
-        L{natsbroker.interfaces.IMessageBus.postMany}.
+        L{natsbroker.interfaces.IMessageBus.publishBatch}.
         """
-        delivered: int = self._poster.postMany(subject, payloads)
+        delivered: int = self._internal.publishBatch(subject, payloads)
         if not delivered:
             for payload in payloads:
                 delivered = self.publish(kind, Message(subject, payload))
@@ -220,7 +220,7 @@ class Delivery:
         reached = REACH[Kind.GATEWAY]
         return any(each.kind in reached and not each.closed for each in matches.links) or any(
             not isinstance(each.subscriber, Relay)
-            or (each.subscriber.isTold and each.subscriber.reaches(subject, Kind.GATEWAY, 0))
+            or (each.subscriber.isAdvertised and each.subscriber.reaches(subject, Kind.GATEWAY, 0))
             for each in matches.plain
             if each.kind in reached
         )
@@ -245,7 +245,7 @@ class Delivery:
         group: Group,
         message: Message,
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]],
-        passage: Passage | None,
+        path: ImportPath | None,
     ) -> bool:
         """
         @return: whether a member here took it. One behind a link is added to C{links}.
@@ -254,7 +254,7 @@ class Delivery:
         if here:
             start = self._random.randrange(len(here)) if len(here) > 1 else 0
             for subscription in here[start:] + here[:start]:
-                if self.deliverTo(subscription, message, kind, passage):
+                if self.deliverTo(subscription, message, kind, path):
                     return True
         reached = REACH[kind]
         candidates = [
@@ -283,7 +283,7 @@ class Delivery:
         subscription: hot.Subscription,
         message: Message,
         kind: Kind,
-        passage: Passage | None,
+        path: ImportPath | None,
     ) -> bool:
         """
         Give a message to one subscription, unless it has ended or may not have it.
@@ -304,7 +304,7 @@ class Delivery:
                 return False
         elif isinstance(subscriber, Relay):
             subscription.delivered += 1
-            return subscriber.relay(message, kind, passage)
+            return subscriber.relay(message, kind, path)
         elif subscriber is message.origin or subscription.kind not in REACH[kind]:
             return False
         subscription.delivered += 1

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from natsbroker import hot
-from natsbroker.accounts.imports import ServiceImport, StreamImport
+from natsbroker.accounts.imports import ImportedService, ImportedStream
 from natsbroker.accounts.relays import Relay, relaySubscription
-from natsbroker.accounts.responses import Awaited, Responses
+from natsbroker.accounts.responses import PendingReplies, Responses
 from natsbroker.accounts.shadows import Shadows
 from natsbroker.subjects.mapping import MappingTable
 
@@ -32,7 +32,7 @@ class _MappedHere(Relay):
 
     __slots__ = ()
 
-    isTold = False
+    isAdvertised = False
 
 
 _MAPPED_HERE = _MappedHere()
@@ -53,7 +53,7 @@ class Exchange:
         self._shadows: Shadows | None = None
         self._services: list[hot.Subscription] = []
         self._responses: Responses | None = None
-        self.awaited = Awaited()
+        self.awaited = PendingReplies()
 
     def mapSubjects(self, table: MappingTable | None) -> None:
         """
@@ -84,7 +84,7 @@ class Exchange:
     def mapped(self, subject: bytes) -> bytes:
         return subject if self._mapping is None else self._mapping.map(subject)
 
-    def importStreams(self, imports: Sequence[StreamImport]) -> list[Exception]:
+    def importStreams(self, imports: Sequence[ImportedStream]) -> list[Exception]:
         """
         Have messages of other accounts, instead of those that were imported before.
 
@@ -99,7 +99,7 @@ class Exchange:
             self._shadows = None
         return problems
 
-    def importServices(self, imports: Sequence[ServiceImport]) -> list[Exception]:
+    def importServices(self, imports: Sequence[ImportedService]) -> list[Exception]:
         """
         Have services of other accounts, instead of those that were imported before.
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.accounts.replies import Debts, FreshPatterns
+from natsbroker.accounts.replies import GatewayReplyMap, RecentSubscriptions
 from natsbroker.interfaces import (
     IGatewayLink,
-    IGatewayPassage,
+    IGatewayOutput,
     IInterestTable,
     ILinkSubscriber,
 )
@@ -28,7 +28,7 @@ from natsbroker.wire.values import Kind, Message
 if TYPE_CHECKING:
     from natsbroker.accounts.account import Account
 
-__all__ = ["GatewayPassage", "Gateways"]
+__all__ = ["GatewayOutput", "GatewayTargets"]
 
 #: So many queue groups are remembered for each cluster, as members of answers.
 _GROUPS = 4096
@@ -42,8 +42,8 @@ _MAPPED = ((NEW + b">", b""), (OLD + b">", b""))
 _EVERYTHING = (b">", b"")
 
 
-@implementer(IGatewayPassage, ILinkSubscriber)
-class GatewayPassage:
+@implementer(IGatewayOutput, ILinkSubscriber)
+class GatewayOutput:
     """
     The way to one other cluster, and the target of what is sent there.
 
@@ -53,7 +53,7 @@ class GatewayPassage:
     @ivar distance: how far it is, in seconds.
     """
 
-    def __init__(self, gateways: Gateways, link: IGatewayLink, table: IInterestTable) -> None:
+    def __init__(self, gateways: GatewayTargets, link: IGatewayLink, table: IInterestTable) -> None:
         self.table = table
         self.link = link
         self.distance = 0.0
@@ -84,8 +84,8 @@ class GatewayPassage:
         See L{ILinkSubscriber.forward}: answers that nobody over there can know of yet are led back
         here.
         """
-        if message.reply and not message.via and self._gateways.isFresh(message.reply):
-            message = message.led(self.link.replyPrefix)
+        if message.reply and not message.via and self._gateways.isRecent(message.reply):
+            message = message.withReplyPrefix(self.link.replyPrefix)
         self.link.forward(message, queues)
 
     def use(self, table: IInterestTable, pattern: bytes = b">", queue: bytes | None = None) -> None:
@@ -154,63 +154,63 @@ class GatewayPassage:
         self._gateways.remove(self)
 
 
-class Gateways:
+class GatewayTargets:
     """
     All of them.
 
     @ivar account: whose they are.
-    @ivar debts: the answers that are to go back to where requests came from; C{None} before the
+    @ivar replies: the answers that are to go back to where requests came from; C{None} before the
         first.
     """
 
-    __slots__ = ("_debtMark", "_fresh", "_passages", "account", "debts")
+    __slots__ = ("_outputs", "_recent", "_replyMark", "account", "replies")
 
     def __init__(self, account: Account) -> None:
         self.account = account
-        self.debts: Debts | None = None
-        self._fresh: FreshPatterns | None = None
-        self._passages: list[GatewayPassage] = []
-        self._debtMark: hot.Subscription | None = None
+        self.replies: GatewayReplyMap | None = None
+        self._recent: RecentSubscriptions | None = None
+        self._outputs: list[GatewayOutput] = []
+        self._replyMark: hot.Subscription | None = None
 
-    def open(self, link: IGatewayLink, table: IInterestTable) -> GatewayPassage:
-        if self._fresh is None:
-            self._fresh = FreshPatterns(self.account, self.account.clock)
-            self.account.matcher.recentSubscriptions = self._fresh.matcher
-        passage = GatewayPassage(self, link, table)
-        self._passages.append(passage)
+    def open(self, link: IGatewayLink, table: IInterestTable) -> GatewayOutput:
+        if self._recent is None:
+            self._recent = RecentSubscriptions(self.account, self.account.clock)
+            self.account.matcher.recentSubscriptions = self._recent.matcher
+        output = GatewayOutput(self, link, table)
+        self._outputs.append(output)
         self.changed(b">")
         if self.account.isWatched:
-            for subscription in passage.known():
+            for subscription in output.known():
                 self.account.learned(subscription)
-        return passage
+        return output
 
     def known(self) -> Iterator[hot.Subscription]:
         """
         What stands for all that is known to be wanted in other clusters.
         """
-        for passage in self._passages:
-            yield from passage.known()
+        for output in self._outputs:
+            yield from output.known()
 
-    def remove(self, passage: GatewayPassage) -> None:
+    def remove(self, output: GatewayOutput) -> None:
         """
         A way is no more.
         """
-        if passage not in self._passages:
+        if output not in self._outputs:
             return
-        self._passages.remove(passage)
+        self._outputs.remove(output)
         self.changed(b">")
-        if not self._passages and self._fresh is not None:
-            self._fresh.close()
-            self._fresh = None
+        if not self._outputs and self._recent is not None:
+            self._recent.close()
+            self._recent = None
             self.account.matcher.recentSubscriptions = None
 
     def order(self) -> None:
         """
         Put the nearest first.
         """
-        ordered = sorted(self._passages, key=lambda each: each.distance)
-        if ordered != self._passages:
-            self._passages = ordered
+        ordered = sorted(self._outputs, key=lambda each: each.distance)
+        if ordered != self._outputs:
+            self._outputs = ordered
             self.changed(b">")
 
     def changed(self, pattern: bytes) -> None:
@@ -223,32 +223,32 @@ class Gateways:
         """
         Add to the account's own subscriptions for a literal subject what stands for other clusters.
         """
-        if not self._passages and self.debts is None:
+        if not self._outputs and self.replies is None:
             return found
         return [*found, *self._targets(subject)]
 
     def _targets(self, subject: bytes) -> Iterator[hot.Subscription]:
-        if self.debts is not None and self._debtMark is not None and subject in self.debts:
-            yield self._debtMark
+        if self.replies is not None and self._replyMark is not None and subject in self.replies:
+            yield self._replyMark
         prefix = prefixOf(subject)
         if prefix:
-            for passage in self._passages:
-                if prefix.startswith(passage.link.answers):
-                    yield passage.plain
+            for output in self._outputs:
+                if prefix.startswith(output.link.answers):
+                    yield output.plain
             return
         served: set[bytes] = set()
-        for passage in self._passages:
+        for output in self._outputs:
             try:
-                plain, queues = passage.table.match(subject)
+                plain, queues = output.table.match(subject)
             except BaseException:
                 self.account.failed("The interest table of a gateway failed")
                 continue
             if plain:
-                yield passage.plain
+                yield output.plain
             for queue in queues:
                 if queue not in served:
                     served.add(queue)
-                    yield passage.group(queue)
+                    yield output.group(queue)
 
     # Replies.
 
@@ -256,26 +256,26 @@ class Gateways:
         """
         Somebody in this cluster has subscribed.
         """
-        if self._fresh is not None:
-            self._fresh.add(pattern)
+        if self._recent is not None:
+            self._recent.add(pattern)
 
-    def isFresh(self, subject: bytes) -> bool:
+    def isRecent(self, subject: bytes) -> bool:
         """
         Whether somebody subscribed to a subject so shortly ago that other clusters may not know.
         """
-        return self._fresh is not None and self._fresh.cover(subject)
+        return self._recent is not None and self._recent.cover(subject)
 
     def asked(self, message: Message) -> None:
         """
         A request came whose answers are to be led back.
         """
-        if self.debts is None:
+        if self.replies is None:
             # It only keeps the fast lane from publishing there by itself.
             mark = hot.Subscription(self.account, b">", b"", _GATEWAY, self, None)
             mark.closed = True
-            self._debtMark = mark
-            self.debts = Debts(self.account.clock, self.changed)
-        self.debts.add(message.reply, message.via)
+            self._replyMark = mark
+            self.replies = GatewayReplyMap(self.account.clock, self.changed)
+        self.replies.add(message.reply, message.via)
 
     def returned(self, kind: Kind, message: Message) -> int | None:
         """
@@ -284,7 +284,7 @@ class Gateways:
         @return: how many connections took it; C{None} if it is no such answer, or nobody knows the
             way any more.
         """
-        via = self.debts.viaOf(message.subject) if self.debts is not None else b""
+        via = self.replies.viaOf(message.subject) if self.replies is not None else b""
         if not via:
             return None
         answer = message.readdressed(via + message.subject, message.reply)
@@ -294,7 +294,7 @@ class Gateways:
         """
         Forget everything that is kept for a while.
         """
-        if self.debts is not None:
-            self.debts.close()
-        if self._fresh is not None:
-            self._fresh.close()
+        if self.replies is not None:
+            self.replies.close()
+        if self._recent is not None:
+            self._recent.close()

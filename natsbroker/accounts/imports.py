@@ -16,8 +16,8 @@ from natsbroker.accounts.exports import ServiceExport
 from natsbroker.accounts.latency import badRequest, sampled, tell
 from natsbroker.accounts.relays import (
     MOST_HOPS,
-    Crossing,
-    Passage,
+    ImportHop,
+    ImportPath,
     Relay,
     originOf,
     relaySubscription,
@@ -30,7 +30,7 @@ from natsbroker.wire.values import ClientInfo, Kind, Message
 if TYPE_CHECKING:
     from natsbroker.accounts.account import Account
 
-__all__ = ["ServiceImport", "StreamImport"]
+__all__ = ["ImportedService", "ImportedStream"]
 
 #: From these kinds of origin requests are not imported: the broker that they come from did it.
 _IMPORTED_THERE = frozenset({Kind.ROUTE, Kind.GATEWAY})
@@ -41,7 +41,7 @@ _ALL_OF_JETSTREAM = b"$JS.API.>"
 _NOT_IMPORTED = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET")
 
 
-class StreamImport:
+class ImportedStream:
     """
     Messages of another account.
 
@@ -68,14 +68,14 @@ class StreamImport:
         return f"<StreamImport of {self.exporter.name!r}: {self.renaming!r}>"
 
 
-class ServiceImport(Crossing, Relay):
+class ImportedService(ImportHop, Relay):
     """
     A service of another account, as a subscriber of this one.
     """
 
     __slots__ = ("_exporter", "_importer", "_renaming")
 
-    isTold = False
+    isAdvertised = False
 
     def __init__(
         self,
@@ -101,14 +101,14 @@ class ServiceImport(Crossing, Relay):
         """
         return relaySubscription(self._importer, self._renaming.ours, self)
 
-    def relay(self, message: Message, kind: Kind, passage: Passage | None) -> bool:
+    def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
         Make a request of the service.
         """
         export, exporter = self.export, self._exporter
         if kind in _IMPORTED_THERE or self._leavesAlone(message.subject):
             return False
-        if passage is not None and passage.refuses(export):
+        if path is not None and path.refuses(export):
             return False
         origin, latency, reply, answer = originOf(message), export.latency, message.reply, None
         trigger = None if latency is None else sampled(latency, message, exporter.random)
@@ -120,7 +120,7 @@ class ServiceImport(Crossing, Relay):
         elif not reply and latency is not None and trigger is not None:
             event = badRequest(origin, self.share, trigger, exporter.clock.seconds())
             tell(exporter, latency, event)
-        told = self._told(origin, passage)
+        told = self._told(origin, path)
         body, headerLength = stamped(message.body, message.headerLength, told)
         subject = exporter.exchange.mapped(self._renaming.toTheirs(message.subject))
         request = Message(
@@ -131,8 +131,8 @@ class ServiceImport(Crossing, Relay):
             message.origin,
             streamSubject=message.streamSubject,
         )
-        crossings = () if passage is None else passage.crossings
-        reached = exporter.delivery.publish(kind, request, Passage((*crossings, self), told))
+        hops = () if path is None else path.hops
+        reached = exporter.delivery.publish(kind, request, ImportPath((*hops, self), told))
         if answer is not None and not reached:
             exporter.exchange.responses.unreachable(answer)
         return reached > 0
@@ -150,15 +150,15 @@ class ServiceImport(Crossing, Relay):
         isAll = self._renaming.theirs == _ALL_OF_JETSTREAM and self._exporter.isSystem
         return isAll and subject.startswith(_NOT_IMPORTED)
 
-    def _told(self, origin: Any, passage: Passage | None) -> ClientInfo:
+    def _told(self, origin: Any, path: ImportPath | None) -> ClientInfo:
         """
         What the service is told about whoever asks.
         """
         isSystem = self._exporter.isSystem
-        before = None if passage is None else passage.requestor
-        if before is not None and passage is not None:
+        before = None if path is None else path.requestor
+        if before is not None and path is not None:
             told = replace(before, svc=self._importer.name)
-            wantsServer = not passage.crossings[-1].share and (self.share or isSystem)
+            wantsServer = not path.hops[-1].share and (self.share or isSystem)
         elif origin is not None:
             told = origin.clientInfo(self.share)
             wantsServer = not self.share and isSystem

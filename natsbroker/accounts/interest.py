@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from natsbroker import hot
 from natsbroker.accounts.batches import passOn
 from natsbroker.interfaces import IInterestWatcher
-from natsbroker.subjects.audience import Audience
+from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.subscription import Subscription
 from natsbroker.wire.values import Kind
 
-__all__ = ["Interest"]
+__all__ = ["AccountInterest"]
 
 #: Those who are told what this broker itself serves.
-_OTHERS = Audience({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE})
+_OTHERS = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE})
 
 #: What is counted together: a pattern, a queue group, and the cluster of a leafnode.
 _Key = tuple[bytes, bytes, bytes]
@@ -37,7 +37,7 @@ _COPY = 2
 
 class _Watch:
     """
-    A watcher of an audience.
+    A watcher with an interest filter.
 
     @ivar told: what it was told of so far; C{None} from the end of the list on.
     """
@@ -51,14 +51,14 @@ class _Watch:
 
 class _Count:
     """
-    What one audience is told.
+    The interest that passes one filter.
 
     @ivar users: how many watchers there are, those included who wait for being told.
     """
 
     def __init__(
         self,
-        audience: Audience,
+        interestFilter: InterestFilter,
         subscriptions: Iterable[Subscription],
         standIns: Iterable[Subscription],
         failed: Callable[[str], None],
@@ -69,7 +69,7 @@ class _Count:
         """
         self.users = 0
         self._failed = failed
-        self._audience = audience
+        self._interestFilter = interestFilter
         self._weights: dict[_Key, int] = {}
         self._watches: dict[int, _Watch] = {}
         there = list(subscriptions)
@@ -82,7 +82,7 @@ class _Count:
             self.changed(each, each.weight, isStandIn=True)
 
     def _keyOf(self, subscription: Subscription) -> _Key | None:
-        origin = self._audience.originOf(subscription)
+        origin = self._interestFilter.originOf(subscription)
         return None if origin is None else (subscription.pattern, subscription.queue, origin)
 
     def __len__(self) -> int:
@@ -194,7 +194,7 @@ def _named(origin: bytes) -> tuple[bytes, ...]:
     return (origin,) if origin else ()
 
 
-class Interest:
+class AccountInterest:
     """
     The interest of one account.
     """
@@ -207,7 +207,7 @@ class Interest:
         failed: Callable[[str], None] = passOn,
     ) -> None:
         """
-        @param subscriptions: those of the account; looked at when the first watcher of an audience
+        @param subscriptions: those of the account; looked at when the first watcher of a filter
             comes.
         @param standIns: makes what stands for other interest.
         @param turn: whose shares of work limit how much is reported at once.
@@ -217,21 +217,21 @@ class Interest:
         self._standIns = standIns
         self._turn = turn
         self._failed = failed
-        self._counts: dict[Audience, _Count] = {}
+        self._counts: dict[InterestFilter, _Count] = {}
         self._last = 0
 
     def watch(
         self,
         watcher: IInterestWatcher,
-        audience: Audience | None = None,
+        interestFilter: InterestFilter | None = None,
         isPatient: bool = False,
         whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
-        audience = audience or _OTHERS
-        count = self._counts.get(audience)
+        interestFilter = interestFilter or _OTHERS
+        count = self._counts.get(interestFilter)
         if count is None:
-            count = self._counts[audience] = _Count(
-                audience, self._subscriptions, self._standIns(), self._failed
+            count = self._counts[interestFilter] = _Count(
+                interestFilter, self._subscriptions, self._standIns(), self._failed
             )
             self._turn.work += len(count) >> _COPY
         watched, number = count, self._last
@@ -262,8 +262,8 @@ class Interest:
                 isWatching = False
                 watched.stop(number)
                 watched.users -= 1
-                if not watched.users and self._counts.get(audience) is watched:
-                    del self._counts[audience]
+                if not watched.users and self._counts.get(interestFilter) is watched:
+                    del self._counts[interestFilter]
 
         return stop
 

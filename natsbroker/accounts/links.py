@@ -8,7 +8,7 @@ from itertools import chain
 
 from natsbroker import hot
 from natsbroker.accounts.reach import REACH
-from natsbroker.subjects.audience import clusterOf
+from natsbroker.subjects.interestfilter import clusterOf
 from natsbroker.wire.values import Kind, Message
 
 __all__ = [

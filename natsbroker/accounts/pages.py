@@ -24,12 +24,12 @@ from natsbroker.accounts.settings import (
 from natsbroker.auth.settings import AccountSettings
 from natsbroker.subjects.renaming import Renaming, numbered
 
-__all__ = ["exchangeContributions"]
+__all__ = ["accountContributions"]
 
 _RESPONSES = {SINGLETON: "Singleton", STREAM: "Streamed", CHUNKED: "Chunked"}
 
 
-def exchangeContributions(
+def accountContributions(
     described: Callable[[str], AccountSettings | None],
 ) -> dict[str, Callable[[str], Any]]:
     """

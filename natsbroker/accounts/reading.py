@@ -65,7 +65,7 @@ _HEADERS = "headers"
 _Made = TypeVar("_Made", Export, Import)
 
 
-class Exchanges:
+class ImportExportReader:
     """
     Collects what accounts exchange, and remembers where it stands.
     """

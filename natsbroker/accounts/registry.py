@@ -17,7 +17,7 @@ from zope.interface import implementer
 from natsbroker import errors, hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.clocks import Clock
-from natsbroker.accounts.configured import Exchanges, checkExchange, describedIn
+from natsbroker.accounts.configured import ImportSetup, checkImports, describedIn
 from natsbroker.auth.settings import UNLIMITED, AccountSettings
 from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
 from natsbroker.interfaces import IMessageBus, ISubjectRouter
@@ -97,7 +97,7 @@ class AccountRegistry:
         self._makeRouter = makeRouter
         self._random = random
         self._clock = clock
-        self._exchanges = Exchanges(random)
+        self._imports = ImportSetup(random)
         self._places: dict[str, _Place] = {}
         self._remembers = True
         self._described: set[str] = set()
@@ -111,7 +111,7 @@ class AccountRegistry:
 
         @raise ValueError: if what they exchange does not fit together; nothing has changed.
         """
-        checkExchange(settings)
+        checkImports(settings)
         wanted = accountNames(settings)
         self._remembers = not settings.disable_sublist_cache
         self._system = "" if settings.no_system_account else settings.system_account
@@ -128,11 +128,11 @@ class AccountRegistry:
             if place.isIncluded:
                 continue
             place.leaving = True
-            self._exchanges.forget(place.account)
+            self._imports.forget(place.account)
             self._forget(name)
-        self._exchanges.jetstream = settings.jetstream
-        self._exchanges.system = accounts.get(self._system)
-        self._exchanges.apply(accounts, describedIn(settings))
+        self._imports.jetstream = settings.jetstream
+        self._imports.system = accounts.get(self._system)
+        self._imports.apply(accounts, describedIn(settings))
 
     def watch(self, watcher: Callable[[Account], None]) -> None:
         """
@@ -152,8 +152,8 @@ class AccountRegistry:
         if place is None:
             place = self._places[name] = _Place(self._made(name))
             place.account.isSystem = self.isSystem(name)
-            if name in self._exchanges.jetstream.default_domains:
-                self._exchanges.apply({name: place.account}, {})
+            if name in self._imports.jetstream.default_domains:
+                self._imports.apply({name: place.account}, {})
         place.limits = limits
         place.leaving = False
         place.isIncluded = True
@@ -165,10 +165,10 @@ class AccountRegistry:
         place = self._places.get(name)
         if place is not None and not self.isSystem(name):
             place.leaving = True
-            self._exchanges.forget(place.account)
+            self._imports.forget(place.account)
             self._forget(name)
 
-    def exchange(self, described: Mapping[str, AccountSettings]) -> None:
+    def applySettings(self, described: Mapping[str, AccountSettings]) -> None:
         """
         Have accounts that were included exchange what is said, and nothing else.
 
@@ -177,7 +177,7 @@ class AccountRegistry:
         names = {*described, *self._described}
         self._described = set(described)
         accounts = {name: self._places[name].account for name in names if name in self._places}
-        self._exchanges.apply(accounts, described)
+        self._imports.apply(accounts, described)
 
     def close(self) -> None:
         """

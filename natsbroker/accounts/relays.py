@@ -18,7 +18,7 @@ from natsbroker.wire.values import ClientInfo, Kind, Message
 if TYPE_CHECKING:
     from natsbroker.accounts.exports import ServiceExport
 
-__all__ = ["MOST_HOPS", "Crossing", "Passage", "Relay", "originOf", "relaySubscription"]
+__all__ = ["MOST_HOPS", "ImportHop", "ImportPath", "Relay", "originOf", "relaySubscription"]
 
 #: So many imports a message may pass; then it reaches nobody.
 MOST_HOPS = 16
@@ -29,19 +29,19 @@ class Relay:
     """
     A subscriber that hands messages on.
 
-    @cvar isTold: whether other brokers are told of its subscriptions.
+    @cvar isAdvertised: whether other brokers are told of its subscriptions.
     """
 
     __slots__ = ()
 
-    isTold: ClassVar[bool] = True
+    isAdvertised: ClassVar[bool] = True
 
-    def relay(self, message: Message, kind: Kind, passage: Passage | None) -> bool:
+    def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
         Hand a message on.
 
         @param kind: the kind of its origin.
-        @param passage: how it came into this account; C{None} if it was published here.
+        @param path: how it came into this account; C{None} if it was published here.
         @return: whether anybody took it.
         """
         raise NotImplementedError
@@ -66,7 +66,7 @@ class Relay:
         """
 
 
-class Crossing:
+class ImportHop:
     """
     A way for requests or answers over the border of an account.
 
@@ -81,18 +81,18 @@ class Crossing:
         self.share = share
 
 
-class Passage:
+class ImportPath:
     """
     The way that a message took through services of other accounts.
 
-    @ivar crossings: the borders, first to last.
+    @ivar hops: the borders, first to last.
     @ivar requestor: what was told about whoever asked, at the last of them; C{None} for answers.
     """
 
-    __slots__ = ("crossings", "requestor")
+    __slots__ = ("hops", "requestor")
 
-    def __init__(self, crossings: tuple[Crossing, ...], requestor: ClientInfo | None) -> None:
-        self.crossings = crossings
+    def __init__(self, hops: tuple[ImportHop, ...], requestor: ClientInfo | None) -> None:
+        self.hops = hops
         self.requestor = requestor
 
     def refuses(self, export: ServiceExport) -> bool:
@@ -100,8 +100,8 @@ class Passage:
         Whether a message that came this way may not pass an export, because it did before or has
         come too far.
         """
-        crossings = self.crossings
-        return len(crossings) >= MOST_HOPS or any(each.export is export for each in crossings)
+        hops = self.hops
+        return len(hops) >= MOST_HOPS or any(each.export is export for each in hops)
 
 
 def originOf(message: Message) -> Any:

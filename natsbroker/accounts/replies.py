@@ -19,7 +19,7 @@ from natsbroker import hot
 from natsbroker.accounts.clocks import Clock
 from natsbroker.wire.values import Kind
 
-__all__ = ["PERIOD", "Debts", "FreshPatterns"]
+__all__ = ["PERIOD", "GatewayReplyMap", "RecentSubscriptions"]
 
 #: How long the news of a subscription may take to other clusters, in seconds.
 PERIOD = 2.0
@@ -63,7 +63,7 @@ class _Aging:
             self.start()
 
 
-class FreshPatterns:
+class RecentSubscriptions:
     """
     The patterns that were subscribed to a short time ago.
 
@@ -123,7 +123,7 @@ class FreshPatterns:
         self.matcher.changed(b">")
 
 
-class Debts:
+class GatewayReplyMap:
     """
     The answers that are to go back where the requests came from.
     """

@@ -59,11 +59,11 @@ def request(
     @return: fires with the first answer. Fails with L{NoResponders} if nobody is there, with
         L{RequestTimeout} if nobody answers in time. Cancelling it gives up.
     """
-    return _Request(bus, clock, timeout).ask(subject, payload, headers, makeInbox())
+    return _PendingRequest(bus, clock, timeout).ask(subject, payload, headers, makeInbox())
 
 
 @implementer(ISubscriber)
-class _Request:
+class _PendingRequest:
     """
     One question.
     """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from natsbroker.accounts.exports import ResponseType, ServiceExport
 from natsbroker.accounts.latency import Headers, answered, tell, unanswered
-from natsbroker.accounts.relays import Crossing, Passage, Relay, originOf, relaySubscription
+from natsbroker.accounts.relays import ImportHop, ImportPath, Relay, originOf, relaySubscription
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
 from natsbroker.wire.values import Kind, Message
@@ -22,7 +22,7 @@ from natsbroker.wire.values import Kind, Message
 if TYPE_CHECKING:
     from natsbroker.accounts.account import Account
 
-__all__ = ["Awaited", "Response", "Responses"]
+__all__ = ["PendingReplies", "Response", "Responses"]
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -34,7 +34,7 @@ _PAIRS = [(one + other).encode("ascii") for one in _DIGITS for other in _DIGITS]
 _MOST_COMPARED = 1024
 
 
-class Response(Crossing):
+class Response(ImportHop):
     """
     What one request is owed.
 
@@ -53,12 +53,12 @@ class Response(Crossing):
         subject: bytes,
         requestor: Account,
         reply: bytes,
-        crossing: Crossing,
+        hop: ImportHop,
         since: float,
         origin: Any,
         trigger: Headers | None,
     ) -> None:
-        super().__init__(crossing.export, crossing.share)
+        super().__init__(hop.export, hop.share)
         self.subject = subject
         self.requestor = requestor
         self.reply = reply
@@ -94,7 +94,7 @@ class Responses(Relay):
         self,
         requestor: Account,
         reply: bytes,
-        crossing: Crossing,
+        hop: ImportHop,
         origin: Any = None,
         trigger: Headers | None = None,
     ) -> Response:
@@ -103,7 +103,7 @@ class Responses(Relay):
 
         @param requestor: the account that it comes from.
         @param reply: its reply subject there.
-        @param crossing: the way it takes.
+        @param hop: the way it takes.
         @param origin: whoever asked, if it is a client.
         @param trigger: the headers that made it be measured, or C{None}.
         """
@@ -111,19 +111,19 @@ class Responses(Relay):
             self._forget(next(iter(self._owed.values())))
         subject = self._fresh(trigger is not None)
         now = self._account.clock.seconds()
-        response = Response(subject, requestor, reply, crossing, now, origin, trigger)
+        response = Response(subject, requestor, reply, hop, now, origin, trigger)
         self._owed[subject] = response
         self._byExport.setdefault(response.export, {})[subject] = response
         self._watch(response.export)
         requestor.exchange.awaited.add(self, response)
         return response
 
-    def relay(self, message: Message, kind: Kind, passage: Passage | None) -> bool:
+    def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
         Take an answer to whoever asked. Somebody always took it, as far as the service can tell.
         """
         response = self._owed.get(message.subject)
-        if response is None or (passage is not None and passage.refuses(response.export)):
+        if response is None or (path is not None and path.refuses(response.export)):
             return True
         requestor, reply = response.requestor, message.reply
         # What acknowledges to JetStream would no longer do so under another name.
@@ -131,10 +131,10 @@ class Responses(Relay):
             reply = requestor.exchange.responses.expect(self._account, reply, response).subject
         self._measured(response, message)
         answer = message.readdressed(requestor.exchange.mapped(response.reply), reply)
-        crossings = () if passage is None else passage.crossings
+        hops = () if path is None else path.hops
         # An answer that came over a route may be wanted behind another.
         sender = Kind.INTERNAL if kind is Kind.ROUTE else kind
-        reached = requestor.delivery.publish(sender, answer, Passage((*crossings, response), None))
+        reached = requestor.delivery.publish(sender, answer, ImportPath((*hops, response), None))
         isLast = response.export.responseType is ResponseType.SINGLETON or not message.body
         if isLast or not reached:
             self._forget(response)
@@ -251,7 +251,7 @@ class Responses(Relay):
         return pairs[rest // count] + pairs[rest % count] + pairs[last]
 
 
-class Awaited:
+class PendingReplies:
     """
     The answers that an account waits for from others.
     """

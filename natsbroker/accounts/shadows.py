@@ -20,10 +20,10 @@ from weakref import WeakValueDictionary
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.accounts.imports import StreamImport
-from natsbroker.accounts.relays import Passage, Relay
+from natsbroker.accounts.imports import ImportedStream
+from natsbroker.accounts.relays import ImportPath, Relay
 from natsbroker.interfaces import ILinkSubscriber
-from natsbroker.subjects.audience import clusterOf
+from natsbroker.subjects.interestfilter import clusterOf
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.subjects.subscription import FIRST_LINK_KIND
 from natsbroker.wire.values import Kind, Message
@@ -49,17 +49,17 @@ class _ShadowRelay(Relay):
     __slots__ = ("_importer", "_original", "_renaming")
 
     def __init__(
-        self, importer: Account, imported: StreamImport, original: hot.Subscription
+        self, importer: Account, imported: ImportedStream, original: hot.Subscription
     ) -> None:
         self._importer = importer
         self._renaming = imported.renaming
         self._original = original
 
-    def relay(self, message: Message, kind: Kind, passage: Passage | None) -> bool:
+    def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
         Give the subscription a message of the other account.
         """
-        if passage is not None:
+        if path is not None:
             return False
         renaming = self._renaming
         if not renaming.keeps:
@@ -76,7 +76,7 @@ class _RenamingLink:
     A leafnode as a subscriber of another account, whose messages it gets under other names. There
     is one for each leafnode and import, so that a message passes once.
 
-    @ivar cluster: see L{natsbroker.subjects.audience}.
+    @ivar cluster: see L{natsbroker.subjects.interestfilter}.
     """
 
     __slots__ = ("__weakref__", "_link", "_renaming", "cluster")
@@ -88,7 +88,7 @@ class _RenamingLink:
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         renamed = message.readdressed(self._renaming.toOurs(message.subject), message.reply)
-        self._link.forward(renamed.led(message.via), queues)
+        self._link.forward(renamed.withReplyPrefix(message.via), queues)
 
 
 class _RenamedPermissions:
@@ -120,9 +120,9 @@ class Shadows:
 
     def __init__(self, importer: Account) -> None:
         self._importer = importer
-        self._imports: tuple[StreamImport, ...] = ()
+        self._imports: tuple[ImportedStream, ...] = ()
         # A renaming link keeps its leafnode, so the key holds for as long as it is here.
-        self._links: WeakValueDictionary[tuple[int, StreamImport], _RenamingLink] = (
+        self._links: WeakValueDictionary[tuple[int, ImportedStream], _RenamingLink] = (
             WeakValueDictionary()
         )
         self._shadows: dict[hot.Subscription, list[tuple[Account, hot.Subscription]]] = {}
@@ -130,7 +130,7 @@ class Shadows:
     def __len__(self) -> int:
         return sum(map(len, self._shadows.values()))
 
-    def replace(self, imports: Sequence[StreamImport]) -> list[Exception]:
+    def replace(self, imports: Sequence[ImportedStream]) -> list[Exception]:
         """
         Import other streams from now on.
 
@@ -183,7 +183,7 @@ class Shadows:
             self._shadows[subscription] = made
 
     def _shadow(
-        self, imported: StreamImport, pattern: bytes, original: hot.Subscription
+        self, imported: ImportedStream, pattern: bytes, original: hot.Subscription
     ) -> hot.Subscription:
         renaming = imported.renaming
         relay = _ShadowRelay(self._importer, imported, original)
@@ -191,7 +191,7 @@ class Shadows:
         return hot.Shadow(imported.exporter, pattern, relay, original, rename)
 
     def _leafShadow(
-        self, imported: StreamImport, pattern: bytes, original: hot.Subscription
+        self, imported: ImportedStream, pattern: bytes, original: hot.Subscription
     ) -> hot.Subscription:
         """
         A leafnode is a link in the other account, too: it gets each message once, with the queue

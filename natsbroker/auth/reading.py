@@ -30,7 +30,7 @@ from natsbroker.config.publickeys import ACCOUNT, CURVE, USER, isPublicKey
 from natsbroker.subjects.grammar import isValidSubject
 
 if TYPE_CHECKING:
-    from natsbroker.accounts.reading import Exchanges
+    from natsbroker.accounts.reading import ImportExportReader
 
 __all__ = ["calloutFrom"]
 
@@ -138,13 +138,13 @@ class AuthorizationReader:
         self._names: set[str] = set()
 
     @cached_property
-    def _exchanges(self) -> Exchanges:
+    def _exports(self) -> ImportExportReader:
         """
         Reads what accounts exchange; it loads with the first account.
         """
-        from natsbroker.accounts.reading import Exchanges
+        from natsbroker.accounts.reading import ImportExportReader
 
-        return Exchanges(self._findings)
+        return ImportExportReader(self._findings)
 
     def read(self, root: ParsedBlock) -> tuple[AuthorizationSettings, dict[str, AccountSettings]]:
         """
@@ -159,7 +159,7 @@ class AuthorizationReader:
             accounts = self._accounts(root)
         self._checkSingles(root, accounts)
         if accounts and not self._findings.errors:
-            self._exchanges.check(accounts, not root.flag("no_system_account"))
+            self._exports.check(accounts, not root.flag("no_system_account"))
         return authorization, accounts
 
     def _authorization(self, root: ParsedBlock) -> AuthorizationSettings:
@@ -216,7 +216,7 @@ class AuthorizationReader:
             if name == GLOBAL_ACCOUNT:
                 self._findings.error(f'"{name}" is a Reserved Account', path, position)
             elif name in found:
-                self._findings.error(f"Duplicate Account Entry: {name}", path, position)
+                self._findings.error(f"Duplicate AccountSettings Entry: {name}", path, position)
             else:
                 found[name] = AccountSettings(name)
         for name, block in root.named("accounts"):
@@ -238,9 +238,9 @@ class AuthorizationReader:
             users=self._users(block, name, default),
             limits=self._limits(block.block("limits")),
             default_permissions=default,
-            exports=self._exchanges.exports(name, block),
-            imports=self._exchanges.imports(name, block),
-            mappings=self._exchanges.mappings(block),
+            exports=self._exports.exports(name, block),
+            imports=self._exports.imports(name, block),
+            mappings=self._exports.mappings(block),
             jetstream=block.flag("jetstream") or block.block("jetstream") is not None,
         )
 

@@ -278,15 +278,19 @@ class RemoteBus(Service):
         client.publishMany(message.subject, [message.body], message.reply, message.headerLength)
         return 1
 
-    def post(self, subject: bytes, payload: bytes) -> int:
-        return self.postMany(subject, [payload])
+    def publishInternal(self, subject: bytes, payload: bytes) -> int:
+        return self.publishBatch(subject, [payload])
 
-    def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
+    def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
         client = self._open(subject, max(map(len, payloads), default=0))
         if client is None:
             return 0
         client.publishMany(subject, payloads)
         return 1
+
+    # The former names, for one more release.
+    post = publishInternal
+    postMany = publishBatch
 
     def _open(self, subject: bytes, size: int) -> Client | None:
         """
@@ -362,7 +366,11 @@ class RemoteBus(Service):
         return self._client is not None and self._client.isOpen
 
     def watchInterest(
-        self, watcher: Any, audience: Any = None, isPatient: bool = False, whenTold: Any = None
+        self,
+        watcher: Any,
+        interestFilter: Any = None,
+        isPatient: bool = False,
+        whenTold: Any = None,
     ) -> Any:
         """
         See L{IMessageBus.watchInterest}.

@@ -20,12 +20,12 @@ from natsbroker.connections.outbox import Outbox
 from natsbroker.subjects.matcher import Matcher, Matches
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.subjects.subscription import Shadow, Subscription
-from natsbroker.subjects.tally import Tally
+from natsbroker.subjects.tally import TrafficCounter
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.lines import HEAD, readLine
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
 
-__all__ = ["Lane", "Poster"]
+__all__ = ["InternalPublisher", "Lane"]
 
 #: The work of a message, and of each copy, while it is part of a run.
 _MESSAGE = 4
@@ -94,12 +94,12 @@ class _Plan:
     @ivar mustReach: whether the publisher wants to be told if nobody gets it.
     @ivar longest: how many messages may be delivered together. Only one where receivers share an
         outbox: what comes out of it must be in the order of the messages.
-    @ivar tally: counts them; C{None} for nothing.
+    @ivar counter: counts them; C{None} for nothing.
     @ivar copies: how many receivers each has.
     @ivar cost: the work that each is.
     """
 
-    __slots__ = ("copies", "cost", "groups", "longest", "mustReach", "plain", "size", "tally")
+    __slots__ = ("copies", "cost", "counter", "groups", "longest", "mustReach", "plain", "size")
 
     def __init__(
         self,
@@ -107,11 +107,11 @@ class _Plan:
         plain: list[_Target],
         groups: list[list[_Target]],
         mustReach: bool,
-        tally: Tally | None,
+        counter: TrafficCounter | None,
         copies: int,
     ) -> None:
         self.size = size
-        self.tally = tally
+        self.counter = counter
         self.copies = copies
         self.plain = plain
         self.groups = groups
@@ -225,8 +225,8 @@ class Lane:
             count = len(bodies)
             turn.work += count * plan.cost
             self._deliver(plan, bodies)
-            if plan.tally is not None:
-                plan.tally.add(count, count * plan.size, plan.copies)
+            if plan.counter is not None:
+                plan.counter.add(count, count * plan.size, plan.copies)
             position += count * (len(line) + plan.size + 2)
             decoder.took(position, count, count * plan.size)
             total += count
@@ -271,7 +271,7 @@ class Lane:
             self._targets(matches.plain, head),
             [targets for _, here, _ in matches.groups if (targets := self._targets(here, head))],
             bool(reply) and self._noResponders,
-            matches.tally,
+            matches.counter,
             matches.copies,
         )
 
@@ -319,7 +319,7 @@ class Lane:
                 target.give(share, plan.size)
 
 
-class Poster:
+class InternalPublisher:
     """
     The way of short messages from services to connections. In pure Python that is the readable
     path.
@@ -332,7 +332,7 @@ class Poster:
         @param matcher: of the account.
         """
 
-    def post(self, subject: bytes, payload: bytes) -> int:
+    def publishInternal(self, subject: bytes, payload: bytes) -> int:
         """
         Put a message without reply subject and headers into its receivers' outboxes.
 
@@ -340,7 +340,7 @@ class Poster:
         """
         return 0
 
-    def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
+    def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
         """
         The same for many messages to one subject.
         """

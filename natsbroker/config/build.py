@@ -266,9 +266,9 @@ def _rareBlocks(
     if "jetstream" in root or "default_js_domain" in root:
         found["jetstream"] = _jetstream(root)
     if "mappings" in root:
-        from natsbroker.accounts.reading import Exchanges
+        from natsbroker.accounts.reading import ImportExportReader
 
-        found["mappings"] = Exchanges(findings).mappings(root)
+        found["mappings"] = ImportExportReader(findings).mappings(root)
     return found
 
 

@@ -68,6 +68,9 @@ __all__ = [
     "changed",
 ]
 
+#: The former name of L{AccountSettings}, for one more release.
+Account = AccountSettings
+
 _Frozen = TypeVar("_Frozen")
 
 Account, Authorization, TLS = AccountSettings, AuthorizationSettings, TLSSettings

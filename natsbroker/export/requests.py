@@ -159,7 +159,7 @@ class ApiRequest:
         """
         @return: whether anybody listens.
         """
-        return self._bus.post(self._reply, answer) > 0
+        return self._bus.publishInternal(self._reply, answer) > 0
 
     def answer(self, fields: dict[str, Any]) -> bool:
         """

@@ -19,8 +19,8 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.interfaces import IInterestWatcher, IMessageBus
-from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.wire.dialects.gateway import accountLine, commandLine, interestLine, lostLine
 from natsbroker.wire.serverinfo import GatewayCommand
 from natsbroker.wire.values import Kind
@@ -28,7 +28,7 @@ from natsbroker.wire.values import Kind
 __all__ = ["CLUSTER", "Telling"]
 
 #: What other clusters are told of: what this one serves, at any of its members.
-CLUSTER = Audience({Kind.CLIENT, Kind.INTERNAL, Kind.ROUTE, Kind.SPOKE})
+CLUSTER = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.ROUTE, Kind.SPOKE})
 
 #: So many refusals are remembered.
 _MOST_REFUSED = 100_000

@@ -22,7 +22,7 @@ from natsbroker.interfaces import (
     IGatewayBus,
     IGatewayInterestPolicy,
     IGatewayLink,
-    IGatewayPassage,
+    IGatewayOutput,
     IInterestTable,
 )
 from natsbroker.links.link import Handler, Link
@@ -81,11 +81,11 @@ class _Open:
     An account that messages are sent for.
     """
 
-    __slots__ = ("bus", "passage")
+    __slots__ = ("bus", "output")
 
-    def __init__(self, bus: IGatewayBus, passage: IGatewayPassage) -> None:
+    def __init__(self, bus: IGatewayBus, output: IGatewayOutput) -> None:
         self.bus = bus
-        self.passage = passage
+        self.output = output
 
 
 class Outlet:
@@ -149,15 +149,15 @@ class Outlet:
             for name in self._buses.names()
         }
         for name in [each for each in self._open if self._open[each].bus is not buses.get(each)]:
-            self._open.pop(name).passage.cancel()
+            self._open.pop(name).output.cancel()
         for name, bus in buses.items():
             if name not in self._open and bus is not None:
                 account = GatewayAccount(
                     name, self._link.outbox, self._replyPrefix, self._answers, self._name
                 )
-                passage = bus.openGateway(account, self._table(name))
-                passage.place(self._distance)
-                self._open[name] = _Open(bus, passage)
+                output = bus.openGateway(account, self._table(name))
+                output.place(self._distance)
+                self._open[name] = _Open(bus, output)
 
     def _table(self, account: bytes) -> IInterestTable:
         table = self._tables.get(account)
@@ -173,7 +173,7 @@ class Outlet:
         """
         self._distance = seconds
         for each in self._open.values():
-            each.passage.place(seconds)
+            each.output.place(seconds)
 
     def table(self, account: str) -> IInterestTable:
         """
@@ -204,7 +204,7 @@ class Outlet:
         opened, self._open = self._open, {}
         self._tables = {}
         for each in opened.values():
-            each.passage.cancel()
+            each.output.cancel()
 
     # What the peer says.
 
@@ -218,7 +218,7 @@ class Outlet:
         table = self._tables[account] = call(self._table(account))
         opened = self._open.get(account)
         if opened is not None:
-            opened.passage.use(table, pattern, queue)
+            opened.output.use(table, pattern, queue)
 
     def _wanted(self, isWanted: bool, line: bytes) -> None:
         account = gateway.splitAccount(line)

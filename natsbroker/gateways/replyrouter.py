@@ -80,5 +80,5 @@ class LedBack:
         bus: Any = self._buses.busOf(account)
         if bus is not None:
             answer = message.readdressed(subject, message.reply)
-            bus.answer(answer.led(message.via) if message.via else answer)
+            bus.answer(answer.withReplyPrefix(message.via) if message.via else answer)
         return True

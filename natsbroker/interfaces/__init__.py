@@ -29,7 +29,7 @@ from natsbroker.interfaces.gateways import (
     IGatewayBus,
     IGatewayInterestPolicy,
     IGatewayLink,
-    IGatewayPassage,
+    IGatewayOutput,
     IGatewayPolicyPlugin,
     IInterestTable,
 )
@@ -102,7 +102,7 @@ __all__ = [
     "IGatewayBus",
     "IGatewayInterestPolicy",
     "IGatewayLink",
-    "IGatewayPassage",
+    "IGatewayOutput",
     "IGatewayPolicyPlugin",
     "IHeldLog",
     "IInterestTable",
@@ -156,7 +156,7 @@ __all__ = [
 ]
 
 
-_RENAMED = {"IPrepared": "IReadiness"}
+_RENAMED = {"IGatewayPassage": "IGatewayOutput", "IPrepared": "IReadiness"}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
-    from natsbroker.subjects.audience import Audience
+    from natsbroker.subjects.interestfilter import InterestFilter
     from natsbroker.wire.values import ClientInfo, Message, Run
 
 
@@ -209,7 +209,7 @@ class IPublisher(Interface):
         @return: the number of receivers, a link counting as one; -1 if C{later} was called.
         """
 
-    def post(subject: bytes, payload: bytes) -> int:
+    def publishInternal(subject: bytes, payload: bytes) -> int:
         """
         The same for a message of this program's own that is a subject and a payload and nothing
         else: no reply subject, no headers, no origin. It is the shortest way for services that send
@@ -218,7 +218,7 @@ class IPublisher(Interface):
         @return: how many receivers there were.
         """
 
-    def postMany(subject: bytes, payloads: list[bytes]) -> int:
+    def publishBatch(subject: bytes, payloads: list[bytes]) -> int:
         """
         The same for many messages to one subject, in order.
 
@@ -275,14 +275,14 @@ class IMessageBus(IPublisher):
 
     def watchInterest(
         watcher: IInterestWatcher,
-        audience: Audience | None = None,
+        interestFilter: InterestFilter | None = None,
         isPatient: bool = False,
         whenTold: Callable[[], None] | None = None,
     ) -> Any:
         """
         Report the interest of the account to a watcher: the present interest and every change.
 
-        @param audience: selects subscriptions; by default those of this broker.
+        @param interestFilter: selects subscriptions; by default those of this broker.
         @param isPatient: whether the present interest may be reported over several turns, with
             changes in between.
         @param whenTold: called when the present interest has been reported.

@@ -25,7 +25,7 @@ __all__ = [
     "IGatewayBus",
     "IGatewayInterestPolicy",
     "IGatewayLink",
-    "IGatewayPassage",
+    "IGatewayOutput",
     "IGatewayPolicyPlugin",
     "IInterestTable",
 ]
@@ -176,7 +176,7 @@ class IGatewayLink(IOutboxLink):
     )
 
 
-class IGatewayPassage(Interface):
+class IGatewayOutput(Interface):
     """
     What an account sends to another cluster.
     """
@@ -209,7 +209,7 @@ class IGatewayBus(IMessageBus):
     The bus of one account for what passes between clusters.
     """
 
-    def openGateway(link: IGatewayLink, table: IInterestTable) -> IGatewayPassage:
+    def openGateway(link: IGatewayLink, table: IInterestTable) -> IGatewayOutput:
         """
         Send another cluster what a table says that it wants.
 

@@ -20,8 +20,8 @@ from natsbroker.interfaces import ILinkSubscriber, IMessageBus, IOrigin, IOutbox
 from natsbroker.leafnodes.rules import BEACON, LeafRules
 from natsbroker.links.link import Handler, Link
 from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest
-from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.permissions import Verdict
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import leaf
@@ -139,14 +139,14 @@ class LeafTraffic:
         grant: Grant,
         cluster: bytes,
         describe: Callable[[], ClientInfo],
-        beacon: bytes,
+        loopSubject: bytes,
         headers: bool,
         isIsolated: bool,
     ) -> None:
         """
         @param bus: the bus for messages of such a peer.
         @param peer: what the peer is to us.
-        @param beacon: the subject by which we tell that our own interest comes back.
+        @param loopSubject: the subject by which we tell that our own interest comes back.
         @param headers: whether the peer understands headers.
         @param isIsolated: whether the peer is not told of interest of other leafnodes.
         """
@@ -154,7 +154,7 @@ class LeafTraffic:
         self._bus = bus
         self._isHub = peer is Kind.SPOKE
         self._rules = rules
-        self._beacon = beacon
+        self._loopSubject = loopSubject
         self._account = bus.account.encode("utf-8", "surrogateescape")
         link.outbox.headers = headers
         self.target = self._targetFor(grant, cluster, describe)
@@ -166,12 +166,12 @@ class LeafTraffic:
             ops.HMSG: self._message,
         }
         kinds = _TOLD[peer]
-        self._audience = Audience(
+        self._interestFilter = InterestFilter(
             kinds - _LEAFS if isIsolated else kinds,
-            importsToo=True,
-            apart=self.target,
+            includesImports=True,
+            exclude=self.target,
             cluster=cluster,
-            beacon=BEACON,
+            loopSubject=BEACON,
         )
         self._announcer: InterestAdvertiser | None = None
         self._useLane(peer, cluster)
@@ -211,9 +211,9 @@ class LeafTraffic:
         Tell the peer of our interest from now on.
         """
         self._announcer = InterestAdvertiser(
-            self._bus, self._rules, self._tellGained, self._tellLost, self._audience
+            self._bus, self._rules, self._tellGained, self._tellLost, self._interestFilter
         )
-        self._tellGained(self._beacon, b"", 1, b"")
+        self._tellGained(self._loopSubject, b"", 1, b"")
 
     def _tellGained(self, pattern: bytes, queue: bytes, weight: int, origin: bytes) -> None:
         self._link.say(leaf.interestLine(pattern, queue, weight))
@@ -252,7 +252,7 @@ class LeafTraffic:
             self._link.close(errors.BAD_ARGUMENTS)
             return
         pattern = interest.pattern
-        if pattern == self._beacon:
+        if pattern == self._loopSubject:
             self._link.close(errors.LEAF_LOOP, self._bus.account)
         elif self._isForbidden(pattern, interest.queue):
             if self._isHub:

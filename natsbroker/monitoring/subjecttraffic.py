@@ -83,16 +83,16 @@ _Bucket = tuple[str, int]
 
 
 class _Counter:
-    __slots__ = ("key", "reported", "tally")
+    __slots__ = ("counter", "key", "reported")
 
     def __init__(self, key: _Key) -> None:
         self.key = key
-        self.tally = hot.Tally()
+        self.counter = hot.TrafficCounter()
         self.reported = (0, 0, 0, 0)
 
     def seen(self) -> tuple[int, int, int, int]:
-        tally = self.tally
-        return (tally.messages, tally.size, tally.copies, tally.copiedSize)
+        counter = self.counter
+        return (counter.messages, counter.size, counter.copies, counter.copiedSize)
 
     def since(self) -> tuple[int, int, int, int]:
         a, b, c, d = self.seen()
@@ -123,9 +123,9 @@ class SubjectTraffic:
         self._lightest: list[_Counter] | None = None
         self._discounterd: set[str] = set()
 
-    def tallyOf(self, account: str, subject: bytes, matches: Any) -> Any:
+    def counterOf(self, account: str, subject: bytes, matches: Any) -> Any:
         """
-        The tally of a subject, valid until its matches change.
+        The counter of a subject, valid until its matches change.
 
         @param matches: a L{natsbroker.hot.Matches}.
         """
@@ -135,7 +135,7 @@ class SubjectTraffic:
         counter = self._counters.get(key)
         if counter is None:
             counter = self._admitted(key)
-        return counter.tally
+        return counter.counter
 
     def _admitted(self, key: _Key) -> _Counter:
         account, prefix = key[:2]

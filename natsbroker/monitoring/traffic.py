@@ -64,7 +64,7 @@ class TrafficModel:
         """
         name = bus.account
         self._buses[name] = bus
-        bus.matcher.counterFor = partial(self._subjects.tallyOf, name)
+        bus.matcher.counterFor = partial(self._subjects.counterOf, name)
         bus.matcher.changed(b">")
 
     def stop(self) -> None:

@@ -182,7 +182,7 @@ class TrafficService(Service):
             head = json.dumps(event)[:-1]
             text = f'{head}, "rows": [{",".join(piece)}]}}'.encode()
             if isHeard and self._bus is not None:
-                self._bus.post(subject, text)
+                self._bus.publishInternal(subject, text)
             if self._store is not None:
                 self._store(text)
 

@@ -18,7 +18,7 @@ from natsbroker import errors
 from natsbroker.connections.labels import inQuotes
 from natsbroker.errors import logText
 from natsbroker.interfaces import IInterestWatcher, IMessageBus, IOutboxLink
-from natsbroker.subjects.audience import Audience
+from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.dialects.route import LinkInterest
@@ -127,19 +127,19 @@ class InterestAdvertiser:
         permissions: LinkPermissions,
         gained: Callable[[bytes, bytes, int, bytes], None],
         lost: Callable[[bytes, bytes, bytes], None],
-        audience: Audience | None = None,
+        interestFilter: InterestFilter | None = None,
     ) -> None:
         """
         @param gained: tells the peer of a pattern, a queue group, its weight, and the cluster of
             the leafnode that it is of.
         @param lost: tells it that nobody is left.
-        @param audience: of which subscriptions the peer is told; by default of those of this
+        @param interestFilter: of which subscriptions the peer is told; by default of those of this
             broker.
         """
         self._permissions = permissions
         self._gained = gained
         self._lost = lost
-        self._audience = audience
+        self._interestFilter = interestFilter
         self._told: set[_Told] = set()
         self._bus = bus
         self._stops: list[Callable[[], None]] = []
@@ -157,7 +157,7 @@ class InterestAdvertiser:
                 stop()
             self._stops = [each for each in self._stops if each not in former]
 
-        stop = self._bus.watchInterest(self, self._audience, True, told)
+        stop = self._bus.watchInterest(self, self._interestFilter, True, told)
         self._stops.append(stop)
 
     def interestGained(

@@ -26,7 +26,7 @@ from natsbroker.routes.interest import (
     RemoteInterest,
     RoutePermissions,
 )
-from natsbroker.subjects.audience import Audience, clusterOf
+from natsbroker.subjects.interestfilter import InterestFilter, clusterOf
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import route
 from natsbroker.wire.mapped import splitReply
@@ -37,7 +37,7 @@ __all__ = ["ModernTraffic", "RouteAccount"]
 _log = Logger(namespace="natsbroker")
 
 #: Of what a peer is told that wants to know of which leafnode it is.
-_NAMING = Audience({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}, namesClusters=True)
+_NAMING = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}, namesClusters=True)
 
 #: The origin of interest whose origin is not told: no cluster has this name.
 _SOME_LEAF = b" "
@@ -120,7 +120,7 @@ class ModernTraffic:
         link.outbox.headers = headers
         self._namesOrigin = namesOrigin
         self._takesOrigin = takesOrigin
-        self._audience = _NAMING if takesOrigin else None
+        self._interestFilter = _NAMING if takesOrigin else None
         self._ledBack = ledBack
         self._dedicated = account.encode("utf-8", "surrogateescape")
         self._targets: dict[tuple[bytes, bytes], RouteAccount] = {}
@@ -160,7 +160,7 @@ class ModernTraffic:
                 self._permissions,
                 partial(self._tellGained, wire),
                 partial(self._tellLost, wire),
-                self._audience,
+                self._interestFilter,
             )
 
     def _tellGained(

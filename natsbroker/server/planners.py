@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.application.service import IService
 
 from natsbroker import errors
-from natsbroker.accounts.configured import checkExchange
+from natsbroker.accounts.configured import checkImports
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.clients.context import ClientContext, tracingFrom
 from natsbroker.clients.finding import closeExcess, sessionsOf
@@ -92,7 +92,7 @@ def authorizationPlanner(
     paths = ("authorization", "accounts", "mappings", "no_auth_user", "tls.verify_and_map")
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
-        checkExchange(new)
+        checkImports(new)
         concerned = below(changes, *paths, "max_payload", "max_subscriptions")
         authorizer = context.authorizer
         plugin = nothing

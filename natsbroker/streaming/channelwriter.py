@@ -119,7 +119,7 @@ class ChannelWriter:
 
     def deliver(self, message: Message, tag: Any) -> None:
         if message.reply:
-            self._bus.post(message.reply, b"")
+            self._bus.publishInternal(message.reply, b"")
 
     def subscriptionEnded(self, tag: Any) -> None:
         """

@@ -189,7 +189,7 @@ class ChannelDelivery:
         """
         count = member.group.countAgain(message.sequence)
         encoded = message.encodedAgain(count)
-        self._bus.post(member.inbox, encoded)
+        self._bus.publishInternal(member.inbox, encoded)
         again = self._deadlines.now() + member.ackWaitInSecs
         member.sent(message.sequence, again, message.size)
         self._count(member, 1, len(encoded))
@@ -199,7 +199,7 @@ class ChannelDelivery:
         Send messages for the first time.
         """
         encoded = [each.encoded for each in messages]
-        self._bus.postMany(member.inbox, encoded)
+        self._bus.publishBatch(member.inbox, encoded)
         again = self._deadlines.now() + member.ackWaitInSecs
         sequences, sizes = [each.sequence for each in messages], [each.size for each in messages]
         member.sentMany(sequences, again, sizes)

@@ -103,7 +103,7 @@ class Replies:
         Send a response.
         """
         if reply:
-            self._bus.post(reply, response.SerializeToString())
+            self._bus.publishInternal(reply, response.SerializeToString())
 
     def connectError(self, reply: bytes, text: str) -> None:
         """

@@ -14,15 +14,15 @@ from typing import Any, Protocol
 from natsbroker.subjects.cache import DEFAULT_LONGEST, MatchCache
 from natsbroker.subjects.epochs import Epochs
 from natsbroker.subjects.subscription import FIRST_LINK_KIND, Shadow, Subscription
-from natsbroker.subjects.tally import Tally
+from natsbroker.subjects.tally import TrafficCounter
 
-__all__ = ["Group", "Matcher", "Matches", "Router", "isDeliverable", "sortMatches"]
+__all__ = ["Group", "MatchSource", "Matcher", "Matches", "isDeliverable", "sortMatches"]
 
 #: A queue group among the matches: its name, the members here, and the ones behind links.
 Group = tuple[bytes, tuple[Subscription, ...], tuple[Subscription, ...]]
 
 
-class Router(Protocol):
+class MatchSource(Protocol):
     """
     What the matcher needs of an L{natsbroker.interfaces.ISubjectRouter}.
     """
@@ -40,11 +40,11 @@ class Matches:
     @ivar plain: plain subscriptions of clients and services.
     @ivar groups: the queue groups.
     @ivar links: plain subscriptions that links made for other brokers.
-    @ivar tally: counts what clients publish to the subject; C{None} for nothing.
+    @ivar counter: counts what clients publish to the subject; C{None} for nothing.
     @ivar copies: how many receivers of this broker a message has.
     """
 
-    __slots__ = ("copies", "groups", "links", "plain", "tally")
+    __slots__ = ("copies", "counter", "groups", "links", "plain")
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Matches:
         self.plain = plain
         self.groups = groups
         self.links = links
-        self.tally: Tally | None = None
+        self.counter: TrafficCounter | None = None
         self.copies = len(plain) + sum(1 for _, here, _ in groups if here)
 
     def __bool__(self) -> bool:
@@ -148,25 +148,25 @@ class Matcher:
     """
     Asks a router, sorts its answer and remembers it.
 
-    @ivar needsSlowPath: whether every message must take the readable path because something decides
-        for each of them; the fast lane leaves the account alone then.
-    @ivar mapSubject: gives for a subject the one to which subject mappings take it, or C{None} if
-        that is not always the same one, so that messages must take the readable path. C{None}
-        itself without mappings. A caller that sets it calls L{changed}.
+    @ivar needsSlowPath: whether every message must take the readable path because a publish filter
+        decides about each of them.
+    @ivar mapSubject: gives for a subject the one that all client messages to it are mapped to, or
+        C{None} if that is not always the same, so that they must take the readable path. C{None}
+        itself without mappings. After setting it L{changed} is called.
     @ivar generation: grows with every change.
-    @ivar recentSubscriptions: the matcher of patterns that were subscribed to so shortly ago that
-        other clusters may not know; requests with such a reply subject take the readable path
-        there. C{None} where there are no other clusters.
-    @ivar counterFor: called with a subject and its matches, before these are remembered; gives the
-        counter of clients' messages to the subject, or C{None}. Must not raise. A caller that sets
-        it calls L{changed}.
+    @ivar recentSubscriptions: matches what was subscribed to a moment ago, so that other clusters
+        may not know it; requests with such a reply subject take the readable path. C{None} without
+        other clusters.
+    @ivar counterFor: called with a subject and its matches before they are cached; gives the
+        counter of client messages to the subject, or C{None}. Must not raise. After setting it
+        L{changed} is called.
     """
 
     #: How many subjects are remembered: enough for several thousand subjects in use, and for the
     #: reply subjects in between, in a few megabytes.
     LIMIT = 16384
 
-    def __init__(self, router: Router, limit: int = LIMIT) -> None:
+    def __init__(self, router: MatchSource, limit: int = LIMIT) -> None:
         """
         @param router: gives the answers.
         @param limit: the greatest weight of what is remembered: one for each subject and one for
@@ -176,7 +176,7 @@ class Matcher:
         self.mapSubject: Callable[[bytes], bytes | None] | None = None
         self.generation = 0
         self.recentSubscriptions: Matcher | None = None
-        self.counterFor: Callable[[bytes, Any], Tally | None] | None = None
+        self.counterFor: Callable[[bytes, Any], TrafficCounter | None] | None = None
         self._router = router
         self._cost = 0
         self._epochs = Epochs()
@@ -224,7 +224,7 @@ class Matcher:
         """
         return self._cache.misses
 
-    def _setCounter(self, counterFor: Callable[[bytes, Any], Tally | None] | None) -> None:
+    def _setCounter(self, counterFor: Callable[[bytes, Any], TrafficCounter | None] | None) -> None:
         self.counterFor = counterFor
 
     recorder = property(attrgetter("counterFor"), _setCounter)
@@ -238,7 +238,7 @@ class Matcher:
             return _NOBODY
         matches = sortMatches(self._router.match(subject), subject)
         if self.counterFor is not None:
-            matches.tally = self.counterFor(subject, matches)
+            matches.counter = self.counterFor(subject, matches)
         shapes = getattr(self._router, "shapes", 0)
         entries = len(matches.plain) + len(matches.links)
         for _, here, there in matches.groups:

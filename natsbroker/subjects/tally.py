@@ -6,10 +6,10 @@ Sums that only grow.
 
 from __future__ import annotations
 
-__all__ = ["Tally"]
+__all__ = ["TrafficCounter"]
 
 
-class Tally:
+class TrafficCounter:
     """
     Sums over messages of clients.
 

@@ -152,7 +152,7 @@ class Message:
             streamSubject=self.streamSubject,
         )
 
-    def led(self, via: bytes) -> Message:
+    def withReplyPrefix(self, via: bytes) -> Message:
         """
         The same for another broker, with its answers led back.
         """

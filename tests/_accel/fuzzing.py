@@ -184,7 +184,7 @@ class Service:
 
     def deliver(self, message: Message, tag: Any) -> None:
         """See L{IBatchSubscriber}."""
-        self._bus.post(b"_INBOX.1", message.body)
+        self._bus.publishInternal(b"_INBOX.1", message.body)
 
     def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
         """See L{IBatchSubscriber}."""
@@ -210,7 +210,7 @@ class RunService(Service):
         for run, _ in runs:
             payloads = run.payloads
             streaming(self._random, payloads)
-            self._bus.postMany(b"_INBOX.1", payloads)
+            self._bus.publishBatch(b"_INBOX.1", payloads)
 
 
 def streaming(random: Random, payloads: list[bytes]) -> None:

@@ -17,7 +17,7 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.exports import Latency, ResponseType, ServiceExport
-from natsbroker.accounts.imports import ServiceImport, StreamImport
+from natsbroker.accounts.imports import ImportedService, ImportedStream
 from natsbroker.interfaces import IOrigin
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.renaming import Renaming
@@ -61,8 +61,8 @@ class Market:
         self.accounts = {
             name: Account(name, Router(), turn, random, cast(Any, clock)) for name in names
         }
-        self._services: dict[str, list[ServiceImport]] = {name: [] for name in names}
-        self._streams: dict[str, list[StreamImport]] = {name: [] for name in names}
+        self._services: dict[str, list[ImportedService]] = {name: [] for name in names}
+        self._streams: dict[str, list[ImportedStream]] = {name: [] for name in names}
 
     def __getitem__(self, name: str) -> Account:
         return self.accounts[name]
@@ -72,7 +72,7 @@ class Market:
         Have an account import one more stream.
         """
         renaming = Renaming(theirs, ours or theirs)
-        self._streams[importer].append(StreamImport(self[exporter], renaming))
+        self._streams[importer].append(ImportedStream(self[exporter], renaming))
         assert self[importer].exchange.importStreams(self._streams[importer]) == []
 
     def service(
@@ -94,7 +94,7 @@ class Market:
         """
         latency = None if sampling is None else Latency(b"latency", sampling)
         export = export or ServiceExport(theirs, responseType, threshold, latency)
-        made = ServiceImport(
+        made = ImportedService(
             self[importer], self[exporter], export, Renaming(theirs, ours or theirs), share
         )
         self._services[importer].append(made)

@@ -411,7 +411,7 @@ class TestBatches:
 
 @onEach
 class TestWatching:
-    """Interest as the doors tell it."""
+    """Interest as the buses tell it."""
 
     def test_edges(self, hall: Hall) -> None:
         """A watcher hears of subscriptions as they come and end, in whatever way."""
@@ -433,7 +433,7 @@ class TestWatching:
         assert watcher.told == []
 
     def test_anyDoor(self, hall: Hall) -> None:
-        """All doors of an account tell the same."""
+        """All buses of an account tell the same."""
         watcher = WatchRecorder()
         hall.busFor(Kind.ROUTE).watchInterest(watcher)
         hall.busFor(Kind.INTERNAL).subscribe(b"foo", Recorder())

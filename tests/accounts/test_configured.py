@@ -12,7 +12,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from natsbroker import hot
-from natsbroker.accounts.configured import checkExchange, describedIn
+from natsbroker.accounts.configured import checkImports, describedIn
 from natsbroker.accounts.exports import ResponseType
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.accounts.settings import StreamImport
@@ -305,12 +305,12 @@ class TestChecked:
 
     def test_fine(self) -> None:
         """What fits together is fine."""
-        checkExchange(settingsOf(ACCOUNTS))
+        checkImports(settingsOf(ACCOUNTS))
 
     def test_refused(self) -> None:
         """What does not fit together is refused before anything changes."""
         with pytest.raises(ValueError, match=r"accounts\.B: .* stream import not authorized"):
-            checkExchange(self.settings())
+            checkImports(self.settings())
         town = Town(ACCOUNTS)
         with pytest.raises(ValueError, match="not authorized"):
             town.registry.configure(self.settings())

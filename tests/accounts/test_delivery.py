@@ -270,7 +270,7 @@ class TestLinks:
         connection = Connection(hall.turn)
         hall.busFor(Kind.LOCAL).subscribe(b"foo", connection, b"1")
         assert hall.publish(b"foo", b"no", kind=Kind.ROUTE) == 0
-        assert hall.busFor(Kind.INTERNAL).post(b"foo", b"yes") == 1
+        assert hall.busFor(Kind.INTERNAL).publishInternal(b"foo", b"yes") == 1
         assert (connection.bodies, connection.outbox.pending) == ([b"yes"], 0)
 
     @pytest.mark.parametrize("kind", LINKS)

@@ -10,7 +10,7 @@ import pytest
 
 from natsbroker.accounts.exchange import Exchange
 from natsbroker.errors import BrokerError
-from natsbroker.subjects.audience import Audience
+from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.mapping import MappingTable
 from natsbroker.wire.values import Kind
 from tests.accounts.market import Market
@@ -42,11 +42,11 @@ class TestMappings:
         market = Market("A")
         bus = market["A"].busFor(Kind.SPOKE)
         leaf, late, other = WatchRecorder(), WatchRecorder(), WatchRecorder()
-        bus.watchInterest(leaf, Audience(Kind, importsToo=True))
+        bus.watchInterest(leaf, InterestFilter(Kind, includesImports=True))
         bus.watchInterest(other)
         market.map("A", a="b", **{"c.*": "d"})
         assert leaf.taken() == [("+", b"a", b"", 1), ("+", b"c.*", b"", 1)]
-        bus.watchInterest(late, Audience(Kind, importsToo=True))
+        bus.watchInterest(late, InterestFilter(Kind, includesImports=True))
         assert late.taken() == [("+", b"a", b"", 1), ("+", b"c.*", b"", 1)]
         assert not bus.hasInterest(b"a")
         market["A"].exchange.mapSubjects(None)

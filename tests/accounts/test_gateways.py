@@ -18,8 +18,8 @@ from natsbroker.accounts.batches import passOn
 from natsbroker.accounts.replies import PERIOD
 from natsbroker.gateways.policies import SwitchingPolicy
 from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC, InterestTable
-from natsbroker.interfaces import IGatewayBus, IGatewayLink, IGatewayPassage
-from natsbroker.subjects.audience import Audience
+from natsbroker.interfaces import IGatewayBus, IGatewayLink, IGatewayOutput
+from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.wire.dialects.route import messageFrame
 from natsbroker.wire.values import Kind, Message
 from tests.support import LinkRecorder, Names, Recorder, Router, onEach, using
@@ -107,7 +107,7 @@ class TestTargets:
         far = Far(hall)
         assert verifyObject(IGatewayLink, far)
         assert verifyObject(IGatewayBus, hall.gate)
-        assert verifyObject(IGatewayPassage, hall.gate.openGateway(far, wanting()))
+        assert verifyObject(IGatewayOutput, hall.gate.openGateway(far, wanting()))
 
     def test_tableRaises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A table that raises is reported, and everybody else gets the message."""
@@ -156,24 +156,24 @@ class TestTargets:
         """A remembered answer is forgotten when the table says that it changed."""
         far, policy = Far(hall), SwitchingPolicy()
         table = policy.connected("there", "A", False)
-        passage = hall.gate.openGateway(far, table)
+        output = hall.gate.openGateway(far, table)
         counts = [hall.say(b"a.b")]
-        passage.use(policy.lost(table, b"a.b", b""), b"a.b")
+        output.use(policy.lost(table, b"a.b", b""), b"a.b")
         counts.append(hall.say(b"a.b"))
-        passage.use(policy.gained(table, b"a.*", b""), b"a.*")
+        output.use(policy.gained(table, b"a.*", b""), b"a.*")
         counts.append(hall.say(b"a.b"))
-        passage.use(policy.accountWanted(table, False))
+        output.use(policy.accountWanted(table, False))
         counts.append(hall.say(b"a.b"))
         assert counts == [1, 0, 1, 0]
-        passage.use(wanting(b"a.b"), b"other")
+        output.use(wanting(b"a.b"), b"other")
         assert hall.say(b"a.b") == 1
 
     def test_cancel(self, hall: Hall) -> None:
         """Nothing is sent after the end."""
         far = Far(hall)
-        passage = hall.gate.openGateway(far, wanting(b"a"))
-        passage.cancel()
-        passage.cancel()
+        output = hall.gate.openGateway(far, wanting(b"a"))
+        output.cancel()
+        output.cancel()
         assert hall.say(b"a") == 0
         assert not hall.bus.hasInterest(b"a")
 
@@ -207,12 +207,12 @@ class TestGroups:
         """A member here is preferred; what is plain still goes."""
         far, here = Far(hall), Recorder()
         table = wanting(b"a", queue=b"q")
-        passage = hall.gate.openGateway(far, table)
+        output = hall.gate.openGateway(far, table)
         mine = hall.bus.subscribe(b"a", here, queue=b"q")
         assert hall.say(b"a") == 1
         assert (far.take(), len(here.got)) == (b"", 1)
         table.want(b"a", b"")
-        passage.use(table)
+        output.use(table)
         assert hall.say(b"a") == 2
         assert far.take() == b"RMSG A a 1\r\nx\r\n"
         mine.cancel()
@@ -356,10 +356,10 @@ class TestReplies:
     def test_debtToNobody(self, hall: Hall) -> None:
         """If the way back is lost, whoever is subscribed gets it."""
         far, here = Far(hall), Recorder()
-        passage = hall.gate.openGateway(far, wanting())
+        output = hall.gate.openGateway(far, wanting())
         hall.bus.subscribe(b"r", here)
         hall.gate.publish(Message(b"a", b"?", b"r", via=b"_GR_.bbbbbb.222222."))
-        passage.cancel()
+        output.cancel()
         assert (hall.say(b"r"), far.take(), here.bodies) == (1, b"", [b"x"])
 
     def test_answerToAnswer(self, hall: Hall) -> None:
@@ -389,11 +389,11 @@ class TestRemembered:
         with using(names):
             hall, policy = Hall(), SwitchingPolicy()
             table = policy.connected("there", "A", False)
-            passage = hall.gate.openGateway(Far(hall), table)
+            output = hall.gate.openGateway(Far(hall), table)
             subjects = [b"s.%d" % number for number in range(50)]
             assert [hall.say(each) for each in subjects] == [1] * 50
             before = hall.account.matcher.misses
-            passage.use(policy.lost(table, b"s.7", b""), b"s.7")
+            output.use(policy.lost(table, b"s.7", b""), b"s.7")
             assert [hall.say(each) for each in subjects] == [1] * 7 + [0] + [1] * 42
             assert hall.account.matcher.misses - before < 10
 
@@ -406,29 +406,29 @@ class TestKnown:
         told: dict[tuple[bytes, bytes], int] = {}
         watcher: Any = Watcher(told)
         policy = SwitchingPolicy()
-        beyond = Audience({Kind.CLIENT, Kind.GATEWAY})
+        beyond = InterestFilter({Kind.CLIENT, Kind.GATEWAY})
         early = wanting(b"early")
         hall.gate.openGateway(Far(hall, b"c"), early)
         stop = hall.bus.watchInterest(watcher, beyond)
         mapped = {(b"_GR_.>", b""), (b"$GR.>", b"")}
         assert set(told) == {(b"early", b""), *mapped}
         table = policy.connected("there", "A", False)
-        passage = hall.gate.openGateway(Far(hall), table)
+        output = hall.gate.openGateway(Far(hall), table)
         assert set(told) == {(b"early", b""), (b">", b""), *mapped}
-        passage.use(policy.gained(table, b"a", b"q"), b"a", b"q")
+        output.use(policy.gained(table, b"a", b"q"), b"a", b"q")
         assert (b"a", b"q") in told
-        passage.use(policy.accountWanted(table, False))
+        output.use(policy.accountWanted(table, False))
         assert (b">", b"") not in told
-        passage.use(policy.gained(table, b"b", b""), b"b", b"")
+        output.use(policy.gained(table, b"b", b""), b"b", b"")
         assert (b">", b"") in told and (b"b", b"") not in told
-        passage.use(policy.listed(table, False))
-        passage.use(policy.gained(table, b"c.*", b""), b"c.*", b"")
-        passage.use(policy.listed(table, True))
+        output.use(policy.listed(table, False))
+        output.use(policy.gained(table, b"c.*", b""), b"c.*", b"")
+        output.use(policy.listed(table, True))
         assert set(told) == {(b"early", b""), (b"a", b"q"), (b"c.*", b""), *mapped}
-        passage.use(policy.lost(table, b"c.*", b""), b"c.*", b"")
-        passage.use(policy.gained(table, b">", b""), b">", b"")
+        output.use(policy.lost(table, b"c.*", b""), b"c.*", b"")
+        output.use(policy.gained(table, b">", b""), b">", b"")
         assert set(told) == {(b"early", b""), (b"a", b"q"), (b">", b""), *mapped}
-        passage.cancel()
+        output.cancel()
         assert set(told) == {(b"early", b""), *mapped}
         stop()
 

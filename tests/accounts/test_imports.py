@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from natsbroker.accounts.exports import ServiceExport
-from natsbroker.accounts.imports import StreamImport
+from natsbroker.accounts.imports import ImportedStream
 from natsbroker.accounts.relays import MOST_HOPS
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.values import ClientInfo, Kind, Message
@@ -336,7 +336,7 @@ class TestInterest:
 
 def test_patternFor() -> None:
     """An imported stream knows what a pattern here wants over there."""
-    each = StreamImport(Market("A")["A"], Renaming(b"a.*.>", b"x.$1.>"))
+    each = ImportedStream(Market("A")["A"], Renaming(b"a.*.>", b"x.$1.>"))
     assert each.patternFor(b"x.b.c") == b"a.b.c"
     assert each.patternFor(b">") == b"a.*.>"
     assert each.patternFor(b"y.>") is None

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker import hot
-from natsbroker.accounts.interest import Interest
+from natsbroker.accounts.interest import AccountInterest
 from natsbroker.subjects.subscription import Subscription
 from natsbroker.wire.values import Kind
 from tests.support import WatchRecorder
@@ -26,7 +26,7 @@ class Book:
     def __init__(self) -> None:
         self.there: list[Subscription] = []
         self.soon: list[Callable[[], None]] = []
-        self.interest = Interest(self.there, lambda: (), hot.FlushBatch(self.soon.append))
+        self.interest = AccountInterest(self.there, lambda: (), hot.FlushBatch(self.soon.append))
 
     def add(
         self, pattern: bytes, queue: bytes = b"", kind: Kind = Kind.CLIENT, weight: int = 1
@@ -132,7 +132,9 @@ class TestWatchers:
 
         reported: list[str] = []
         book = Book()
-        interest = Interest((), lambda: (), hot.FlushBatch(lambda call: None), reported.append)
+        interest = AccountInterest(
+            (), lambda: (), hot.FlushBatch(lambda call: None), reported.append
+        )
         recorder = WatchRecorder()
         interest.watch(Failing())
         interest.watch(recorder)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.accounts.pages import exchangeContributions
+from natsbroker.accounts.pages import accountContributions
 from tests.server.support import settingsOf
 
 TEXT = """
@@ -35,7 +35,7 @@ accounts {
 
 def told(key: str, name: str) -> Any:
     """What is told about an account."""
-    return exchangeContributions(settingsOf(TEXT).accounts.get)[key](name)
+    return accountContributions(settingsOf(TEXT).accounts.get)[key](name)
 
 
 def test_mappings() -> None:

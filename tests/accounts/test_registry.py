@@ -221,14 +221,14 @@ class TestIncluded:
         heard = Recorder()
         accounts["B"].busFor(Kind.CLIENT).subscribe(b"news", heard)
         publish = accounts["A"].busFor(Kind.CLIENT).publish
-        accounts.exchange(
+        accounts.applySettings(
             {
                 "A": AccountSettings("A", exports=(StreamExport("news"),)),
                 "B": AccountSettings("B", imports=(StreamImport("A", "news", "news"),)),
             }
         )
         publish(Message(b"news", b"1"))
-        accounts.exchange({})
+        accounts.applySettings({})
         publish(Message(b"news", b"2"))
         assert heard.bodies == [b"1"]
 

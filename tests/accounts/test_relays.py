@@ -10,8 +10,8 @@ from zope.interface.verify import verifyObject
 from natsbroker.accounts.exports import ServiceExport
 from natsbroker.accounts.relays import (
     MOST_HOPS,
-    Crossing,
-    Passage,
+    ImportHop,
+    ImportPath,
     Relay,
     originOf,
     relaySubscription,
@@ -28,15 +28,15 @@ class TestPassage:
     def test_sameExport(self) -> None:
         """A message does not pass the same export twice."""
         one, other = ServiceExport(b"a"), ServiceExport(b"a")
-        passage = Passage((Crossing(one, False),), None)
-        assert passage.refuses(one)
-        assert not passage.refuses(other)
+        path = ImportPath((ImportHop(one, False),), None)
+        assert path.refuses(one)
+        assert not path.refuses(other)
 
     @pytest.mark.parametrize(("hops", "refuses"), [(MOST_HOPS - 1, False), (MOST_HOPS, True)])
     def test_tooFar(self, hops: int, refuses: bool) -> None:
         """Nor more exports than sixteen."""
-        crossings = tuple(Crossing(ServiceExport(b"a"), False) for _ in range(hops))
-        assert Passage(crossings, None).refuses(ServiceExport(b"a")) == refuses
+        passed = tuple(ImportHop(ServiceExport(b"a"), False) for _ in range(hops))
+        assert ImportPath(passed, None).refuses(ServiceExport(b"a")) == refuses
 
 
 class TestRelay:

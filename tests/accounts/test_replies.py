@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from natsbroker.accounts.replies import PERIOD, Debts, FreshPatterns
+from natsbroker.accounts.replies import PERIOD, GatewayReplyMap, RecentSubscriptions
 from tests.support import Names, onEach, using
 
 
@@ -27,44 +27,44 @@ class TestFreshPatterns:
     """What was subscribed to a short time ago."""
 
     def test_lasts(self, names: Names, clock: Any) -> None:
-        """A pattern is fresh for a period, and not for more than two."""
+        """A pattern is recent for a period, and not for more than two."""
         with using(names):
-            fresh = FreshPatterns(None, clock)
-            assert not fresh.cover(b"a.b")
+            recent = RecentSubscriptions(None, clock)
+            assert not recent.cover(b"a.b")
             clock.advance(PERIOD / 2)
-            fresh.add(b"a.*")
+            recent.add(b"a.*")
             clock.advance(PERIOD)
-            assert fresh.cover(b"a.b") and not fresh.cover(b"b")
+            assert recent.cover(b"a.b") and not recent.cover(b"b")
             clock.advance(PERIOD)
-            assert not fresh.cover(b"a.b") and not len(fresh)
+            assert not recent.cover(b"a.b") and not len(recent)
 
     def test_again(self, names: Names, clock: Any) -> None:
-        """A pattern that is subscribed to again is fresh again."""
+        """A pattern that is subscribed to again is recent again."""
         with using(names):
-            fresh = FreshPatterns(None, clock)
-            fresh.add(b"a")
-            fresh.add(b"a")
+            recent = RecentSubscriptions(None, clock)
+            recent.add(b"a")
+            recent.add(b"a")
             clock.advance(PERIOD)
-            fresh.add(b"a")
-            fresh.add(b"b")
+            recent.add(b"a")
+            recent.add(b"b")
             clock.advance(PERIOD)
-            assert fresh.cover(b"a") and fresh.cover(b"b")
-            fresh.add(b"c")
+            assert recent.cover(b"a") and recent.cover(b"b")
+            recent.add(b"c")
             clock.advance(PERIOD)
-            assert not fresh.cover(b"a") and fresh.cover(b"c")
+            assert not recent.cover(b"a") and recent.cover(b"c")
             clock.advance(PERIOD)
-            assert not fresh.cover(b"c") and not len(fresh)
+            assert not recent.cover(b"c") and not len(recent)
 
     def test_close(self, names: Names, clock: Any) -> None:
         """Nothing is remembered after the end."""
         with using(names):
-            fresh = FreshPatterns(None, clock)
-            fresh.add(b"old")
+            recent = RecentSubscriptions(None, clock)
+            recent.add(b"old")
             clock.advance(PERIOD)
-            fresh.add(b"young")
-            fresh.close()
-            assert not len(fresh)
-            assert not fresh.cover(b"old") and not fresh.cover(b"young")
+            recent.add(b"young")
+            recent.close()
+            assert not len(recent)
+            assert not recent.cover(b"old") and not recent.cover(b"young")
 
 
 class TestDebts:
@@ -73,7 +73,7 @@ class TestDebts:
     def test_lasts(self, clock: Any) -> None:
         """A way back is known for a period, and not for more than two; both ends are told."""
         told: list[bytes] = []
-        debts = Debts(clock, told.append)
+        debts = GatewayReplyMap(clock, told.append)
         assert not debts and debts.viaOf(b"r") == b""
         debts.add(b"r", b"_GR_.c.s.")
         clock.advance(PERIOD)
@@ -85,7 +85,7 @@ class TestDebts:
     def test_last(self, clock: Any) -> None:
         """Of several requests with one reply subject the last says where the answers go."""
         told: list[bytes] = []
-        debts = Debts(clock, told.append)
+        debts = GatewayReplyMap(clock, told.append)
         debts.add(b"r", b"1")
         clock.advance(PERIOD)
         debts.add(b"r", b"2")
@@ -97,7 +97,7 @@ class TestDebts:
 
     def test_close(self, clock: Any) -> None:
         """Nothing is remembered after the end."""
-        debts = Debts(clock, lambda subject: None)
+        debts = GatewayReplyMap(clock, lambda subject: None)
         debts.add(b"r", b"1")
         debts.close()
         assert not debts

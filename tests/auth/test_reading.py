@@ -225,7 +225,7 @@ MISTAKES = [
      "1:17: authorization.token: bcrypt cost 31 is more than 14"),
     ("accounts { A { users: [ {user: a, pass: $2a$20$x } ] } }",
      "1:35: accounts.A.users[0].pass: bcrypt cost 20 is more than 14"),
-    ("accounts: [A, A]", "1:1: accounts: Duplicate Account Entry: A"),
+    ("accounts: [A, A]", "1:1: accounts: Duplicate AccountSettings Entry: A"),
     ("accounts: ['$G']", '1:1: accounts: "$G" is a Reserved Account'),
     ("accounts { '$G': {} }", '1:12: accounts.$G: "$G" is a Reserved Account'),
     ("accounts { A { limits { max_conn: -2 } } }",

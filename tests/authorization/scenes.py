@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from natsbroker.accounts.exports import ServiceExport
-from natsbroker.accounts.imports import ServiceImport, StreamImport
+from natsbroker.accounts.imports import ImportedService, ImportedStream
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.errors import Unauthorized
 from natsbroker.routes.interest import RoutePermissions
@@ -216,9 +216,9 @@ class Scene:
     def _import(self) -> None:
         ours, theirs = self.world.accounts["B"], self.world.accounts["A"]
         renaming = Renaming(b"s.>", b"s.>")
-        service = ServiceImport(ours, theirs, ServiceExport(b"s.>"), renaming, False)
+        service = ImportedService(ours, theirs, ServiceExport(b"s.>"), renaming, False)
         ours.exchange.importServices([service])
-        ours.exchange.importStreams([StreamImport(theirs, renaming)])
+        ours.exchange.importStreams([ImportedStream(theirs, renaming)])
 
     def _grantFor(self, hello: ConnectRequest) -> Grant:
         grant = self.grants.get(hello.text("user"))

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from natsbroker.accounts.exports import ServiceExport
-from natsbroker.accounts.imports import ServiceImport
+from natsbroker.accounts.imports import ImportedService
 from natsbroker.errors import Unauthorized
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.subjects.renaming import Renaming
@@ -107,7 +107,7 @@ def test_forged(forged: bytes) -> None:
     service is told of the account that the leafnode is in (CVE-2026-33246)."""
     broker = Broker()
     ours, theirs = broker.buses.accounts["A"], broker.buses.accounts["B"]
-    service = ServiceImport(ours, theirs, ServiceExport(b"ask"), Renaming(b"ask", b"ask"), True)
+    service = ImportedService(ours, theirs, ServiceExport(b"ask"), Renaming(b"ask", b"ask"), True)
     ours.exchange.importServices([service])
     asked = broker.subscribe(b"ask", account="B")
     wire = broker.spoke()

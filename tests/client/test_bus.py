@@ -121,7 +121,7 @@ class TestMessages:
         stage.settle()
         bus, block = stage.bus, b"NATS/1.0\r\nA: b\r\n\r\n"
         assert bus.publish(Message(b"b", block + b"1", b"r", len(block))) == 1
-        assert (bus.post(b"b", b"2"), bus.postMany(b"b", [b"3", b"4"])) == (1, 1)
+        assert (bus.publishInternal(b"b", b"2"), bus.publishBatch(b"b", [b"3", b"4"])) == (1, 1)
         bus.forward(Message(b"b", b"5"), ())
         stage.settle()
         assert got == [
@@ -133,20 +133,20 @@ class TestMessages:
         """Two services on one bus hear each other."""
         listener = Listener()
         stage.bus.subscribe(b"c", listener)
-        stage.bus.post(b"c", b"x")
+        stage.bus.publishInternal(b"c", b"x")
         stage.settle()
         assert listener.heard == [(b"x", None)]
 
     def test_tooLarge(self, stage: Stage, flushLoggedErrors: FlushLoggedErrors) -> None:
         """What the server would cut the connection for is not sent, and told in the log."""
         assert stage.bus.maxPayload == 1000
-        assert stage.bus.postMany(b"d", [b"x", b"y" * 1001]) == 0
+        assert stage.bus.publishBatch(b"d", [b"x", b"y" * 1001]) == 0
         stage.settle()
         assert stage.clients[-1].isOpen
 
     def test_subjectThatIsNone(self, stage: Stage) -> None:
         """A message to a subject that nobody can hear is lost, and nothing else is."""
-        assert stage.bus.post(b"a..b", b"x") == 0
+        assert stage.bus.publishInternal(b"a..b", b"x") == 0
         with pytest.raises(ValueError, match="not a valid subject"):
             stage.bus.subscribe(b"a..b", Listener())
 
@@ -280,7 +280,7 @@ class TestConnection:
         ended.cancel()
         stage.bus.subscribe(b"b", listener)
         assert not stage.bus.hasInterest(b"a")
-        assert stage.bus.post(b"a", b"lost") == 0
+        assert stage.bus.publishInternal(b"a", b"lost") == 0
         stage.broker.advance(RECONNECT)
         stage.isDown = False
         stage.broker.advance(RECONNECT)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsbroker.accounts.imports import StreamImport
+from natsbroker.accounts.imports import ImportedStream
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.connections.backlog import UNLIMITED
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
@@ -189,7 +189,7 @@ class Neighbours(Pair):
         self.publisher = self.world.client(HEADERS)
         self.subscriber = self.world.client(QUIET.replace(b"{", b'{"user":"B",'))
         one, other = self.world.accounts["A"], self.world.accounts["B"]
-        other.exchange.importStreams([StreamImport(one, Renaming(theirs, ours))])
+        other.exchange.importStreams([ImportedStream(one, Renaming(theirs, ours))])
 
 
 @onEach

@@ -251,8 +251,8 @@ class TestReloading:
         text = (GATEWAY % ("", "")).replace("A {}", "A {}, C {}")
         host.broker.reload(settingsOf(text))
         host.settle()
-        door = LinkBuses(host.broker.accounts, Kind.GATEWAY).busOf("C")
-        assert door is not None and door.account == "C"
+        bus = LinkBuses(host.broker.accounts, Kind.GATEWAY).busOf("C")
+        assert bus is not None and bus.account == "C"
         assert b'"gateway_cmd":2,"gateway_cmd_payload":"Qw=="' in peer.take()
 
 

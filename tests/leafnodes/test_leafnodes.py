@@ -186,7 +186,7 @@ class TestTopologies:
         spoke.join(hub)
         ear = spoke.subscribe(b"foo")
         bus: Any = hub.buses.accounts["A"].busFor(kind)
-        bus.post(b"foo", b"hi")
+        bus.publishInternal(b"foo", b"hi")
         hub.settle()
         assert len(ear.got) == 1
 

@@ -69,7 +69,7 @@ class AccountNode(LinkNode):
     buses: Any
 
     def bus(self, account: str = "A") -> Any:
-        """A client's door to an account."""
+        """A client's bus of an account."""
         return self.buses.accounts[account].busFor(Kind.CLIENT)
 
     def subscribe(self, pattern: bytes, queue: bytes = b"", account: str = "A") -> Recorder:

@@ -57,21 +57,21 @@ def count(
     talkers: SubjectTraffic, account: str, subject: bytes, times: int = 1, size: int = 1
 ) -> None:
     """Have something published."""
-    talkers.tallyOf(account, subject, matching()).add(times, times * size, 1)
+    talkers.counterOf(account, subject, matching()).add(times, times * size, 1)
 
 
 def test_takes() -> None:
     """What was counted is told once; what is idle not at all."""
     talkers = SubjectTraffic(2, 10)
-    tally = talkers.tallyOf("A", b"x.y.1", matching("b", "a"))
-    assert talkers.tallyOf("A", b"x.y.2", matching("a", "b")) is tally
-    tally.add(2, 10, 3)
+    counter = talkers.counterOf("A", b"x.y.1", matching("b", "a"))
+    assert talkers.counterOf("A", b"x.y.2", matching("a", "b")) is counter
+    counter.add(2, 10, 3)
     assert talkers.take() == (
         [TrafficCount("A", b"x.y.>", ("a", "b"), True, (2, 10, 6, 30))],
         set(),
     )
     assert talkers.take() == ([], set())
-    tally.add(1, 1, 0)
+    counter.add(1, 1, 0)
     assert talkers.take()[0] == [TrafficCount("A", b"x.y.>", ("a", "b"), True, (1, 1, 0, 0))]
 
 
@@ -85,7 +85,7 @@ def test_apart() -> None:
         ("A", b"x", matching("far")),
         ("A", b"x", matching(plain=0)),
     ]:
-        talkers.tallyOf(account, subject, matches).add(1, 1, 0)
+        talkers.counterOf(account, subject, matches).add(1, 1, 0)
     talks, _ = talkers.take()
     assert len(talks) == 5
     assert [talk.isWanted for talk in talks].count(False) == 1
@@ -151,10 +151,10 @@ def test_sumsAreExact(seed: int) -> None:
         account = random.choice("ABC")
         subject = b"s%d" % int(random.expovariate(0.1))
         # As a matcher does, which remembers answers until they are to be forgotten.
-        tally = known.get((account, subject))
-        if tally is None:
-            tally = known[account, subject] = talkers.tallyOf(account, subject, matching())
-        tally.add(1, 3, 1)
+        counter = known.get((account, subject))
+        if counter is None:
+            counter = known[account, subject] = talkers.counterOf(account, subject, matching())
+        counter.add(1, 3, 1)
         published[account] += 1
         if random.random() < 0.02:
             talks, displaced = talkers.take()

@@ -135,7 +135,7 @@ def test_stops() -> None:
         matcher = broker.bus().matcher
         assert matcher.counterFor is not None
         cast(Any, broker.broker).getServiceNamed("traffic").disownServiceParent()
-        assert cast(Any, matcher).recorder is None
+        assert cast(Any, matcher).counterFor is None
         watcher = broker.connect({"verbose": False})
         watcher.request(b"SUB $NB.EVENT.> 1\r\n")
         broker.advance(3)

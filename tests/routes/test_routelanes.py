@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from natsbroker import hot
-from natsbroker.accounts.imports import StreamImport
+from natsbroker.accounts.imports import ImportedStream
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.testing.strategies import literalSubjects, patterns, payloads
 from natsbroker.wire.dialects.route import messageFrame
@@ -366,7 +366,7 @@ class TestInbound:
             node = Node()
             wire = node.joined()
             renaming = Renaming(b"in.>", b"from.>")
-            imported = StreamImport(node.buses.accounts["A"], renaming)
+            imported = ImportedStream(node.buses.accounts["A"], renaming)
             assert node.buses.accounts["B"].exchange.importStreams([imported]) == []
             ear = Ear(COMPILED, node)
             node.bus("B").subscribe(b"from.1", ear, b"7")
@@ -388,9 +388,9 @@ class TestInbound:
             wire = node.joined()
             wire.send(b"RMSG A nobody 2\r\nhi\r\n")
             leafs, ear = [LinkRecorder(), LinkRecorder()], Ear(COMPILED, node)
-            door = node.buses.accounts["A"].busFor(Kind.SPOKE)
-            door.subscribe(b"foo", leafs[0])
-            door.subscribe(b"bar", leafs[1], None, b"q")
+            bus = node.buses.accounts["A"].busFor(Kind.SPOKE)
+            bus.subscribe(b"foo", leafs[0])
+            bus.subscribe(b"bar", leafs[1], None, b"q")
             node.bus().subscribe(b"foo", ear, b"1")
             wire.send(b"RMSG A foo 2\r\nhi\r\nRMSG A bar | q 2\r\nyo\r\n")
             assert [leaf.got for leaf in leafs] == [[(b"hi", ())], [(b"yo", (b"q",))]]
@@ -417,7 +417,7 @@ class TestInbound:
         with using(COMPILED):
             node = Node()
             one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
-            imported = StreamImport(node.buses.accounts["A"], Renaming(b"foo", b"foo"))
+            imported = ImportedStream(node.buses.accounts["A"], Renaming(b"foo", b"foo"))
             assert node.buses.accounts["B"].exchange.importStreams([imported]) == []
             ear = Ear(COMPILED, node)
             member = node.bus(name).subscribe(b"foo", ear, b"1", b"q")

@@ -112,10 +112,10 @@ def bothSides(patch: pytest.MonkeyPatch) -> None:
     """A queue group that has a member here is served elsewhere as well."""
     deliver = Delivery._deliverToGroup
 
-    def greedy(self: Any, kind: Any, group: Any, message: Any, links: Any, passage: Any) -> int:
+    def greedy(self: Any, kind: Any, group: Any, message: Any, links: Any, path: Any) -> int:
         name, here, there = group
-        deliver(self, kind, (name, (), there), message, links, passage)
-        return deliver(self, kind, (name, here, ()), message, links, passage)
+        deliver(self, kind, (name, (), there), message, links, path)
+        return deliver(self, kind, (name, here, ()), message, links, path)
 
     patch.setattr(Delivery, "_deliverToGroup", greedy)
 

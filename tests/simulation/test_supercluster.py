@@ -13,7 +13,7 @@ import pytest
 
 from natsbroker.accounts import reach
 from natsbroker.accounts.delivery import Delivery
-from natsbroker.accounts.gateways import GatewayPassage, Gateways
+from natsbroker.accounts.gateways import GatewayOutput, GatewayTargets
 from natsbroker.gateways.advertiser import Telling
 from natsbroker.gateways.outbound import GatewayAccount
 from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
@@ -150,28 +150,28 @@ def bothSides(patch: pytest.MonkeyPatch) -> None:
     """A queue group that has a member here is served elsewhere as well."""
     deliver = Delivery._deliverToGroup
 
-    def greedy(self: Any, kind: Any, group: Any, message: Any, links: Any, passage: Any) -> int:
+    def greedy(self: Any, kind: Any, group: Any, message: Any, links: Any, path: Any) -> int:
         name, here, there = group
-        deliver(self, kind, (name, (), there), message, links, passage)
-        return deliver(self, kind, (name, here, ()), message, links, passage)
+        deliver(self, kind, (name, (), there), message, links, path)
+        return deliver(self, kind, (name, here, ()), message, links, path)
 
     patch.setattr(Delivery, "_deliverToGroup", greedy)
 
 
 def staleAnswers(patch: pytest.MonkeyPatch) -> None:
     """Answers about a subject are remembered although tables have changed."""
-    changed = Gateways.changed
+    changed = GatewayTargets.changed
 
     def only(self: Any, pattern: bytes) -> None:
         if pattern == b">":
             changed(self, pattern)
 
-    patch.setattr(Gateways, "changed", only)
+    patch.setattr(GatewayTargets, "changed", only)
 
 
 def untoldLeafs(patch: pytest.MonkeyPatch) -> None:
     """Leafnodes are not told what other clusters want."""
-    patch.setattr(GatewayPassage, "known", lambda self: iter(()))
+    patch.setattr(GatewayOutput, "known", lambda self: iter(()))
 
 
 DEFECTS = (

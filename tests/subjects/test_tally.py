@@ -17,7 +17,7 @@ from tests.support import HEADERS, QUIET, Names, World, onEach, using
 @onEach
 def test_sums(names: Names) -> None:
     """Everything is summed up, copies with their bytes."""
-    tally = names.Tally()
+    tally = names.TrafficCounter()
     tally.add(2, 10, 3)
     tally.add(1, 5, 0)
     found = (tally.messages, tally.size, tally.copies, tally.copiedSize)
@@ -41,7 +41,7 @@ class Counted:
         self.matcher.changed(b">")
 
     def _record(self, subject: bytes, matches: Any) -> Any:
-        return self.tallies.setdefault(subject, self._names.Tally())
+        return self.tallies.setdefault(subject, self._names.TrafficCounter())
 
     def figures(self, subject: bytes) -> tuple[int, int, int, int]:
         """What was counted for a subject."""
@@ -68,7 +68,7 @@ def test_countsWhatIsPublished(names: Names, lane: bool) -> None:
 
 @onEach
 def test_changes(names: Names) -> None:
-    """Who is subscribed later counts from then on; without a recorder nothing is counted."""
+    """Who is subscribed later counts from then on; without a counter nothing is counted."""
     with using(names):
         counted = Counted(names, True)
         publisher, subscriber = counted.world.client(QUIET), counted.world.client(QUIET)

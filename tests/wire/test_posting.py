@@ -131,7 +131,7 @@ def test_mayNotPublish(names: Names) -> None:
 def both(world: World, subject: bytes, payload: bytes, many: bool) -> tuple[int, int]:
     """Post, and publish the same."""
     bus = account(world).busFor(Kind.INTERNAL)
-    posted = bus.postMany(subject, [payload]) if many else bus.post(subject, payload)
+    posted = bus.publishBatch(subject, [payload]) if many else bus.publishInternal(subject, payload)
     return posted, bus.publish(Message(subject, payload))
 
 
@@ -234,8 +234,8 @@ def test_postsLeaveTheReadablePath(many: bool) -> None:
     world = World(fastLane=False)
     client = world.client(QUIET)
     client.send(b"SUB a 1\r\n")
-    poster = hot.Poster(account(world).matcher)
-    assert poster.post(b"a", b"x") == poster.postMany(b"a", [b"x"]) == 0
+    publisher = hot.InternalPublisher(account(world).matcher)
+    assert publisher.publishInternal(b"a", b"x") == publisher.publishBatch(b"a", [b"x"]) == 0
     assert both(world, b"a", b"x", many) == (1, 1)
     assert client.receive() == b"MSG a 1 1\r\nx\r\n" * 2
 
@@ -247,7 +247,7 @@ def test_postsMany(names: Names) -> None:
         world = World()
         client, bus = world.client(), account(world).busFor(Kind.INTERNAL)
         client.send(b"SUB a 1\r\nSUB * 2\r\n")
-        assert bus.postMany(b"a", [b"x", b"", b"zz"]) == 2
+        assert bus.publishBatch(b"a", [b"x", b"", b"zz"]) == 2
         got = client.receive()
         bodies = (b" 1\r\nx\r\n", b" 0\r\n\r\n", b" 2\r\nzz\r\n")
         assert sorted(got.split(b"MSG ")[1:]) == sorted(
@@ -257,4 +257,4 @@ def test_postsMany(names: Names) -> None:
             places = [got.index(b"MSG a %b%b" % (sid, body)) for body in bodies]
             assert places == sorted(places)
         assert client.session.traffic[2:] == (6, 6)
-        assert bus.postMany(b"nobody.here", [b"x"]) == 0
+        assert bus.publishBatch(b"nobody.here", [b"x"]) == 0

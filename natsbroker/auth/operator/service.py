@@ -306,7 +306,7 @@ class OperatorService(Service):
         there = {each.token.subject: each for each in self.directory}
         known = {name: each for name, each in there.items() if name not in self._ended}
         now = self._reactor.seconds()
-        self._registry.exchange(accountsFrom(known, now, _report))
+        self._registry.applySettings(accountsFrom(known, now, _report))
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

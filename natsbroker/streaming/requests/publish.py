@@ -269,7 +269,7 @@ class PublishHandler:
             channel.tail.trim()
         for answer, guids in batch.answers:
             if answer:
-                self._bus.postMany(answer, pubAcks(guids))
+                self._bus.publishBatch(answer, pubAcks(guids))
 
     def _refused(self, failure: Failure, batch: _Batch) -> None:
         """

@@ -111,7 +111,7 @@ def messageBusTests(
             """What is posted is a message with a subject and a payload, and is counted."""
             bus, listener = factory(), _Listener()
             bus.subscribe(b"a", listener)
-            self.same((bus.post(b"a", b"x"), bus.post(b"b", b"y")), (1, 0))
+            self.same((bus.publishInternal(b"a", b"x"), bus.publishInternal(b"b", b"y")), (1, 0))
             settle()
             [(message, _)] = listener.got
             self.same((message.subject, message.reply), (b"a", b""))

@@ -11,7 +11,7 @@ from typing import Any
 
 from natsbroker.subjects.subscription import Subscription
 
-__all__ = ["Audience", "clusterOf"]
+__all__ = ["InterestFilter", "clusterOf"]
 
 
 def clusterOf(subscriber: Any) -> bytes:
@@ -23,37 +23,44 @@ def clusterOf(subscriber: Any) -> bytes:
     return cluster
 
 
-class Audience:
+class InterestFilter:
     """
-    Whoever is told of subscriptions. Every object is an audience of its own.
+    Selects the subscriptions that a watcher learns of. Compared by identity.
     """
 
-    __slots__ = ("_apart", "_beacon", "_cluster", "_importsToo", "_kinds", "_namesClusters")
+    __slots__ = (
+        "_cluster",
+        "_exclude",
+        "_includesImports",
+        "_kinds",
+        "_loopSubject",
+        "_namesClusters",
+    )
 
     def __init__(
         self,
         kinds: Iterable[int],
-        importsToo: bool = False,
+        includesImports: bool = False,
         namesClusters: bool = False,
-        apart: object = None,
+        exclude: object = None,
         cluster: bytes = b"",
-        beacon: bytes = b"",
+        loopSubject: bytes = b"",
     ) -> None:
         """
         @param kinds: of the subscribers, as integers.
-        @param importsToo: whether what an account imports as a service is told.
+        @param includesImports: whether what an account imports as a service is told.
         @param namesClusters: whether those behind leafnodes of one cluster are told apart from
             others.
-        @param apart: the subscriber who is told, and hears nothing of its own subscriptions.
+        @param exclude: the subscriber who is told, and hears nothing of its own subscriptions.
         @param cluster: of leafnodes whose subscriptions are not told.
-        @param beacon: how patterns begin that are told whatever kind they are of.
+        @param loopSubject: how patterns begin that are told whatever kind they are of.
         """
         self._kinds = frozenset(kinds)
-        self._importsToo = importsToo
+        self._includesImports = includesImports
         self._namesClusters = namesClusters
-        self._apart = apart
+        self._exclude = exclude
         self._cluster = cluster
-        self._beacon = beacon
+        self._loopSubject = loopSubject
 
     def originOf(self, subscription: Subscription) -> bytes | None:
         """
@@ -62,13 +69,13 @@ class Audience:
         @return: C{None} if it is not told.
         """
         subscriber = subscription.subscriber
-        beacon = self._beacon
+        loopSubject = self._loopSubject
         if subscription.kind not in self._kinds:
-            if not beacon or not subscription.pattern.startswith(beacon):
+            if not loopSubject or not subscription.pattern.startswith(loopSubject):
                 return None
-        if subscriber is self._apart and subscriber is not None:
+        if subscriber is self._exclude and subscriber is not None:
             return None
-        if not self._importsToo and not getattr(subscriber, "isTold", True):
+        if not self._includesImports and not getattr(subscriber, "isAdvertised", True):
             return None
         cluster = clusterOf(subscriber)
         if cluster and cluster == self._cluster:

@@ -1,7 +1,7 @@
 # The fast lane for what services publish.
 
 @cython.final
-cdef class Poster:
+cdef class InternalPublisher:
     """
     The way of short messages from services to connections: a step in front of the readable path
     that may decline.
@@ -12,7 +12,7 @@ cdef class Poster:
     def __init__(self, Matcher matcher not None):
         self.matcher = matcher
 
-    def post(self, bytes subject not None, bytes payload not None):
+    def publishInternal(self, bytes subject not None, bytes payload not None):
         """
         Put a message without reply subject and headers into its receivers' outboxes.
 
@@ -25,7 +25,7 @@ cdef class Poster:
             self.give(<Subscription> subscription, subject, payload)
         return len(receivers)
 
-    def postMany(self, bytes subject not None, list payloads not None):
+    def publishBatch(self, bytes subject not None, list payloads not None):
         """
         The same for many messages to one subject.
 

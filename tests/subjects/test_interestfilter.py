@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from natsbroker.subjects.audience import Audience, clusterOf
+from natsbroker.subjects.interestfilter import InterestFilter, clusterOf
 from natsbroker.subjects.subscription import Subscription
 
 
 class Subscriber:
     """Somebody behind a leafnode, or not."""
 
-    def __init__(self, cluster: bytes = b"", isTold: bool = True) -> None:
+    def __init__(self, cluster: bytes = b"", isAdvertised: bool = True) -> None:
         self.cluster = cluster
-        self.isTold = isTold
+        self.isAdvertised = isAdvertised
 
 
 def subscription(kind: int, subscriber: Any = None, pattern: bytes = b"foo") -> Subscription:
@@ -35,10 +35,10 @@ def test_clusterOf() -> None:
     [
         ({}, 1, Subscriber(), b"foo", b""),
         ({}, 3, Subscriber(), b"foo", None),
-        ({"beacon": b"$"}, 3, Subscriber(), b"$x", b""),
-        ({"beacon": b"$"}, 3, Subscriber(), b"foo", None),
-        ({}, 1, Subscriber(isTold=False), b"foo", None),
-        ({"importsToo": True}, 1, Subscriber(isTold=False), b"foo", b""),
+        ({"loopSubject": b"$"}, 3, Subscriber(), b"$x", b""),
+        ({"loopSubject": b"$"}, 3, Subscriber(), b"foo", None),
+        ({}, 1, Subscriber(isAdvertised=False), b"foo", None),
+        ({"includesImports": True}, 1, Subscriber(isAdvertised=False), b"foo", b""),
         ({}, 1, Subscriber(b"C"), b"foo", b""),
         ({"namesClusters": True}, 1, Subscriber(b"C"), b"foo", b"C"),
         ({"cluster": b"C"}, 1, Subscriber(b"C"), b"foo", None),
@@ -49,14 +49,14 @@ def test_clusterOf() -> None:
 def test_originOf(
     more: dict[str, Any], kind: int, subscriber: Any, pattern: bytes, origin: bytes | None
 ) -> None:
-    """Kind, cluster and what an audience asks for decide."""
-    told = Audience({0, 1}, **more).originOf(subscription(kind, subscriber, pattern))
+    """Kind, cluster and the options of a filter decide."""
+    told = InterestFilter({0, 1}, **more).originOf(subscription(kind, subscriber, pattern))
     assert told == origin
 
 
 def test_apart() -> None:
     """Nobody is told of its own."""
     own, other = Subscriber(), Subscriber()
-    audience = Audience({1}, apart=own)
-    assert audience.originOf(subscription(1, own)) is None
-    assert audience.originOf(subscription(1, other)) == b""
+    interestFilter = InterestFilter({1}, exclude=own)
+    assert interestFilter.originOf(subscription(1, own)) is None
+    assert interestFilter.originOf(subscription(1, other)) == b""
