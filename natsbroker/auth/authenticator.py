@@ -1,8 +1,5 @@
 """
-The class to subclass for authorization of one's own.
-
-Whoever is not positively let in stays out: a subclass that overrides nothing denies
-everybody.
+The base class of custom authorizers. A subclass that overrides nothing denies every client.
 """
 
 from __future__ import annotations
@@ -42,9 +39,10 @@ class Revocations:
 
     def revoke(self, account: str | None = None) -> None:
         """
-        Announce that grants may no longer hold: every connection is asked for again.
+        Announce that grants may have become invalid: the authorizer is asked again for each
+        connection.
 
-        @param account: the account whose connections are meant; C{None} for all.
+        @param account: limits this to the connections of an account.
         """
         arguments = () if account is None else (account,)
         for revoked in list(self._watchers.values()):
@@ -57,9 +55,9 @@ class Revocations:
 @implementer(IAuthorizer)
 class Authenticator(Revocations):
     """
-    Decides in two steps, of which either or both may be overridden: L{authenticate} says who a
-    connection is, L{grant} what that may do. Both may return a plain value, a Deferred or a
-    coroutine, and raise L{natsbroker.errors.Unauthorized} to deny::
+    Decides in two steps, either of which may be overridden: L{authenticate} identifies a
+    connection, L{grant} gives its permissions. Both may return a value, a Deferred or a coroutine,
+    and raise L{natsbroker.errors.Unauthorized} to deny::
 
         class Gatekeeper(Authenticator):
             async def authenticate(self, request):
@@ -70,12 +68,8 @@ class Authenticator(Revocations):
             def grant(self, avatar, request):
                 return Grant(user=avatar, publish=PermissionSet([b"orders.>"]))
 
-    When what was granted may no longer hold, call L{revoke}: every connection is asked for again,
-    and cut if it is denied, or if it would get another account or user.
-
-    @ivar required: see L{IAuthorizer}.
-    @ivar deadline: see L{IAuthorizer}.
-    @ivar nonce: see L{IAuthorizer}.
+    Call L{revoke} when grants may have become invalid. A connection is closed if it is then denied,
+    or would get another account or user.
     """
 
     required: bool = True
@@ -84,10 +78,9 @@ class Authenticator(Revocations):
 
     def authenticate(self, request: ConnectRequest) -> Any:
         """
-        Say who a connection is.
+        Identify a connection.
 
-        @param request: what is known of it.
-        @return: a user name, or anything that L{grant} understands. C{None}, the default, is
+        @return: a user name, or any other value for L{grant}. C{None}, the default, identifies
             nobody.
         @raise natsbroker.errors.Unauthorized: to deny.
         """
@@ -95,11 +88,10 @@ class Authenticator(Revocations):
 
     def grant(self, avatar: Any, request: ConnectRequest) -> Any:
         """
-        Say what somebody may do.
+        Give the account and the permissions of a connection.
 
-        @param avatar: what L{authenticate} answered. By default a grant is taken as it is, a
-            name may do everything in the global account, and nobody may do anything.
-        @param request: what is known of the connection.
+        @param avatar: the result of L{authenticate}. By default, a grant is returned unchanged, a
+            name gets everything in the global account, and anything else is denied.
         @return: a L{Grant}.
         @raise natsbroker.errors.Unauthorized: to deny.
         """
@@ -118,7 +110,4 @@ class Authenticator(Revocations):
 
 
 def _awaited(answer: Any) -> Any:
-    """
-    The answer, with a coroutine made a Deferred.
-    """
     return ensureDeferred(answer) if isinstance(answer, Coroutine) else answer

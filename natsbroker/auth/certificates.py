@@ -1,9 +1,10 @@
 """
-The users that a client certificate names (C{verify_and_map}).
+The users that a client certificate names (C{verify_and_map}), in nats-server's order: e-mail
+addresses, DNS names, URIs, then the distinguished name: compared part by part, then in any order,
+and last as the text that Go prints.
 
-Candidates in the real server's order: e-mail addresses, DNS names, URIs, then the
-distinguished name, first compared part by part with users whose names are distinguished names,
-then without regard to the order of the parts, and last as the text that Go prints.
+Distinguished names are read as nats-server does (C{internal/ldap/dn.go}): types ignore case, values
+do not, and spaces around a part count only if they are escaped.
 """
 
 from __future__ import annotations
@@ -44,15 +45,13 @@ _EQUALS, _HASH, _COMMA, _PLUS, _BLANK, _BACKSLASH = b"=#,+ \\"
 
 
 class _Unreadable(ValueError):
-    """
-    A text is no distinguished name.
-    """
+    pass
 
 
 def nameOf(subject: x509.Name) -> Distinguished | None:
     """
-    The distinguished name of a certificate's subject, the last part first, as one writes it; or
-    C{None}.
+    @return: the distinguished name of a certificate's subject, the last part first; C{None} if it
+        cannot be compared.
     """
     parts: list[Part] = []
     for rdn in reversed(list(subject.rdns)):
@@ -68,7 +67,7 @@ def nameOf(subject: x509.Name) -> Distinguished | None:
 
 def readName(text: str) -> Distinguished | None:
     """
-    A user's name read as a distinguished name; C{None} for any other name.
+    @return: a user's name as a distinguished name; C{None} for any other name.
     """
     try:
         return tuple(_DistinguishedNameReader(text).parts()) or None
@@ -77,10 +76,6 @@ def readName(text: str) -> Distinguished | None:
 
 
 class _DistinguishedNameReader:
-    """
-    Reads one text, octet by octet.
-    """
-
     def __init__(self, text: str) -> None:
         self._octets = text.encode("utf-8", "surrogateescape")
         self._taken = bytearray()
@@ -88,9 +83,6 @@ class _DistinguishedNameReader:
         self._kind = ""
 
     def parts(self) -> Iterator[Part]:
-        """
-        The parts in their order. What ends in an empty value is no part, at the end of the text.
-        """
         attributes: list[tuple[str, str]] = []
         for octet, isEscaped, following in self._signs():
             if isEscaped or octet not in (_EQUALS, _COMMA, _PLUS):
@@ -110,7 +102,7 @@ class _DistinguishedNameReader:
 
     def _signs(self) -> Iterator[tuple[int, bool, int | None]]:
         """
-        Each octet, whether it was escaped, and the one that follows.
+        Each octet, whether it was escaped, and the one after it.
         """
         octets, place = self._octets, 0
         while place < len(octets):
@@ -136,9 +128,6 @@ class _DistinguishedNameReader:
         self._taken.append(octet)
 
     def _taking(self) -> str:
-        """
-        What was taken, without blanks at its end.
-        """
         text = bytes(self._taken[: len(self._taken) - self._trailing])
         self._taken.clear()
         self._trailing = 0
@@ -178,7 +167,7 @@ _SPECIAL = frozenset(',+"\\<>;')
 
 class CertificateNames:
     """
-    The names of users, to be found in certificates.
+    Finds the names of users in certificates.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -188,7 +177,7 @@ class CertificateNames:
 
     def namesIn(self, certificate: x509.Certificate) -> Iterator[str]:
         """
-        Every user that a certificate names, the best first; a user may come up twice.
+        @return: the users that a certificate names, the best match first; a user may come twice.
         """
         for candidate in _alternatives(certificate):
             if candidate in self._names:
@@ -217,7 +206,7 @@ def _alternatives(certificate: x509.Certificate) -> Iterator[str]:
 
 def _printed(subject: x509.Name) -> Iterator[str]:
     """
-    The subject as Go prints it: with its domain components at the end, then without any.
+    The subject as Go prints it: first with its domain components at the end, then without.
     """
     parts = []
     for oid, label in _PRINTED:
@@ -239,7 +228,7 @@ def _printed(subject: x509.Name) -> Iterator[str]:
 
 def described(certificate: x509.Certificate) -> dict[str, str]:
     """
-    What monitoring tells of a certificate, with nats-server's keys.
+    @return: a certificate as monitoring shows it, with nats-server's keys.
     """
     subject = _shown(certificate.subject)
     key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
@@ -252,7 +241,7 @@ def described(certificate: x509.Certificate) -> dict[str, str]:
 
 def _shown(subject: x509.Name) -> str:
     """
-    A subject as Go prints it for people: attributes that it has no names for stand at the end.
+    The subject as Go's C{String} gives it: attributes without a name stand at the end.
     """
     *_, known = "", *_printed(subject)
     named = {oid for oid, _ in _PRINTED}

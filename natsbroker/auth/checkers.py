@@ -1,9 +1,8 @@
 """
-Logins by the checkers of C{twisted.cred}: what exists for other Twisted programs, and one's own.
+Logins by the checkers of C{twisted.cred}.
 
-A checker is asked for what it declares to understand; the first that knows a connection
-decides who it is, and none that knows it is a denial. A checker that fails, or answers what is no
-avatar id, is a denial too.
+Each checker gets the credentials that it declares. The first that accepts decides; an error, and a
+result that is no avatar id, deny.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _SIGNS = ("user", "pass", "auth_token", "nkey", "jwt", "sig")
 
 class IConnection(ICredentials):
     """
-    Everything that is known of a connection, as credentials: for checkers of tokens, keys,
+    Credentials that hold everything known about a connection: for checkers of tokens, keys,
     certificates, or addresses.
     """
 
@@ -53,26 +52,25 @@ class IConnection(ICredentials):
 
 class IAvatars(Interface):
     """
-    Says what avatars may do.
+    The permissions of avatars.
     """
 
     def grantOf(name: str, request: ConnectRequest) -> Grant:
         """
-        @param name: an avatar id, as text; empty for somebody who need not say.
-        @param request: what is known of the connection.
-        @raise natsbroker.errors.Unauthorized: if the avatar may not be there.
+        @param name: an avatar id as text; empty for a guest.
+        @raise natsbroker.errors.Unauthorized: to deny.
         """
 
     def hasGuests() -> bool:
         """
-        Whether somebody without credentials is let in without a checker being asked.
+        @return: whether clients without credentials are accepted before any checker.
         """
 
 
 @implementer(IAvatars)
 class EverythingGranted:
     """
-    Lets every avatar do everything in the global account.
+    Gives every avatar all permissions in the global account.
     """
 
     def grantOf(self, name: str, request: ConnectRequest) -> Grant:
@@ -90,17 +88,11 @@ class _ConnectionCredentials:
 
 @implementer(IAnonymous)
 class _NoCredentials(_ConnectionCredentials):
-    """
-    The credentials of a connection that brings none.
-    """
+    pass
 
 
 @implementer(IUsernamePassword, IUsernameHashedPassword)
 class _PasswordCredentials(_ConnectionCredentials):
-    """
-    A name and a password. They are bytes, as C{twisted.cred} has them.
-    """
-
     def __init__(self, request: ConnectRequest) -> None:
         super().__init__(request)
         self.username = request.text("user").encode("utf-8")
@@ -108,15 +100,15 @@ class _PasswordCredentials(_ConnectionCredentials):
 
     def checkPassword(self, password: Any) -> bool:
         """
-        Compare in a time that does not tell where they differ.
+        Compare in constant time.
         """
         return hmac.compare_digest(self.password, _encoded(password))
 
 
 def credentialsOf(request: ConnectRequest) -> Any:
     """
-    What a connection says of itself, as C{twisted.cred} has it: L{IConnection} always;
-    C{IUsernamePassword} and C{IUsernameHashedPassword} with a user; C{IAnonymous} with nothing.
+    @return: the credentials in a connect request: L{IConnection} always; C{IUsernamePassword} and
+        C{IUsernameHashedPassword} with a user; C{IAnonymous} without credentials.
     """
     if request.text("user"):
         return _PasswordCredentials(request)
@@ -132,15 +124,11 @@ SUPPORTED: Any = (IUsernamePassword, IUsernameHashedPassword, IAnonymous, IConne
 
 
 class CheckerAuthenticator(Authenticator):
-    """
-    Asks checkers, one after the other.
-    """
-
     def __init__(self, checkers: Iterable[Any], avatars: Any = None) -> None:
         """
-        @param checkers: provide C{twisted.cred.checkers.ICredentialsChecker}.
-        @param avatars: provides L{IAvatars}; L{EverythingGranted} by default.
-        @raise ValueError: if a checker understands nothing that a client can bring.
+        @param checkers: providers of C{twisted.cred.checkers.ICredentialsChecker}.
+        @param avatars: a provider of L{IAvatars}; by default L{EverythingGranted}.
+        @raise ValueError: if a checker does not support any credentials of a client.
         """
         super().__init__()
         self._checkers = list(map(_inBytes, checkers))
@@ -175,8 +163,7 @@ class CheckerAuthenticator(Authenticator):
 
 def _inBytes(checker: Any) -> Any:
     """
-    A checker whose names are bytes. C{--auth memory:...} makes one that keeps them as text, which
-    nobody's name is equal to.
+    Make the names of C{--auth memory:...} bytes: it keeps them as text, which equals no name.
     """
     if type(checker) is not InMemoryUsernamePasswordDatabaseDontUse:
         return checker
@@ -193,10 +180,8 @@ def _encoded(text: str | bytes) -> bytes:
 
 def _nameOf(avatar: Any) -> str:
     """
-    The text of an avatar id.
-
-    @raise errors.Unauthorized: if it is empty.
-    @raise TypeError: if it is none.
+    @raise errors.Unauthorized: if the avatar id is empty.
+    @raise TypeError: if it is not text.
     @raise ValueError: if it is not UTF-8.
     """
     if avatar is ANONYMOUS or avatar == ANONYMOUS:

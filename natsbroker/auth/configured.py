@@ -1,11 +1,11 @@
 """
-The default authorizer: users, keys, passwords and tokens of a nats-server.conf.
+The default authorizer: users, nkeys, passwords and the token of the configuration.
 
-The decisions of the real server (C{auth.go}, observed): without any user or token
-everybody gets in; otherwise whoever names a key must have signed the nonce with it, whoever is
-named by a certificate must be a user, and else the user, or where none is named the token, must be
-right; who brings no credentials at all gets what C{no_auth_user} has. Users that exist and users
-that do not take the same path.
+It decides as nats-server does (C{auth.go}, observed). Without users and token everything is
+allowed. Otherwise a client that names an nkey must have signed the nonce; with C{verify_and_map},
+the certificate names the user; else user and password, or the token where no user is named, must
+match. A client without credentials becomes C{no_auth_user}. Known and unknown users take the same
+path.
 """
 
 from __future__ import annotations
@@ -47,11 +47,10 @@ _CREDENTIALS = ("user", "pass", "auth_token")
 @dataclass(frozen=True, slots=True)
 class UserEntry:
     """
-    Somebody who may get in.
+    A login of the configuration.
 
     @ivar secret: the password or token, in plain text or as a bcrypt hash.
-    @ivar grant: what the owner of the secret may do.
-    @ivar connectionTypes: the kinds of connection that may use it, or C{None} for every kind.
+    @ivar connectionTypes: the kinds of connection that may use it; C{None} for all.
     """
 
     secret: str = field(repr=False)
@@ -59,20 +58,13 @@ class UserEntry:
     connectionTypes: frozenset[str] | None = None
 
     def permits(self, connectionType: str) -> bool:
-        """
-        Whether a kind of connection may use it.
-        """
         return self.connectionTypes is None or connectionType in self.connectionTypes
 
 
 @implementer(IAuthorizer)
 class SettingsAuthorizer(Revocations):
     """
-    Decides by tables of users, and perhaps one token.
-
-    @ivar required: see L{IAuthorizer}.
-    @ivar deadline: see L{IAuthorizer}.
-    @ivar nonce: see L{IAuthorizer}.
+    Decides by tables of users.
     """
 
     def __init__(
@@ -86,16 +78,13 @@ class SettingsAuthorizer(Revocations):
         single: UserEntry | None = None,
     ) -> None:
         """
-        @param checks: compares secrets.
         @param users: by name.
-        @param token: whoever has the token.
-        @param noAuthUser: the user, or key, whose grant they get who bring no credentials; empty
-            for nobody.
-        @param mapsCertificates: whether the client's certificate names the user; a password that
-            the user has must then be right too.
-        @param keys: users who sign, by their public keys.
-        @param single: the only user, whom no certificate names.
-        @raise ValueError: if there is no such user.
+        @param noAuthUser: the user, or nkey, of clients without credentials; empty for none.
+        @param mapsCertificates: whether the client's certificate names the user. A password that
+            the user has must then match too.
+        @param keys: users by public key.
+        @param single: the only user, which certificates do not name.
+        @raise ValueError: if there is no user C{noAuthUser}.
         """
         super().__init__()
         self._checks = checks
@@ -139,8 +128,8 @@ class SettingsAuthorizer(Revocations):
 
     def _signed(self, key: str, request: ConnectRequest) -> Grant:
         """
-        The owner of a key. The one who stands for nobody need not sign. Whether anybody has the key
-        is looked at last, so that this cannot be told from the time that it takes.
+        The signature is checked first, so that the time does not tell whether the key is known. The
+        key of C{no_auth_user} need not sign.
         """
         if key != self._noAuthUser:
             checkSignature(key, request)
@@ -151,8 +140,8 @@ class SettingsAuthorizer(Revocations):
 
     def _mapped(self, request: ConnectRequest, names: CertificateNames) -> Grant | Deferred[Grant]:
         """
-        Whoever the client's certificate names. Whom it names in CONNECT does not count, but a
-        password must be the user's.
+        The name in CONNECT does not count, but a password must be that of the user in the
+        certificate.
         """
         if request.certificate is not None:
             for name in names.namesIn(request.certificate):
@@ -173,8 +162,8 @@ class SettingsAuthorizer(Revocations):
 
     def _farewellTo(self, request: ConnectRequest) -> errors.WireError:
         """
-        What somebody is told who was let in before and is denied now: nothing, if the user or key
-        is no longer listed.
+        The error for a client that was accepted before and is denied now: none on the wire if its
+        user or key is no longer listed.
         """
         key, name = request.text("nkey"), request.text("user")
         listed = key in self._keys if key else name in self._users
@@ -195,10 +184,10 @@ def _permitted(identity: UserEntry, request: ConnectRequest) -> Grant:
 
 def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthorizer:
     """
-    The default authorizer for some settings.
+    Make the default authorizer.
 
-    @raise ValueError: if the settings leave it open who may connect (CVE-2023-47090), or a
-        permission is no subject.
+    @raise ValueError: if the settings leave open who may connect (CVE-2023-47090), or a permission
+        is no subject.
     """
     authorization = settings.authorization
     users, keys = (
@@ -241,7 +230,7 @@ def _identity(user: User, settings: Settings) -> UserEntry:
 
 def grantFrom(user: User, settings: Settings) -> Grant:
     """
-    What a user may do.
+    Compile the permissions and limits of a user.
 
     @raise ValueError: if a permission is no subject.
     """

@@ -1,10 +1,9 @@
 """
-A JSON object that somebody else made, read member by member.
+A JSON object from outside, read member by member.
 
-The names match as in the real server, without regard to case, and C{null} is the same as
-absent; but a name that stands twice, a member of another type than it should have, a number that
-is no integer of 64 bits, and text that is no Unicode are refused. No input raises anything but
-L{FieldError}, however deep or strange.
+As in nats-server, names ignore case, and C{null} means absent. Duplicate names, wrong types,
+integers beyond 64 bits, and text that is not Unicode are refused with L{FieldError}, however deep
+or malformed the input.
 """
 
 from __future__ import annotations
@@ -20,19 +19,17 @@ _LARGEST = 1 << 63
 
 class FieldError(ValueError):
     """
-    A member is not as it should be, or the whole is not JSON.
+    A member is invalid, or the text is no JSON object.
     """
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """
-    The members of an object, in order.
-    """
+    pass
 
 
 class Fields:
     """
-    The members of one object.
+    The members of an object. An absent member reads as empty.
     """
 
     __slots__ = ("_members",)
@@ -51,9 +48,7 @@ class Fields:
     @classmethod
     def parse(cls, data: bytes) -> Fields:
         """
-        Read an object from its text.
-
-        @raise FieldError: if it is none.
+        @raise FieldError: if the data is no JSON object.
         """
         try:
             value = json.loads(
@@ -73,10 +68,8 @@ class Fields:
 
     def part(self, names: Collection[str], **more: Any) -> Fields:
         """
-        Some of the members, and others beside them.
-
-        @param names: in lower case.
-        @param more: JSON values by name; another L{Fields} stands for an object.
+        @param names: the members to keep, in lower case.
+        @param more: JSON values to add; another L{Fields} stands for an object.
         """
         members = {name: value for name, value in self._members.items() if name in names}
         for name, value in more.items():
@@ -85,56 +78,38 @@ class Fields:
         return Fields(list(members.items()))
 
     def text(self, name: str) -> str:
-        """
-        A text; empty if it is absent.
-        """
         value = self._take(name, str)
         return "" if value is None else _text(name, value)
 
     def integer(self, name: str, absent: int = 0) -> int:
-        """
-        A number.
-        """
         value = self._members.get(name)
         if value is None:
             return absent
         return _integer(name, value)
 
     def flag(self, name: str) -> bool:
-        """
-        True or false; false if it is absent.
-        """
         return bool(self._take(name, bool))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """
-        An array of texts; empty if it is absent.
-        """
         return tuple(_text(name, each) for each in self._take(name, list) or ())
 
     def integers(self, name: str) -> dict[str, int]:
         """
-        An object of numbers, whose names are not ours and so are taken as they are.
+        @return: the members of an object of integers, whose names keep their case.
         """
         pairs = self._take(name, _Pairs) or _Pairs()
         return {_text(name, key): _integer(name, value) for key, value in pairs}
 
     def block(self, name: str) -> Fields | None:
-        """
-        An object; C{None} if it is absent.
-        """
         pairs = self._take(name, _Pairs)
         return None if pairs is None else Fields(pairs)
 
     def blocks(self, name: str) -> list[Fields]:
-        """
-        An array of objects; empty if it is absent.
-        """
         return [_block(name, each) for each in self._take(name, list) or ()]
 
     def blocksByName(self, name: str) -> dict[str, list[Fields]]:
         """
-        An object whose members are arrays of objects; its names are not ours.
+        @return: the members of an object of arrays of objects, whose names keep their case.
         """
         pairs = self._take(name, _Pairs) or _Pairs()
         found = {}
@@ -145,18 +120,12 @@ class Fields:
         return found
 
     def textsOrBlocks(self, name: str) -> list[str | Fields]:
-        """
-        An array of texts and objects; empty if it is absent.
-        """
         return [
             _text(name, each) if isinstance(each, str) else _block(name, each)
             for each in self._take(name, list) or ()
         ]
 
     def isText(self, name: str) -> bool:
-        """
-        Whether a member is a text.
-        """
         return isinstance(self._members.get(name), str)
 
     def _take(self, name: str, kind: type[Any]) -> Any:

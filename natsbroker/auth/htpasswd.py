@@ -1,11 +1,10 @@
 """
-The text of an htpasswd file, and a C{twisted.cred} checker of what is in it.
+Users of an htpasswd file.
 
-Bcrypt and C{{SHA}} are understood, as C{htpasswd -B} and C{htpasswd -s} make them, and,
-with libpass, the MD5 and SHA-2 of C{htpasswd -m}, C{-2} and C{-5}; a line of any other kind lets
-nobody in and is told, without what stands in it. Passwords are compared as those of the settings
-are: in constant time, hashes outside of the reactor's thread and a bounded number at a time; names
-that are not in the file take the same path.
+Supported are bcrypt and C{{SHA}} (C{htpasswd -B} and C{-s}) and, with libpass, the MD5 and SHA-2 of
+C{-m}, C{-2} and C{-5}. Other lines are logged without their text, and accept nobody. Passwords are
+compared as those of the configuration: in constant time, hashes in threads and a bounded number at
+a time; unknown names take the same path.
 """
 
 from __future__ import annotations
@@ -76,14 +75,14 @@ _NAMES = {
 
 def isCrypt(secret: str) -> bool:
     """
-    Whether a text is a hash in one of these forms.
+    @return: whether a text is a hash of C{$apr1$}, C{$1$}, C{$5$} or C{$6$}.
     """
     return _FORM.fullmatch(secret) is not None
 
 
 def problemOf(secret: str) -> str:
     """
-    Why a hash in one of these forms cannot be used; empty if it can.
+    @return: why such a hash cannot be used; empty if it can.
     """
     found = _FORM.fullmatch(secret)
     if found is None:
@@ -97,7 +96,7 @@ def problemOf(secret: str) -> str:
 
 def checkCrypt(expected: str, given: str) -> bool:
     """
-    Whether a password is the one that was hashed. Takes long.
+    @return: whether a password has a hash. Slow.
     """
     found = _FORM.fullmatch(expected)
     password = given.encode("utf-8", "surrogateescape")
@@ -125,9 +124,7 @@ _OTHERS = {
 
 def htpasswdChecks(runInThread: RunInThread, clock: IReactorTime | None = None) -> PasswordChecks:
     """
-    What compares hashes of these files.
-
-    @param runInThread: see L{PasswordChecks}.
+    @return: comparisons that know the hashes of these files.
     """
     return PasswordChecks(
         runInThread,
@@ -139,9 +136,7 @@ def htpasswdChecks(runInThread: RunInThread, clock: IReactorTime | None = None) 
 
 def parseHtpasswd(text: str) -> tuple[dict[str, str], list[str]]:
     """
-    Read the lines of a file.
-
-    @return: hashes by user name, and a sentence for each line that lets nobody in.
+    @return: hashes by user name, and a message for each line that accepts nobody.
     """
     found: dict[str, str] = {}
     complaints = []
@@ -181,31 +176,22 @@ def _complaint(secret: str) -> str:
 @implementer(ICredentialsChecker)
 class HtpasswdChecker:
     """
-    Checks names and passwords. The avatar id is the name.
+    A checker of C{twisted.cred}. The avatar id is the name.
     """
 
     credentialInterfaces = (IUsernamePassword,)
 
     def __init__(self, checks: PasswordChecks, entries: Mapping[str, str] | None = None) -> None:
-        """
-        @param checks: compares hashes; see L{htpasswdChecks}.
-        @param entries: hashes by user name.
-        """
         self._checks = checks
         self.use(entries or {})
 
     def use(self, entries: Mapping[str, str]) -> None:
-        """
-        Check by other entries from now on.
-        """
         self._entries = dict(entries)
         self._decoys = DummySecrets(self._entries.values())
 
     def requestAvatarId(self, credentials: Any) -> Any:
         """
-        See C{ICredentialsChecker.requestAvatarId}.
-
-        @raise UnauthorizedLogin: if the name is not there, or the password is wrong.
+        @raise UnauthorizedLogin: if the name is unknown, or the password is wrong.
         """
         name = credentials.username.decode("utf-8", "surrogateescape")
         secret = self._entries.get(name)
@@ -241,10 +227,10 @@ _MOST_WARNINGS = 10
 @implementer(IReadiness)
 class HtpasswdAuthenticator(CheckerAuthenticator, Service):
     """
-    Lets in who is in a file. A service: it watches the file while it runs.
+    Accepts the users in a file. A service: it watches the file while it runs, and a change applies
+    to open connections too.
 
-    @cvar INTERVAL: seconds from one look at the file to the next; a change holds after two.
-    @ivar file: the file.
+    @cvar INTERVAL: seconds between two checks of the file; a change applies after two.
     """
 
     INTERVAL = 1.0
@@ -253,9 +239,7 @@ class HtpasswdAuthenticator(CheckerAuthenticator, Service):
         self, path: str, runInThread: RunInThread, clock: IReactorTime, avatars: Any = None
     ) -> None:
         """
-        @param path: of the file.
-        @param runInThread: calls its first argument with the others in another thread; fires with
-            the result.
+        @param runInThread: see L{WatchedFile}.
         @param avatars: see L{CheckerAuthenticator}.
         """
         self._checker = HtpasswdChecker(htpasswdChecks(runInThread, clock))
@@ -273,17 +257,11 @@ class HtpasswdAuthenticator(CheckerAuthenticator, Service):
         raise BrokerError(f"authorization: cannot read {self.file.path}: {why}")
 
     def startService(self) -> None:
-        """
-        Watch the file from now on.
-        """
         super().startService()  # type: ignore[no-untyped-call]
         # Not before the first interval is over: the file is read when it is asked for.
         self._loop.start(self.INTERVAL, now=False)
 
     def stopService(self) -> None:
-        """
-        Watch the file no more.
-        """
         super().stopService()  # type: ignore[no-untyped-call]
         if self._loop.running:
             self._loop.stop()

@@ -1,8 +1,8 @@
 """
-Asking somebody over HTTP, with limits.
+HTTP requests with a limit on the time and the size of the response, without redirections.
 
-An answer comes within a time and a size, or not at all; a connection whose answer is
-given up is closed. Redirections are not followed.
+treq would not do less: it has no limit on the size of a response, and the agent comes with the TLS
+settings of the caller.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["AnswerTooLong", "exchange"]
 
 class AnswerTooLong(Exception):
     """
-    An answer is longer than it may be.
+    A response is longer than the limit.
     """
 
 
@@ -39,15 +39,13 @@ def exchange(
     headers: Mapping[str, str] | None = None,
 ) -> Deferred[tuple[int, bytes]]:
     """
-    Ask.
+    Send a request.
 
-    @param agent: makes the request.
-    @param timeout: seconds for all of it.
-    @param longest: bytes that the answer may have.
-    @param body: what to POST; C{None} for a GET.
-    @param headers: of the request.
-    @return: fires with the status and the body. Cancelling it gives up. Fails with
-        L{AnswerTooLong}, C{twisted.internet.defer.TimeoutError}, or what the agent fails with.
+    @param timeout: seconds until the whole response must be there.
+    @param longest: the most bytes of the response's body.
+    @param body: the body to POST; C{None} for a GET.
+    @return: fires with the status and the body. Cancelling it closes the connection. Fails with
+        L{AnswerTooLong}, C{twisted.internet.defer.TimeoutError}, or the agent's error.
     """
     producer = None if body is None else _Body(body)
     given = Headers({name: [value] for name, value in (headers or {}).items()})
@@ -65,51 +63,31 @@ def _collected(response: IResponse, longest: int) -> Deferred[tuple[int, bytes]]
 
 @implementer(IBodyProducer)
 class _Body:
-    """
-    The body of a request, which is there at once.
-    """
-
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.length = len(data)
 
     def startProducing(self, consumer: IConsumer) -> Deferred[None]:
-        """
-        Hand all of it over.
-        """
         consumer.write(self._data)
         return succeed(None)
 
     def pauseProducing(self) -> None:
-        """
-        There is nothing more to come.
-        """
+        pass
 
     def resumeProducing(self) -> None:
-        """
-        There is nothing more to come.
-        """
+        pass
 
     def stopProducing(self) -> None:
-        """
-        There is nothing more to come.
-        """
+        pass
 
 
 class _Collector(Protocol):
-    """
-    Takes the body of an answer.
-    """
-
     def __init__(self, longest: int) -> None:
         self._room = longest
         self._parts: list[bytes] = []
         self.body: Deferred[bytes] = Deferred(lambda _: self._close())
 
     def dataReceived(self, data: bytes) -> None:
-        """
-        Keep a part of it.
-        """
         self._room -= len(data)
         if self._room >= 0:
             self._parts.append(data)
@@ -124,9 +102,6 @@ class _Collector(Protocol):
             transport.loseConnection()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """
-        It is at its end, or broken off.
-        """
         if self.body.called:
             return
         if isinstance(reason.value, (ResponseDone, PotentialDataLoss)):

@@ -1,9 +1,9 @@
 """
 The authorizer that asks a service over HTTP.
 
-A service that is slow, gone, too long-winded or of no sense lets nobody in, and that is
-logged, now and then; it is asked a bounded number of questions at a time, and what is remembered of
-its answers is bounded, too, and holds no secret.
+A service that is slow, unreachable or answers nonsense denies every login; this is logged at a
+limited rate. Concurrent requests and the cache of answers are bounded, and the cache holds no
+secret.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ _LONGEST = 300
 
 class RateLimitedLog:
     """
-    What is told of one thing that can be out of order.
+    Logs a repeated failure at most once in an interval, with the number of those left out.
 
-    @cvar INTERVAL: seconds from one line to the next.
+    @cvar INTERVAL: seconds between two lines.
     """
 
     INTERVAL = 10.0
 
     def __init__(self, clock: IReactorTime, what: str) -> None:
         """
-        @param what: how a line begins.
+        @param what: the beginning of each line.
         """
         self._clock = clock
         self._what = what
@@ -73,9 +73,6 @@ class RateLimitedLog:
         self._untold = 0
 
     def log(self, failure: Failure) -> None:
-        """
-        Tell of a trouble, or count it.
-        """
         now = self._clock.seconds()
         if now < self._silentUntil:
             self._untold += 1
@@ -92,7 +89,7 @@ class RateLimitedLog:
 
 def reasonOf(failure: Failure) -> str:
     """
-    What went wrong, in one line: also what lies behind it, where a request has several reasons.
+    @return: the error in one line, with the errors behind it where a request has several.
     """
     reasons = getattr(failure.value, "reasons", None) or [failure]
     told = [f"{each.type.__name__} {each.getErrorMessage()}" for each in reasons if each.type]
@@ -109,9 +106,8 @@ _NAMES = frozenset(
 
 def question(request: ConnectRequest, nonce: bool = False) -> bytes:
     """
-    What the service is asked.
-
-    @param nonce: whether it is told the nonce that the client signed, too.
+    @param nonce: whether the nonce that the client signed is included.
+    @return: the body of a request.
     """
     asked: dict[str, Any] = {
         "host": request.host,
@@ -127,9 +123,7 @@ def question(request: ConnectRequest, nonce: bool = False) -> bytes:
 
 def grantFromAnswer(data: bytes) -> Grant:
     """
-    Read an answer that lets somebody in.
-
-    @raise FieldError: if it is not as it should be.
+    @raise FieldError: if the answer is not as it should be.
     """
     fields = Fields.parse(data)
     _refuseOthers(fields, _NAMES)
@@ -163,9 +157,6 @@ def _refuseOthers(fields: Fields, known: frozenset[str] | set[str]) -> None:
 
 
 def _lists(fields: Fields | None) -> tuple[list[bytes] | None, list[bytes]]:
-    """
-    What is allowed, C{None} for everything, and what is denied.
-    """
     if fields is None:
         return None, []
     _refuseOthers(fields, {"allow", "deny"})
@@ -179,7 +170,7 @@ def _encoded(subjects: tuple[str, ...]) -> list[bytes]:
 
 def _publish(permissions: Fields, mayAnswer: bool) -> PermissionSet | None:
     """
-    Whoever may answer may publish nothing else, unless the answer says what.
+    A user that may answer requests may publish nothing else, unless the answer lists subjects.
     """
     allow, deny = _lists(permissions.block("publish"))
     if allow is None and mayAnswer:
@@ -218,24 +209,20 @@ _DENIALS = frozenset({401, 403})
 
 class AuthorizationServiceError(Exception):
     """
-    The service did not say whether somebody may come in.
+    The service neither accepted nor denied.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class HTTPServiceSettings:
     """
-    How the service is asked.
-
-    @ivar url: where questions are posted to.
-    @ivar timeout: seconds for each.
-    @ivar longest: bytes of an answer.
-    @ivar atATime: how many questions may be open.
-    @ivar waiting: how many logins may wait besides.
-    @ivar cacheFor: for how many seconds an answer holds for the same question; 0 for not.
-    @ivar cacheSize: how many answers are remembered.
-    @ivar headers: of each request.
-    @ivar nonce: whether clients are given a nonce to sign, and the service is told it.
+    @ivar timeout: seconds for a request.
+    @ivar longest: the most bytes of an answer.
+    @ivar atATime: the most concurrent requests.
+    @ivar waiting: the most logins that wait for one.
+    @ivar cacheFor: seconds for which an answer is kept; 0 for not.
+    @ivar cacheSize: the most answers that are kept.
+    @ivar nonce: whether INFO has a nonce to sign, and the service receives it.
     """
 
     url: str
@@ -252,11 +239,7 @@ class HTTPServiceSettings:
 @implementer(IAuthorizer)
 class HTTPAuthorizer(Revocations):
     """
-    Asks the service about every connection.
-
-    @ivar required: see L{IAuthorizer}.
-    @ivar deadline: see L{IAuthorizer}.
-    @ivar nonce: see L{IAuthorizer}.
+    Asks the service about each connection.
     """
 
     required = True
@@ -264,7 +247,7 @@ class HTTPAuthorizer(Revocations):
 
     def __init__(self, terms: HTTPServiceSettings, agent: IAgent, clock: IReactorTime) -> None:
         """
-        @param agent: makes the requests, and verifies the service's certificate.
+        @param agent: sends the requests, and verifies the service's certificate.
         """
         super().__init__()
         self._clock = clock
@@ -276,7 +259,7 @@ class HTTPAuthorizer(Revocations):
 
     def use(self, terms: HTTPServiceSettings, agent: IAgent) -> None:
         """
-        Ask in another way from now on. What was remembered is forgotten.
+        Change the settings, and forget all answers.
         """
         self._terms = terms
         self._agent = agent
@@ -289,7 +272,7 @@ class HTTPAuthorizer(Revocations):
 
     def revoke(self, account: str | None = None) -> None:
         """
-        Forget what is remembered, and announce that grants may no longer hold.
+        Forget all answers, and announce that grants may have become invalid.
         """
         self._remembered = OrderedDict()
         super().revoke(account)
@@ -306,8 +289,7 @@ class HTTPAuthorizer(Revocations):
 
     def _failed(self, failure: Failure) -> Failure:
         """
-        Who gave the question up, or is denied, hears that; what the service did wrong is for the
-        log alone.
+        The client learns of a denial or a cancellation; only the log learns what failed.
         """
         if failure.check(errors.Unauthorized, CancelledError):
             return failure

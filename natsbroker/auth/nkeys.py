@@ -1,13 +1,12 @@
 """
-The public keys of NATS, and signatures that are made and verified with them.
-
-A key is exactly 32 bytes of the role that is asked for with a right checksum, or an
-error; nothing here raises anything but L{NkeyError} on any text. Signatures are verified by
-libsodium, which refuses what is malleable (an C{S} not less than the order of the group), keys of
-small order, and points in any but their one encoding.
+nkeys: the text of public keys, signatures, and their base64.
 
 The text of a key is base 32 of a byte for its role, the key, and the CRC-16 of both (CCITT, low
-byte first).
+byte first). Invalid text raises only L{NkeyError}. Signatures are verified by libsodium, which
+refuses malleable ones (an C{S} not less than the order of the group), keys of small order, and
+points in any but their canonical encoding.
+
+Base64 is read strictly: each sequence of bytes has exactly one text.
 """
 
 from __future__ import annotations
@@ -39,16 +38,14 @@ __all__ = [
 
 def encodeRaw(data: bytes) -> str:
     """
-    Base64 in the alphabet of URLs, without padding: what JWTs, nonces and signatures use.
+    @return: base64 in the alphabet of URLs, without padding, as in JWTs, nonces and signatures.
     """
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def decodeRaw(text: str) -> bytes:
     """
-    Read what L{encodeRaw} writes.
-
-    @raise ValueError: if the text is anything else.
+    @raise ValueError: if the text is not what L{encodeRaw} writes.
     """
     data = _decoded(text + "=" * (-len(text) % 4), b"-_")
     if encodeRaw(data) != text:
@@ -58,8 +55,8 @@ def decodeRaw(text: str) -> bytes:
 
 def decodeSignature(text: str) -> bytes:
     """
-    Read a signature from CONNECT: as L{decodeRaw}, or in standard base64 with its padding, which
-    nats-server takes too (observed).
+    Read a signature in CONNECT: as L{decodeRaw}, or in standard base64 with padding, which nats-
+    server accepts too (observed).
 
     @raise ValueError: if the text is neither.
     """
@@ -86,7 +83,7 @@ _TEXT = 56
 
 class Role(IntEnum):
     """
-    What a key is for; the value is the first byte of its text, and makes its first letter.
+    The use of a key: the first byte of its text, which makes the first letter.
     """
 
     OPERATOR = 14 << 3
@@ -99,15 +96,13 @@ class Role(IntEnum):
 
 class NkeyError(ValueError):
     """
-    A text is not the public key that it should be. The text is not repeated: it may be a secret.
+    A text is not the expected public key. It is not repeated, since it may be a secret.
     """
 
 
 def encodeKey(role: Role, key: bytes) -> str:
     """
-    The text of a public key.
-
-    @param key: its 32 bytes.
+    @param key: the 32 bytes of a public key.
     """
     body = bytes([role]) + key
     checksum = binascii.crc_hqx(body, 0).to_bytes(2, "little")
@@ -116,8 +111,7 @@ def encodeKey(role: Role, key: bytes) -> str:
 
 def decodeKey(text: str, role: Role) -> bytes:
     """
-    The 32 bytes of a public key.
-
+    @return: the 32 bytes of a public key.
     @raise NkeyError: if the text is no key of this role.
     """
     if len(text) != _TEXT:
@@ -135,9 +129,6 @@ def decodeKey(text: str, role: Role) -> bytes:
 
 
 def isKey(text: str, role: Role) -> bool:
-    """
-    Whether a text is a public key of a role.
-    """
     try:
         decodeKey(text, role)
     except NkeyError:
@@ -147,9 +138,7 @@ def isKey(text: str, role: Role) -> bool:
 
 def isSignature(signature: bytes, data: bytes, key: bytes) -> bool:
     """
-    Whether a signature of some bytes was made with the private half of a key.
-
-    @param key: the 32 bytes of the public half.
+    @param key: the 32 bytes of the public key.
     """
     if len(signature) != _SIGNATURE or len(key) != _KEY:
         return False
@@ -162,7 +151,7 @@ def isSignature(signature: bytes, data: bytes, key: bytes) -> bool:
 
 class Signer:
     """
-    A key pair that signs.
+    A key pair.
 
     @ivar publicKey: the text of its public half.
     """
@@ -175,9 +164,6 @@ class Signer:
         self.publicKey = encodeKey(role, bytes(self._key.verify_key))
 
     def sign(self, data: bytes) -> bytes:
-        """
-        The signature of some bytes.
-        """
         return self._key.sign(data).signature
 
     def __repr__(self) -> str:
@@ -186,9 +172,9 @@ class Signer:
 
 def checkSignature(key: str, request: ConnectRequest) -> None:
     """
-    Check that a connection's nonce is signed with a user's key.
+    Check that the client signed its own nonce; a signature of another connection does not count.
 
-    @raise errors.Unauthorized: if not, or if there is no nonce.
+    @raise errors.Unauthorized: if it did not.
     """
     nonce, text = request.nonce, request.text("sig")
     if not nonce or not text:

@@ -1,9 +1,9 @@
 """
-Comparing what a client said with what the settings hold: plain text or bcrypt.
+The comparison of passwords and tokens with those of the configuration, in plain text or bcrypt.
 
-Plain text is compared in constant time; bcrypt is computed outside of the reactor's
-thread, a bounded number at a time, and what does not fit is denied, so a flood of logins can
-neither stop the broker nor fill its memory.
+Plain text is compared in constant time. Bcrypt runs in threads, a bounded number at a time, and
+logins beyond a bounded queue are denied: a flood of logins neither stops the broker nor fills its
+memory.
 """
 
 from __future__ import annotations
@@ -35,15 +35,12 @@ RunInThread = Callable[..., "Deferred[bool]"]
 
 
 def isHash(secret: str) -> bool:
-    """
-    Whether a configured secret is a bcrypt hash.
-    """
     return _HASH.match(secret) is not None
 
 
 def sameText(expected: str, given: str) -> bool:
     """
-    Whether two texts are the same, in a time that does not tell where they differ.
+    Compare in constant time.
     """
     return hmac.compare_digest(
         expected.encode("utf-8", "surrogatepass"), given.encode("utf-8", "surrogatepass")
@@ -52,7 +49,7 @@ def sameText(expected: str, given: str) -> bool:
 
 def checkHash(expected: str, given: str) -> bool:
     """
-    Whether a password is the one that was hashed. Takes long.
+    @return: whether a password has a bcrypt hash. Slow.
     """
     password = given.encode("utf-8", "surrogatepass")
     if len(password) > _LONGEST or b"\0" in password:
@@ -66,11 +63,9 @@ def checkHash(expected: str, given: str) -> bool:
 
 class PasswordChecks:
     """
-    The comparisons of one authorizer.
-
-    @cvar AT_A_TIME: how many hashes are computed at a time.
-    @cvar WAITING: how many comparisons may wait for that.
-    @cvar PENANCE: how long, in seconds, they wait for their denial who are too many.
+    @cvar AT_A_TIME: the most concurrent hashes.
+    @cvar WAITING: the most comparisons that wait.
+    @cvar DENIAL_DELAY: seconds before further logins are denied.
     """
 
     AT_A_TIME = 2
@@ -85,11 +80,10 @@ class PasswordChecks:
         compare: Callable[[str, str], bool] | None = None,
     ) -> None:
         """
-        @param runInThread: calls its first argument with the others in another thread; fires
-            with the result.
-        @param clock: lets them wait who are too many; by default they are denied at once.
+        @param runInThread: calls a function with arguments in a thread; fires with the result.
+        @param clock: for the delay of denials; by default they are at once.
         @param hashed: whether a secret is a hash.
-        @param compare: compares one with a password; may take long. By default L{checkHash}.
+        @param compare: compares a hash with a password; may be slow. By default L{checkHash}.
         """
         self._isHash = hashed
         self._compare = compare
@@ -100,12 +94,9 @@ class PasswordChecks:
 
     def check(self, expected: str, given: str) -> bool | Deferred[bool]:
         """
-        Compare a password or token.
-
         @param expected: plain text or a hash.
-        @return: whether they are the same, at once for plain text and later for a hash.
-        @raise errors.Unauthorized: if too many comparisons wait already; the Deferred may fail with
-            it too.
+        @return: whether they match, at once for plain text and later for a hash.
+        @raise errors.Unauthorized: if too many comparisons wait; the Deferred may fail with it too.
         """
         if not self._isHash(expected):
             return sameText(expected, given)
@@ -146,19 +137,21 @@ class PasswordChecks:
 
 class DummySecrets:
     """
-    Stands in for the secrets of users that do not exist.
+    The secrets of users that do not exist, so that a login takes as long as that of an existing
+    user.
     """
 
     def __init__(self, known: Iterable[str]) -> None:
         """
-        @param known: the secrets that there are, in plain text or hashed.
+        @param known: the existing secrets.
         """
         self._known = list(known) or [""]
         self._salt = secrets.token_bytes(16)
 
     def secretFor(self, name: str) -> str:
         """
-        A secret for a name. Whoever gets it must be denied, be it right or wrong.
+        @return: an existing secret, always the same for a name. The login must be denied even if it
+            matches.
         """
         text = name.encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(text, digest_size=8, key=self._salt).digest()

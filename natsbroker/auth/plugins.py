@@ -1,7 +1,6 @@
 """
-The authorizers that are ready-made: an htpasswd file, an HTTP service, checkers of C{twisted.cred}.
-
-What their sections must hold is said by name; each takes another section at a reload.
+The authorizers that come with the package: an htpasswd file, an HTTP service, and checkers of
+C{twisted.cred}.
 """
 
 from __future__ import annotations
@@ -36,13 +35,11 @@ __all__ = ["READY_MADE", "CredPlugin", "HTTPPlugin", "HtpasswdPlugin", "Settings
 @implementer(IAvatars)
 class SettingsAvatars:
     """
-    The users of a broker's settings, whose passwords do not count.
+    The permissions of avatars by their names: those of the user in the settings, or the default
+    permissions in the global account. A reload applies to the next request.
     """
 
     def __init__(self, host: IBrokerHost) -> None:
-        """
-        @param host: the broker.
-        """
         self._host = host
         self._settings: Settings | None = None
         self._users: dict[str, User] = {}
@@ -124,7 +121,7 @@ class CredPlugin:
 
     def __init__(self, checkers: Sequence[Any] = ()) -> None:
         """
-        @param checkers: those that were made already; the option is not read then.
+        @param checkers: replace the option.
         """
         self._checkers = list(checkers)
 
@@ -143,7 +140,7 @@ def _checkers(section: Mapping[str, Any]) -> list[Any]:
 
 def _checker(description: str) -> Any:
     """
-    Make a checker of what C{--auth} takes. What stands behind the colon may be a secret.
+    The text after the colon may be a secret, so it is not repeated.
     """
     kind = description.partition(":")[0]
     try:

@@ -1,8 +1,5 @@
 """
-From what was read to users, accounts and the authorization block.
-
-This module promises frozen values in which every user name stands once.  It must never
-know how a password is checked.
+Users, accounts and the authorization block, read from the configuration.
 """
 
 from __future__ import annotations
@@ -42,10 +39,8 @@ EMPTY_ALLOW = (
 
 def permissionsFrom(block: ParsedBlock, findings: Diagnostics) -> Permissions:
     """
-    Make the permissions of a C{permissions} block.
-
-    An empty C{allow} is an error: nats-server 2.15 takes it for no restriction at all,
-    which is hardly ever what was meant.
+    Read a C{permissions} block. An empty C{allow} is an error: nats-server 2.15 takes it for no
+    restriction, which is hardly ever meant.
     """
     publish = _direction(block, "publish", findings)
     subscribe = _direction(block, "subscribe", findings)
@@ -86,7 +81,7 @@ def _subjects(
 
 def _complaint(entry: str, queues: bool) -> str:
     """
-    Say what is wrong with an entry, which may name a queue group where that is allowed.
+    @param queues: whether the entry may name a queue group.
     """
     if _valid(entry):
         return ""
@@ -130,7 +125,7 @@ _BCRYPT = re.compile(r"\$2[aby]\$([0-9]{2})\$")
 
 class AuthorizationReader:
     """
-    Collects who there is, and notices who is there twice.
+    Reads users and accounts, and reports duplicate names.
     """
 
     def __init__(self, findings: Diagnostics) -> None:
@@ -140,7 +135,7 @@ class AuthorizationReader:
     @cached_property
     def _exports(self) -> ImportExportReader:
         """
-        Reads what accounts exchange; it loads with the first account.
+        Imports and exports; the module loads with the first account.
         """
         from natsbroker.accounts.reading import ImportExportReader
 
@@ -148,8 +143,8 @@ class AuthorizationReader:
 
     def read(self, root: ParsedBlock) -> tuple[AuthorizationSettings, dict[str, AccountSettings]]:
         """
-        Make the C{authorization} block and the accounts, in the order of the file, so
-        that a name which stands twice is reported where it stands again.
+        Read the blocks in the order of the file, so that a duplicate name is reported at its second
+        place.
         """
         if _later(root, "authorization", "accounts"):
             accounts = self._accounts(root)
@@ -164,7 +159,7 @@ class AuthorizationReader:
 
     def _authorization(self, root: ParsedBlock) -> AuthorizationSettings:
         """
-        Make the top-level C{authorization} block; its C{timeout} is 0 when not given.
+        The C{timeout} is 0 when it is absent.
         """
         block = root.block("authorization")
         if block is None:
@@ -207,9 +202,6 @@ class AuthorizationReader:
             self._exclusive(block, f"Can not have a token and {others}")
 
     def _accounts(self, root: ParsedBlock) -> dict[str, AccountSettings]:
-        """
-        Make the accounts, whether they are listed or described.
-        """
         found: dict[str, AccountSettings] = {}
         for name in root.texts("accounts"):
             path, position = root.pathTo("accounts"), root.place("accounts")
@@ -305,7 +297,7 @@ class AuthorizationReader:
 
     def _checkSecret(self, block: ParsedBlock, name: str) -> None:
         """
-        Refuse a bcrypt hash that takes so long to check that logins become an attack.
+        Refuse a bcrypt hash that makes each login so slow that logins become an attack.
         """
         found = _BCRYPT.match(block.text(name))
         if found and int(found[1]) > MOST_BCRYPT_ROUNDS:
@@ -329,16 +321,13 @@ class AuthorizationReader:
 
 
 def _later(root: ParsedBlock, name: str, other: str) -> bool:
-    """
-    Tell whether a key stands behind another.
-    """
     order = list(root.values)
     return name in root and other in root and order.index(name) > order.index(other)
 
 
 def calloutFrom(block: ParsedBlock, findings: Diagnostics) -> AuthCallout:
     """
-    Make the settings of an C{auth_callout} block, with nats-server's words for what is wrong.
+    Read an C{auth_callout} block, with nats-server's texts for errors.
     """
     issuer, xkey = block.text("issuer"), block.text("xkey")
 

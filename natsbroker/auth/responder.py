@@ -1,8 +1,5 @@
 """
-Services on a bus that answer requests with JSON.
-
-A request gets one answer, at once or later, and none if it names no place for it; a
-service that fails is logged and answers nothing.
+Answers to requests on a bus, in JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ Describe = Callable[[], Mapping[str, Any]]
 @implementer(ISubscriber)
 class RequestResponder:
     """
-    The services of one account's bus.
+    Answers requests of one account. An answer that fails is logged.
     """
 
     def __init__(self, bus: IMessageBus) -> None:
@@ -41,32 +38,24 @@ class RequestResponder:
 
     def on(self, pattern: bytes, answer: Answer, queue: bytes = b"") -> None:
         """
-        Have requests answered.
-
-        @param pattern: the subjects that they come to.
-        @param queue: the group of those of whom one answers.
+        @param pattern: the subjects of the requests.
+        @param queue: a queue group, one member of which answers.
         """
         self._subscriptions.append(self._bus.subscribe(pattern, self, answer, queue))
 
     def close(self) -> None:
-        """
-        Answer no more.
-        """
         subscriptions, self._subscriptions = self._subscriptions, []
         for subscription in subscriptions:
             subscription.cancel()
 
     def say(self, subject: bytes, body: bytes) -> None:
-        """
-        Publish something.
-        """
         self._bus.publish(Message(subject, body))
 
     def ask(self, subject: bytes, body: bytes, reply: bytes) -> int:
         """
-        Publish a question that these services shall not answer, if it is one for them.
+        Publish a request that this responder does not receive.
 
-        @return: how many others it reached.
+        @return: the number of other recipients.
         """
         return self._bus.publish(Message(subject, body, reply, origin=self))
 
@@ -76,9 +65,7 @@ class RequestResponder:
         answering.addErrback(lambda why: _log.failure("A service of the broker failed", why))
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        See L{ISubscriber.subscriptionEnded}.
-        """
+        pass
 
     def _answered(self, answer: Any, reply: bytes) -> None:
         if answer is None or not reply:

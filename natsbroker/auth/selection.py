@@ -1,8 +1,6 @@
 """
-Who decides about the clients of a broker.
-
-An authorizer that was given or named decides alone; else the operator's JWTs do, where
-the settings name an operator; else the users of the settings.
+The selection of a broker's authorizer: a given one, that of operator mode, or that of the
+configured users (with an auth callout service, if the settings name one).
 """
 
 from __future__ import annotations
@@ -30,24 +28,11 @@ __all__ = ["Authorization", "AuthorizerSelection"]
 
 
 class Authorization:
-    """
-    Makes authorizers.
-    """
-
     def __init__(self, checks: PasswordChecks, callouts: Callable[[], Callouts]) -> None:
-        """
-        @param checks: compares secrets.
-        @param callouts: gives what asks services; called where the settings name one.
-        """
         self._checks = checks
         self._callouts = callouts
 
     def authorizerFor(self, settings: Settings) -> IAuthorizer:
-        """
-        Make the authorizer of some settings.
-
-        @raise ValueError: see L{authorizerFrom}.
-        """
         authorizer = authorizerFrom(settings, self._checks)
         callout = settings.authorization.auth_callout
         if callout is None:
@@ -67,7 +52,7 @@ class Authorization:
 
 def _members(settings: Settings) -> Callable[[str], Grant | None]:
     """
-    Tells what members of accounts may do whom nothing is forbidden.
+    Give the grant of an unrestricted member of an account.
     """
     names = accountNames(settings)
 
@@ -79,10 +64,8 @@ def _members(settings: Settings) -> Callable[[str], Grant | None]:
 
 class AuthorizerSelection:
     """
-    What decides in one broker.
-
-    @ivar chosen: the authorizer that was given, or that of the operator; C{None} where the users of
-        the settings decide.
+    @ivar chosen: the given authorizer, or that of operator mode; C{None} where the configured users
+        decide.
     """
 
     def __init__(
@@ -92,9 +75,8 @@ class AuthorizerSelection:
         operators: OperatorService | None,
     ) -> None:
         """
-        @param checks: compares secrets.
-        @param callouts: gives what asks services.
-        @param operators: takes accounts from JWTs; C{None} without an operator.
+        @param callouts: called only if the settings name an auth callout service.
+        @param operators: C{None} without operator mode.
         """
         self._operators = operators
         self._own = Authorization(checks, callouts)
@@ -102,12 +84,9 @@ class AuthorizerSelection:
 
     def choose(self, settings: Settings, given: IAuthorizer | None) -> IAuthorizer:
         """
-        Say who decides.
-
-        @param given: an authorizer that is not ours; C{None} for none.
-        @return: the authorizer to begin with.
-        @raise ValueError: see L{Authorization.authorizerFor}.
-        @raise zope.interface.exceptions.Invalid: if what was given is no authorizer.
+        @param given: an authorizer from outside.
+        @raise ValueError: see L{authorizerFrom}.
+        @raise zope.interface.exceptions.Invalid: if C{given} is no authorizer.
         """
         self.chosen = given
         if given is None and self._operators is not None:
@@ -118,21 +97,18 @@ class AuthorizerSelection:
 
     def nameOf(self, account: str) -> str:
         """
-        How an account is called for people.
+        @return: the human-readable name of an account.
         """
         return account if self._operators is None else self._operators.nameOf(account)
 
     def require(self, account: str) -> None:
         """
-        Have an account that something here needs, whether or not a client of it comes.
+        Create an account that a service of the broker needs, even without clients.
         """
         if self._operators is not None:
             self._operators.require(account)
 
     def planner(self, context: ClientContext, accounts: AccountRegistry) -> Planner:
-        """
-        Who is asked when settings are reloaded.
-        """
         if self._operators is not None:
             return operatorPlanner(context, self._operators)
         make = self._own.authorizerFor if self.chosen is None else None

@@ -1,12 +1,6 @@
 """
-Who may connect and what they may do, as frozen values.
-
-This module promises plain, comparable, immutable data about users, permissions
-and accounts, spelled like the configuration file.  It must never know how a
-password is checked, how a subject is matched, or where the data came from.
-
-Secrets (passwords, tokens, the options of an authorization plugin) never appear
-in the C{repr} of these values.
+Users, permissions and accounts, spelled like the configuration file. Secrets never appear in the
+C{repr}.
 """
 
 from __future__ import annotations
@@ -31,12 +25,11 @@ UNLIMITED = -1
 @dataclass(frozen=True, slots=True)
 class SubjectPermission:
     """
-    What one direction (publish or subscribe) allows and denies.
+    The subjects of one direction, publish or subscribe.
 
-    @ivar allow: the subjects that are allowed, or L{None} when everything that
-        is not denied is allowed.  An empty tuple allows nothing.
-    @ivar deny: the subjects that are denied; a denial beats an allowance.
-        In the subscribe direction an entry may be C{"subject queue"}.
+    @ivar allow: L{None} allows all; an empty tuple allows none.
+    @ivar deny: these take precedence. In the subscribe direction an entry may be C{"subject
+        queue"}.
     """
 
     allow: tuple[str, ...] | None = None
@@ -59,12 +52,10 @@ class ResponsePermission:
 @dataclass(frozen=True, slots=True)
 class Permissions:
     """
-    What a user may publish and subscribe.
+    The permissions of a user; L{None} for no restriction.
 
-    @ivar publish: L{None} when nothing is restricted.
-    @ivar subscribe: L{None} when nothing is restricted.
-    @ivar allow_responses: L{None} when replies get no leave of their own.  When it is
-        set and C{publish.allow} was not configured, C{publish.allow} is the empty tuple.
+    @ivar allow_responses: if it is set and C{publish.allow} was not configured, C{publish.allow} is
+        the empty tuple.
     """
 
     publish: SubjectPermission | None = None
@@ -75,16 +66,13 @@ class Permissions:
 @dataclass(frozen=True, slots=True)
 class User:
     """
-    A user with a password or a key, from C{authorization.users} or C{accounts.NAME.users}.
+    A user of C{authorization.users} or C{accounts.NAME.users}.
 
-    @ivar user: the name; for a user with a key, the public key.
+    @ivar user: the name, or the public key.
     @ivar password: in plain text or as a bcrypt hash (C{$2a$}, C{$2b$}, C{$2y$}).
-    @ivar account: the name of the account that the user belongs to.
-    @ivar permissions: the user's own, or the default of the block it stands in, or
-        L{None} for no restriction.
-    @ivar allowed_connection_types: upper-case kinds (C{STANDARD}, C{WEBSOCKET}, ...) or
-        L{None} for every kind.
-    @ivar nkey: the user signs with its key and has no password.
+    @ivar permissions: the user's own, or the default of its block; L{None} for no restriction.
+    @ivar allowed_connection_types: upper-case kinds; L{None} for all.
+    @ivar nkey: whether the user signs and has no password.
     """
 
     user: str
@@ -98,7 +86,7 @@ class User:
 @dataclass(frozen=True, slots=True)
 class AccountLimits:
     """
-    Limits that the members of an account share; L{UNLIMITED} where not set.
+    The limits that all members of an account share; L{UNLIMITED} for none.
 
     @ivar max_payload: bytes.
     """
@@ -112,13 +100,11 @@ class AccountLimits:
 @dataclass(frozen=True, slots=True)
 class AccountSettings:
     """
-    A subject space of its own and the users who live in it.
+    An account and its users.
 
-    @ivar default_permissions: already applied to the users that have none of their own.
-    @ivar exports: what others may import.
-    @ivar imports: what it has of others.
-    @ivar mappings: where its subjects lead; the first that matches decides.
-    @ivar jetstream: its requests to JetStream go to the servers that have it, through the system
+    @ivar default_permissions: already applied to users without their own.
+    @ivar mappings: the first that matches applies.
+    @ivar jetstream: whether its JetStream requests go to servers that have it, through the system
         account.
     """
 
@@ -135,14 +121,12 @@ class AccountSettings:
 @dataclass(frozen=True, slots=True)
 class AuthCallout:
     """
-    A service that decides who may connect.
-
-    @ivar issuer: the public key of the account that signs its answers.
-    @ivar account: the account that it is asked in.
-    @ivar auth_users: the names, or keys, of the users that it is not asked about.
-    @ivar xkey: the public key that questions are sealed for; empty for questions in the clear.
-    @ivar allowed_accounts: whose users it has a say in, beside the global account's; empty for
-        all.
+    @ivar issuer: the public key of the account that signs responses.
+    @ivar account: the account of the service.
+    @ivar auth_users: the names, or public keys, of the service's own users.
+    @ivar xkey: the public key for encryption; empty for none.
+    @ivar allowed_accounts: the accounts, beside the global one, whose users the service decides
+        about; empty for all.
     """
 
     issuer: str
@@ -157,16 +141,15 @@ class AuthorizationSettings:
     """
     The top-level C{authorization} block.
 
-    @ivar defined: whether the block (or one of C{--user}, C{--pass}, C{--auth}) is there.
-    @ivar user: the only user, with C{password}; empty when there is none.
+    @ivar defined: whether the block, C{--user}, C{--pass} or C{--auth} is there.
+    @ivar user: the only user, with C{password}; empty for none.
     @ivar password: plain text or bcrypt.
-    @ivar token: plain text or bcrypt; empty when there is none.
-    @ivar timeout: how many seconds a client has to authenticate.
-    @ivar users: the users of the block; they belong to the global account.
+    @ivar token: plain text or bcrypt; empty for none.
+    @ivar timeout: seconds for a client to authenticate.
+    @ivar users: members of the global account.
     @ivar default_permissions: already applied to C{users}.
-    @ivar auth_callout: the service that decides, or L{None} without.
-    @ivar plugin: the name of the authorization plugin, or empty for the built-in one.
-    @ivar options: every key of the block that is not ours, for the plugin.
+    @ivar plugin: the name of an authorization plugin; empty for the built-in authorizer.
+    @ivar options: the other keys of the block, for the plugin.
     """
 
     defined: bool = False

@@ -1,8 +1,8 @@
 """
-A file of text that somebody else writes, read anew when it has changed.
+A text file that another program writes, and that is read again after each change.
 
-Nothing is read in the reactor's thread; what is being written is not read before it has
-come to rest; what cannot be read leaves in force what was read before, and is told once.
+It is read in threads, and only when it has not changed between two checks. If it cannot be read,
+its last text stays in use, and one error is logged.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ _Stamp = tuple[int, ...]
 
 class Snapshot(NamedTuple):
     """
-    A file at one time.
-
-    @ivar text: what is in it; C{None} if nobody asked for it.
+    @ivar text: C{None} if it was not read.
     """
 
     stamp: _Stamp
@@ -47,9 +45,7 @@ def _stampOf(path: str) -> _Stamp:
 
 def readSnapshot(path: str) -> Snapshot:
     """
-    Read all of a file.
-
-    @raise OSError: if it cannot be read.
+    @raise OSError: if the file cannot be read.
     @raise ValueError: if it is too long or not UTF-8.
     """
     stamp = _stampOf(path)
@@ -65,7 +61,7 @@ def readSnapshot(path: str) -> Snapshot:
 
 def _look(path: str, known: _Stamp, seen: _Stamp) -> Snapshot:
     """
-    Read a file if it is another than is known, and the same as was seen the last time.
+    Read a file if it differs from the known state, and has not changed since the last check.
     """
     stamp = _stampOf(path)
     if stamp == known or stamp != seen:
@@ -75,17 +71,10 @@ def _look(path: str, known: _Stamp, seen: _Stamp) -> Snapshot:
 
 
 class WatchedFile:
-    """
-    One such file.
-
-    @ivar path: where it is.
-    """
-
     def __init__(self, path: str, runInThread: RunInThread, take: Callable[[str], None]) -> None:
         """
-        @param runInThread: calls its first argument with the others in another thread; fires with
-            the result.
-        @param take: called with the text when it is another one.
+        @param runInThread: calls a function with arguments in a thread; fires with the result.
+        @param take: takes the text whenever it has changed.
         """
         self.path = path
         self._runInThread = runInThread
@@ -97,10 +86,7 @@ class WatchedFile:
 
     def load(self) -> Deferred[None]:
         """
-        Read it for the first time.
-
-        @return: fires when that is done. Fails with C{OSError} or C{ValueError} if it cannot be
-            read.
+        @return: fires after the first reading. Fails with C{OSError} or C{ValueError}.
         """
         return self._runInThread(readSnapshot, self.path).addCallback(self._loaded)
 
@@ -109,7 +95,7 @@ class WatchedFile:
 
     def use(self, path: str, snapshot: Snapshot) -> None:
         """
-        Take what somebody has read from a file already, and watch that one from now on.
+        Watch another file from now on, which was read already.
         """
         self.path = path
         self._known = self._seen = snapshot.stamp
@@ -118,7 +104,7 @@ class WatchedFile:
 
     def look(self) -> Deferred[None]:
         """
-        Look whether it has changed. Called again before that is known, nothing happens.
+        Check for a change. A call during a check does nothing.
 
         @return: fires when that is done; does not fail.
         """

@@ -1,11 +1,8 @@
 """
-The authorizer of a configuration with auth callout: a service decides about everybody but its own
-users.
+The authorizer of a configuration with auth callout: a service decides about all users but its own.
 
-Nobody is let in by the service's word but into an account that there is, with a user JWT
-of the issuer that the configuration names. Whoever the configuration itself lets in is asked about
-too, unless it is one of the service's users, or of an account that the service has no say in. The
-order of the checks is that of the real server.
+Users that the configuration accepts are referred to the service too, except the service's own, and
+those of accounts that it does not decide about. The checks come in nats-server's order.
 """
 
 from __future__ import annotations
@@ -32,11 +29,7 @@ __all__ = ["CalloutAuthorizer"]
 @implementer(IAuthorizer)
 class CalloutAuthorizer(Revocations):
     """
-    Decides by another authorizer, and by a service.
-
-    @ivar required: see L{IAuthorizer}.
-    @ivar deadline: see L{IAuthorizer}.
-    @ivar nonce: see L{IAuthorizer}.
+    Decides by another authorizer and a service.
     """
 
     required = True
@@ -52,12 +45,12 @@ class CalloutAuthorizer(Revocations):
         memberOf: Callable[[str], Grant | None],
     ) -> None:
         """
-        @param settings: knows the users of the configuration.
-        @param users: those who are not asked about.
-        @param accounts: whose users the service has a say in, beside the global one's; empty for
-            all.
-        @param memberOf: gives what a member of an account may do whom nothing is forbidden; C{None}
-            if there is no such account.
+        @param settings: decides about the users of the configuration.
+        @param users: the service's own users.
+        @param accounts: the accounts, beside the global one, whose users the service decides about;
+            empty for all.
+        @param memberOf: gives the grant of an unrestricted member of an account; C{None} if there
+            is no such account.
         """
         super().__init__()
         self._settings = settings
@@ -86,9 +79,6 @@ class CalloutAuthorizer(Revocations):
         return self._unknown(request, error)
 
     def _known(self, request: ConnectRequest, grant: Grant) -> Grant | Deferred[Grant]:
-        """
-        The configuration lets somebody in.
-        """
         if grant.account != GLOBAL_ACCOUNT and self._accounts:
             if grant.account not in self._accounts:
                 return grant
@@ -98,9 +88,6 @@ class CalloutAuthorizer(Revocations):
         return self._ask(request, name)
 
     def _unknown(self, request: ConnectRequest, error: Unauthorized) -> Deferred[Grant]:
-        """
-        The configuration does not.
-        """
         name = nameIn(request)
         if name in self._users:
             raise error

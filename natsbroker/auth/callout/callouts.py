@@ -1,8 +1,8 @@
 """
-Asking auth callout services.
+Requests to auth callout services.
 
-A service has as long as a client has to log in; no answer, a late one and nonsense all
-deny; questions are signed by this server, and sealed where the service has a key for that.
+A service has as long as a client has to log in. No answer, a late and an invalid one deny. Requests
+are signed by this server, and encrypted where the service has a key.
 """
 
 from __future__ import annotations
@@ -50,11 +50,9 @@ _XKEY = "Nats-Server-Xkey"
 @dataclass(frozen=True, slots=True)
 class CalloutService:
     """
-    A service that decides.
-
-    @ivar account: the account that it is asked in.
-    @ivar issuer: the public key of the account that signs for it.
-    @ivar xkey: the key that questions are sealed for; empty for questions in the clear.
+    @ivar account: the account in which it is asked.
+    @ivar issuer: the public key of the account that signs its answers.
+    @ivar xkey: the public key for encryption; empty for none.
     """
 
     account: str
@@ -64,7 +62,7 @@ class CalloutService:
 
 def guarded(grant: Grant, service: CalloutService) -> Grant:
     """
-    A grant whose owner does not ask the service itself, if it could.
+    Deny the owner of a grant to publish requests to the service itself.
     """
     if grant.account != service.account:
         return grant
@@ -77,7 +75,7 @@ def guarded(grant: Grant, service: CalloutService) -> Grant:
 
 class Callouts:
     """
-    Asks in the name of a server.
+    Sends authorization requests of a server.
     """
 
     def __init__(
@@ -91,11 +89,11 @@ class Callouts:
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """
-        @param signer: signs as the server.
-        @param curve: seals and opens as the server.
-        @param describe: says who the server is.
+        @param signer: the server's key.
+        @param curve: the server's encryption key.
+        @param describe: gives the server's description.
         @param busFor: gives the bus of an account; raises C{KeyError} if there is none.
-        @param timeout: how many seconds a service has.
+        @param timeout: gives the seconds that a service has.
         @param random: gives unpredictable bytes.
         """
         self._signer = signer
@@ -107,18 +105,13 @@ class Callouts:
         self._random = random
 
     def now(self) -> float:
-        """
-        The time, in seconds since the epoch.
-        """
         return self._clock.seconds()
 
     def ask(
         self, service: CalloutService, request: ConnectRequest, applicant: CalloutUser
     ) -> Deferred[AuthorizationResponse]:
         """
-        Ask a service about somebody.
-
-        @return: fires with the answer, or fails with L{Unauthorized} if it lets nobody in.
+        @return: fires with the response; fails with L{Unauthorized} if it denies.
         """
         key = Signer(Role.USER, self._random(32)).publicKey
         try:
@@ -135,16 +128,16 @@ class Callouts:
 
     def denied(self, text: str) -> Unauthorized:
         """
-        A denial that operators see, because a service that does not work keeps everybody out.
+        @return: a denial that is logged, since a service that does not work locks every user out.
         """
         _log.warn("{text}", text=logText(text))
         return Unauthorized(text)
 
     def checked(self, check: Callable[[], Checked]) -> Checked:
         """
-        Check something of an answer.
+        Run a check of a response, and log its denial.
 
-        @raise Unauthorized: if it is not right; operators see that.
+        @raise Unauthorized: if the check does.
         """
         try:
             return check()
@@ -198,6 +191,6 @@ class Callouts:
 
 def _inbox() -> bytes:
     """
-    Where answers go, as permissions of services expect it.
+    A reply subject that the permissions of services expect, as nats-server's.
     """
     return b"$SYS." + newInbox()

@@ -1,9 +1,9 @@
 """
-Auth callout in operator mode: the account of a user names who decides about it.
+Auth callout in operator mode: the JWT of a user's account names the service.
 
-A service places users into its own account, or into those that the account's JWT allows,
-with user JWTs that the account they are placed into, or a signing key of its, issued; what was
-answered holds for a connection until it ends, as long as the accounts' JWTs allow it.
+A service places users into its own account or those that the account's JWT allows, with user JWTs
+that were issued by the target account or one of its signing keys. A response holds until the
+connection ends, as long as the accounts' JWTs allow it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,11 @@ __all__ = ["CalloutDelegate"]
 @dataclass(frozen=True, slots=True)
 class _Placement:
     """
-    What was answered about a connection.
+    What a service answered about a connection.
 
-    @ivar service: who answered.
-    @ivar user: the user JWT that it gave.
     @ivar account: the account that the user was placed into.
-    @ivar name: how the user is named.
-    @ivar nameTag: how the JWT calls it that it came with.
-    @ivar tags: what that files it under.
+    @ivar nameTag: the name in the JWT that the client sent.
+    @ivar tags: the tags in that JWT.
     """
 
     service: CalloutService
@@ -48,17 +45,12 @@ class _Placement:
 
 class CalloutDelegate:
     """
-    Provides L{natsbroker.auth.operator.authorizer.Delegate}.
-
     @ivar limits: what no user may exceed.
     """
 
     def __init__(
         self, directory: AccountDirectory, callouts: Callouts, limits: ServerLimits
     ) -> None:
-        """
-        @param directory: the accounts.
-        """
         self._directory = directory
         self._callouts = callouts
         self.limits = limits
@@ -108,9 +100,6 @@ class CalloutDelegate:
         return finding.addCallback(lambda target: self._granted(placement, target))
 
     def _granted(self, placement: _Placement, account: AccountClaims) -> Grant:
-        """
-        What somebody may do in the account that it was placed into.
-        """
         user, callouts = placement.user, self._callouts
         now = callouts.now()
         until = callouts.checked(lambda: stayOf(user, placement.service.account, now))

@@ -1,8 +1,9 @@
 """
-What an auth callout service answers.
+The requests to an auth callout service, and its responses.
 
-An answer counts only if it is signed, in time, for this server, and about the user key of
-the question; so is the user JWT in it. Whatever else comes denies, in nats-server's words.
+A request has the members of nats-server's, and a user key that is used once, so that a response is
+good for one connection only. A response counts if it is signed, timely, and for this server and
+that user key; anything else denies, with nats-server's texts.
 """
 
 from __future__ import annotations
@@ -37,12 +38,11 @@ _OPTIONS = ("jwt", "nkey", "sig", "auth_token", "user", "pass", "name", "lang", 
 @dataclass(frozen=True, slots=True)
 class CalloutUser:
     """
-    What is known of somebody about whom a service is asked.
+    What is known about a user when the service is asked.
 
-    @ivar user: how it is named; never a secret.
-    @ivar jwt: the user JWT that it was let in with so far.
-    @ivar tags: of that JWT.
-    @ivar nameTag: the name that it says.
+    @ivar user: its name; never a secret.
+    @ivar jwt: the user JWT that was accepted so far.
+    @ivar nameTag: the name in that JWT.
     """
 
     user: str = ""
@@ -53,7 +53,7 @@ class CalloutUser:
 
 def nameIn(request: ConnectRequest) -> str:
     """
-    How somebody is named who was not let in so far.
+    @return: the name of a client that is not authorized yet.
     """
     return (
         request.text("nkey")
@@ -66,10 +66,9 @@ def questionOf(
     server: Mapping[str, Any], key: str, request: ConnectRequest, applicant: CalloutUser
 ) -> dict[str, Any]:
     """
-    The claims of a question that are particular to NATS.
-
-    @param server: what is said of the server.
-    @param key: the user key that the answer must be about.
+    @param server: the server's description.
+    @param key: the user key that the response must be about.
+    @return: the C{nats} claims of a request.
     """
     claims: dict[str, Any] = {
         "server_id": server,
@@ -120,12 +119,11 @@ _JWT = b"eyJ"
 @dataclass(frozen=True, slots=True)
 class AuthorizationResponse:
     """
-    Somebody is to be let in.
+    A response that accepts the user.
 
-    @ivar user: as whom.
-    @ivar issuer: the key that signed the answer.
-    @ivar issuerAccount: the account that it signed for, if it is not that account's own.
-    @ivar isSealed: whether it was sealed for us.
+    @ivar issuer: the key that signed the response.
+    @ivar issuerAccount: the account that it signed for, if that is not its own.
+    @ivar isSealed: whether it was encrypted for this server.
     """
 
     user: UserClaims
@@ -136,7 +134,7 @@ class AuthorizationResponse:
     @property
     def signer(self) -> str:
         """
-        The account in whose name it was signed, as it says itself.
+        The account in whose name it was signed, according to the response.
         """
         return self.issuerAccount or self.issuer
 
@@ -150,13 +148,13 @@ def readAnswer(
     unseal: Callable[[bytes], bytes] | None,
 ) -> AuthorizationResponse:
     """
-    Read an answer.
+    Read a response.
 
-    @param account: the account that was asked in, for messages.
-    @param key: the user key of the question.
+    @param account: the account of the service, for messages.
+    @param key: the user key of the request.
     @param serverId: the public key of this server.
-    @param unseal: opens what the service sealed; C{None} if nothing can be sealed.
-    @raise Unauthorized: if it lets nobody in.
+    @param unseal: decrypts; C{None} without encryption.
+    @raise Unauthorized: if it denies or is invalid.
     """
     if not data:
         raise Unauthorized(f'Auth callout violation: "no reason supplied" on account "{account}"')
@@ -216,12 +214,12 @@ def _userIn(text: str, account: str, key: str, now: float) -> UserClaims:
 
 def stayOf(user: UserClaims, account: str, now: float) -> float:
     """
-    Until when a user may stay, by the times of the day that its JWT says.
+    Find the end of the times of the day in which a user may connect. As in nats-server, its address
+    and kind of connection are not checked again: the service knew them.
 
-    @return: seconds since the epoch; infinity for always.
-    @raise Unauthorized: if it may not come now, or its JWT knows no kind of connection that there
-        is. As in nats-server, where it comes from and with which kind of connection is not looked
-        at: the service was told.
+    @return: seconds since the epoch; infinity for no end.
+    @raise Unauthorized: if it may not connect now, or its JWT names only unknown kinds of
+        connection.
     """
     until = validUntil(user.terms.times, user.terms.zone, now)
     if until == -math.inf:

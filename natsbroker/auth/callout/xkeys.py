@@ -1,11 +1,8 @@
 """
-Sealing what goes to an auth callout service, with the C{x25519} keys of NATS.
+Encryption of auth callout messages with the C{x25519} keys of NATS.
 
-What L{CurveKeys.seal} makes, exactly the owner of the recipient's key can open, and only
-as coming from us; whatever cannot be opened raises L{SealError}, and a key that contributes nothing
-(all zeros, or another point of small order) is refused (CVE-2023-46129).
-
-The form is C{xkv1}, a nonce of 24 bytes, and a box of NaCl (X25519, XSalsa20, Poly1305).
+The form is C{xkv1}, a nonce of 24 bytes, and a box of NaCl (X25519, XSalsa20, Poly1305). A key of
+small order, such as all zeros, is refused (CVE-2023-46129).
 """
 
 from __future__ import annotations
@@ -25,13 +22,13 @@ _NONCE = 24
 
 class SealError(ValueError):
     """
-    Something cannot be sealed or opened.
+    A message cannot be encrypted or decrypted.
     """
 
 
 class CurveKeys:
     """
-    A pair of keys.
+    A key pair.
 
     @ivar publicKey: the text of its public half, which begins with C{X}.
     """
@@ -45,10 +42,8 @@ class CurveKeys:
 
     def seal(self, data: bytes, recipient: str, random: Callable[[int], bytes]) -> bytes:
         """
-        Seal some bytes.
-
-        @param recipient: the text of the public key of whoever may open it.
-        @param random: gives that many unpredictable bytes.
+        @param recipient: the text of a public key.
+        @param random: gives unpredictable bytes.
         @raise SealError: if the recipient is no such key.
         """
         nonce = random(_NONCE)
@@ -56,10 +51,8 @@ class CurveKeys:
 
     def open(self, data: bytes, sender: str) -> bytes:
         """
-        Open what a sender sealed for us.
-
         @param sender: the text of its public key.
-        @raise SealError: if it did not, or not for us.
+        @raise SealError: if the sender did not encrypt this for us.
         """
         if data[: len(_VERSION)] != _VERSION:
             raise SealError("not sealed in a way that is known")

@@ -1,8 +1,5 @@
 """
-The JWT of an account.
-
-What L{AccountClaims.decode} returns has a true signature, is about an account's key, and
-makes sense; nothing more.
+The JWT of an account. It was checked for a true signature and for sense, not for trust.
 """
 
 from __future__ import annotations
@@ -41,11 +38,11 @@ EVERYBODY = "*"
 @dataclass(frozen=True, slots=True)
 class OperatorLimits:
     """
-    What its operator lets an account have; L{NO_LIMIT} for any number.
+    The limits that the operator sets; L{NO_LIMIT} for none.
 
     @ivar payload: bytes of a message.
-    @ivar noBearers: whether its users may not log in with a JWT alone.
-    @ivar jetstream: whether it may store anything in JetStream.
+    @ivar noBearers: whether bearer JWTs of its users are refused.
+    @ivar jetstream: whether it may use JetStream.
     """
 
     connections: int = NO_LIMIT
@@ -59,13 +56,12 @@ class OperatorLimits:
 @dataclass(frozen=True, slots=True)
 class ExternalAuthorization:
     """
-    Who decides for an account by auth callout.
+    The auth callout of an account.
 
-    @ivar users: the public keys of the users that are not asked about: the service's own. Empty if
-        there is no callout.
-    @ivar accounts: the accounts that the service may send users to, or L{EVERYBODY}; empty for only
-        this one.
-    @ivar xkey: the key that requests are sealed for; empty for requests in the clear.
+    @ivar users: the public keys of the service's own users; empty without auth callout.
+    @ivar accounts: the accounts that the service may place users into, or L{EVERYBODY}; empty for
+        its own only.
+    @ivar xkey: the public key for encryption; empty for none.
     """
 
     users: tuple[str, ...] = ()
@@ -73,24 +69,20 @@ class ExternalAuthorization:
     xkey: str = ""
 
     def allows(self, account: str) -> bool:
-        """
-        Whether the service may send users to another account.
-        """
         return self.accounts == (EVERYBODY,) or account in self.accounts
 
 
 @dataclass(frozen=True, slots=True)
 class AccountClaims:
     """
-    What an operator says about an account.
+    The claims of an account.
 
-    @ivar token: the JWT.
-    @ivar signers: the keys that may sign users for it, each with the terms of all its users, or
-        C{None} if the users' own JWTs say them.
-    @ivar revocations: until when, as seconds since the epoch, the JWTs of a user (or L{EVERYBODY})
-        were issued that count no more.
-    @ivar defaults: the rules of users without any.
-    @ivar mappings: the places that each subject is mapped to.
+    @ivar signers: the keys that may sign users, each with the limits of all its users (a scoped
+        signer), or C{None} if the users' own JWTs have them.
+    @ivar revocations: by user, or L{EVERYBODY}: JWTs that were issued until then are invalid.
+        Seconds since the epoch.
+    @ivar defaults: the permissions of users without any.
+    @ivar mappings: the destinations by subject.
     """
 
     token: SignedJWT
@@ -107,9 +99,7 @@ class AccountClaims:
     @classmethod
     def decode(cls, text: str) -> AccountClaims:
         """
-        Read a JWT.
-
-        @raise FieldError: if it is not an account's, or makes no sense.
+        @raise FieldError: if it is not an account's JWT, or invalid.
         """
         token = decodeToken(text, "account")
         nats = token.nats
@@ -135,15 +125,13 @@ class AccountClaims:
     @property
     def exchanges(self) -> bool:
         """
-        Whether it exports or imports anything, JetStream included, or maps subjects.
+        Whether it has exports, imports (JetStream included) or mappings.
         """
         return bool(self.exports or self.imports or self.mappings or self.terms.jetstream)
 
     def isRevoked(self, user: str, issuedAt: int) -> bool:
         """
-        Whether the JWT of a user counts no more.
-
-        @param issuedAt: when it was issued.
+        @param issuedAt: when the user's JWT was issued.
         """
         until = (self.revocations.get(key) for key in (EVERYBODY, user))
         return any(each is not None and issuedAt <= each for each in until)
@@ -151,7 +139,7 @@ class AccountClaims:
 
 def _terms(limits: Fields) -> OperatorLimits:
     """
-    A limit that is not there is zero, as in the real server.
+    An absent limit is zero, as in nats-server.
     """
     return OperatorLimits(
         _limit(limits, "conn"),
@@ -200,9 +188,6 @@ def _external(fields: Fields) -> ExternalAuthorization:
 
 
 def _checkNumbers(limits: Fields, claims: AccountClaims) -> None:
-    """
-    Check that there are no more exports and imports than the operator allows.
-    """
     for name, found in (("imports", claims.imports), ("exports", claims.exports)):
         allowed = limits.integer(name)
         if allowed != NO_LIMIT and len(found) > allowed:

@@ -1,9 +1,8 @@
 """
-From the JWTs of accounts to what the broker knows of accounts.
+Account settings from the JWTs of accounts.
 
-Pure functions. An export that needs activation tokens is for those who have a valid one;
-an import, a mapping or an export that makes no sense is left out and named, and does no harm to the
-others.
+A private export is for accounts with a valid activation token. An invalid import, mapping or export
+is left out and reported; the others are not affected.
 """
 
 from __future__ import annotations
@@ -48,9 +47,6 @@ Report = Callable[[str, str], None]
 
 
 def limitsFrom(claims: AccountClaims) -> AccountLimits:
-    """
-    The limits that the members of an account share.
-    """
     terms = claims.terms
     return AccountLimits(terms.connections, terms.subscriptions, terms.payload, terms.leafnodes)
 
@@ -59,10 +55,9 @@ def accountsFrom(
     known: Mapping[str, AccountClaims], now: float, report: Report
 ) -> dict[str, AccountSettings]:
     """
-    The accounts that exchange something, map subjects, or have JetStream.
-
-    @param known: every account, by its public key.
-    @param now: for activation tokens that expire, in seconds since the epoch.
+    @param known: the accounts by public key.
+    @param now: seconds since the epoch.
+    @return: the accounts that have exports, imports, mappings or JetStream.
     """
     imports = {
         name: [each for each in claims.imports if _isActivated(each, claims, known, now, report)]
@@ -85,7 +80,7 @@ def accountsFrom(
 
 def activationsEnd(known: Iterable[AccountClaims], now: float) -> float:
     """
-    When the next activation token expires, in seconds since the epoch; infinity for never.
+    @return: when the next activation token expires, in seconds since the epoch; infinity for never.
     """
     ends = (
         each.activation.expires
@@ -106,9 +101,6 @@ def _isActivated(
     now: float,
     report: Report,
 ) -> bool:
-    """
-    Whether an import is allowed, as far as tokens are concerned.
-    """
     exporter = known.get(wanted.account)
     if exporter is None:
         return False
@@ -141,7 +133,7 @@ def _refusal(
 
 def _subjectThere(wanted: ImportClaim) -> str:
     """
-    What an import is called by the account that it comes from.
+    The subject in the exporting account.
     """
     return wanted.to if wanted.kind == "service" and wanted.to else wanted.subject
 
@@ -176,7 +168,7 @@ def _export(claim: ExportClaim, owner: str, imports: Mapping[str, list[ImportCla
 
 def _latency(claim: ExportClaim) -> Latency | None:
     """
-    What is measured: only services with one answer can be.
+    Only services with one response are measured.
     """
     if claim.latency is None or _RESPONSES[claim.responseType] != SINGLETON:
         return None
@@ -225,7 +217,7 @@ def _withoutProblems(
     accounts: dict[str, AccountSettings], report: Report
 ) -> dict[str, AccountSettings]:
     """
-    The accounts without what does not fit together. Taking one thing out may make others wrong.
+    Leave out what does not fit together; again, since one removal may make others invalid.
     """
     while found := list(problems(accounts, True)):
         for problem in found:

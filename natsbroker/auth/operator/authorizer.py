@@ -1,10 +1,10 @@
 """
-The authorizer of operator mode: users prove with JWTs and signatures who they are.
+The authorizer of operator mode.
 
-Whoever is let in has a JWT that its account, or a signing key of its, issued; the account
-is of a trusted operator; the connection's nonce is signed with the user's own key, unless the JWT
-is a bearer's; and the user is neither revoked, nor expired, nor elsewhere or at another time or by
-another kind of connection than it may. The order of the checks is that of the real server.
+A client needs a user JWT that a trusted operator's account, or a signing key of that, issued, and a
+signature of the nonce with the user's key, unless it is a bearer JWT. It is denied if it is
+revoked, expired, or at another address, time of day or kind of connection than the JWT allows. The
+checks come in nats-server's order.
 """
 
 from __future__ import annotations
@@ -71,10 +71,8 @@ class Delegate(Protocol):
 @implementer(IAuthorizer)
 class OperatorAuthorizer(Revocations):
     """
-    Decides by the JWTs of users and their accounts.
-
     @ivar limits: what no user may exceed.
-    @ivar sentinel: the user JWT of who brings none; empty for nobody's.
+    @ivar sentinel: the JWT of users that send none; empty for none.
     """
 
     required = True
@@ -91,11 +89,10 @@ class OperatorAuthorizer(Revocations):
         delegate: Delegate | None = None,
     ) -> None:
         """
-        @param directory: the accounts.
-        @param now: tells the time, in seconds since the epoch.
-        @param pinned: the only accounts whose users may come here; C{None} for all.
-        @param sentinel: the user JWT of who brings none; empty for nobody's.
-        @param delegate: decides for accounts with auth callout; without, their users are refused.
+        @param now: gives the seconds since the epoch.
+        @param pinned: the only accounts whose users may connect; C{None} for all.
+        @param sentinel: see the attribute.
+        @param delegate: decides for accounts with auth callout; without it, their users are denied.
         """
         super().__init__()
         self._directory = directory
@@ -109,15 +106,9 @@ class OperatorAuthorizer(Revocations):
     # The accounts.
 
     def accountChanged(self, claims: AccountClaims) -> None:
-        """
-        See L{natsbroker.auth.operator.directory.Watcher}: its users are looked at again.
-        """
         self.revoke(claims.token.subject)
 
     def accountEnded(self, account: str) -> None:
-        """
-        See L{natsbroker.auth.operator.directory.Watcher}: its users go.
-        """
         self.revoke(account)
 
     # The users.
@@ -169,8 +160,7 @@ class OperatorAuthorizer(Revocations):
         self, grant: Grant, user: UserClaims, account: AccountClaims, request: ConnectRequest
     ) -> Grant | Deferred[Grant]:
         """
-        The users of an account with auth callout are let in by its service; only the service's own
-        are let in by us.
+        The service decides about the users of an account with auth callout, except its own.
         """
         delegate = self._delegate
         if user.token.subject in account.external.users:
@@ -182,10 +172,10 @@ class OperatorAuthorizer(Revocations):
 
 def checkPresence(terms: UserPermissionLimits, request: ConnectRequest, now: float) -> float:
     """
-    Check that a user may be where it is, in the way it came, at this time of the day.
+    Check the address, the kind of connection and the time of the day.
 
-    @return: until when it may, as seconds since the epoch; infinity for always.
-    @raise errors.Unauthorized: if not.
+    @return: the end of the allowed time, as seconds since the epoch; infinity for none.
+    @raise errors.Unauthorized: if the user may not connect.
     """
     types = terms.connectionTypes
     if types and request.connectionType not in CONNECTION_TYPES.intersection(types):

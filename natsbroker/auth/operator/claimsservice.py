@@ -1,13 +1,10 @@
 """
-C{$SYS.REQ.CLAIMS.*} and C{$SYS.REQ.ACCOUNT.*.CLAIMS.*}: looking at and changing the JWTs of
-accounts while the broker runs.
+C{$SYS.REQ.CLAIMS.*} and C{$SYS.REQ.ACCOUNT.*.CLAIMS.*}: reading and changing the JWTs of accounts,
+with nats-server's subjects and answers.
 
-The subjects and answers of the real server. A JWT is stored and used only if it is signed
-by a trusted key, is about the account that the subject names, and holds; what is stored is on the
-disk when that is said, and holds for connections that are there too.
-
-Stricter than nats-server 2.15, on purpose: there, JWTs of other operators are stored too (and not
-used).
+A JWT is stored and used only if it is signed by a trusted key, valid, and about the account in the
+subject. It is on disk before the answer, and applies to open connections. Stricter than nats-server
+2.15, on purpose: that also stores (and does not use) JWTs of other operators.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ class ClaimsService:
     """
     Answers on the bus of the system account.
 
-    @ivar answering: who answers.
+    @ivar answering: the subscriptions.
     """
 
     def __init__(
@@ -61,10 +58,10 @@ class ClaimsService:
     ) -> None:
         """
         @param bus: the system account's.
-        @param folder: where JWTs are kept; C{None} if they are not: updates hold for accounts that
-            are in use then, and until the broker ends.
-        @param now: tells the time, in seconds since the epoch.
-        @param late: gives an answer, perhaps later, for which those of others should not be missed.
+        @param folder: the store of JWTs; without it, an update applies to accounts in use, until
+            the broker ends.
+        @param now: gives the seconds since the epoch.
+        @param late: delays an empty answer, so that those of other servers come first.
         """
         self._directory = directory
         self._describe = describe
@@ -87,15 +84,9 @@ class ClaimsService:
 
     @property
     def _isCache(self) -> bool:
-        """
-        Whether only those JWTs are kept that were asked for.
-        """
         return self._folder is not None and self._folder.folder.isCache
 
     def close(self) -> None:
-        """
-        Answer no more.
-        """
         self.answering.close()
 
     # Updates.
@@ -163,8 +154,7 @@ class ClaimsService:
 
     def _pack(self, message: Message) -> bytes:
         """
-        All JWTs, each in a message of its own, and an empty one at the end, unless whoever asks has
-        the same.
+        Each JWT is a message, and an empty one ends them; none if the other server has the same.
         """
         if self._folder is not None and message.payload != self._folder.folder.digest:
             for account, text in self._current():
@@ -211,9 +201,7 @@ class ClaimsService:
 
     def _deletable(self, token: SignedJWT) -> tuple[str, ...]:
         """
-        The accounts that a request names.
-
-        @raise FieldError: if it may not delete them.
+        @raise FieldError: if the request may not delete them.
         """
         if self._folder is None or self._folder.folder.deletion is Deletion.REFUSED:
             raise FieldError("delete must be enabled in server config")

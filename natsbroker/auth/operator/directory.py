@@ -1,9 +1,9 @@
 """
-The accounts of operator mode: those that somebody asked for, with what their operators say of them.
+The accounts in use in operator mode.
 
-An account is known only while its JWT is signed by a trusted key, is about the key that
-was asked for, and holds; of several who ask for the same account at a time, one asks the resolver;
-whoever watches is told of an account before anybody gets it, and of every change.
+An account is known only while its JWT is valid and signed by a trusted key. Concurrent requests for
+one account cause one request to the resolver. Watchers learn of an account before it is used, and
+of every change.
 """
 
 from __future__ import annotations
@@ -56,10 +56,6 @@ class Watcher(Protocol):
 
 
 class _Known:
-    """
-    An account that was found.
-    """
-
     def __init__(self, claims: AccountClaims, since: float) -> None:
         self.claims = claims
         self.since = since
@@ -81,11 +77,6 @@ class AccountDirectory:
     """
 
     def __init__(self, trust: TrustedKeys, resolver: IAccountResolver, clock: IReactorTime) -> None:
-        """
-        @param trust: whose signature counts.
-        @param resolver: where JWTs are found.
-        @param clock: for the time, and for when JWTs expire.
-        """
         self.trust = trust
         self._resolver = resolver
         self._clock = clock
@@ -97,7 +88,8 @@ class AccountDirectory:
 
     def watch(self, watcher: Watcher) -> None:
         """
-        Tell somebody of accounts, in the order in which they began to watch.
+        Register callables: for an account that is new or changed, and for the key of one that
+        expired or was deleted.
         """
         self._watchers.append(watcher)
 
@@ -109,18 +101,15 @@ class AccountDirectory:
 
     def known(self, account: str) -> AccountClaims | None:
         """
-        An account that was found before, whether it still holds or not.
+        @return: an account that was found before, even if it has expired.
         """
         known = self._known.get(account)
         return None if known is None else known.claims
 
     def find(self, account: str) -> AccountClaims | Deferred[AccountClaims]:
         """
-        Find an account.
-
-        @return: what its operator says of it; at once if it is known.
-        @raise errors.Unauthorized: if there is no such account, or it does not hold. The Deferred
-            may fail with it too.
+        @return: the claims of an account; at once if it is known.
+        @raise errors.Unauthorized: if there is no valid account. The Deferred may fail with it too.
         """
         known = self._known.get(account)
         now = self._clock.seconds()
@@ -188,10 +177,9 @@ class AccountDirectory:
 
     def verified(self, account: str, text: str) -> AccountClaims:
         """
-        What a JWT says of an account, if it is true.
-
-        @raise FieldError: if it is no account's JWT, is about another account, is not signed by a
-            trusted key, or does not hold now.
+        @return: the claims in a JWT.
+        @raise FieldError: if it is invalid now, about another account, or not signed by a trusted
+            key.
         """
         claims = AccountClaims.decode(text)
         if claims.token.subject != account:
@@ -209,9 +197,9 @@ class AccountDirectory:
 
     def update(self, account: str, text: str) -> bool:
         """
-        Use another JWT for an account from now on, if it is known.
+        Replace the JWT of a known account.
 
-        @return: whether it is.
+        @return: whether the account is known.
         @raise FieldError: see L{verified}.
         """
         claims = self.verified(account, text)
@@ -224,9 +212,8 @@ class AccountDirectory:
 
     def refresh(self, account: str) -> Deferred[None]:
         """
-        Look for the JWT of a known account anew, and use what is found from now on. If there is
-        none, or it is not true, the account is forgotten, unless there has never been one; if that
-        cannot be told now, what is known stays.
+        Fetch the JWT of a known account again. If there is no valid one, the account is forgotten,
+        unless it is a placeholder; if the resolver fails, the account stays.
 
         @return: fires when that is done; never fails.
         """
@@ -251,8 +238,7 @@ class AccountDirectory:
 
     def delete(self, account: str) -> None:
         """
-        Forget an account, whose JWT an operator deleted. Its users are told what they are told when
-        it expires.
+        Forget an account whose JWT was deleted. Its users are closed as when it expires.
         """
         if account in self._known:
             self._deleted.add(account)
@@ -266,14 +252,11 @@ class AccountDirectory:
 
     def provide(self, claims: AccountClaims) -> None:
         """
-        Have an account without asking the resolver.
+        Add an account without the resolver.
         """
         self._replace(claims)
 
     def close(self) -> None:
-        """
-        Wait for nothing any more.
-        """
         for known in self._known.values():
             known.forget()
 
@@ -289,9 +272,6 @@ class AccountDirectory:
             each.accountChanged(claims)
 
     def _await(self, account: str) -> None:
-        """
-        Notice when an account's JWT expires.
-        """
         known = self._known[account]
         expires = known.claims.token.expires
         if not expires:
@@ -310,8 +290,8 @@ class AccountDirectory:
 
 def placeholder(account: str) -> AccountClaims:
     """
-    What holds for a system account whose JWT cannot be had yet: anybody who has its key may come
-    in, so that JWTs can be pushed to a broker that has none.
+    @return: the claims of a system account whose JWT is not available yet: its own key may sign
+        users, so that JWTs can be pushed to a broker that has none.
     """
     token = SignedJWT("", "", account, "", "", "", 0, 0, 0, Fields([]))
     return AccountClaims(token, signers={account: None})

@@ -1,9 +1,8 @@
 """
-What an account's JWT says about its exports, imports and subject mappings.
+The exports, imports and subject mappings in an account's JWT.
 
-Frozen values, every one of which has a type and valid subjects; an activation token is
-one of the exporting account or a signing key of its, about this account, this type, and a subject
-that covers the import (CVE-2021-3127).
+An activation token must be the exporting account's or its signing key's, for this account and type,
+and for a subject that covers the import (CVE-2021-3127).
 """
 
 from __future__ import annotations
@@ -31,18 +30,16 @@ _RESPONSES = frozenset({"", "Singleton", "Stream", "Chunked"})
 @dataclass(frozen=True, slots=True)
 class ExportClaim:
     """
-    Something that an account gives to others.
-
     @ivar kind: C{stream} or C{service}.
-    @ivar isPrivate: whether others need an activation token.
-    @ivar revocations: until when, as seconds since the epoch, the tokens of an account (or C{*} for
-        all) were issued that count no more.
-    @ivar responseType: C{Singleton}, C{Stream}, C{Chunked} or nothing.
-    @ivar threshold: nanoseconds that an answer may take; 0 for the default.
-    @ivar latency: the subject that samples of the latency go to, and of how many percent (0: where
-        headers ask for it); C{None} without.
-    @ivar accountPosition: which token of the subject names the importing account, from 1; 0 if none
-        does.
+    @ivar isPrivate: whether importers need an activation token.
+    @ivar revocations: by account, or C{*}: tokens that were issued until then are invalid. Seconds
+        since the epoch.
+    @ivar responseType: C{Singleton}, C{Stream}, C{Chunked} or empty.
+    @ivar threshold: the most nanoseconds for a response; 0 for the default.
+    @ivar latency: the subject for latency samples and the percentage (0: where headers ask for it);
+        C{None} without.
+    @ivar accountPosition: the token of the subject that names the importing account, from 1; 0 for
+        none.
     """
 
     subject: str
@@ -59,16 +56,12 @@ class ExportClaim:
 @dataclass(frozen=True, slots=True)
 class ImportClaim:
     """
-    Something that an account takes from another.
-
-    @ivar subject: as the other account knows it.
+    @ivar subject: in the exporting account.
     @ivar kind: C{stream} or C{service}.
-    @ivar account: the other account's public key.
-    @ivar to: where it is here (for a stream), in the old form; empty if C{localSubject} says so, or
-        nothing.
-    @ivar localSubject: where it is here.
-    @ivar share: whether the other account learns who asks.
-    @ivar activation: the token that lets this account in; C{None} without.
+    @ivar account: the exporting account's public key.
+    @ivar to: the local subject (of a stream) in the old form.
+    @ivar localSubject: the local subject.
+    @ivar share: whether the exporting account learns the client.
     """
 
     subject: str
@@ -84,10 +77,10 @@ class ImportClaim:
 @dataclass(frozen=True, slots=True)
 class MappingClaim:
     """
-    One of the places that a subject is mapped to.
+    A destination.
 
     @ivar weight: percent.
-    @ivar cluster: where alone it holds; empty for everywhere.
+    @ivar cluster: the only cluster in which it applies; empty for all.
     """
 
     subject: str
@@ -97,9 +90,7 @@ class MappingClaim:
 
 def readExports(fields: Fields) -> tuple[ExportClaim, ...]:
     """
-    Read C{exports}.
-
-    @raise FieldError: if one makes no sense, or covers another.
+    @raise FieldError: if one is invalid, or covers another.
     """
     exports = tuple(map(_export, fields.blocks("exports")))
     for one in exports:
@@ -151,10 +142,8 @@ def _latency(fields: Fields) -> tuple[str, int]:
 
 def readImports(fields: Fields, account: str) -> tuple[ImportClaim, ...]:
     """
-    Read C{imports}.
-
-    @param account: the public key of the account that they are of.
-    @raise FieldError: if one makes no sense, or its activation token is for something else.
+    @param account: the importing account's public key.
+    @raise FieldError: if one is invalid, or its activation token is for another.
     """
     return tuple(_import(each, account) for each in fields.blocks("imports"))
 
@@ -196,9 +185,7 @@ def _checkActivation(claim: ImportClaim, token: SignedJWT, account: str) -> None
 
 def readMappings(fields: Fields) -> dict[str, tuple[MappingClaim, ...]]:
     """
-    Read C{mappings}.
-
-    @raise FieldError: if one makes no sense.
+    @raise FieldError: if one is invalid.
     """
     found = fields.blocksByName("mappings")
     if not all(isValidSubject(source.encode("utf-8")) for source in found):

@@ -1,12 +1,9 @@
 """
-A folder with the JWTs of accounts, one in each file.
+A folder with the JWTs of accounts, in the layout of nats-server's C{full} resolver.
 
-The file of an account is named after its public key, and nothing that is not the valid
-public key of an account ever becomes part of a path (CVE-2022-28357); a file is replaced as a whole
-and is on the disk when it is said to be; a file that cannot be understood is left alone.
-
-The layout is that of nats-server's C{full} resolver: C{dir/KEY.jwt}; what was deleted is renamed to
-C{dir/KEY.jwt.deleted} unless it shall be gone.
+The file C{KEY.jwt} is named after the account's public key; only a valid key becomes part of a path
+(CVE-2022-28357). A deleted one is renamed to C{KEY.jwt.deleted}, or removed. A file is replaced as
+a whole, and is on disk before the change is reported.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ _ENDING = ".jwt"
 
 class Deletion(Enum):
     """
-    What becomes of the file of an account that is deleted.
+    The effect of deleting an account.
     """
 
     REFUSED = "refused"
@@ -39,7 +36,7 @@ class Deletion(Enum):
 
 class FolderError(Exception):
     """
-    The folder does not do what is asked.
+    The folder refuses a change.
     """
 
 
@@ -47,18 +44,17 @@ class TokenFolder:
     """
     The JWTs of a folder. All are in memory too.
 
-    @ivar deletion: what becomes of files that are deleted.
-    @cvar isCache: whether what is not there may be elsewhere.
+    @cvar isCache: whether other JWTs may be elsewhere.
     """
 
     isCache = False
 
     def __init__(self, path: str, limit: int = 0, deletion: Deletion = Deletion.REFUSED) -> None:
         """
-        Read the folder, which is made if it is not there.
+        Read the folder; create it if it does not exist.
 
-        @param limit: how many accounts it may hold; 0 for any number.
-        @raise OSError: if it cannot be read or made.
+        @param limit: the most accounts; 0 for any number.
+        @raise OSError: if it cannot be read or created.
         """
         self._path = Path(path).absolute()
         self._limit = limit
@@ -68,10 +64,10 @@ class TokenFolder:
 
     def read(self) -> set[str]:
         """
-        Read all files anew.
+        Read all files again.
 
-        @return: the accounts whose JWT is another one now, or gone.
-        @raise OSError: if the folder cannot be read or made.
+        @return: the accounts whose JWT has changed or is gone.
+        @raise OSError: if the folder cannot be read or created.
         """
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         before: dict[str, str] = self._tokens
@@ -91,11 +87,6 @@ class TokenFolder:
         return account in self._tokens
 
     def __getitem__(self, account: str) -> str:
-        """
-        The JWT of an account.
-
-        @raise KeyError: if there is none.
-        """
         return self._tokens[account]
 
     def __iter__(self) -> Iterator[str]:
@@ -107,7 +98,7 @@ class TokenFolder:
     @property
     def digest(self) -> bytes:
         """
-        What all JWTs together come to, whatever their order; as other servers compute it.
+        The XOR of the hashes of all JWTs, as other servers compute it.
         """
         total = 0
         for text in list(self._tokens.values()):
@@ -116,11 +107,9 @@ class TokenFolder:
 
     def save(self, account: str, text: str) -> bool:
         """
-        Keep the JWT of an account.
-
-        @return: whether it is another one than before.
-        @raise FolderError: if there are too many.
-        @raise OSError: if the disk does not take it.
+        @return: whether the JWT has changed.
+        @raise FolderError: if there are too many accounts.
+        @raise OSError: if it cannot be written.
         """
         if self._tokens.get(account) == text:
             return False
@@ -133,11 +122,9 @@ class TokenFolder:
 
     def delete(self, account: str) -> bool:
         """
-        Keep the JWT of an account no more.
-
         @return: whether there was one.
-        @raise FolderError: if nothing may be deleted.
-        @raise OSError: if the disk does not do it.
+        @raise FolderError: if deleting is disabled.
+        @raise OSError: if it cannot be deleted.
         """
         if self.deletion is Deletion.REFUSED:
             raise FolderError("delete must be enabled in server config")
@@ -164,7 +151,7 @@ def _writePrivate(draft: Path, text: str) -> None:
 
 def _textIn(file: Path) -> str:
     """
-    The text of a file; empty if it is none, or too long for a JWT.
+    The text of a file; empty if it is not ASCII, or too long for a JWT.
     """
     with file.open("rb") as opened:
         data = opened.read(LONGEST + 1)
@@ -180,17 +167,17 @@ LIMIT = 1000
 
 class CachedFolder(TokenFolder):
     """
-    The JWTs of a folder that need not be there.
+    A bounded cache of JWTs: the one that was not used longest makes room.
     """
 
     isCache = True
 
     def __init__(self, path: str, limit: int, ttl: float, now: Callable[[], float]) -> None:
         """
-        @param limit: how many accounts it may hold; 0 for the default.
-        @param ttl: for how many seconds a JWT is kept that nobody asks for; 0 for until it expires.
-        @param now: tells the time, in seconds since the epoch.
-        @raise OSError: if the folder cannot be read or made.
+        @param limit: the most accounts; 0 for the default.
+        @param ttl: seconds until an unused JWT is removed; 0 for until it expires.
+        @param now: gives the seconds since the epoch.
+        @raise OSError: if the folder cannot be read or created.
         """
         self._most = limit or LIMIT
         self._ttl = ttl
@@ -222,9 +209,7 @@ class CachedFolder(TokenFolder):
 
     def expire(self) -> None:
         """
-        Remove what is not kept any longer.
-
-        @raise OSError: if the disk does not do it.
+        @raise OSError: if a file cannot be deleted.
         """
         now = self._now()
         for account, used in list(self._used.items()):
@@ -241,7 +226,7 @@ class CachedFolder(TokenFolder):
 
     def _touch(self, account: str) -> None:
         """
-        Note that somebody asked for an account. Whoever was asked for longest ago stands first.
+        Move an account to the end of the order of use.
         """
         self._used.pop(account, None)
         self._used[account] = self._now()

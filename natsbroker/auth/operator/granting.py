@@ -1,8 +1,15 @@
 """
-From the claims of a user and its account to a grant.
+Grants from the claims of users and accounts.
 
-A user gets the least of what its own JWT (or its signer's template), its account and the
-server allow; a user without rules of its own has its account's.
+The least of the limits of the user's JWT (or its scoped signer's template), the account and the
+server applies. A user without permissions has its account's.
+
+In a template, C{{{name()}}}, C{{{subject()}}}, C{{{account-name()}}}, C{{{account-subject()}}},
+C{{{tag(x)}}} and C{{{account-tag(x)}}} are replaced by values of the JWTs; any other function
+denies the user. An allowed subject without a value is left out, and if none is left, nothing is
+allowed; a denied one without a value denies the user (nats-server's rules). Stricter than nats-
+server 2.15, on purpose: a value with a wildcard or a space is none. There, a scoped signer could
+name a user C{>} and so exceed the template.
 """
 
 from __future__ import annotations
@@ -55,11 +62,11 @@ _TAG = re.compile(r"(account-)?tag\((.*)\)", re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class Values:
     """
-    What a template can refer to.
+    The values for a template.
 
-    @ivar names: what the functions without arguments give, by their names.
+    @ivar names: by function without argument.
     @ivar tags: the user's tags.
-    @ivar accountTags: the account's.
+    @ivar accountTags: the account's tags.
     """
 
     names: Mapping[str, str]
@@ -68,9 +75,8 @@ class Values:
 
     def of(self, place: str) -> list[str]:
         """
-        The values of what stands between double braces.
-
-        @raise FieldError: if that is nothing that is known.
+        @return: the values of a function.
+        @raise FieldError: if there is no such function.
         """
         function = place.strip()
         found = _TAG.fullmatch(function)
@@ -87,9 +93,8 @@ class Values:
 
 def expand(template: PermissionClaims, values: Values) -> PermissionClaims:
     """
-    Make a user's rules of a signer's.
-
-    @raise FieldError: if they cannot be made.
+    @return: a template's permissions for one user.
+    @raise FieldError: if a value is missing, or there are too many subjects.
     """
     publishAllow = _expanded(template.publishAllow, values, False)
     subscribeAllow = _expanded(template.subscribeAllow, values, False)
@@ -109,7 +114,7 @@ def expand(template: PermissionClaims, values: Values) -> PermissionClaims:
 
 def _expanded(subjects: Iterable[str], values: Values, isNeeded: bool) -> tuple[str, ...]:
     """
-    @param isNeeded: whether nothing may be left out.
+    @param isNeeded: whether a missing value is an error.
     """
     expanded: list[str] = []
     for subject in subjects:
@@ -147,10 +152,9 @@ class ServerLimits:
 
 def termsOf(user: UserClaims, account: AccountClaims) -> UserPermissionLimits:
     """
-    What a user may do: what its JWT says, or its scoped signer's template.
-
-    @raise errors.Unauthorized: if the issuer may not sign for the account, or the JWT says anything
-        although its signer is a scoped one, or the template makes no sense for this user.
+    @return: the limits in a user's JWT, or in its scoped signer's template.
+    @raise errors.Unauthorized: if the issuer may not sign for the account, if a scoped signer's
+    user has permissions of its own, or if the template is invalid for this user.
     """
     issuer = user.token.issuer
     if issuer not in account.signers:
@@ -186,12 +190,10 @@ def grantOf(
     until: float,
 ) -> Grant:
     """
-    What a user is granted.
-
-    @param until: when the times of the day end in which it may be there, as seconds since the
-        epoch; infinity for never.
-    @raise errors.Unauthorized: if it may have no subscription at all, which is how the real server
-        reads a JWT that sets no limit.
+    @param until: when the user's time of the day ends, as seconds since the epoch; infinity for
+        never.
+    @raise errors.Unauthorized: if no subscription is allowed, which is how nats-server reads a JWT
+    without limits.
     """
     subscriptions = _least(terms.subscriptions, account.terms.subscriptions, limits.subscriptions)
     if subscriptions == 0:
@@ -213,16 +215,14 @@ def grantOf(
 
 def issuerOf(user: UserClaims) -> str:
     """
-    Who vouches for a user: the signing key that issued its JWT, or its account.
+    @return: the signing key that issued a user's JWT, or its account.
     """
     return user.token.issuer if user.issuerAccount else user.account
 
 
 def expiryOf(user: UserClaims, until: float) -> float | None:
     """
-    When a user's grant ends; C{None} for never.
-
-    @param until: see L{grantOf}.
+    @return: when a user's grant ends; C{None} for never.
     """
     expires = min(until, user.token.expires or math.inf)
     return None if expires == math.inf else expires
@@ -230,9 +230,8 @@ def expiryOf(user: UserClaims, until: float) -> float | None:
 
 def rulesInto(grant: Grant, rules: PermissionClaims) -> Grant:
     """
-    A grant with some rules in place of its own.
-
-    @raise errors.Unauthorized: if there are more patterns than can be looked up in time.
+    @return: the grant with other permissions.
+    @raise errors.Unauthorized: if there are too many patterns.
     """
     responses = rules.responses
     allow: list[bytes] | None = _encoded(rules.publishAllow)
@@ -262,7 +261,4 @@ def _responses(responses: tuple[int, int] | None) -> ResponsePermission | None:
 
 
 def _least(*limits: int) -> int | None:
-    """
-    The smallest of some limits, where C{-1} is none; C{None} if all are none.
-    """
     return min((limitOf(each) for each in limits if each != NO_LIMIT), default=None)

@@ -1,8 +1,7 @@
 """
-What the JWTs of operators ask of a broker.
+The JWTs of operators, and the settings that they imply.
 
-Settings in which operators contradict themselves or each other are refused with
-nats-server's words, before anything listens.
+Contradictions are refused with nats-server's texts before anything listens.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _DECORATED = re.compile(r"\s*-{3,}[^\n]*-{3,}\r?\n([\w\-.=]+)\r?\n-{3,}[^\n]*-{3
 
 def undecorated(text: str) -> str:
     """
-    The JWT in the text of a file, which may stand between lines that begin and end it.
+    @return: the JWT in a file, which may stand between decorating lines.
     """
     found = _DECORATED.search(text)
     return found[1] if found else text.strip()
@@ -36,14 +35,12 @@ def undecorated(text: str) -> str:
 @dataclass(frozen=True, slots=True)
 class OperatorClaims:
     """
-    What an operator says about itself.
+    The claims of an operator.
 
-    @ivar token: the JWT.
-    @ivar signingKeys: who may sign for it.
-    @ivar systemAccount: the public key of the system account; empty if it names none.
-    @ivar accountServer: the URL below which its accounts' JWTs can be had; empty for none.
-    @ivar serverVersion: the oldest server that may serve it, as three numbers.
-    @ivar isStrict: whether accounts must be signed by its signing keys, and not by its own.
+    @ivar systemAccount: the public key of the system account; empty for none.
+    @ivar accountServer: the URL below which its accounts' JWTs are; empty for none.
+    @ivar serverVersion: the oldest server that it allows.
+    @ivar isStrict: whether its own key may not sign accounts, only its signing keys.
     """
 
     token: SignedJWT
@@ -56,9 +53,7 @@ class OperatorClaims:
     @classmethod
     def decode(cls, text: str) -> OperatorClaims:
         """
-        Read a JWT.
-
-        @raise FieldError: if it is not an operator's, or makes no sense.
+        @raise FieldError: if it is not an operator's JWT, or invalid.
         """
         token = decodeToken(text, "operator")
         nats = token.nats
@@ -90,9 +85,9 @@ def _version(text: str) -> tuple[int, int, int]:
 @dataclass(frozen=True, slots=True)
 class TrustedKeys:
     """
-    Whose signature on an account's JWT counts.
+    The keys that may sign accounts.
 
-    @ivar keys: the public keys of operators and of their signing keys.
+    @ivar keys: of operators and their signing keys.
     @ivar strictKeys: those whose accounts may not sign users with their own keys.
     """
 
@@ -101,9 +96,6 @@ class TrustedKeys:
 
     @classmethod
     def of(cls, operators: Iterable[OperatorClaims]) -> TrustedKeys:
-        """
-        What some operators' JWTs say.
-        """
         keys: set[str] = set()
         strict: set[str] = set()
         for operator in operators:
@@ -122,11 +114,9 @@ _PARTS = ("major", "minor", "update")
 @dataclass(frozen=True, slots=True)
 class Operators:
     """
-    The operators of a broker.
-
-    @ivar trust: whose signature on an account's JWT counts.
-    @ivar resolver: where accounts are found.
-    @ivar systemAccount: the public key of the system account; the default name if there is none.
+    @ivar trust: the keys that may sign accounts.
+    @ivar resolver: the source of accounts' JWTs.
+    @ivar systemAccount: the public key of the system account, or the default name.
     """
 
     trust: TrustedKeys
@@ -136,9 +126,7 @@ class Operators:
 
 def operatorsIn(settings: Settings) -> Operators:
     """
-    The operators that settings name.
-
-    @raise ValueError: if they cannot be served.
+    @raise ValueError: if the operators and the settings contradict each other.
     """
     mode = settings.operator
     claims = [_decoded(text) for text in mode.operators]

@@ -1,10 +1,9 @@
 """
-The folders of the other brokers: asking them for the JWTs of accounts that ours does not have, and
-taking over what they have and ours has not.
+Account JWTs of other servers: lookups, and the regular comparison of whole folders, with nats-
+server's subjects.
 
-nats-server's subjects; whoever answers is not believed: only JWTs that are true come
-through; a question ends with the first JWT, when everybody has said that there is none, or when the
-time is over.
+Only valid JWTs of trusted operators are accepted. A lookup ends with the first of them, when every
+server has answered, or at its timeout.
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ _PACKED = b"pack"
 
 class _PendingLookup:
     """
-    One account that is asked for.
-
-    @ivar answer: fires with its JWT.
-    @ivar silent: how many have still to say that they have none.
+    @ivar silent: how many servers have not answered.
     """
 
     def __init__(self, account: str, answer: Deferred[str]) -> None:
@@ -55,7 +51,7 @@ class _PendingLookup:
 @implementer(ISubscriber)
 class PeerLookup:
     """
-    Asks on the bus of the system account.
+    Sends requests on the bus of the system account.
     """
 
     def __init__(
@@ -68,12 +64,11 @@ class PeerLookup:
         timeout: float = TIMEOUT,
     ) -> None:
         """
-        @param bus: of the system account.
-        @param asker: our own answers to such questions, which are not wanted.
-        @param check: given an account and its JWT, raises L{FieldError} if that is not true.
-        @param count: tells how many other brokers there are; infinity if that is not known: then
-            nobody is believed that there is no JWT before the time is over.
-        @param timeout: seconds for a question.
+        @param asker: this server's own answers, which are excluded.
+        @param check: takes an account and a JWT; raises L{FieldError} if that is invalid.
+        @param count: gives the number of other servers; infinity if it is unknown: then a lookup
+            ends at its timeout at the earliest.
+        @param timeout: seconds for a lookup.
         """
         self._asker = asker
         self._clock = clock
@@ -88,9 +83,6 @@ class PeerLookup:
         self._merge: Callable[[str, str], Deferred[Any]] | None = None
 
     def close(self) -> None:
-        """
-        Ask and wait no more.
-        """
         self._subscription.cancel()
         if self._loop is not None and self._loop.running:
             self._loop.stop()
@@ -101,9 +93,7 @@ class PeerLookup:
 
     def lookUp(self, account: str) -> Deferred[str]:
         """
-        Ask everybody for the JWT of an account.
-
-        @return: fires with one that is true. Fails with L{LookupError} if nobody has one.
+        @return: fires with a valid JWT of the account; fails with L{LookupError} without.
         """
         self._asked += 1
         name = b"%d" % self._asked
@@ -167,11 +157,11 @@ class PeerLookup:
         merge: Callable[[str, str], Deferred[Any]],
     ) -> None:
         """
-        Ask somebody for all JWTs again and again, unless it has the same as we have.
+        Ask regularly for all JWTs of a server that has others than this one.
 
-        @param interval: seconds between the questions.
-        @param digest: what all of ours come to.
-        @param merge: takes an account and a true JWT of it; its Deferred may fail.
+        @param interval: seconds.
+        @param digest: gives the digest of all JWTs here.
+        @param merge: takes an account and a valid JWT.
         """
         self._merge = merge
         self._loop = LoopingCall(lambda: self._asker.ask(_PACK, digest(), self._prefix + _PACKED))

@@ -1,9 +1,5 @@
 """
-From what was read to the settings of operator mode.
-
-This module promises that files are read, keys are keys, resolvers are told what they
-need, and nothing stands beside operators that does not go with them.  It must never know
-what a JWT says.
+The settings of operator mode, read from the configuration.
 """
 
 from __future__ import annotations
@@ -35,16 +31,14 @@ def operatorModeFrom(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> OperatorMode:
     """
-    Make the settings of operator mode.
-
-    @param read: gives the text of a path, or raises L{OSError}.
+    @param read: gives the text of a file; raises L{OSError}.
     """
     return _OperatorModeReader(root, findings, read).mode()
 
 
 def checkOperators(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
     """
-    Report what does not go with operators, in nats-server's words.
+    Report settings that exclude operator mode, with nats-server's texts.
     """
     mode = settings.operator
 
@@ -75,10 +69,6 @@ def checkOperators(settings: Settings, root: ParsedBlock, findings: Diagnostics)
 
 
 class _OperatorModeReader:
-    """
-    Reads the keys at the top of a file.
-    """
-
     def __init__(
         self, root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
     ) -> None:
@@ -87,9 +77,6 @@ class _OperatorModeReader:
         self._read = read
 
     def mode(self) -> OperatorMode:
-        """
-        Make the whole.
-        """
         root = self._root
         return OperatorMode(
             operators=tuple(map(self._operator, root.texts("operator"))),
@@ -106,7 +93,7 @@ class _OperatorModeReader:
 
     def _operator(self, text: str) -> str:
         """
-        A JWT itself, or what is in a file.
+        A JWT, or the text of the file that has one.
         """
         if text.startswith(_JWT):
             return text

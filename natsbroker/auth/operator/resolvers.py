@@ -1,7 +1,5 @@
 """
-Resolvers that hold nothing themselves: JWTs of accounts from the configuration, or over HTTP.
-
-What is found is handed on as it is; a server that does not answer in time has nothing.
+The sources of accounts' JWTs: the configuration, an account server, a folder.
 """
 
 from __future__ import annotations
@@ -35,19 +33,13 @@ _OK = 200
 @implementer(IAccountResolver)
 class MemoryResolver:
     """
-    JWTs that the configuration holds.
+    JWTs of the configuration, by public key.
     """
 
     def __init__(self, preload: Mapping[str, str]) -> None:
-        """
-        @param preload: JWTs by public key.
-        """
         self._tokens = dict(preload)
 
     def replace(self, preload: Mapping[str, str]) -> None:
-        """
-        Hold other JWTs from now on.
-        """
         self._tokens = dict(preload)
 
     def fetch(self, account: str) -> str:
@@ -57,16 +49,15 @@ class MemoryResolver:
 @implementer(IAccountResolver)
 class URLResolver:
     """
-    JWTs of an account server: each is at the URL that ends with its account's public key.
+    An account server: the JWT is at a URL that ends with the account's public key.
     """
 
     def __init__(
         self, url: str, agent: IAgent, clock: IReactorTime, timeout: float = TIMEOUT
     ) -> None:
         """
-        @param url: what stands before the public key.
-        @param agent: makes requests.
-        @param timeout: seconds for each.
+        @param url: without the public key.
+        @param timeout: seconds for a request.
         """
         self._url = url if url.endswith("/") else url + "/"
         self._agent = agent
@@ -98,17 +89,15 @@ RunInThread = Callable[..., "Deferred[Any]"]
 @implementer(IAccountResolver)
 class FolderResolver:
     """
-    JWTs in a folder.
+    A folder, whose changes are written in a thread, one after the other.
 
-    @ivar folder: that folder, to be looked at only.
-    @ivar elsewhere: finds a true JWT that is not there, or fails with C{LookupError}; C{None} for
-        nowhere else.
+    @ivar folder: read only.
+    @ivar elsewhere: finds a valid JWT that is not in the folder, or fails with C{LookupError}.
     """
 
     def __init__(self, folder: TokenFolder, runInThread: RunInThread) -> None:
         """
-        @param runInThread: calls its first argument with the others in another thread; fires with
-            the result.
+        @param runInThread: calls a function with arguments in a thread; fires with the result.
         """
         self.folder = folder
         self._runInThread = runInThread
@@ -117,7 +106,7 @@ class FolderResolver:
 
     def fetch(self, account: str) -> str | Deferred[str]:
         """
-        See L{IAccountResolver.fetch}. What is found elsewhere is kept.
+        Store JWTs that are found elsewhere.
         """
         if account in self.folder or self.elsewhere is None:
             return self.folder[account]
@@ -125,16 +114,13 @@ class FolderResolver:
 
     def _keep(self, account: str, text: str) -> Deferred[str]:
         """
-        Store what was found elsewhere. It is used even if there is no room for it.
+        A JWT that cannot be stored is used all the same.
         """
         storing = self.saveIfNewer(account, text)
         storing.addErrback(lambda why: _log.failure("A JWT cannot be kept", why))
         return storing.addCallback(lambda _: text)
 
     def expire(self) -> Deferred[None]:
-        """
-        See L{CachedFolder.expire}; nothing for other folders.
-        """
         if not isinstance(self.folder, CachedFolder):
             return succeed(None)
         return self._lock.run(self._runInThread, self.folder.expire)
@@ -147,18 +133,18 @@ class FolderResolver:
 
     def saveIfNewer(self, account: str, text: str) -> Deferred[bool]:
         """
-        As L{save}, unless the JWT that is there was issued later.
+        As L{save}, unless the stored JWT was issued later.
 
-        @return: fires with whether it is another one than before.
+        @return: fires with whether the JWT has changed.
         """
         return self._lock.run(self._runInThread, self._saveIfNewer, account, text)
 
     def preload(self, account: str, text: str) -> None:
         """
-        As L{saveIfNewer}, at once: before anything runs that must not wait for the disk.
+        As L{saveIfNewer}, at once: before the reactor runs.
 
         @raise natsbroker.auth.operator.folders.FolderError: if there are too many.
-        @raise OSError: if the disk does not take it.
+        @raise OSError: if it cannot be written.
         """
         self._saveIfNewer(account, text)
 
@@ -172,9 +158,6 @@ class FolderResolver:
 
 
 def _issuedAt(text: str) -> float:
-    """
-    When a JWT was issued; for what is none, before everything.
-    """
     try:
         return decodeToken(text, "account").issuedAt
     except FieldError:

@@ -1,9 +1,7 @@
 """
-Operator mode: accounts that come from JWTs while the broker runs.
+Operator mode: accounts from JWTs that may change while the broker runs.
 
-An account exists before its first user is let in, and has what its JWT says; what
-changes in a JWT changes for the connections that are there; without its JWT, the system account can
-be entered with its own key, so that JWTs can be pushed to a broker that has none.
+An account exists before its first client is accepted; a changed JWT applies to open connections.
 """
 
 from __future__ import annotations
@@ -61,9 +59,6 @@ CloseExcess = Callable[[str], None]
 
 
 def serverLimits(settings: Settings) -> ServerLimits:
-    """
-    What no user may exceed.
-    """
     return ServerLimits(settings.max_payload, settings.max_subscriptions or -1)
 
 
@@ -71,7 +66,7 @@ class OperatorService(Service):
     """
     A child service of a broker.
 
-    @ivar authorizer: decides who is let in.
+    @ivar authorizer: the authorizer of operator mode.
     @ivar directory: the accounts.
     """
 
@@ -89,13 +84,12 @@ class OperatorService(Service):
         neighbours: Callable[[], float] = lambda: 0,
     ) -> None:
         """
-        @param registry: where accounts are.
-        @param runInThread: calls its first argument with the others in another thread.
-        @param describe: what answers say about this server.
-        @param closeExcess: called with the name of an account whose limits are others now.
-        @param callouts: asks about users of accounts with auth callout; without, they are refused.
-        @param neighbours: tells how many other brokers there are; infinity if that is not known.
-        @raise ValueError: if the settings of operator mode contradict themselves.
+        @param runInThread: calls a function with arguments in a thread.
+        @param describe: gives the description of this server in answers.
+        @param closeExcess: takes the name of an account whose limits have changed.
+        @param callouts: for accounts with auth callout; without it, their users are denied.
+        @param neighbours: gives the number of other servers; infinity if it is unknown.
+        @raise ValueError: if the settings of operator mode contradict each other.
         """
         operators = operatorsIn(settings)
         self._registry = registry
@@ -151,9 +145,6 @@ class OperatorService(Service):
     # The service.
 
     def startService(self) -> None:
-        """
-        Have the system account, and answer what is asked in it.
-        """
         super().startService()  # type: ignore[no-untyped-call]
         if self._system in self._registry.names():
             bus = self._registry[self._system].busFor(Kind.INTERNAL)
@@ -170,7 +161,7 @@ class OperatorService(Service):
 
     def _serve(self, bus: IMessageBus) -> None:
         """
-        Answer on the bus of the system account, and ask there for what a folder has not.
+        Answer requests in the system account, and look up there what the folder does not have.
         """
         claims = self._claims = ClaimsService(
             bus, self.directory, self._describe, self._folder, self._reactor.seconds, self._late
@@ -194,17 +185,13 @@ class OperatorService(Service):
 
     def _late(self, answer: bytes) -> Any:
         """
-        Hold an answer back that says nothing, where somebody else may say more: nats-server takes
-        the first from servers that it does not count.
+        Delay an empty answer: nats-server takes the first, also where another server has the JWT.
         """
         if not self._count():
             return answer
         return deferLater(self._reactor, _COURTESY, lambda: answer)
 
     def _learn(self, account: str, text: str) -> Deferred[Any]:
-        """
-        Take over what another broker has.
-        """
         if self._folder is None:
             return succeed(None)
 
@@ -221,9 +208,6 @@ class OperatorService(Service):
         return expiring.addErrback(lambda why: _log.failure("The resolver's folder", why))
 
     def stopService(self) -> None:
-        """
-        Answer and wait no more.
-        """
         super().stopService()  # type: ignore[no-untyped-call]
         for loop in (self._loop, self._sweep):
             if loop.running:
@@ -239,7 +223,7 @@ class OperatorService(Service):
 
     def _findSystem(self) -> Deferred[None] | None:
         """
-        Look for the JWT of the system account, in whose place there is an empty one so far.
+        Replace the placeholder as soon as the system account's JWT is available.
         """
         known = self.directory.known(self._system)
         if known is not None and known.token.text:
@@ -272,10 +256,10 @@ class OperatorService(Service):
 
     def require(self, account: str) -> None:
         """
-        Have an account for a service of this broker, whether it has users or not. Who its users are
-        is said by its JWT all the same.
+        Create an account for a service of this broker, even without users. Its JWT still decides
+        about users.
 
-        @param account: its public key; of other names nothing is known here.
+        @param account: its public key; other names are ignored.
         """
         if account in self._required or not isKey(account, Role.ACCOUNT):
             return
@@ -287,22 +271,16 @@ class OperatorService(Service):
 
     def nameOf(self, account: str) -> str:
         """
-        How an account's JWT calls it; its key if it does not.
+        @return: the name in an account's JWT; without one, its key.
         """
         claims = self.directory.known(account)
         return account if claims is None else claims.token.name or account
 
     def _load(self, account: str) -> None:
-        """
-        Find an account that another imports from, or a service needs.
-        """
         finding: Deferred[Any] = maybeDeferred(self.directory.find, account)
         finding.addErrback(lambda why: _log.error("Can't locate account {name}", name=account))
 
     def _exchange(self) -> None:
-        """
-        Have accounts exchange what their JWTs say.
-        """
         there = {each.token.subject: each for each in self.directory}
         known = {name: each for name, each in there.items() if name not in self._ended}
         now = self._reactor.seconds()
@@ -322,10 +300,10 @@ class OperatorService(Service):
 
     def planReload(self, settings: Settings) -> Callable[[], None]:
         """
-        Check other settings without changing anything.
+        Check new settings without changing anything.
 
-        @return: what puts them into force; cannot fail.
-        @raise ValueError: if they contradict themselves.
+        @return: applies them; cannot fail.
+        @raise ValueError: if they contradict each other.
         """
         operatorsIn(settings)
         mode = settings.operator

@@ -1,8 +1,5 @@
 """
-What a broker in operator mode is told, as frozen values.
-
-This module promises plain, comparable, immutable data, spelled like the configuration file.
-It must never know what a JWT says, or whether it is true.
+The settings of operator mode, spelled like the configuration file.
 """
 
 from __future__ import annotations
@@ -23,18 +20,15 @@ URL = "url"
 @dataclass(frozen=True, slots=True)
 class Resolver:
     """
-    Where the JWTs of accounts are found.
+    The source of accounts' JWTs.
 
     @ivar type: L{MEMORY}, L{FULL}, L{CACHE} or L{URL}.
-    @ivar url: what stands before an account's public key.
+    @ivar url: of an account server, without the public key.
     @ivar dir: the folder of C{full} and C{cache}.
-    @ivar allow_delete: JWTs of the folder may be deleted.
-    @ivar hard_delete: and not only renamed.
-    @ivar limit: how many there may be; 0 for any number, or for the default of C{cache}.
-    @ivar interval: seconds after which other servers are asked for what they have; 0 for the
-        default.
-    @ivar ttl: seconds that C{cache} keeps what nobody asks for; 0 for until it expires.
-    @ivar timeout: seconds that another server has to answer; 0 for the default.
+    @ivar limit: the most JWTs in the folder; 0 for any number, or for the default of C{cache}.
+    @ivar interval: seconds between requests to other servers; 0 for the default.
+    @ivar ttl: seconds for which C{cache} keeps an unused JWT; 0 for until it expires.
+    @ivar timeout: seconds for a request to another server; 0 for the default.
     """
 
     type: str = MEMORY
@@ -51,15 +45,14 @@ class Resolver:
 @dataclass(frozen=True, slots=True)
 class OperatorMode:
     """
-    Everything about operators. By default, there are none.
+    By default, there are no operators.
 
-    @ivar operators: the texts that C{operator} names: JWTs, perhaps between lines of dashes.
+    @ivar operators: JWTs, perhaps decorated.
     @ivar trusted_keys: public keys of operators, in place of their JWTs.
-    @ivar resolver: L{None} where the operator's JWT says it.
-    @ivar resolver_tls: for requests to other servers, or L{None}.
+    @ivar resolver: L{None} where the operator's JWT has it.
     @ivar resolver_preload: JWTs of accounts by public key.
-    @ivar resolver_pinned_accounts: the only accounts that users may be of, or L{None} for all.
-    @ivar default_sentinel: the JWT of a user that brings none; empty for nobody's.
+    @ivar resolver_pinned_accounts: the only accounts whose users may connect; L{None} for all.
+    @ivar default_sentinel: the JWT of users that send none; empty for none.
     """
 
     operators: tuple[str, ...] = ()

@@ -1,15 +1,12 @@
 """
-The JWTs of NATS: signed by the key that the claims name as issuer, and by no other means.
+The JWTs of NATS, each signed by the key that it names as issuer.
 
-Ed25519 is the only algorithm (C{ed25519-nkey}; C{ed25519} in tokens of version 1), and the issuer's
-key has a role that may issue this kind of claims; nothing in the header selects a key or a way of
-checking. No text raises anything but L{FieldError}, of which L{TokenError} is one. Whether an
-issuer is trusted, and what a claim allows, is not decided here.
+Ed25519 is the only algorithm (C{ed25519-nkey}; C{ed25519} in version 1); nothing in the header
+selects a key or an algorithm. The issuer's role must allow this kind of claims. Whether an issuer
+is trusted is decided elsewhere. Any text raises at most L{FieldError}.
 
-Tokens of version 1 say their kind, tags and issuing account beside C{nats}; they are read as nats-
-server 2.15 reads them, as tokens of version 2 with those claims that version 1 had. Their signature
-does not cover the header.
-
+Version 1 has kind, tags and issuing account beside C{nats}, and its signature does not cover the
+header. It is read as nats-server 2.15 does: as version 2 with the claims that version 1 had.
 Stricter than nats-server 2.15, on purpose: texts that are not canonical base64 are refused.
 """
 
@@ -87,24 +84,19 @@ _ISSUERS = {
 
 class TokenError(FieldError):
     """
-    A text is no JWT, or not the one that it should be.
+    A text is no JWT, or not of the expected kind.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class SignedJWT:
     """
-    A JWT whose signature is its issuer's.
+    A JWT with a true signature. Times are seconds since the epoch, 0 for none.
 
-    @ivar text: the JWT itself.
-    @ivar issuer: the public key that it is signed with.
-    @ivar subject: whom or what it is about.
-    @ivar identifier: its own name.
-    @ivar issuedAt: when it was made, as seconds since the epoch; as the others, 0 if it says
-        nothing.
-    @ivar expires: when it ends.
-    @ivar notBefore: when it begins.
-    @ivar nats: the claims that are particular to NATS.
+    @ivar text: the encoded JWT.
+    @ivar issuer: the public key that signed it.
+    @ivar subject: the public key that it is about.
+    @ivar nats: the claims that are specific to NATS.
     @ivar isOld: whether it is of version 1.
     """
 
@@ -122,8 +114,8 @@ class SignedJWT:
 
     def isTimely(self, now: float) -> bool:
         """
-        Whether it is neither expired nor yet to begin. The second in which it expires counts as
-        before, as in the real server; one from before the epoch is over.
+        @return: whether it is valid now. As in nats-server, it is still valid in the second in
+            which it expires.
         """
         second = int(now)
         isOver = self.expires != 0 and self.expires < second
@@ -132,10 +124,8 @@ class SignedJWT:
 
 def decodeToken(text: str, kind: str) -> SignedJWT:
     """
-    Read a JWT of one kind and check its signature.
-
     @param kind: C{operator}, C{account}, C{user} and so on.
-    @raise FieldError: if it is anything else.
+    @raise FieldError: if it is no valid JWT of this kind.
     """
     token = decodeAny(text)
     if token.nats.text("type") != kind:
@@ -148,9 +138,7 @@ def decodeToken(text: str, kind: str) -> SignedJWT:
 
 def decodeAny(text: str) -> SignedJWT:
     """
-    Read a JWT of any kind and check its signature.
-
-    @raise FieldError: if it is none.
+    @raise FieldError: if it is no valid JWT.
     """
     if len(text) > LONGEST:
         raise TokenError("too long")
@@ -188,7 +176,7 @@ def decodeAny(text: str) -> SignedJWT:
 
 def _migrated(claims: Fields) -> Fields:
     """
-    The claims particular to NATS of a token of version 1, where version 2 has them.
+    The C{nats} claims of version 1 in the form of version 2.
     """
     kind = claims.text("type")
     names = _OLD_CLAIMS.get(kind)
@@ -210,9 +198,7 @@ def _migrated(claims: Fields) -> Fields:
 
 def expiryIn(text: str) -> int:
     """
-    When a JWT says that it ends, in seconds since the epoch; 0 for never. Whether that is true is
-    not looked at.
-
+    @return: the expiry of a JWT that is not verified.
     @raise FieldError: if it is no JWT.
     """
     try:
@@ -247,10 +233,8 @@ def encodeToken(
     kind: str, subject: str, nats: Mapping[str, Any], signer: Signer, now: float, **claims: Any
 ) -> str:
     """
-    Make a JWT.
-
-    @param nats: the claims that are particular to NATS.
-    @param claims: standard claims beside C{sub}, C{iss} and C{iat}, by their short names.
+    @param nats: the claims that are specific to NATS.
+    @param claims: standard claims beside C{sub}, C{iss} and C{iat}.
     """
     body: dict[str, Any] = {**claims, "iat": int(now), "iss": signer.publicKey, "sub": subject}
     body["jti"] = b32encode(hashlib.sha256(_json(body)).digest()).rstrip(b"=").decode("ascii")

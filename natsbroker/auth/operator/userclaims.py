@@ -1,8 +1,5 @@
 """
-The JWT of a user.
-
-What L{UserClaims.decode} returns has a true signature, is about a user's key, and makes
-sense; nothing more.
+The JWT of a user. It was checked for a true signature and for sense, not for trust.
 """
 
 from __future__ import annotations
@@ -51,12 +48,12 @@ _TIME = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]", re.ASCII)
 @dataclass(frozen=True, slots=True)
 class PermissionClaims:
     """
-    What may be published and subscribed. An empty list of what is allowed allows everything.
+    The subjects to publish and subscribe. An empty list of allowed ones allows all.
 
-    @ivar subscribeAllow: subjects, or a subject and a queue with a blank between; likewise
+    @ivar subscribeAllow: subjects, or subject and queue separated by a space; likewise
         C{subscribeDeny}.
-    @ivar responses: how many answers to each request, and for how many nanoseconds; C{None} if
-        requests may not be answered beside the other rules.
+    @ivar responses: the most responses to a request, and the nanoseconds for them; C{None} without
+        this permission.
     """
 
     publishAllow: tuple[str, ...] = ()
@@ -69,18 +66,18 @@ class PermissionClaims:
 @dataclass(frozen=True, slots=True)
 class UserPermissionLimits:
     """
-    What a user may do. Without arguments: what is said about a user of a scoped signer, of whom
-    nothing may be said.
+    The permissions and limits in a user's JWT or a scoped signer's template. The default is that of
+    a scoped signer's user, which must have none of its own.
 
-    @ivar sources: networks that the user may come from; empty for anywhere.
-    @ivar times: beginnings and ends of the times of a day, as C{15:04:05}; empty for always.
-    @ivar zone: the name of the time zone of these; empty for the machine's.
-    @ivar subscriptions: how many; L{NO_LIMIT} for any number.
-    @ivar data: bytes; nats-server 2.15 reads this limit and does not apply it, and neither do we.
-    @ivar payload: bytes of a message; L{NO_LIMIT} for what the server allows.
-    @ivar bearer: whether the JWT alone is enough, without a signature.
-    @ivar proxyRequired: whether the user must come through a trusted proxy.
-    @ivar connectionTypes: kinds of connection in capitals; empty for every kind.
+    @ivar sources: networks of allowed addresses; empty for all.
+    @ivar times: beginnings and ends of allowed times of the day, as C{15:04:05}; empty for always.
+    @ivar zone: their time zone; empty for the machine's.
+    @ivar subscriptions: L{NO_LIMIT} for any number.
+    @ivar data: bytes; not applied, as in nats-server 2.15.
+    @ivar payload: bytes of a message; L{NO_LIMIT} for the server's limit.
+    @ivar bearer: whether no signature is needed.
+    @ivar proxyRequired: whether a trusted proxy is needed.
+    @ivar connectionTypes: upper-case kinds of connection; empty for all.
     """
 
     rules: PermissionClaims = PermissionClaims()
@@ -97,17 +94,15 @@ class UserPermissionLimits:
 
 def limitOf(number: int) -> int:
     """
-    What a number in a JWT limits to. Only C{-1} is no limit; other negative numbers allow nothing,
-    as C{0} does. (Observed of nats-server 2.15.)
+    @return: the limit that a number means: only C{-1} is none, other negative numbers are C{0}
+        (observed of nats-server 2.15).
     """
     return number if number == NO_LIMIT else max(number, 0)
 
 
 def readRules(fields: Fields) -> PermissionClaims:
     """
-    Read C{pub}, C{sub} and C{resp}.
-
-    @raise FieldError: if they are not as they should be.
+    @raise FieldError: if C{pub}, C{sub} or C{resp} is malformed.
     """
     publish = fields.block("pub") or Fields([])
     subscribe = fields.block("sub") or Fields([])
@@ -123,10 +118,8 @@ def readRules(fields: Fields) -> PermissionClaims:
 
 def readTerms(fields: Fields, absent: int) -> UserPermissionLimits:
     """
-    Read the terms of a user or of a template.
-
-    @param absent: what a limit is that is not there.
-    @raise FieldError: if they are not as they should be.
+    @param absent: the value of an absent limit.
+    @raise FieldError: if a member is malformed.
     """
     return UserPermissionLimits(
         readRules(fields),
@@ -144,7 +137,7 @@ def readTerms(fields: Fields, absent: int) -> UserPermissionLimits:
 
 def _sources(fields: Fields) -> tuple[str, ...]:
     """
-    Networks as an array, or as one text with commas between them.
+    Networks in an array, or in one text separated by commas.
     """
     if not fields.isText("src"):
         return fields.texts("src")
@@ -154,9 +147,7 @@ def _sources(fields: Fields) -> tuple[str, ...]:
 
 def check(terms: UserPermissionLimits) -> None:
     """
-    Check what a user is to be held to.
-
-    @raise FieldError: if anything in it has no meaning.
+    @raise FieldError: if a value is invalid.
     """
     checkRules(terms.rules)
     for each in terms.sources:
@@ -169,9 +160,7 @@ def check(terms: UserPermissionLimits) -> None:
 
 def checkRules(rules: PermissionClaims) -> None:
     """
-    Check the subjects of some rules.
-
-    @raise FieldError: if one is none.
+    @raise FieldError: if a subject is invalid.
     """
     for each in (*rules.publishAllow, *rules.publishDeny):
         if not _isSubject(each):
@@ -192,9 +181,7 @@ def _isSubject(text: str) -> bool:
 
 def networkOf(text: str) -> IPv4Network | IPv6Network:
     """
-    A network from an address and the length of its prefix.
-
-    @raise FieldError: if the text is none.
+    @raise FieldError: if the text is not an address and the length of a prefix.
     """
     if _NETWORK.fullmatch(text):
         try:
@@ -206,9 +193,8 @@ def networkOf(text: str) -> IPv4Network | IPv6Network:
 
 def zoneOf(name: str) -> ZoneInfo | None:
     """
-    A time zone by its name; C{None} for no name.
-
-    @raise FieldError: if there is none of this name.
+    @return: a time zone; C{None} for no name.
+    @raise FieldError: if it is unknown.
     """
     if not name:
         return None
@@ -220,10 +206,7 @@ def zoneOf(name: str) -> ZoneInfo | None:
 
 def isFrom(host: str, sources: Iterable[str]) -> bool:
     """
-    Whether an address lies in one of some networks.
-
-    @param host: the address of the peer itself; anything that is no address lies in none.
-    @param sources: networks; none of them for anywhere.
+    @return: whether an address is in one of the networks; without networks, any is.
     """
     networks = list(sources)
     if not networks:
@@ -238,14 +221,13 @@ def isFrom(host: str, sources: Iterable[str]) -> bool:
 
 def validUntil(times: Iterable[tuple[str, str]], zone: str, now: float) -> float:
     """
-    When the time of the day ends in which a moment lies.
+    Find the end of the allowed time of the day.
 
-    @param times: beginnings and ends, as C{15:04:05}; a range that ends before it begins goes on
-        over midnight. None of them is for always.
-    @param zone: the name of the time zone that they are meant in; empty for the machine's.
-    @param now: the moment, in seconds since the epoch.
-    @return: seconds since the epoch, the latest if several ranges hold the moment: infinity for
-        always, and minus infinity if no range holds it.
+    @param times: beginnings and ends; a range that ends before it begins spans midnight. Empty for
+        always.
+    @param zone: the name of their time zone; empty for the machine's.
+    @return: seconds since the epoch, the latest of several ranges; infinity for always, minus
+        infinity if C{now} is in no range.
     """
     ranges = list(times)
     if not ranges:
@@ -274,12 +256,9 @@ def _at(day: datetime, time: str) -> float:
 @dataclass(frozen=True, slots=True)
 class UserClaims:
     """
-    What an account says about one of its users.
+    The claims of a user.
 
-    @ivar token: the JWT.
-    @ivar issuerAccount: the account's public key, if a signing key issued it; else empty.
-    @ivar tags: as they stand there.
-    @ivar terms: what the user may do.
+    @ivar issuerAccount: the account's public key, if a signing key issued the JWT; else empty.
     """
 
     token: SignedJWT
@@ -290,9 +269,7 @@ class UserClaims:
     @classmethod
     def decode(cls, text: str) -> UserClaims:
         """
-        Read a JWT.
-
-        @raise FieldError: if it is not a user's, or makes no sense.
+        @raise FieldError: if it is not a user's JWT, or invalid.
         """
         token = decodeToken(text, "user")
         nats = token.nats
