@@ -50,7 +50,7 @@ try:
 except ImportError:
     _hashes = None
 
-#: The most rounds of C{$5$} and C{$6$}; a login with so many takes a tenth of a second of a core.
+#: The most rounds of C{$5$} and C{$6$}; a login with that many takes a tenth of a second of a core.
 MOST_CRYPT_ROUNDS = 100_000
 
 #: More bytes of a password than libpass takes.
@@ -169,8 +169,8 @@ def _complaint(secret: str) -> str:
         return f"{problem}; htpasswd -B makes better ones" if problem else ""
     for start, kind in _OTHERS.items():
         if secret.startswith(start):
-            return f"{kind} is not understood: make the entry anew with htpasswd -B"
-    return "neither bcrypt nor {SHA}: make the entry anew with htpasswd -B"
+            return f"{kind} is not understood: make the entry again with htpasswd -B"
+    return "neither bcrypt nor {SHA}: make the entry again with htpasswd -B"
 
 
 @implementer(ICredentialsChecker)
@@ -220,7 +220,7 @@ def _judged(isSame: bool, isKnown: bool, name: bytes) -> bytes:
 
 _log = Logger()
 
-#: How many lines that let nobody in are told of one state of a file.
+#: The most lines of a file that are logged one by one.
 _MOST_WARNINGS = 10
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -28,7 +28,6 @@ from natsbroker import errors
 from natsbroker.auth.authenticator import Revocations
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.httpexchange import exchange
-from natsbroker.auth.turnstile import ConcurrencyLimiter
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.subjects.permissions import (
     PermissionSet,
@@ -50,7 +49,7 @@ __all__ = [
 
 _log = Logger()
 
-#: Characters of a reason that are told.
+#: The most characters of a reason.
 _LONGEST = 300
 
 
@@ -263,7 +262,7 @@ class HTTPAuthorizer(Revocations):
         """
         self._terms = terms
         self._agent = agent
-        self._turnstile = ConcurrencyLimiter(terms.atATime, terms.waiting)
+        self._slots = DeferredSemaphore(terms.atATime)
         self._remembered: OrderedDict[bytes, tuple[float, Grant | None]] = OrderedDict()
 
     @property
@@ -283,7 +282,9 @@ class HTTPAuthorizer(Revocations):
         until, grant = self._remembered.get(key, (0.0, None))
         if self._clock.seconds() < until:
             return _let(grant)
-        asking = self._turnstile.run(self._ask, body)
+        if not self._slots.tokens and len(self._slots.waiting) >= self._terms.waiting:
+            raise errors.Unauthorized("too many logins at a time")
+        asking: Deferred[Any] = self._slots.run(self._ask, body)
         asking.addCallback(self._answered, key, self._remembered)
         return asking.addErrback(self._failed)
 

@@ -24,7 +24,7 @@ from natsbroker import errors
 
 __all__ = ["DummySecrets", "PasswordChecks", "RunInThread", "checkHash", "isHash", "sameText"]
 
-#: How bcrypt hashes begin, as the real server recognises them.
+#: How bcrypt hashes begin, as nats-server recognises them.
 _HASH = re.compile(r"\$2[abxy]\$\d{2}\$")
 
 #: More bytes of a password than these do not count for bcrypt; longer ones are refused.

@@ -448,6 +448,28 @@ class TestFlood:
             world.agent.answer(200, b'{"user":"a"}')
         assert outcomes[:5] == [[Grant(user="a")]] * 5
 
+    def test_cancelledWhileWaiting(self) -> None:
+        """A login that is cancelled in the queue makes room there, and is not sent."""
+        world = World(atATime=1, waiting=1)
+        first = world.ask()
+        waiting: Any = world.authorizer.grantFor(ANNA)
+        waiting.addErrback(lambda _: None)
+        waiting.cancel()
+        third = world.ask()
+        world.agent.answer(200, b'{"user":"a"}')
+        world.agent.answer(200, b'{"user":"b"}')
+        assert (first, third) == ([Grant(user="a")], [Grant(user="b")])
+
+    def test_cancelledWhileRunning(self) -> None:
+        """A request that is cancelled makes room for the next."""
+        world = World(atATime=1, waiting=1)
+        running: Any = world.authorizer.grantFor(ANNA)
+        running.addErrback(lambda _: None)
+        second = world.ask()
+        running.cancel()
+        world.agent.answer(200, b'{"user":"b"}')
+        assert second == [Grant(user="b")]
+
     def test_timeOfThoseWhoWait(self) -> None:
         """Each has its own time, which begins when the service is asked."""
         world = World(atATime=1, waiting=1, timeout=1.0)

@@ -31,7 +31,7 @@ _REDACTED = "[REDACTED]"
 #: What monitoring calls a kind of connection.
 _TYPES = {"WEBSOCKET": "websocket", "MQTT": "mqtt"}
 
-#: Options of CONNECT that a service is told, by their names in the request.
+#: The options of CONNECT in a request.
 _OPTIONS = ("jwt", "nkey", "sig", "auth_token", "user", "pass", "name", "lang", "version")
 
 

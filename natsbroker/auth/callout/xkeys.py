@@ -55,7 +55,7 @@ class CurveKeys:
         @raise SealError: if the sender did not encrypt this for us.
         """
         if data[: len(_VERSION)] != _VERSION:
-            raise SealError("not sealed in a way that is known")
+            raise SealError("not sealed in a known form")
         box = self._box(sender)
         sealed = data[len(_VERSION) :]
         try:

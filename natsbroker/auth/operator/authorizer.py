@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -19,6 +18,7 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.auth.authenticator import Revocations
+from natsbroker.auth.callout.delegate import CalloutDelegate
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import checkSignature
 from natsbroker.auth.operator.accountclaims import AccountClaims
@@ -34,38 +34,9 @@ from natsbroker.auth.operator.userclaims import (
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["Delegate", "OperatorAuthorizer", "checkPresence"]
+__all__ = ["OperatorAuthorizer", "checkPresence"]
 
 _log = Logger()
-
-
-class Delegate(Protocol):
-    """
-    Decides in the place of an account that has its users looked at by somebody else.
-    """
-
-    def ask(
-        self, account: AccountClaims, request: ConnectRequest, user: UserClaims
-    ) -> Deferred[Grant]:
-        """
-        Ask.
-
-        @param user: what the client was let in with.
-        @return: fires with the grant, or fails with L{errors.Unauthorized}.
-        """
-
-    def guarded(self, grant: Grant, account: AccountClaims) -> Grant:
-        """
-        What the owner of a grant may do who is not asked about.
-        """
-
-    def reconsidered(self, request: ConnectRequest) -> Grant | Deferred[Grant] | None:
-        """
-        What somebody may do now about whom was asked before.
-
-        @return: C{None} if nobody was asked about it.
-        @raise errors.Unauthorized: if it may be there no more. The Deferred may fail with it too.
-        """
 
 
 @implementer(IAuthorizer)
@@ -86,7 +57,7 @@ class OperatorAuthorizer(Revocations):
         limits: ServerLimits | None = None,
         pinned: frozenset[str] | None = None,
         sentinel: str = "",
-        delegate: Delegate | None = None,
+        delegate: CalloutDelegate | None = None,
     ) -> None:
         """
         @param now: gives the seconds since the epoch.
@@ -101,17 +72,7 @@ class OperatorAuthorizer(Revocations):
         self.sentinel = sentinel
         self._delegate = delegate
         self.limits = limits or ServerLimits()
-        directory.watch(self)
-
-    # The accounts.
-
-    def accountChanged(self, claims: AccountClaims) -> None:
-        self.revoke(claims.token.subject)
-
-    def accountEnded(self, account: str) -> None:
-        self.revoke(account)
-
-    # The users.
+        directory.watch(lambda claims: self.revoke(claims.token.subject), self.revoke)
 
     def grantFor(self, request: ConnectRequest) -> Grant | Deferred[Grant]:
         if self._delegate is not None and request.granted is not None:

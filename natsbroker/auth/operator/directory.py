@@ -8,9 +8,9 @@ of every change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -25,7 +25,7 @@ from natsbroker.auth.operator.operators import TrustedKeys
 from natsbroker.auth.operator.tokens import SignedJWT
 from natsbroker.interfaces import IAccountResolver
 
-__all__ = ["AccountDirectory", "Watcher", "placeholder"]
+__all__ = ["AccountDirectory", "placeholder"]
 
 _log = Logger()
 
@@ -35,24 +35,12 @@ _PATIENCE = 1.0
 #: Reasons why there is no account that need nobody's attention.
 _EXPECTED = (LookupError, FieldError, errors.Unauthorized, CancelledError)
 
-#: The longest time that is waited for at once, in seconds.
+#: The longest delay of a timer, in seconds.
 _DAY = 86_400.0
 
 
-class Watcher(Protocol):
-    """
-    Somebody who is told of accounts.
-    """
-
-    def accountChanged(self, claims: AccountClaims) -> None:
-        """
-        An account is new, or something else is said of it now.
-        """
-
-    def accountEnded(self, account: str) -> None:
-        """
-        An account holds no more: its JWT expired or was deleted.
-        """
+_Changed = Callable[[AccountClaims], None]
+_Ended = Callable[[str], None]
 
 
 class _Known:
@@ -84,14 +72,14 @@ class AccountDirectory:
         self._deleted: set[str] = set()
         self._fetching: dict[str, Deferred[Any]] = {}
         self._waiting: dict[str, list[Deferred[AccountClaims]]] = {}
-        self._watchers: list[Watcher] = []
+        self._watchers: list[tuple[_Changed, _Ended]] = []
 
-    def watch(self, watcher: Watcher) -> None:
+    def watch(self, changed: _Changed, ended: _Ended) -> None:
         """
         Register callables: for an account that is new or changed, and for the key of one that
         expired or was deleted.
         """
-        self._watchers.append(watcher)
+        self._watchers.append((changed, ended))
 
     def __iter__(self) -> Iterator[AccountClaims]:
         return iter([known.claims for known in self._known.values()])
@@ -268,8 +256,8 @@ class AccountDirectory:
             before.forget()
         self._known[account] = _Known(claims, self._clock.seconds())
         self._await(account)
-        for each in self._watchers:
-            each.accountChanged(claims)
+        for changed, _ in self._watchers:
+            changed(claims)
 
     def _await(self, account: str) -> None:
         known = self._known[account]
@@ -284,8 +272,8 @@ class AccountDirectory:
             known.timer = self._clock.callLater(min(left, _DAY), self._await, account)
 
     def _ended(self, account: str) -> None:
-        for each in self._watchers:
-            each.accountEnded(account)
+        for _, ended in self._watchers:
+            ended(account)
 
 
 def placeholder(account: str) -> AccountClaims:

@@ -185,6 +185,4 @@ class PeerLookup:
             self._answered(name, message.payload)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        See L{ISubscriber.subscriptionEnded}.
-        """
+        pass

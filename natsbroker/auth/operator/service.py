@@ -113,7 +113,7 @@ class OperatorService(Service):
         self._wanted = operators.resolver
         resolver = self._resolverFor(operators.resolver, settings, runInThread)
         self.directory = AccountDirectory(operators.trust, resolver, reactor)
-        self.directory.watch(self)
+        self.directory.watch(self._accountChanged, self._accountEnded)
         self._delegate: CalloutDelegate | None = None
         if callouts is not None:
             self._delegate = CalloutDelegate(self.directory, callouts, serverLimits(settings))
@@ -233,7 +233,7 @@ class OperatorService(Service):
 
     # Accounts.
 
-    def accountChanged(self, claims: AccountClaims) -> None:
+    def _accountChanged(self, claims: AccountClaims) -> None:
         account = claims.token.subject
         self._ended.discard(account)
         self._registry.include(account, limitsFrom(claims))
@@ -246,7 +246,7 @@ class OperatorService(Service):
             if wanted not in self.directory:
                 self._load(wanted)
 
-    def accountEnded(self, account: str) -> None:
+    def _accountEnded(self, account: str) -> None:
         self._ended.add(account)
         if account not in self._required:
             self._registry.exclude(account)

@@ -73,7 +73,7 @@ class World:
         self.resolver = Resolver(**{} if text is None else {ACCOUNT.key: text})
         self.directory = AccountDirectory(trust, self.resolver, self.clock)
         self.observer = Observer()
-        self.directory.watch(self.observer)
+        self.directory.watch(self.observer.accountChanged, self.observer.accountEnded)
 
     def find(self, account: str = ACCOUNT.key) -> Any:
         """
