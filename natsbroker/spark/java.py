@@ -110,7 +110,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 def _output(program: Path, argument: str) -> str:
     """
-    What a Java says about itself, on either stream; nothing if it does not run.
+    The output of a Java, of both streams; empty if it does not run.
     """
     try:
         done = subprocess.run(

@@ -40,7 +40,7 @@ def session(
     """
     The running session, or a new one.
 
-    @param master: where Spark runs; by default what C{conf} says, else what C{spark-submit} or
+    @param master: where Spark runs; by default C{conf}'s, else that of C{spark-submit} or
         C{SPARK_REMOTE} does, else C{local[*]}. For a session that runs already it is not looked at.
     @param conf: more of Spark's own settings, by their names.
     @raise JavaMissing: if there is no Java for it.

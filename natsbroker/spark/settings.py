@@ -207,14 +207,14 @@ OPTIONS: tuple[Option, ...] = (
             "minPartitions",
             ("number from 0", _from(0)),
             "0",
-            "At least so many tasks, if there are as many sequences. 0: as many as the driver has"
+            "The least tasks, if there are as many sequences. 0: as many as the driver has"
             " processors, with no fewer than 10000 sequences each.",
         ),
         (
             "maxRowsPerPartition",
             ("number from 1", _from(1)),
             "1000000",
-            "At most so many sequences in a task.",
+            "The most sequences in a task.",
         ),
         (
             "fetchBytes",
@@ -222,7 +222,7 @@ OPTIONS: tuple[Option, ...] = (
             "4194304",
             "How much a worker asks for at once. Too much makes it a slow consumer.",
         ),
-        ("batchRows", ("number from 1", _from(1)), "32768", "At most so many rows in a batch."),
+        ("batchRows", ("number from 1", _from(1)), "32768", "The most rows in a batch."),
     ),
     *_group(
         "Batches only",
@@ -256,14 +256,13 @@ OPTIONS: tuple[Option, ...] = (
             "maxOffsetsPerTrigger",
             ("number from 0", _from(0)),
             "0",
-            "At most so many sequences in a micro-batch, over all streams. 0: as many as there"
-            " are.",
+            "The most sequences in a micro-batch, over all streams. 0: as many as there are.",
         ),
         (
             "minOffsetsPerTrigger",
             ("number from 0", _from(0)),
             "0",
-            "A micro-batch waits until there are so many sequences, over all streams. 0: it does"
+            "How many sequences a micro-batch waits for, over all streams. 0: it does"
             " not wait. AvailableNow does not wait either.",
         ),
         (
@@ -276,7 +275,7 @@ OPTIONS: tuple[Option, ...] = (
             "maxBytesPerTrigger",
             ("number from 0", _from(0)),
             "0",
-            "Instead of `maxOffsetsPerTrigger`: about so many bytes, by the average size of what"
+            "Instead of `maxOffsetsPerTrigger`: about how many bytes, by the average size of what"
             " the streams have stored.",
         ),
         (
@@ -299,7 +298,7 @@ OPTIONS: tuple[Option, ...] = (
             "window",
             ("number from 1 to 100000", _from(1, 100_000)),
             "1000",
-            "At most so many messages of a task that the stream has not acknowledged yet.",
+            "The most messages of a task that the stream has not acknowledged yet.",
         ),
         (
             "discoverPrefix",

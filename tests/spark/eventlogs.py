@@ -14,14 +14,14 @@ BEGIN = 1_795_190_400
 
 
 def moment(seconds: float) -> str:
-    """So many seconds after the beginning, in RFC 3339."""
+    """A time some seconds after the beginning, in RFC 3339."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"2026-11-20T{16 + hours:02d}:{minute:02d}:{second:02d}Z"
 
 
 def event(kind: str, seconds: float, rows: list[dict[str, Any]], **more: Any) -> bytes:
-    """An event that is made so many seconds after the beginning."""
+    """An event that is made some seconds after the beginning."""
     document = {
         "type": f"io.natsbroker.event.v1.{kind}",
         "timestamp": moment(seconds),

@@ -23,7 +23,7 @@ from tests.spark.support import BrokerStation, Station, Stream
 
 __all__ = ["KEPT", "ChannelKind", "Cluster", "Kind", "StreamKind", "waitFor"]
 
-#: So many messages a channel keeps that is made to lose some.
+#: How many messages a channel keeps that is made to lose some.
 KEPT = 10
 
 _CLUSTER = (

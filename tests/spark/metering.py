@@ -40,7 +40,7 @@ class Sample:
 
 def _stat(pid: int) -> list[str]:
     """
-    What the kernel says of a process, from its state on; nothing if it has ended.
+    The kernel's fields of a process, from its state on; empty if it has ended.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

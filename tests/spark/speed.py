@@ -143,7 +143,7 @@ WORKS: dict[str, tuple[str, str, Callable[[Side, Path], None]]] = {
 
 def measured(directory: Path, rows: int, rounds: int, works: Sequence[str]) -> dict[str, Any]:
     """
-    For each work on either side what L{median} says, and the ratio of frames to direct get.
+    For each work on either side its L{median}, and the ratio of frames to direct get.
     """
     for name in ("ours", "real"):
         (directory / name).mkdir()

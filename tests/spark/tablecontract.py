@@ -31,7 +31,7 @@ __all__ = ["LOG", "TableContract", "dated", "filed", "grown", "small", "together
 
 LOG = Log("channel", "orders.äß", "test-cluster", "00ff")
 
-#: A child that commits more sequences to an archive, and may write no file beyond so many bytes:
+#: A child that commits more sequences to an archive, and may write no file beyond a size:
 #: then it is killed in the middle of that write.
 _CHILD = """
 import resource, signal, sys
@@ -70,7 +70,7 @@ def filed(root: Path, start: int, stop: int, *missing: int) -> File:
 
 def dated(start: int, stop: int, each: int) -> Iterator[Any]:
     """
-    Messages as those of L{filed}, so many on each day.
+    Messages as those of L{filed}, the same number on each day.
     """
     for n in range(start, stop):
         time = datetime(2026, 11, 20 + (n - 1) // each, 23, 59, 59, n, timezone.utc)
@@ -91,7 +91,7 @@ def grown(table: ArchiveTable, stop: int, *missing: int) -> Manifest:
 @contextmanager
 def small(limit: int) -> Iterator[None]:
     """
-    No file can become larger than so many bytes: writing beyond is an error, as on a full disk.
+    No file can become larger than C{size} bytes: writing beyond is an error, as on a full disk.
     """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -105,7 +105,7 @@ def small(limit: int) -> Iterator[None]:
 
 def together(count: int, work: Callable[[int], bool]) -> list[int]:
     """
-    Have so many threads do something at the same moment.
+    Have several threads do something at the same moment.
 
     @return: which of them say C{True}.
     @raise Exception: what one of them raised.
@@ -137,7 +137,7 @@ class TableContract:
     Subclasses name the format, and read a table as other programs do.
 
     @cvar form: the format.
-    @cvar limits: no file may become larger than so many bytes, for each of these.
+    @cvar limits: the sizes that no file may exceed, one after the other.
     @cvar fatal: those with which a process is killed.
     """
 
@@ -171,7 +171,7 @@ class TableContract:
         assert manifest.rows == len(rows)
         return manifest
 
-    def test_nothing(self, tmp_path: Path) -> None:
+    def test_missingArchive(self, tmp_path: Path) -> None:
         """Where there is no archive there is none, and asking makes nothing."""
         table = tableAt(tmp_path / "lake", self.form)
         assert table.latest() is None

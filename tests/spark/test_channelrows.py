@@ -91,7 +91,7 @@ class TestBatch:
             ({"channel": "none"}, "there is no channel none"),
         ],
     )
-    def test_refused(
+    def test_unreadableIsAnError(
         self, options: dict[str, str], text: str, spark: Any, broker: BrokerStation
     ) -> None:
         """What cannot be read is refused in clear words."""
@@ -216,7 +216,7 @@ class TestWrite:
             ("'a' AS data", {"clusterId": "other"}, "no NATS Streaming with the cluster id other"),
         ],
     )
-    def test_refused(
+    def test_unwritableIsAnError(
         self,
         columns: str,
         options: dict[str, str],

@@ -230,7 +230,7 @@ class TestStream:
         other.stop()
 
     def test_lag(self, kind: Kind) -> None:
-        """Where the logs end is told beside where the query is; what is available now is fixed."""
+        """Progress shows the end of the logs beside the query; what is available now is fixed."""
         name = kind.make([b"x"] * 5)
         query = follow(kind.options(name))
         query.prepareForTriggerAvailableNow()
@@ -307,7 +307,7 @@ class TestWrite:
             table = batchOf(("data",), kind.options(name))
             assert table.column("data").to_pylist() == payloads
 
-    def test_refused(self, kind: Kind) -> None:
+    def test_rowThatCannotBeStored(self, kind: Kind) -> None:
         """A row that cannot be stored fails its task, with the reason."""
         name = kind.make()
         given = {"subject": f"{name}.x"} if kind.option == "stream" else {}

@@ -101,7 +101,7 @@ READS = pytest.mark.parametrize("read", [batch, query])
 
 def written(options: dict[str, str], batches: Iterator[Any], kind: Any = BatchWriter) -> Any:
     """
-    What a task says that has stored some rows.
+    The result of a task that has stored some rows.
     """
     subject = {"subject": f"{options['stream']}.x"} if "stream" in options else {}
     given = {name: options[name] for name in options if name not in ("fetchBytes", "batchRows")}
@@ -110,7 +110,7 @@ def written(options: dict[str, str], batches: Iterator[Any], kind: Any = BatchWr
 
 def archived(options: dict[str, str], root: Path) -> tuple[int, dict[str, Any], str]:
     """
-    What the job C{archive} says: its exit code, its last line, and what it says to people.
+    The exit code of the job C{archive}, its last line, and its errors.
     """
     out, err = io.StringIO(), io.StringIO()
     arguments = ["archive", "--master", "inline", "--to", str(root)]
@@ -124,7 +124,7 @@ def archived(options: dict[str, str], root: Path) -> tuple[int, dict[str, Any], 
 
 def wholeRows(root: Path) -> int:
     """
-    How many messages an archive has, after it was seen that each version accounts for what it says,
+    How many messages an archive has, once each version is seen to account for its ranges,
     and that no file is there that none names.
     """
     manifest = tableAt(root).require()
@@ -143,7 +143,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=str)
     def test_credentials(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-        """A wrong password is told as what it is, with the server and without the password."""
+        """A wrong password is an error of its own, with the server and without the password."""
         users = 'authorization { users: [ { user: anna, password: "apple" } ] }\n'
         server = startServer(flavour, (CONFIG if flavour is REAL else "streaming {}\n") + users)
         option = "stream" if flavour is REAL else "channel"
@@ -182,7 +182,7 @@ class TestGone:
     def test_stream(
         self, read: Callable[[dict[str, str]], Iterator[Any]], station: Station
     ) -> None:
-        """A stream that is deleted between two pieces of a task is told of; so is another one."""
+        """A stream that is deleted between two pieces of a task is a loss; so is another one."""
         kind = StreamKind(station)
         for isBack in (False, True):
             name = kind.make([b"x" * 1000] * 20)

@@ -63,7 +63,7 @@ class TestConnect:
 
     @pytest.mark.parametrize("named", ["argument", "setting", "variable"])
     def test_nobodyThere(self, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A server that is not there is told at once, however it was named."""
+        """A server that is not there is an error at once, however it was named."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
         url = f"sc://127.0.0.1:{port}"
@@ -82,7 +82,7 @@ class TestConnect:
             session(url)
 
     def test_notBoth(self, spark: Any) -> None:
-        """A process that has a Spark of its own is told that it cannot have the other kind."""
+        """A process that has its own Spark gets an error if it asks for the other kind."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             with pytest.raises(OptionError, match="of its own Spark or of Spark Connect, not both"):
                 session(f"sc://127.0.0.1:{listener.getsockname()[1]}")

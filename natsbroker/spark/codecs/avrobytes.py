@@ -1,8 +1,8 @@
 """
 Avro's binary encoding, read with distrust.
 
-Whoever wrote the bytes may have meant harm: counts and lengths are held against what is left of the
-payload before anything is made of them, and what takes no bytes at all has a limit of its own.
+The bytes may be hostile: counts and lengths are compared with the rest of the payload before they
+are used, and items of length 0 have a limit.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from natsbroker.spark.codecs.payloads import BadPayload, shown
+from natsbroker.spark.codecs.payloads import BadPayload, abbreviated
 
 __all__ = ["MOST_EMPTY", "Input", "Read", "arrayOf", "double", "fixedOf", "mapOf", "single"]
 
-#: So many items that take no bytes (nulls, empty records) a payload may have.
+#: The most items of length 0 (nulls, empty records) in a payload.
 MOST_EMPTY = 4096
 
 _DOUBLE = struct.Struct("<d")
@@ -28,7 +28,7 @@ class Input:
 
     @ivar data: the bytes.
     @ivar place: how far it is read.
-    @ivar empty: how many items have taken no bytes.
+    @ivar empty: how many items of length 0 there were.
     """
 
     __slots__ = ("data", "empty", "place")
@@ -91,9 +91,6 @@ class Input:
         return byte == 1
 
     def index(self, count: int, what: str) -> int:
-        """
-        Which of so many.
-        """
         place = self.place
         number = self.long()
         if not 0 <= number < count:
@@ -140,7 +137,7 @@ def mapOf(item: Read) -> Read:
         def one() -> None:
             key = source.text()
             if key in found:
-                raise BadPayload(f"the key {shown(key)} is there twice")
+                raise BadPayload(f"the key {abbreviated(key)} is there twice")
             found[key] = item(source)
 
         _blocks(source, 1, one)

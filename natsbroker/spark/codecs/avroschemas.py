@@ -24,7 +24,7 @@ __all__ = ["AvroSchema", "Node", "readAvro"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.A)
 _FULL = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.A)
 
-#: Decimals of Spark and Arrow have so many digits at most.
+#: The most digits of decimals in Spark and Arrow.
 _DIGITS = 38
 _WIDE = Context(prec=_DIGITS)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["TIMESTAMP", "Clash", "checkNames", "merged", "nullable", "readSchema", "spelled"]
+__all__ = ["TIMESTAMP", "Clash", "checkNames", "ddlText", "merged", "nullable", "readSchema"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -63,7 +63,7 @@ _TOKEN = re.compile(
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.A)
 
-#: A decimal has so many digits at most.
+#: The most digits of a decimal.
 _DIGITS = 38
 
 
@@ -89,7 +89,7 @@ def readSchema(text: str) -> Any:
     return schema
 
 
-def spelled(schema: Any) -> str:
+def ddlText(schema: Any) -> str:
     """
     The same in Spark's language.
     """
@@ -153,7 +153,7 @@ def _together(old: Any, new: Any, place: str) -> Any:
         return pa.map_(old.key_type, _together(old.item_type, new.item_type, f"{place}{{}}"))
     if new == old or old in _WIDER.get(new, ()):
         return old
-    raise Clash(f"column {place} is {_spelledType(old)} in the table and {_spelledType(new)} now")
+    raise Clash(f"column {place} is {_typeText(old)} in the table and {_typeText(new)} now")
 
 
 def _checkInside(kind: Any, name: str) -> None:
@@ -168,16 +168,16 @@ def _checkInside(kind: Any, name: str) -> None:
 def _column(field: Any, between: str) -> str:
     plain = _PLAIN.fullmatch(field.name)
     name = field.name if plain else f"`{field.name.replace('`', '``')}`"
-    return f"{name}{between}{_spelledType(field.type)}{'' if field.nullable else ' NOT NULL'}"
+    return f"{name}{between}{_typeText(field.type)}{'' if field.nullable else ' NOT NULL'}"
 
 
-def _spelledType(kind: Any) -> str:
+def _typeText(kind: Any) -> str:
     if pa.types.is_struct(kind):
         return f"STRUCT<{', '.join(_column(each, ': ') for each in kind)}>"
     if pa.types.is_list(kind):
-        return f"ARRAY<{_spelledType(kind.value_type)}>"
+        return f"ARRAY<{_typeText(kind.value_type)}>"
     if pa.types.is_map(kind):
-        return f"MAP<{_spelledType(kind.key_type)}, {_spelledType(kind.item_type)}>"
+        return f"MAP<{_typeText(kind.key_type)}, {_typeText(kind.item_type)}>"
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision}, {kind.scale})"
     return _WORDS[kind]

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.payloads import BadPayload, daysOf, decimalOf, microsOf, shown
+from natsbroker.spark.codecs.payloads import BadPayload, abbreviated, daysOf, decimalOf, microsOf
 from natsbroker.spark.errors import OptionError
 
 __all__ = ["JSONCodec"]
@@ -88,7 +88,7 @@ class JSONCodec:
                 raise _wrong(place, value, "an object")
             if isStrict and not value.keys() <= names:
                 unknown = next(each for each in value if each not in names)
-                raise BadPayload(f"{inside}{shown(unknown)} is not in the schema")
+                raise BadPayload(f"{inside}{abbreviated(unknown)} is not in the schema")
             found = {}
             for name, isNullable, reader, inside_ in readers:
                 one = value.get(name)
@@ -123,7 +123,7 @@ class JSONCodec:
 
 def _wrong(place: str, value: Any, wanted: str) -> BadPayload:
     kinds = {dict: "an object", list: "an array", bool: "true or false", type(None): "null"}
-    what = kinds.get(type(value)) or shown(value)
+    what = kinds.get(type(value)) or abbreviated(value)
     return BadPayload(f"{place}: {what} is not {wanted}" if place else f"{what} is not {wanted}")
 
 
@@ -132,7 +132,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         keys = sorted(key for key, _ in pairs)
         twice = next(one for one, other in pairwise(keys) if one == other)
-        raise BadPayload(f"the key {shown(twice)} is there twice")
+        raise BadPayload(f"the key {abbreviated(twice)} is there twice")
     return found
 
 
@@ -190,7 +190,7 @@ def _whole(bits: int, place: str) -> _Reader:
         if type(value) is not int:
             raise _wrong(place, value, "a whole number")
         if not least <= value <= most:
-            raise BadPayload(f"{place}: {shown(value)} is beyond {bits} bits")
+            raise BadPayload(f"{place}: {abbreviated(value)} is beyond {bits} bits")
         return value
 
     return read
@@ -209,7 +209,7 @@ def _fraction(isSingle: bool, place: str) -> _Reader:
         except OverflowError:
             found = math.inf
         if math.isinf(found):
-            raise BadPayload(f"{place}: {shown(value)} is beyond {word}")
+            raise BadPayload(f"{place}: {abbreviated(value)} is beyond {word}")
         return found
 
     return read

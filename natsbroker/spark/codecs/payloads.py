@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta, timezone
 from typing import Any, Protocol
 
-__all__ = ["BadPayload", "Codec", "checkedLong", "daysOf", "decimalOf", "microsOf", "shown"]
+__all__ = ["BadPayload", "Codec", "abbreviated", "checkedLong", "daysOf", "decimalOf", "microsOf"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LOCAL_EPOCH = datetime(1970, 1, 1)
@@ -48,7 +48,7 @@ class Codec(Protocol):
 
 def checkedLong(value: int, place: str) -> int:
     if not -(1 << 63) <= value < 1 << 63:
-        raise BadPayload(f"{place}: {shown(value)} is beyond 64 bits")
+        raise BadPayload(f"{place}: {abbreviated(value)} is beyond 64 bits")
     return value
 
 
@@ -62,7 +62,7 @@ def decimalOf(value: int | decimal.Decimal, precision: int, scale: int, place: s
     except decimal.DecimalException:
         found = None
     if found is None or not found.is_finite() or len(found.as_tuple().digits) > precision:
-        raise BadPayload(f"{place}: {shown(value)} is no DECIMAL({precision}, {scale})")
+        raise BadPayload(f"{place}: {abbreviated(value)} is no DECIMAL({precision}, {scale})")
     return found
 
 
@@ -78,9 +78,9 @@ def microsOf(value: datetime) -> int:
     return (value - epoch) // _MICROSECOND
 
 
-def shown(value: object) -> str:
+def abbreviated(value: object) -> str:
     """
-    A value in a text for people, not too long.
+    A value as text, cut if it is long.
     """
     if isinstance(value, int) and value.bit_length() > 256:
         return f"a number of {value.bit_length()} bits"

@@ -31,7 +31,7 @@ __all__ = ["StreamReader"]
 
 _Result = TypeVar("_Result")
 
-#: What a server says while JetStream or the channels are not there yet: nobody responds, and 10008.
+#: Codes while JetStream or the channels are not there yet: nobody responds, and 10008.
 _NOT_YET = (503, 10008)
 
 _PAUSE = 0.25

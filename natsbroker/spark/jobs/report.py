@@ -149,7 +149,7 @@ def _cut(text: str) -> str:
 
 def bytesOf(count: float) -> Amount:
     """
-    A number of bytes for people.
+    A number of bytes, human-readable.
     """
     unit = 0
     while count >= 1024 and unit < len(_UNITS) - 1:

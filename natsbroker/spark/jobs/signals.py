@@ -3,7 +3,7 @@ Being asked to end, by a signal.
 
 A handler runs between two steps of the main thread, also of one that holds a lock: a handler that
 takes the same lock waits for good. So the one here takes none: it notes the signal, and writes a
-byte into a pipe, which wakes whoever waits.
+byte into a pipe, which wakes the waiting thread.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a broker says about the channels of NATS Streaming, under C{$NB.API.>}.
+Questions about channels of NATS Streaming, which a broker answers under C{$NB.API.>}.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def _perStream(
     option: str, text: str, names: Sequence[str], usual: str, words: tuple[str, ...]
 ) -> dict[str, int | str]:
     """
-    What an option says for each stream: one of the words, or a sequence.
+    The value of an option for each stream: one of the words, or a sequence.
 
     @param usual: what holds for a stream that JSON does not name.
     """

@@ -124,7 +124,7 @@ def _isEnd(head: bytes, subject: str) -> bool:
 #: The status of a request that nobody answers.
 _NOBODY = 503
 
-#: Up to so many gaps in one answer are asked for one by one; more, with one question for all.
+#: The most gaps in one answer that are asked for one by one; more take one question for all.
 _FEW = 16
 
 #: Between questions to replicas that lag, in seconds.

@@ -69,7 +69,7 @@ def oneName(options: Mapping[str, Any], purpose: str = "", isWhole: bool = False
     """
     The name of the only log that options name.
 
-    @param purpose: what it is wanted for, behind a blank.
+    @param purpose: what it is wanted for, after a space.
     @param isWhole: whether it is wanted with all its subjects.
     @raise OptionError: if they name more, or of a whole log a part.
     """

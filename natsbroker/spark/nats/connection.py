@@ -32,8 +32,7 @@ __all__ = ["BlockingConnection", "ServerAccess", "connect"]
 _CHUNK = 1 << 18
 _INBOX = b"1"
 
-#: How it is seen that a server is gone: by its end of the stream, or by what the system says of a
-#: connection that was reset.
+#: How the loss of a server shows: by the end of the stream, or by the errors of a reset connection.
 _GONE = "the server closed the connection"
 _CLOSED = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 
@@ -161,7 +160,7 @@ class BlockingConnection:
 
     def _credentials(self) -> Credentials:
         """
-        What the address says about us holds where nothing else was said.
+        Ours, or without any those of the address.
         """
         given, address = self._peer.credentials, self._address
         if given != Credentials(name=given.name):

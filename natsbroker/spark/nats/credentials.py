@@ -31,7 +31,7 @@ class Credentials:
     @ivar token: or a token.
     @ivar nkeySeedFile: or a file that holds the seed of a user's nkey.
     @ivar credentialsFile: or one with a JWT and a seed, as C{nsc} writes them.
-    @ivar name: what the connection is called, for people who look at the server.
+    @ivar name: the connection's name, which monitoring shows.
     """
 
     user: str = ""

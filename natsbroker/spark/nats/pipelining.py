@@ -14,13 +14,13 @@ from natsbroker.spark.nats.connection import BlockingConnection
 
 __all__ = ["Pipeline", "ReplyReceiver"]
 
-#: So many bytes are collected before they are sent.
+#: How many bytes are collected before they are sent.
 _CHUNK = 1 << 17
 
 
 class ReplyReceiver(Protocol):
     """
-    Whoever sends requests.
+    The sender of requests.
     """
 
     #: What the requests are about, for errors.

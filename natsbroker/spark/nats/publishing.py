@@ -47,7 +47,7 @@ class Publisher:
         self.pipeline = pipeline or Pipeline(connection, window)
         self._stream = stream
         self._limit = int(connection.info.get("max_payload") or 0)
-        #: What a server says of a message that it has stored, as servers write it.
+        #: An acknowledgement of a stored message, as servers write it.
         self._answer = re.compile(
             rb'\{"stream":%b, ?"seq":(\d+)(?:, ?"domain":"[^"\\]*")?(, ?"duplicate": ?true)?\}'
             % re.escape(json.dumps(stream).encode())

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from natsbroker.spark.codecs.datatypes import merged, nullable, readSchema, spelled
+from natsbroker.spark.codecs.datatypes import ddlText, merged, nullable, readSchema
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.manifests import File, TableError
 from natsbroker.spark.tables.parquet import ParquetTable
@@ -87,7 +87,7 @@ def settled(table: ParquetTable, wanted: Any) -> Any:
         both = pa.schema(merged(list(found), list(wanted)))
         if numbers and both == found:
             return found
-        if table.put(_name(last + 1), f"{spelled(both)}\n".encode()):
+        if table.put(_name(last + 1), f"{ddlText(both)}\n".encode()):
             return both
 
 

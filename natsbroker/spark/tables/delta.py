@@ -1,7 +1,7 @@
 """
 Archives that are Delta tables.
 
-The table's own log is the manifest. What files it has is what Delta says; their ranges and SHA-256
+The table's own log is the manifest. Delta lists the files; their ranges and SHA-256
 are in their names. What the archive is of is in the table's configuration, and where it stops and
 what it lost are application transactions: numbers that a commit carries, that checkpoints keep, and
 of which Delta lets no two writers that began with the same version set the same one.
@@ -31,10 +31,10 @@ from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, deleted, faile
 
 __all__ = ["DeltaLakeTable"]
 
-#: After so many versions a checkpoint spares readers the log before it.
+#: How many versions apart checkpoints are, which spare readers the log before them.
 _CHECKPOINT = 50
 
-#: The columns whose first and last values are told.
+#: The columns with statistics.
 _MEASURED = ("seq", "time", "time_ns")
 
 #: What comes after a commit is done by ourselves, so that an error is one of the commit.
@@ -194,7 +194,7 @@ class DeltaLakeTable(ArchiveTable):
             if each.path and each.path not in known:
                 path = self.root / each.path
                 written = int(path.stat().st_mtime * 1000)
-                stats = json.dumps(_statistics(path), default=_spelt)
+                stats = json.dumps(_statistics(path), default=_timeText)
                 yield AddAction(each.path, each.bytes, _values(each.path), written, isChange, stats)
 
     def _keep(self) -> None:
@@ -286,7 +286,7 @@ def _values(path: str) -> dict[str, str | None]:
 
 def _statistics(path: Path) -> dict[str, Any]:
     """
-    What Delta says of the rows of a file, as the file itself does.
+    Delta's statistics of a file, from the file's own.
     """
     metadata = pq.read_metadata(path)
     found: dict[str, Any] = {"numRecords": metadata.num_rows, "minValues": {}, "maxValues": {}}
@@ -300,7 +300,7 @@ def _statistics(path: Path) -> dict[str, Any]:
     return {**found, "nullCount": dict.fromkeys(_MEASURED, 0)}
 
 
-def _spelt(value: Any) -> str:
+def _timeText(value: Any) -> str:
     return f"{value:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 

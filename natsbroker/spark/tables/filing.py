@@ -63,7 +63,7 @@ def readFiles(root: Path, files: Sequence[File]) -> Iterator[Any]:
         raise TableError(f"{paths[0]}: {error}") from None
 
 
-#: So many rows make a row group.
+#: How many rows make a row group.
 _GROUP = 131_072
 _GROUP_BYTES = 64 << 20
 
@@ -120,7 +120,7 @@ class FileWriter:
 
         @param stop: the first sequence behind that it does not account for, if only now is known
             which.
-        @return: what a manifest says of it; without a path if there were no rows.
+        @return: the manifest's entry for it; without a path if there were no rows.
         @raise TableError: if it cannot be written.
         """
         if self._kept:

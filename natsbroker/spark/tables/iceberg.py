@@ -90,7 +90,7 @@ class IcebergTable(ArchiveTable):
     def __init__(self, root: Path, catalog: str = "") -> None:
         """
         @param catalog: C{CATALOG:NAMESPACE.TABLE}, of a catalog that PyIceberg is configured for;
-            empty: what the archive says that is there, or a catalog of its own in the directory.
+            empty: that of the archive that is there, or a catalog of its own in the directory.
         @raise OptionError: if the archive is in another one.
         """
         super().__init__(root)

@@ -260,8 +260,8 @@ def rangeOf(path: str) -> tuple[int, int, str] | None:
 
 def fileOf(path: str, rows: int, size: int, seqs: tuple[Any, Any], times: tuple[Any, Any]) -> File:
     """
-    A file of which a table of another format says how large it is: its range is what its name says,
-    or if somebody else made it what it has.
+    A file of a table of another format: its range is that of its name, or if another program made
+    it that of its rows.
 
     @param seqs: its first and last sequence, as far as is known.
     @param times: when its first and last message were stored.

@@ -1,9 +1,9 @@
 """
 Where the manifest of an archive is kept: what all formats of tables have in common.
 
-An archive is a directory. C{data/} has Parquet files with names that are never used twice; which of
-them hold is what the format's own log says. Whoever wants to change the archive makes the next
-version; of several who try, one succeeds, and the others learn it.
+An archive is a directory. C{data/} has Parquet files with names that are never used twice; the
+format's own log lists those that hold. A writer makes the next version; of several that try, one
+succeeds, and the others learn it.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class TestBare:
     """Bare values."""
 
     @given(records, st.data())
-    def test_again(self, kind: Kind, data: st.DataObject) -> None:
+    def test_roundTrip(self, kind: Kind, data: st.DataObject) -> None:
         """What fastavro writes is read as the same, whatever the types."""
         value = data.draw(kind.values)
         assert seen(codecOf(kind.schema), written(kind.schema, value)) == kind.seen(value)
@@ -150,7 +150,7 @@ class TestConfluent:
             ({"7.avsc": b"?"}, "7", r"7\.avsc: it is no Avro schema"),
         ],
     )
-    def test_refused(self, files: dict[str, bytes], number: str, error: str) -> None:
+    def test_directoryIsNoRegistry(self, files: dict[str, bytes], number: str, error: str) -> None:
         """A directory that is no registry is refused."""
         with pytest.raises(OptionError, match=error):
             confluent(files, number)
@@ -186,7 +186,7 @@ class TestSingleObjects:
         with pytest.raises(BadPayload, match="its schema, 0000000000000000, is not known"):
             codec.decode(b"\xc3\x01" + bytes(8))
 
-    def test_refused(self) -> None:
+    def test_missingSchema(self) -> None:
         """The schema of the table must be there."""
         with pytest.raises(OptionError, match=r"there is no schema none\.avsc"):
             singleObjects(self.FILES, "none.avsc")

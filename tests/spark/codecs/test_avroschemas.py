@@ -13,7 +13,7 @@ import pytest
 
 from natsbroker.spark.codecs.avrobytes import Input
 from natsbroker.spark.codecs.avroschemas import readAvro
-from natsbroker.spark.codecs.datatypes import spelled
+from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 from tests.spark.avrovalues import schemaText, written
@@ -22,7 +22,7 @@ from tests.spark.codecs.schemas import record
 
 def columns(schema: Any) -> str:
     """Its columns, in Spark's language."""
-    return spelled(readAvro(schemaText(schema), "a.avsc").columns)
+    return ddlText(readAvro(schemaText(schema), "a.avsc").columns)
 
 
 DECIMAL = {"logicalType": "decimal", "precision": 9, "scale": 2}
@@ -102,7 +102,7 @@ class TestColumns:
         assert columns(schema) == f"a {inner}, b {inner}, c {inner}"
 
     @pytest.mark.parametrize(("schema", "error"), WRONG, ids=range(len(WRONG)))
-    def test_refused(self, schema: Any, error: str) -> None:
+    def test_unsupportedSchemas(self, schema: Any, error: str) -> None:
         """What is no schema, or has no columns, is refused with the file and the place."""
         text = schema if isinstance(schema, bytes) else schemaText(schema)
         with pytest.raises(OptionError, match=f"^a.avsc: .*{error}"):

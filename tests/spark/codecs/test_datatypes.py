@@ -13,10 +13,10 @@ from hypothesis import given
 from natsbroker.spark.codecs.datatypes import (
     Clash,
     checkNames,
+    ddlText,
     merged,
     nullable,
     readSchema,
-    spelled,
 )
 from natsbroker.spark.errors import OptionError
 from tests.spark.codecs.types import SIMPLE, structs, types
@@ -29,7 +29,7 @@ class TestReading:
     def test_types(self, kind: Any, word: str) -> None:
         """Each type has its word."""
         assert readSchema(f"a {word}").field("a").type == kind
-        assert spelled(pa.schema([pa.field("a", kind)])) == f"a {word}"
+        assert ddlText(pa.schema([pa.field("a", kind)])) == f"a {word}"
 
     @pytest.mark.parametrize(
         ("text", "same"),
@@ -45,12 +45,12 @@ class TestReading:
     def test_spellings(self, text: str, same: str) -> None:
         """Spark's other spellings mean the same."""
         same = same or "s STRUCT<x: INT NOT NULL, y: ARRAY<MAP<STRING, TINYINT>>>"
-        assert spelled(readSchema(text)) == same
+        assert ddlText(readSchema(text)) == same
 
     @given(structs(types))
-    def test_again(self, fields: list[Any]) -> None:
+    def test_roundTrip(self, fields: list[Any]) -> None:
         """What is spelled is read as the same."""
-        assert readSchema(spelled(pa.schema(fields))) == pa.schema(fields)
+        assert readSchema(ddlText(pa.schema(fields))) == pa.schema(fields)
 
     @pytest.mark.parametrize(
         ("text", "error"),
@@ -71,7 +71,7 @@ class TestReading:
             ("a " + "ARRAY<" * 5000, "nested too deeply"),
         ],
     )
-    def test_refused(self, text: str, error: str) -> None:
+    def test_invalidSchemas(self, text: str, error: str) -> None:
         """What is no schema is refused with what is wrong."""
         with pytest.raises(OptionError, match=error):
             readSchema(text)
@@ -102,7 +102,7 @@ class TestMerging:
     )
     def test_together(self, old: str, new: str, both: str) -> None:
         """Columns that are new come behind the others, and those that are gone stay."""
-        assert spelled(pa.schema(merged(readSchema(old), readSchema(new)))) == both
+        assert ddlText(pa.schema(merged(readSchema(old), readSchema(new)))) == both
 
     @pytest.mark.parametrize(
         ("old", "new", "error"),
@@ -123,5 +123,5 @@ class TestMerging:
     def test_nullable(self) -> None:
         """What is stored may be null everywhere."""
         kind = readSchema("s ARRAY<MAP<STRING, STRUCT<x: INT NOT NULL>>>").field("s").type
-        assert "NOT NULL" in spelled(pa.schema([pa.field("s", kind)]))
-        assert "NOT NULL" not in spelled(pa.schema([pa.field("s", nullable(kind))]))
+        assert "NOT NULL" in ddlText(pa.schema([pa.field("s", kind)]))
+        assert "NOT NULL" not in ddlText(pa.schema([pa.field("s", nullable(kind))]))

@@ -91,7 +91,7 @@ class TestRight:
     """Objects of a schema."""
 
     @given(structs(types), st.data())
-    def test_again(self, fields: list[Any], data: st.DataObject) -> None:
+    def test_roundTrip(self, fields: list[Any], data: st.DataObject) -> None:
         """What is written is decoded as the same, whatever the types."""
         kind = pa.struct(fields)
         value = data.draw(values(kind))
@@ -177,7 +177,7 @@ class TestWrong:
     """What is none."""
 
     @pytest.mark.parametrize(("ddl", "text", "error"), WRONG, ids=range(len(WRONG)))
-    def test_refused(self, ddl: str, text: str | bytes, error: str) -> None:
+    def test_badPayloads(self, ddl: str, text: str | bytes, error: str) -> None:
         """It is bad, with what is wrong."""
         with pytest.raises(BadPayload, match=error):
             decoded(ddl, text)

@@ -89,7 +89,7 @@ class TestReading:
             ("a=protobuf:x.pb", "is not FILE#MESSAGE"),
         ],
     )
-    def test_refused(self, text: str, error: str) -> None:
+    def test_invalidMappings(self, text: str, error: str) -> None:
         """What makes no sense is refused."""
         with pytest.raises(OptionError, match=error):
             readMappings([text], {})

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from natsbroker.spark.codecs.payloads import (
     BadPayload,
+    abbreviated,
     checkedLong,
     daysOf,
     decimalOf,
     microsOf,
-    shown,
 )
 
 
 @given(st.integers(1, 38), st.data())
 def test_decimals(precision: int, data: st.DataObject) -> None:
-    """What has so many digits is taken as it is, however it is written."""
+    """A decimal within the precision is taken as it is, however it is written."""
     scale = data.draw(st.integers(0, precision))
     number = data.draw(st.integers(1 - 10**precision, 10**precision - 1))
     value = Decimal(f"{number}e-{scale}")
@@ -68,4 +68,4 @@ def test_times(day: date, moment: datetime) -> None:
 )
 def test_shown(value: object, text: str) -> None:
     """Values are shown, not too long."""
-    assert shown(value) == text
+    assert abbreviated(value) == text

@@ -23,7 +23,7 @@ from google.protobuf.internal import api_implementation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.spark.codecs.datatypes import spelled
+from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
 from natsbroker.spark.errors import OptionError
@@ -157,7 +157,7 @@ class TestRight:
 
     def test_columns(self) -> None:
         """Every kind of field has its column."""
-        text = spelled(CODEC.columns)
+        text = ddlText(CODEC.columns)
         for kind, (word, _) in SCALARS.items():
             assert f"one_{kind} {word}," in text
             assert f"many_{kind} ARRAY<{word}>," in text
@@ -318,7 +318,7 @@ class TestDescriptors:
             DescriptorProto(name="M", field=[field("o", ".o.Other")]), dependency=["other.proto"]
         )
         codec = ProtobufCodec(setOf(file, other), "t.pb", "t.M")
-        assert spelled(codec.columns) == "o STRUCT<x: INT>"
+        assert ddlText(codec.columns) == "o STRUCT<x: INT>"
         with pytest.raises(OptionError, match=r"t.pb: it has no other.proto: let protoc --include"):
             ProtobufCodec(setOf(file), "t.pb", "t.M")
 
@@ -358,7 +358,7 @@ class TestDescriptors:
             ),
         ],
     )
-    def test_refused(self, data: bytes, error: str) -> None:
+    def test_unsupportedDescriptors(self, data: bytes, error: str) -> None:
         """What has no such message, or no columns for it, is refused with the file."""
         with pytest.raises(OptionError, match=f"^t.pb: .*{error}"):
             ProtobufCodec(data, "t.pb", "t.M")

@@ -72,7 +72,7 @@ class TestRows:
         )
 
     def test_projection(self, spark: Any, station: Station, stream: Stream) -> None:
-        """A schema of one's own is a choice of columns, in its order."""
+        """A user's schema is a choice of columns, in its order."""
         read = reader(spark, station, stream).schema("time_ns BIGINT, seq BIGINT")
         assert read.load().columns == ["time_ns", "seq"]
         assert read.load().where("time_ns > 0").count() == 4
@@ -167,7 +167,7 @@ class TestFilters:
 
 
 class TestErrors:
-    """What a user is told."""
+    """The errors that a user sees."""
 
     @pytest.mark.parametrize(
         ("options", "why"),

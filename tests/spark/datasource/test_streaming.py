@@ -35,7 +35,7 @@ def readerOf(station: Station, *streams: Stream, **options: str) -> StreamReader
     return StreamReader(("seq", "data"), readOptions(given, "readStream"))
 
 
-def places(offset: dict[str, Any]) -> list[int]:
+def positions(offset: dict[str, Any]) -> list[int]:
     """
     @return: the sequences of an offset.
     """
@@ -58,7 +58,7 @@ class TestPlanning:
     """Offsets of micro-batches."""
 
     def test_begins(self, station: Station) -> None:
-        """A new query begins at the end, or where it is told to."""
+        """A new query begins at the end, or at its starting offset."""
         stream = station.stream()
         stream.fill([b"x"] * 5)
         for options, expected in (
@@ -68,7 +68,7 @@ class TestPlanning:
             ({"startingTimestamp": "0"}, [1]),
         ):
             reader = readerOf(station, stream, **options)
-            assert places(reader.initialOffset()) == expected
+            assert positions(reader.initialOffset()) == expected
             reader.stop()
 
     def test_limits(self, station: Station) -> None:
@@ -82,12 +82,12 @@ class TestPlanning:
         assert limit == ReadMaxRows(20)
         start = reader.initialOffset()
         end = reader.latestOffset(start, limit)
-        assert places(end) == [16, 6]
+        assert positions(end) == [16, 6]
         assert seqsOf(reader, start, end) == [*range(1, 16), *range(1, 6)]
-        assert places(reader.latestOffset(start, ReadAllAvailable())) == [31, 11]
-        assert places(reader.reportLatestOffset()) == [31, 11]
+        assert positions(reader.latestOffset(start, ReadAllAvailable())) == [31, 11]
+        assert positions(reader.reportLatestOffset()) == [31, 11]
         third = reader.latestOffset(reader.latestOffset(end, limit), limit)
-        assert places(third) == [31, 11]
+        assert positions(third) == [31, 11]
         assert seqsOf(reader, third, third) == []
         with pytest.raises(OptionError, match="ReadMaxFiles is not supported yet"):
             reader.latestOffset(start, ReadMaxFiles(1))
@@ -101,7 +101,7 @@ class TestPlanning:
         reader = readerOf(station, stream, **options)
         limit = reader.getDefaultReadLimit()
         assert limit == ReadMaxBytes(10000)
-        (seq,) = places(reader.latestOffset(reader.initialOffset(), limit))
+        (seq,) = positions(reader.latestOffset(reader.initialOffset(), limit))
         assert 8 <= seq <= 11
         reader.stop()
 
@@ -116,23 +116,23 @@ class TestPlanning:
 
     @pytest.mark.parametrize(("delay", "second"), [("900", 6), ("1e-6", 11)])
     def test_least(self, delay: str, second: int, station: Station) -> None:
-        """A micro-batch waits for so many sequences, but not for longer than it may, nor the
+        """A micro-batch waits for a number of sequences, but not for longer than it may, nor the
         first one."""
         stream = station.stream()
         stream.fill([b"x"] * 5)
         options = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": delay, "pollInterval": "1e-6"}
         reader = readerOf(station, stream, startingOffsets="earliest", **options)
         first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-        assert places(first) == [6]
+        assert positions(first) == [6]
         assert reader.latestOffset(first, ReadAllAvailable()) == first
         stream.fill([b"x"] * 5)
-        assert places(reader.latestOffset(first, ReadAllAvailable())) == [second]
+        assert positions(reader.latestOffset(first, ReadAllAvailable())) == [second]
         stream.fill([b"x"] * 5)
-        assert places(reader.latestOffset(first, ReadAllAvailable())) == [16]
+        assert positions(reader.latestOffset(first, ReadAllAvailable())) == [16]
         reader.prepareForTriggerAvailableNow()
         stream.fill([b"x"] * 5)
         later = reader.latestOffset(first, ReadAllAvailable())
-        assert places(later) == [16]
+        assert positions(later) == [16]
         assert reader.latestOffset(later, ReadAllAvailable()) == later
         reader.stop()
 
@@ -144,9 +144,9 @@ class TestPlanning:
         reader.prepareForTriggerAvailableNow()
         stream.fill([b"x"] * 5)
         end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-        assert places(end) == [6]
+        assert positions(end) == [6]
         assert reader.latestOffset(end, ReadAllAvailable()) == end
-        assert places(reader.reportLatestOffset()) == [11]
+        assert positions(reader.reportLatestOffset()) == [11]
         reader.commit(end)
         reader.stop()
 

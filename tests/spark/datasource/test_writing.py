@@ -56,7 +56,7 @@ class TestColumns:
             ("data BINARY", {"subject": "a", "stream": "A,B"}, "stream: name the one to write to"),
         ],
     )
-    def test_refused(
+    def test_unwritableColumns(
         self, schema: str, options: dict[str, str], why: str, station: Station
     ) -> None:
         """What would not be written is refused before anything is."""
@@ -79,7 +79,7 @@ class TestColumns:
         with pytest.raises(DataSourceError, match="a row has no subject"):
             writer.write(iter([nobody]))
 
-    def test_nothing(self, station: Station) -> None:
+    def test_noRowsNoConnection(self, station: Station) -> None:
         """A task without rows does not even connect."""
         writer = writerTo("data BINARY", station, "NOWHERE", subject="a", servers="127.0.0.1:1")
         assert writer.write(iter([])).stored == 0

@@ -66,7 +66,7 @@ def test_options() -> None:
         (("--nonsense",), "unrecognized arguments: --nonsense"),
     ],
 )
-def test_wrong(arguments: tuple[str, ...], text: str) -> None:
+def test_invalidDurations(arguments: tuple[str, ...], text: str) -> None:
     """What makes no sense is refused."""
     with pytest.raises(JobUsageError, match=text):
         sourceOptions(given(*arguments))

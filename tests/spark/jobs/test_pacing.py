@@ -21,7 +21,7 @@ class Clock:
 
 
 def times(pace: Pacer, clock: Clock, count: int, *stored: int) -> list[float]:
-    """When messages go, from the beginning on, if each waits as long as it is told."""
+    """When messages go, from the beginning on, if each waits for its delay."""
     found = []
     for place in range(count):
         clock.now += pace.delay(stored[place] if stored else 0)
@@ -64,7 +64,7 @@ def test_speed() -> None:
 
 
 def test_late() -> None:
-    """Whoever is late catches up, and one that was stored before another one does not wait."""
+    """A late message catches up, and one that was stored before another one does not wait."""
     clock = Clock()
     pace = Pacer(speed=1, clock=clock)
     assert pace.delay(10**9) == 0

@@ -20,7 +20,7 @@ def test_own() -> None:
     ]
 
 
-def test_nothing() -> None:
+def test_noHeaders() -> None:
     """What has none has none, and what is missing is empty."""
     assert ownHeaders(None) == []
     assert ownHeaders([{"key": "K", "value": None}]) == [("K", "")]

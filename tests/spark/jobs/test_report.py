@@ -48,7 +48,7 @@ def test_cells() -> None:
 
 
 def test_units() -> None:
-    """Bytes are told in units that people read."""
+    """Bytes are shown in human-readable units."""
     found = [bytesOf(count) for count in (0, 1023, 1024, 3 << 20, 5 << 60)]
     assert found == ["0 B", "1,023 B", "1.0 KiB", "3.0 MiB", "5,120.0 PiB"]
     assert rateOf(2048) == "2.0 KiB/s"

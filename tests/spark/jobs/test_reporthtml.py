@@ -80,7 +80,7 @@ def test_escapes() -> None:
 
 
 def test_loadsNothing() -> None:
-    """Nothing is loaded and nothing runs, and browsers are told so."""
+    """Nothing is loaded and nothing runs, and the policy says so to browsers."""
     page = pageOf(full("x"))
     found = Reader(page)
     for tag, attrs in found.tags:
@@ -223,7 +223,7 @@ def test_spanAxis() -> None:
 
 
 def test_writes(tmp_path: Path) -> None:
-    """A file is written whole; one that cannot be is told of, and nothing is left."""
+    """A file is written whole; one that cannot be is an error, and nothing is left."""
     path = tmp_path / "report.html"
     writePage(full("x"), str(path))
     assert path.read_text("utf-8") == pageOf(full("x"))

@@ -27,7 +27,7 @@ def test_asked(number: signal.Signals) -> None:
 
 
 def test_wakes() -> None:
-    """Whoever waits is woken, though the wait would be long."""
+    """A waiting thread is woken, though the wait would be long."""
     with stopping() as stop:
         timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
         timer.start()

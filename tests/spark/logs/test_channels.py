@@ -1,5 +1,5 @@
 """
-What a broker says about channels.
+A broker's answers about channels.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class TestServer:
         assert all(each.endswith(b"Z") for each in answer.rows.times)
 
     def test_count(self, station: Station) -> None:
-        """Fewer than there are, if so many were asked for; then it is no end."""
+        """Fewer than there are, if fewer were asked for; then it is no end."""
         stream = station.stream()
         stream.fill([b"a"] * 5)
         answer = got(station, stream, DirectGet(2, 2, 1 << 20))
@@ -53,7 +53,7 @@ class TestServer:
         answer = got(station, stream, DirectGet(1, 10, 1 << 20, f"{stream.name}.a.*"))
         assert (answer.rows.seqs, answer.isEnd) == ([1, 3], True)
 
-    def test_nothing(self, station: Station) -> None:
+    def test_behindTheEnd(self, station: Station) -> None:
         """Behind the end there is nothing, which is an end."""
         stream = station.stream()
         assert got(station, stream, DirectGet(1, 10, 1 << 20)).isEnd
@@ -80,7 +80,7 @@ class TestServer:
         assert rows.heads[0].startswith(b"\r\nNats-Stream: OTHER\r\n")
         assert rows.heads[2] == b"\r\nMine: yes"
 
-    def test_refused(self, station: Station) -> None:
+    def test_refusedRequest(self, station: Station) -> None:
         """A request that the server refuses is an error with what it said."""
         stream = station.stream()
         with pytest.raises(ApiError, match="408 Empty Request"):

@@ -184,7 +184,7 @@ def frame(
 def scripted(
     *answers: list[bytes], fails: bool = True, stop: int = 11
 ) -> tuple[Callable[[], list[int]], list[str], Scripted]:
-    """What reads, what it says was lost, and the broker."""
+    """The reader, its losses, and the broker."""
     channels, losses = Scripted(*answers), list[str]()
     options = ReadOptions(failsOnLoss=fails)
     reader = readerOf(channels, SequenceRange("c", "id", 1, stop), options, losses)
@@ -270,7 +270,7 @@ class TestScripted:
             (b"{", "not JSON"),
         ],
     )
-    def test_wrong(self, answer: bytes, text: str) -> None:
+    def test_invalidFrames(self, answer: bytes, text: str) -> None:
         """What is no frame that follows on is an error, whatever else it is."""
         read, _, _ = scripted([answer])
         with pytest.raises(DataSourceError, match=text):

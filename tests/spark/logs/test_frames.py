@@ -65,7 +65,7 @@ def test_copiesNothing() -> None:
             assert whole.address <= buffer.address < whole.address + whole.size
 
 
-def test_nothing() -> None:
+def test_emptyFrame() -> None:
     """A frame without rows is a batch without rows."""
     assert frameBatch(frameOf(), "c", list(COLUMNS)).num_rows == 0
 

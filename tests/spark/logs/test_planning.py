@@ -84,7 +84,7 @@ class TestOffsets:
             ({"startingOffsets": "9", "endingOffsets": "6"}, "begin at 9 and stop at 6"),
         ],
     )
-    def test_refused(
+    def test_invalidOffsets(
         self, options: dict[str, str], why: str, station: Station, stream: Stream
     ) -> None:
         """Offsets that make no sense are refused."""
@@ -208,7 +208,7 @@ class TestPatterns:
         assert checkedPatterns(patterns) == expected
 
     @pytest.mark.parametrize("pattern", ["a..b", "a b", ".", "a.>.b"])
-    def test_wrong(self, pattern: str) -> None:
+    def test_invalidSubjects(self, pattern: str) -> None:
         """What is no subject is refused."""
         with pytest.raises(OptionError, match="subject: not a valid subject"):
             checkedPatterns([pattern])

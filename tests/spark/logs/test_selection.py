@@ -37,7 +37,7 @@ def test_names(given: dict[str, str], expected: tuple[str, ...]) -> None:
         ({"channel": "a/b"}, "no channel can be called 'a/b'"),
     ],
 )
-def test_refused(given: dict[str, str], text: str) -> None:
+def test_invalidNames(given: dict[str, str], text: str) -> None:
     """Both, none, or what cannot be is an error."""
     with pytest.raises(OptionError, match=text):
         checkedNames(readOptions({"servers": "h", **given}))

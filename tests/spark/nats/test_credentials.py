@@ -1,5 +1,5 @@
 """
-Credentials: what CONNECT says, and which files are refused.
+Credentials: the fields of CONNECT, and which files are refused.
 """
 
 from __future__ import annotations

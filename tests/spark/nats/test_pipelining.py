@@ -51,7 +51,7 @@ class Echo:
 
 
 class ReplyReceiver:
-    """Notes what it is told."""
+    """Notes its answers."""
 
     what = "stream S"
 
@@ -95,7 +95,7 @@ def test_chunks() -> None:
 
 
 def test_two() -> None:
-    """Two who ask share one window, and each is told of its own answers."""
+    """Two senders share one window, and each receives its own answers."""
     echo, one, other = Echo(), ReplyReceiver(), ReplyReceiver()
     pipeline = pipelineOver(echo, 4)
     for number in range(10):
@@ -106,7 +106,7 @@ def test_two() -> None:
 
 
 def test_other() -> None:
-    """What is no answer is told of, and changes nothing."""
+    """Other messages go to their callback, and change nothing."""
     echo, requester = Echo(), ReplyReceiver()
     heard: list[tuple[bytes, bytes, bytes]] = []
     pipeline = Pipeline(echo, 10, lambda *each: heard.append(each))  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ def test_other() -> None:
 
 
 def test_shared() -> None:
-    """Answers that come to one subject are told apart by what they say."""
+    """Answers that come to one subject differ by their contents."""
     echo, requester = Echo(), ReplyReceiver()
     pipeline = Pipeline(echo, 10, keyOf=lambda subject, body: body)  # type: ignore[arg-type]
     for number in range(3):
@@ -144,7 +144,7 @@ def test_rest() -> None:
 
 
 def test_silence() -> None:
-    """If no answer comes, that is an error that says how many are missing, and to whom."""
+    """If no answer comes, that is an error that says how many are missing, and of which sender."""
     pipeline = pipelineOver(Echo(silent=True), 10)
     for number in range(3):
         pipeline.send(ReplyReceiver(), number, b"x", b"")
@@ -152,7 +152,7 @@ def test_silence() -> None:
         pipeline.finish()
 
 
-def test_refused() -> None:
+def test_requestThatCannotBeSent() -> None:
     """What cannot be sent is not waited for; what the asker refuses is its error."""
     pipeline = pipelineOver(Echo(), 10)
     with pytest.raises(ValueError, match="not a subject"):

@@ -56,8 +56,8 @@ def test_noCluster(broker: BrokerStation, station: Station) -> None:
             publisherOf(connection, clusterId=clusterId)
 
 
-def test_refused(startServer: StartServer) -> None:
-    """What the service says is passed on."""
+def test_refusedMessage(startServer: StartServer) -> None:
+    """The service's refusal is the error."""
     text = "streaming { store_limits { max_channels: 1 } }"
     server = startServer(OURS_FAST, text)
     with connect(BrokerStation(server).peer) as connection:
@@ -80,7 +80,7 @@ def test_tooLarge(broker: BrokerStation) -> None:
 
 
 class Scripted:
-    """A connection whose other side does what a test says."""
+    """A connection whose other side follows a script."""
 
     def __init__(self, *messages: tuple[bytes, bytes, bytes]) -> None:
         self.info = {"max_payload": 1000}
@@ -103,7 +103,7 @@ class Scripted:
         return reply, []
 
     def send(self, *pieces: bytes) -> None:
-        """See L{BlockingConnection}."""
+        """Nothing goes out."""
 
     def publish(self, subject: str, payload: bytes) -> None:
         self.published.append(subject)
@@ -124,7 +124,7 @@ def scripted(*messages: tuple[bytes, bytes, bytes]) -> tuple[ChannelPublisher, S
 
 
 def test_heartbeats() -> None:
-    """The broker is told that the client lives, and other messages change nothing."""
+    """Heartbeats are answered, and other messages change nothing."""
     publisher, connection = scripted(
         (b"I.heartbeats", b"HB.1", b""),
         (b"I.7", b"", b"?"),

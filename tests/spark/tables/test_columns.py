@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.spark.codecs.datatypes import Clash, readSchema, spelled
+from natsbroker.spark.codecs.datatypes import Clash, ddlText, readSchema
 from natsbroker.spark.tables.columns import columnsOf, rowsOf, settled
 from natsbroker.spark.tables.manifests import File, TableError
 from natsbroker.spark.tables.parquet import ParquetTable
@@ -27,8 +27,8 @@ def test_more(table: ParquetTable) -> None:
     assert columnsOf(table) is None
     settled(table, readSchema("a INT NOT NULL"))
     settled(table, readSchema("b STRING"))
-    assert spelled(settled(table, readSchema("a INT"))) == "a INT, b STRING"
-    assert spelled(columnsOf(table)) == "a INT, b STRING"
+    assert ddlText(settled(table, readSchema("a INT"))) == "a INT, b STRING"
+    assert ddlText(columnsOf(table)) == "a INT, b STRING"
     names = sorted(each.name for each in table.versionsAt.iterdir())
     assert names == ["columns-0000000000.ddl", "columns-0000000001.ddl"]
     with pytest.raises(Clash, match="column a is INT"):
@@ -45,7 +45,7 @@ def test_race(table: ParquetTable, monkeypatch: pytest.MonkeyPatch) -> None:
         return put(self, name, data)
 
     monkeypatch.setattr(ParquetTable, "put", late)
-    assert spelled(settled(table, readSchema("ours INT"))) == "theirs INT, ours INT"
+    assert ddlText(settled(table, readSchema("ours INT"))) == "theirs INT, ours INT"
 
 
 def test_damaged(table: ParquetTable) -> None:

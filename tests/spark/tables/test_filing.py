@@ -65,7 +65,7 @@ class TestWriting:
         file = writer.finish()
         assert (file.first_time, file.last_time) == (-5000, 7000)
 
-    def test_nothing(self, table: ParquetTable) -> None:
+    def test_emptyRange(self, table: ParquetTable) -> None:
         """A range without messages has no file."""
         assert writeFile(table.root, [], 5, 9) == File("", 5, 9)
         assert left(table) == []
@@ -111,7 +111,7 @@ class TestDays:
         files = writeDays(table.root, shifted, 1, 3)
         assert [each.path[5:20] for each in files] == ["date=2026-11-21", "date=2026-11-20"]
 
-    def test_nothing(self, table: ParquetTable) -> None:
+    def test_emptyRangeOfDays(self, table: ParquetTable) -> None:
         """A range without messages has no file."""
         assert writeDays(table.root, [rows()], 5, 9) == [File("", 5, 9)]
 

@@ -21,7 +21,7 @@ def test_new(tmp_path: Path) -> None:
 
 
 def test_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library that is not there is told with the extra that brings it."""
+    """A missing library is an error that names the extra that brings it."""
 
     def gone(name: str) -> None:
         raise ModuleNotFoundError("No module named 'lake'", name="lake")

@@ -147,7 +147,7 @@ class TestManifest:
             ({"lost": ((8, 10),)}, "lost what it does not account for"),
         ],
     )
-    def test_wrong(self, changes: dict[str, object], text: str) -> None:
+    def test_gapsAndDoubles(self, changes: dict[str, object], text: str) -> None:
         """What has gaps, or something twice, is refused before it is written and when read."""
         wrong = replace(BASE, **changes)  # type: ignore[arg-type]
         with pytest.raises(TableError, match=text):

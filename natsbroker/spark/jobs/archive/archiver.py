@@ -74,7 +74,7 @@ class CopyResult:
 
 def logOf(state: StreamState, options: dict[str, Any]) -> Log:
     """
-    What an archive says it is of.
+    The log of an archive.
     """
     isChannel = bool(options["channel"])
     scope = options["clusterId"] if isChannel else options["domain"]

@@ -54,7 +54,7 @@ def merged(root: Path, files: Sequence[File]) -> File:
     """
     Write the messages of some files into one.
 
-    @raise TableError: if they cannot be read, or have not what the manifest says.
+    @raise TableError: if they cannot be read, or differ from the manifest.
     """
     columns = columnsOf(ParquetTable(root))
     if columns is None:

@@ -31,7 +31,7 @@ __all__ = ["addPace", "archive", "main", "rounds"]
 #: store that are not there now.
 _PASSING = (503, 10008, 20006)
 
-#: A hold lasts for so many rounds of C{--every}, and for so many seconds at least.
+#: How long a hold lasts: in rounds of C{--every}, and the least seconds.
 _ROUNDS = 10
 _LEAST_HOLD = 3600
 

@@ -28,7 +28,7 @@ def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
     Where a streaming query is that reads with our data source: for each log its identity, and the
     next sequence.
 
-    @param checkpoint: what C{checkpointLocation} says.
+    @param checkpoint: the query's C{checkpointLocation}.
     @raise DataSourceError: if that is no checkpoint of such a query.
     """
     try:
@@ -91,7 +91,7 @@ def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> JobReport:
     """
     What was found, as a report.
 
-    @param logs: what the job says of each log.
+    @param logs: the findings by log.
     @param behind: how many sequences all are behind together.
     """
     rows = [

@@ -339,7 +339,7 @@ def reportOf(summary: Mapping[str, Any]) -> JobReport:
     """
     What was found, as a report.
 
-    @param summary: what the job says.
+    @param summary: the job's line of JSON.
     """
     findings = summary["findings"]
     spans: dict[str, list[tuple[Any, float]]] = {"archive": [(summary["start"], summary["stop"])]}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.datatypes import TIMESTAMP, Clash, checkNames, readSchema, spelled
+from natsbroker.spark.codecs.datatypes import TIMESTAMP, Clash, checkNames, ddlText, readSchema
 from natsbroker.spark.codecs.mappings import PayloadMapping, codecOf
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import FilePlan, Runner, checkLog, inline
@@ -181,7 +181,7 @@ class TableDecoder:
             except Clash as error:
                 self.clashes[target.name] = clash = str(error)
             given = wanted.names[: len(COORDINATES)]
-            columns.append(spelled(pa.schema([x for x in wanted if x.name not in given])))
+            columns.append(ddlText(pa.schema([x for x in wanted if x.name not in given])))
             clashes.append(clash)
         return replace(decodePlan, columns=tuple(columns), clashes=tuple(clashes))
 

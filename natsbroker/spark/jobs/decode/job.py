@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from natsbroker.spark.codecs.datatypes import spelled
+from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.archiver import FilePlan, inline
@@ -85,8 +85,8 @@ def decoded(spark: Any, directory: str, table: str) -> Any:
         raise DataSourceError(f"{found.root}: there is no table")
     paths = [str(found.root / each) for each in found.require().paths]
     if not paths:
-        return spark.createDataFrame([], spelled(columns))
-    return spark.read.schema(spelled(columns)).parquet(*paths)
+        return spark.createDataFrame([], ddlText(columns))
+    return spark.read.schema(ddlText(columns)).parquet(*paths)
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:

@@ -41,7 +41,7 @@ __all__ = [
 COORDINATES = ("seq", "subject", "time")
 DEAD = ("stream", "reason", "schema")
 
-#: So many rows and bytes become columns at a time.
+#: How many rows and bytes become columns at a time.
 _ROWS, _BYTES = 1024, 1 << 20
 
 #: What decoded rows may take as columns at a time, and what one payload may, in values.
@@ -50,7 +50,7 @@ _CELLS, _MOST_CELLS = 1 << 20, 1 << 23
 #: How long a reason is at most.
 _REASON = 500
 
-#: So many subjects are remembered with their mappings.
+#: How many subjects are remembered with their mappings.
 _SUBJECTS = 65_536
 
 
@@ -306,7 +306,7 @@ def _pieces(batch: Any) -> Iterator[Any]:
         yield batch.slice(start)
 
 
-#: Items with up to so many columns are in proportion.
+#: The most columns of items that count as in proportion.
 _FEW = 8
 
 Count = Callable[[Any], int]

@@ -41,8 +41,7 @@ from natsbroker.wire.headers import Headers
 __all__ = ["CopyTarget", "migrateMain", "restoreMain"]
 
 
-#: How a channel is read by a subscription: so many messages at once, and at a slow rate those of so
-#: many seconds.
+#: How many messages a subscription reads at once, and at a slow rate those of how many seconds.
 _AT_ONCE, _LIVELY = 1024, 5.0
 
 

@@ -48,7 +48,7 @@ from natsbroker.subjects.grammar import isValidLiteral, matches
 __all__ = ["ORDERS", "DryRun", "ReplayOptions", "dryRun", "main", "replay"]
 
 
-#: So many subjects are told of.
+#: How many subjects are shown as examples.
 _EXAMPLES = 5
 
 
@@ -347,7 +347,7 @@ def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> 
     )
     progress = Progress("replay", stderr)
     with ExitStack() as stack:
-        # In Spark, whoever ends the driver ends the tasks; the ledger knows how far they were.
+        # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
         isInline = given.master == "inline"
         isOver = stack.enter_context(stopping()).isSet if isInline else lambda: False
         spark = stack.enter_context(sessionFor(given.master))

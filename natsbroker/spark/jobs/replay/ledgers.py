@@ -34,7 +34,7 @@ class LedgerEntry:
     @ivar created: which stream of that name it is published to.
     @ivar row: the last row up to which the stream has all.
     @ivar at: up to this sequence, the stream has no row behind C{row}.
-    @ivar inbox: a subject of the connection of whoever publishes now; empty if nobody does.
+    @ivar inbox: a subject of the connection that publishes now; empty if none does.
     """
 
     plan: str

@@ -13,7 +13,7 @@ from natsbroker.subjects.grammar import isValidSubject, overlaps
 
 __all__ = ["InterestAdvice", "InterestTotals", "NoInterest"]
 
-#: So many sums are kept at most.
+#: The most sums.
 _MOST = 2_000_000
 
 #: How subjects begin that are not somebody's own: nobody need be told of them.
@@ -55,7 +55,7 @@ class InterestAdvice:
     """
     What is to be done about it; see L{natsbroker.gateways.advice.Advice}.
 
-    @ivar most: after how many refusals everything is told after all.
+    @ivar most: after how many refusals the link turns interest-only.
     """
 
     cluster: str
@@ -254,7 +254,7 @@ class InterestTotals:
         """
         What is to be done.
 
-        @param least: so many messages in vain are worth it.
+        @param least: the least messages without interest that are worth it.
         @param share: and so large a part, from 0 to 1, of all that was sent.
         @param quiet: a cluster with more patterns than this, and less in vain than a tenth as many
             messages, is not to be told everything because of a few refusals.

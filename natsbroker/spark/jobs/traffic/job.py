@@ -39,11 +39,11 @@ __all__ = ["main", "reportOf", "sinceOption", "traffic", "writeRows"]
 
 _SECOND = 10**9
 
-#: So many rows are shown of each table, and so many lines drawn.
+#: How many rows of each table are shown, and how many lines drawn.
 _TOP = 20
 _LINES = 8
 
-#: So many windows may hold one moment.
+#: The most windows that hold one moment.
 _OVERLAP = 1000
 
 _SCHEMA = pa.schema(
@@ -86,7 +86,7 @@ def traffic(
 
 def windowsOf(window: float, slide: float, watermark: float) -> TimeWindows:
     """
-    Windows of so many seconds.
+    Windows of a number of seconds.
 
     @raise UsageError: if they make no sense.
     """

@@ -15,7 +15,7 @@ __all__ = ["TimeWindows", "TrafficTotals", "percentile"]
 
 _SECOND = 10**9
 
-#: So many sums are kept at most.
+#: The most sums.
 _MOST = 4_000_000
 
 #: Account, kind of peer, peer, and prefix.

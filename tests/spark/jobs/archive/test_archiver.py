@@ -74,7 +74,7 @@ class TestChannel:
         assert (archiver.rows, archiver.files, archiver.lost) == (1001, 5, [])
 
     def test_files(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """What the manifest says of a file is so, and the file says which range it is of."""
+        """A file is as the manifest has it, and carries its range."""
         name = broker.channel([b"x"] * 10)
         table = tableAt(tmp_path)
         Archiver(optionsOf(broker, channel=name), table).once()
@@ -129,7 +129,7 @@ class TestChannel:
         assert tableAt(tmp_path).require() == before
 
     def test_racing(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """Whoever loses a race leaves no file and goes on behind the winner."""
+        """The loser of a race leaves no file and continues behind the winner."""
         name = broker.channel(b"%d" % n for n in range(1, 101))
         options = optionsOf(broker, channel=name)
 
@@ -205,7 +205,7 @@ class TestStream:
             archiver.once(hold=10)
         assert tableAt(tmp_path).latest() is None
 
-    def test_nothing(self, station: Station, tmp_path: Path) -> None:
+    def test_emptyStream(self, station: Station, tmp_path: Path) -> None:
         """A stream without messages gives an archive without files, which begins where it does."""
         stream = station.stream(first_seq=50)
         archiver = Archiver(optionsOf(station, stream=stream.name), tableAt(tmp_path))
@@ -228,7 +228,7 @@ class TestStream:
             ({}, "name at least one stream or channel"),
         ],
     )
-    def test_refused(self, given: dict[str, str], text: str, tmp_path: Path) -> None:
+    def test_notOneWholeLog(self, given: dict[str, str], text: str, tmp_path: Path) -> None:
         """What is not one whole log is refused."""
         with pytest.raises(OptionError, match=text):
             Archiver(readOptions({"servers": "h", **given}), tableAt(tmp_path))

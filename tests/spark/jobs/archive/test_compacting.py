@@ -126,7 +126,7 @@ class TestCompact:
         kept.check(95)
 
     def test_damaged(self, kept: Kept) -> None:
-        """A file that has not what the manifest says is not taken for one that has."""
+        """A file that differs from the manifest is not compacted."""
         first, second = kept.table.require().files[:2]
         data = (kept.table.root / second.path).read_bytes()
         (kept.table.root / first.path).unlink()

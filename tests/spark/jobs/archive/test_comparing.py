@@ -179,7 +179,7 @@ def test_deletedSince(station: Station, tmp_path: Path) -> None:
     assert compared(station, table) == Comparison((), 100, 3)
 
 
-def test_nothing(station: Station, tmp_path: Path) -> None:
+def test_missingArchive(station: Station, tmp_path: Path) -> None:
     """Where there is no archive, that is the error."""
     with pytest.raises(TableError, match="there is no archive"):
         compared(station, tableAt(tmp_path))

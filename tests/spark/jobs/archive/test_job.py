@@ -294,7 +294,7 @@ class TestCommand:
             (("--servers", "h", "--to", "d", "--stream", "S", "--rows-per-file", "0"), "--rows"),
         ],
     )
-    def test_wrong(self, arguments: tuple[str, ...], text: str) -> None:
+    def test_usageErrors(self, arguments: tuple[str, ...], text: str) -> None:
         """A wrong command line ends with 2 and says why."""
         code, _, errors = ran(*arguments)
         assert code == 2

@@ -113,6 +113,6 @@ def test_noCheckpoint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "more", [(), ("--archive", "a", "--checkpoint", "c"), ("--checkpoint", "c")]
 )
-def test_wrong(more: tuple[str, ...]) -> None:
+def test_usageErrors(more: tuple[str, ...]) -> None:
     """A wrong command line ends with 2."""
     assert ran("--servers", "h", *more)[0] == 2

@@ -84,7 +84,7 @@ class TestLog:
     @pytest.mark.parametrize(
         "given", [{"stream": "A,B"}, {"channel": "a.*"}, {"stream": "A", "subject": "x"}]
     )
-    def test_refused(self, given: dict[str, str]) -> None:
+    def test_notOneWholeLog(self, given: dict[str, str]) -> None:
         """What is not one whole log is refused."""
         with pytest.raises(OptionError, match="name the one stream or channel, whole"):
             LogOrigin.of(readOptions({"servers": "h", **given}))

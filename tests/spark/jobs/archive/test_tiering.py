@@ -78,7 +78,7 @@ def test_empty(spark: Any, station: Station, tmp_path: Path) -> None:
     assert tiered(spark, str(tmp_path), {"servers": station.url}).count() == 1
 
 
-def test_refused(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
+def test_anotherLogOrNoArchive(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
     """Another log, another beginning and no archive are refused."""
     source = {"servers": broker.url}
     with pytest.raises(TableError, match="there is no archive"):

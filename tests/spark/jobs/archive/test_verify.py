@@ -64,7 +64,7 @@ def test_inSpark(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
         (("--servers", "h", "--archive", "a", "--option", "x"), "--option takes NAME=VALUE"),
     ],
 )
-def test_wrong(arguments: tuple[str, ...], text: str) -> None:
+def test_usageErrors(arguments: tuple[str, ...], text: str) -> None:
     """A wrong command line ends with 2 and says why."""
     code, _, errors = ran(*arguments)
     assert code == 2

@@ -106,7 +106,7 @@ class TestTables:
             "first": {"seq": 3, "reason": "id: 'x' is not a whole number"},
         }
 
-    def test_others(self, tmp_path: Path) -> None:
+    def test_unmappedSubjects(self, tmp_path: Path) -> None:
         """Messages without a schema can be passed over, and are counted."""
         extended(tmp_path / "log", [order(1), ("other", b"x"), ("other", b"y")])
         decoder = decoderOf(tmp_path, options=TableOptions(areOthersKept=False))

@@ -175,7 +175,7 @@ class TestWrong:
             (("--to", "d", "--schema", SCHEMA, "--servers", "h"), "name at least one stream"),
         ],
     )
-    def test_refused(self, arguments: tuple[str, ...], text: str) -> None:
+    def test_usageErrors(self, arguments: tuple[str, ...], text: str) -> None:
         """A wrong command line ends with 2 and says why."""
         code, _, errors = ran(*arguments)
         assert code == 2

@@ -180,7 +180,7 @@ class TestMigrate:
             ((), "name at least one stream or channel"),
         ],
     )
-    def test_wrong(self, more: tuple[str, ...], text: str, broker: BrokerStation) -> None:
+    def test_usageErrors(self, more: tuple[str, ...], text: str, broker: BrokerStation) -> None:
         """A wrong command line ends with 2 and says why."""
         broker.channel([b"x"], "a")
         source = ("migrate", "--servers", broker.url, "--to-servers", "h", "--to-stream", "S")
@@ -196,7 +196,7 @@ class TestSubscription:
         """Killed at random moments and begun again, it has copied each message once, in order."""
         copyWithKills("stan", streaming, station)
 
-    def test_again(self, streaming: BrokerStation, station: Station) -> None:
+    def test_resumedCopy(self, streaming: BrokerStation, station: Station) -> None:
         """Every message once, however often; what has come since is copied by the next one."""
         name = streaming.channel(b"%d" % n for n in range(1, 301))
         target = station.stream(duplicate_window=100_000_000)

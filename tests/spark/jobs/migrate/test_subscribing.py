@@ -79,8 +79,8 @@ class TestRead:
         ):
             rowsOf(reader.batches(1, 4))
 
-    def test_refused(self, streaming: BrokerStation) -> None:
-        """What the cluster says of a subscription is passed on."""
+    def test_refusedSubscription(self, streaming: BrokerStation) -> None:
+        """The cluster's refusal of a subscription is the error."""
         with (
             readerOf(streaming, "a..b") as reader,
             pytest.raises(ApiError, match=r"channel a\.\.b: stan"),
@@ -152,7 +152,7 @@ def message(seq: int, data: bytes = b"x", **more: Any) -> bytes:
     return bytes(found.SerializeToString())
 
 
-def test_again() -> None:
+def test_redeliveredMessages() -> None:
     """What comes again is dropped and acknowledged; heartbeats are answered."""
     rows, connection = read(message(1), message(1), message(2), message(1), message(3), stop=4)
     assert [row["seq"] for row in rows] == [1, 2, 3]

@@ -93,7 +93,7 @@ def test_asSpark(spark: Any) -> None:
         ("NOT " * 99 + "seq=1", "too deep"),
     ],
 )
-def test_wrong(text: str, reason: str) -> None:
+def test_invalidConditions(text: str, reason: str) -> None:
     """Anything else is refused before a row is read."""
     with pytest.raises(OptionError, match=reason):
         Condition(text, SCHEMA)

@@ -46,7 +46,7 @@ def filled(station: Station, count: int = 9) -> Stream:
 class TestHere:
     """Without Spark."""
 
-    def test_again(self, station: Station) -> None:
+    def test_resumedReplay(self, station: Station) -> None:
         """Everything is published once; the same command publishes what has come since."""
         source, target = filled(station), station.stream(duplicate_window=100_000_000)
         code, summary, errors = ran(*command(station, source, target))
@@ -128,7 +128,7 @@ class TestHere:
             (("--to-option", "usr=x"), "did you mean 'user'"),
         ],
     )
-    def test_refused(self, more: tuple[str, ...], text: str, station: Station) -> None:
+    def test_invalidOptions(self, more: tuple[str, ...], text: str, station: Station) -> None:
         """What cannot be is refused before anything is published."""
         source, target = filled(station, 3), station.stream()
         code, summary, _ = ran(*command(station, source, target, *more))
@@ -178,7 +178,7 @@ class TestSpark:
         wanted: ReplayOptions,
         **more: Any,
     ) -> dict[str, Any]:
-        """What a replay says."""
+        """The summary of a replay."""
         log = LogSource({"servers": station.url, "stream": source.name})
         to = {"servers": station.url, "stream": target.name}
         return replay(spark, log, to, wanted, **more)
@@ -226,7 +226,7 @@ class TestSpark:
         assert payloads(station, target) == list(range(21, 43))
 
     def test_fails(self, spark: Any, station: Station) -> None:
-        """What a worker finds wrong is told as it was said."""
+        """A worker's error is raised with its text."""
         target = station.stream()
         source = SqlSource(f"SELECT 1L AS seq, '{target.name}.x' AS subject, 'x' AS data", "q")
         twice = SqlSource(f"{source._query} UNION ALL {source._query}", "q")
@@ -241,7 +241,7 @@ class TestSpark:
 
 
 def test_wrongWish(station: Station) -> None:
-    """A program is told of what it cannot ask for."""
+    """What a program cannot ask for is an error."""
     source = LogSource({"servers": station.url, "stream": filled(station, 1).name})
     to = {"servers": station.url, "stream": "S"}
     for wanted, text in (

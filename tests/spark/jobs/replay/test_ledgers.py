@@ -53,7 +53,7 @@ def test_oneAtATime(station: Station) -> None:
     pipeline.finish()
 
 
-def test_others(station: Station) -> None:
+def test_concurrentChange(station: Station) -> None:
     """An entry that somebody else has changed meanwhile is not changed."""
     (mine, pipeline), (theirs, other) = ledgerAt(station, "two"), ledgerAt(station, "two")
     assert mine.read() is None

@@ -43,7 +43,7 @@ def test_renamed(texts: list[str], subject: str, expected: str) -> None:
         ("a.*=b.{{random(3)}}", "must always become the same one"),
     ],
 )
-def test_wrong(text: str, reason: str) -> None:
+def test_invalidMappings(text: str, reason: str) -> None:
     """What cannot be is refused, with the mapping."""
     with pytest.raises(OptionError, match=reason) as caught:
         Renamer(["x=y", text])

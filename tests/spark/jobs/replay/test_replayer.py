@@ -69,7 +69,7 @@ def test_published(station: Station) -> None:
     ]
 
 
-def test_again(station: Station) -> None:
+def test_secondRunPublishesNewRows(station: Station) -> None:
     """A second time nothing is published but what is new, though the stream knows no ids."""
     stream = station.stream(duplicate_window=100_000_000)
     replayed(station, stream, map(row, (1, 2, 4)))
@@ -206,7 +206,7 @@ def test_onItsWay(station: Station) -> None:
     assert payloads(station, stream) == list(range(1, 9))
 
 
-#: Goes on with a task, whoever does it.
+#: Continues a task.
 _GOES_ON = """
 import sys
 from natsbroker.spark.nats.addresses import readAddresses
@@ -257,7 +257,7 @@ def test_begunTogether(station: Station, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_otherPlan(station: Station) -> None:
-    """A ledger of something else, or of a stream that was made again, is not gone on with."""
+    """A ledger of something else, or of a stream that was made again, is not continued."""
     stream = station.stream()
     replayed(station, stream, [row(1)])
     with pytest.raises(OptionError, match="for something else that was replayed"):
@@ -278,7 +278,7 @@ def test_notAscending(seqs: tuple[int, ...], station: Station) -> None:
         replayed(station, station.stream(), map(row, seqs))
 
 
-def test_refused(station: Station) -> None:
+def test_rowThatTheStreamRefuses(station: Station) -> None:
     """A row that the stream does not take ends the task; what it took is known."""
     stream = station.stream()
     with pytest.raises(ApiError, match=r"other\.x was not stored: no stream takes its subject"):

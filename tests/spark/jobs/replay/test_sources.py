@@ -95,7 +95,7 @@ class TestLogs:
             ({}, "name at least one"),
         ],
     )
-    def test_wrong(self, options: dict[str, str], text: str, station: Station) -> None:
+    def test_notOneWholeLog(self, options: dict[str, str], text: str, station: Station) -> None:
         """More than one, or a part of one, is refused."""
         with pytest.raises(OptionError, match=text):
             LogSource({"servers": station.url, **options})
@@ -134,7 +134,7 @@ class TestFiles:
         parquet(tmp_path, [row], data=pa.string(), time_ns=pa.int64())
         assert list(ParquetSource(str(tmp_path)).rows(0, "")) == [(1, "a", "é", None, 7)]
 
-    def test_wrong(self, spark: Any, tmp_path: Path) -> None:
+    def test_invalidColumns(self, spark: Any, tmp_path: Path) -> None:
         """What is missing or has another type is refused, here and in Spark."""
         parquet(tmp_path / "no", [{"subject": "a", "data": b""}], seq=None)
         parquet(tmp_path / "odd", [{"seq": "1", "subject": "a", "data": b""}], seq=pa.string())
@@ -163,7 +163,7 @@ def test_sql(spark: Any) -> None:
 
 
 def test_wrongCondition(spark: Any) -> None:
-    """A condition that Spark does not understand is refused with what it says."""
+    """A condition that Spark does not understand is refused with Spark's reason."""
     frame = spark.sql("SELECT 1L AS seq, 'a' AS subject, 'x' AS data")
     with pytest.raises(OptionError, match=r"where: 'nosuch = 1'.*nosuch"):
         shaped(frame, "q", 0, "nosuch = 1")

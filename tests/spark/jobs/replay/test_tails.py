@@ -35,7 +35,7 @@ def test_found(isDirect: bool, station: Station) -> None:
 
 
 @pytest.mark.parametrize("isDirect", [True, False])
-def test_nothing(isDirect: bool, station: Station) -> None:
+def test_emptyTail(isDirect: bool, station: Station) -> None:
     """Where everything was taken there is nothing."""
     stream = station.stream(allow_direct=isDirect)
     stream.add("x", b"p", {"Nb-Replay": "job.0", "Nb-Origin-Sequence": "1"})

@@ -21,7 +21,7 @@ WINDOWS = TimeWindows(10**10, 10**10, 0)
 
 
 def test_reads() -> None:
-    """What an event says."""
+    """The fields of an event."""
     found = readEvent(event("traffic", 5, [traffic("A", "x", msgs_in=3)], cluster="eu"))
     assert (found.kind, found.time, found.seconds) == ("traffic", (BEGIN + 5) * 10**9, 10.0)
     assert (found.server, found.cluster, found.rows[0]["msgs_in"]) == ("N1", "eu", 3)
@@ -67,7 +67,7 @@ def test_noObject(data: bytes) -> None:
 
 
 def test_fold(broker: BrokerStation) -> None:
-    """All events of a channel are counted, however many tasks there are; others are told of."""
+    """All events of a channel are counted by any number of tasks; others are malformed."""
     events = [event("traffic", n, [traffic("A", "x", msgs_in=n)]) for n in range(40)]
     name = broker.channel([*events[:20], b"strange", *events[20:]])
     told: list[tuple[int, int]] = []

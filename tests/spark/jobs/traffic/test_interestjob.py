@@ -66,7 +66,7 @@ def test_report(source: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_notApplied(source: tuple[str, ...]) -> None:
-    """Where nobody takes advice, that is told."""
+    """Where nobody takes advice, that is the entry's error."""
     code, summary, _, errors = ran(*source, "--apply")
     assert (code, summary["applied"]) == (1, 0)
     assert "account X, B to A: not applied: nobody answers $NB.API.GATEWAY.ADVISE.A" in errors
@@ -90,7 +90,7 @@ def test_function(broker: BrokerStation) -> None:
         (("--replay-against", "/nowhere/x"), 3, "/nowhere/x: No such file"),
     ],
 )
-def test_wrong(more: tuple[str, ...], code: int, why: str) -> None:
+def test_usageErrors(more: tuple[str, ...], code: int, why: str) -> None:
     """A wrong command line ends before anything is read."""
     found, _, _, errors = ran("--servers", "h", "--channel", "c", *more)
     assert found == code
@@ -109,7 +109,7 @@ def test_noPolicy(text: str, tmp_path: Path) -> None:
 
 # Two clusters.
 
-#: Whoever may advise is in the system account.
+#: Only users of the system account may advise.
 TOP = """
 system_account: B
 streaming { account: A }

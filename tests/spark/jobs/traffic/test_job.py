@@ -37,7 +37,7 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str, str]:
 
 
 def minutes(count: int) -> list[bytes]:
-    """So many minutes of events, six in each."""
+    """Minutes of events, six in each."""
     return [
         event(
             "traffic",
@@ -180,7 +180,7 @@ def test_silence() -> None:
         (("--watermark", "x"), "--watermark is no duration"),
     ],
 )
-def test_wrong(more: tuple[str, ...], why: str) -> None:
+def test_usageErrors(more: tuple[str, ...], why: str) -> None:
     """A wrong command line ends with 2, and says what is wrong."""
     code, _, _, errors = ran("--servers", "h", "--channel", "c", *more)
     assert code == 2

@@ -95,7 +95,7 @@ def test_merge() -> None:
     assert part.sizes == whole.sizes == {"A": Counter({5: 5})}
 
 
-def test_others() -> None:
+def test_otherKindsOfEvents() -> None:
     """Events of another kind are left alone."""
     found = TrafficTotals(TimeWindows(S, S, 0))
     found.add(readEvent(event("interest", 1, [])))
