@@ -24,8 +24,8 @@ from natsbroker.clients.subscriptions import SubscriptionTable
 from natsbroker.connections.keepalive import Keepalive
 from natsbroker.connections.labels import authenticationFailure, clientLabel
 from natsbroker.connections.peer import ClientPeer
+from natsbroker.connections.peersession import PeerSession
 from natsbroker.connections.trace import Trace
-from natsbroker.connections.turns import PeerSession
 from natsbroker.wire.connect import DEFAULTS
 from natsbroker.wire.grants import Grant
 

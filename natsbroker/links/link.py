@@ -22,7 +22,7 @@ from natsbroker.connections.backlog import FRAME
 from natsbroker.connections.keepalive import Keepalive, KeepaliveAction
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
-from natsbroker.connections.turns import PeerSession
+from natsbroker.connections.peersession import PeerSession
 from natsbroker.errors import logText
 from natsbroker.links.compression import AUTO, NO_COMPRESSION, Compression, LinkCompression
 from natsbroker.links.context import LinkContext

@@ -12,7 +12,7 @@ import pytest
 from natsbroker import errors, hot
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.connections.backlog import SHARE
-from natsbroker.connections.turns import PeerSession
+from natsbroker.connections.peersession import PeerSession
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests.conftest import FlushLoggedErrors
