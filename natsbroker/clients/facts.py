@@ -124,8 +124,10 @@ class Described(Protocol):
     """
 
     cid: int
-    grant: Grant | None
     started: float
+
+    @property
+    def grant(self) -> Grant | None: ...
 
     @property
     def lastActivity(self) -> float: ...

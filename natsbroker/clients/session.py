@@ -1,64 +1,161 @@
 """
-One client's conversation, from its first byte to its last, without a transport.
+The session of one client, from its first byte to its last, without a transport.
 
-The readable path. Every frame is dispatched in order; every violation is answered with
-the real server's text and the real server's decision to close or stay open; nothing escapes
+Every frame that the fast lane leaves is dispatched in order; every violation is answered with
+nats-server's text and its decision to close or stay open; nothing escapes
 L{ClientSession.received}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import base64
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Any
 
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker import errors
-from natsbroker.clients.admission import AdmittedConversation
-from natsbroker.clients.context import ClientContext
-from natsbroker.clients.facts import clientInfoOf
-from natsbroker.connections.backlog import FRAME, VIOLATION
-from natsbroker.connections.labels import violationText
+from natsbroker import errors, hot
+from natsbroker.advisories import ClientConnected, ClientRefused, SlowConsumer
+from natsbroker.clients.admission import Admission, EndedSubscriptions, LoginRefused, LoginState
+from natsbroker.clients.context import ClientContext, ClosedClient
+from natsbroker.clients.facts import ConnectionFacts, clientInfoOf, factsAtEnd, factsOf
+from natsbroker.clients.info import ServerInfo
+from natsbroker.clients.subscriptions import SubscriptionTable
+from natsbroker.connections.backlog import FRAME, LOGIN, RECEIVER, VIOLATION
+from natsbroker.connections.labels import (
+    authenticationFailure,
+    clientLabel,
+    inQuotes,
+    violationText,
+)
 from natsbroker.connections.peer import ClientPeer
+from natsbroker.connections.peersession import PeerSession
+from natsbroker.connections.trace import Trace
 from natsbroker.interfaces import IOrigin, IOutboxSubscriber
 from natsbroker.subjects import grammar
 from natsbroker.wire import ops
-from natsbroker.wire.connect import parseConnect
+from natsbroker.wire.connect import DEFAULTS, parseConnect
 from natsbroker.wire.dialects import client
-from natsbroker.wire.grants import Grant
+from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.lines import Frame
 from natsbroker.wire.values import ClientInfo, Message
 
-__all__ = ["ClientPeer", "ClientSession"]
+__all__ = ["ClientSession"]
 
 _log = Logger()
 
+#: How a client learns that a subscription ended.
+_REMOVED = b"-ERR 'Permissions Violation for Subscription to "
+
 
 @implementer(IOutboxSubscriber, IOrigin)
-class ClientSession(AdmittedConversation):
+class ClientSession(PeerSession):
     """
-    The operations of a client; the layers below let it in, watch its time and end it.
+    @ivar cid: the number of the connection.
+    @ivar options: those of CONNECT, with the defaults for the others.
+    @ivar _admission: the login and the place in an account.
+    @ivar _isConnected: whether there was a CONNECT, or a guest became a user without one.
+    @ivar _isGreeted: whether the client had its first PONG after CONNECT.
+    @ivar _held: a frame that waits for the login.
+    @ivar _last: the facts at the end, once the connection was closed.
     """
 
-    __slots__ = ("_dispatch", "_greeted", "_held", "_told")
+    __slots__ = (
+        "__weakref__",
+        "_admission",
+        "_clientInfo",
+        "_dispatch",
+        "_held",
+        "_isConnected",
+        "_isGreeted",
+        "_isInputEnded",
+        "_lane",
+        "_last",
+        "_nonce",
+        "_trace",
+        "cid",
+        "options",
+    )
+
+    context: ClientContext
+    peer: ClientPeer
 
     def __init__(self, context: ClientContext, peer: ClientPeer) -> None:
-        super().__init__(context, peer)
+        limits = context.limits
+        self._begin(context, peer, hot.Decoder(limits.max_control_line, limits.max_payload))
+        self.decoder.authorized = not context.authorizer.required
+        self.decoder.announce = True
+        self.cid = context.connections.nextNumber()
+        self.options: dict[str, Any] = dict(DEFAULTS)
+        self._admission = Admission(context, self)
+        self._isConnected = self._isGreeted = self._isInputEnded = False
+        self._nonce = ""
         self._held: Frame | None = None
-        self._greeted = False
-        self._told: tuple[bool, float, Grant | None, ClientInfo] | None = None
+        self._last: ConnectionFacts | None = None
+        self._lane: Any = None
+        self._clientInfo: tuple[bool, float, Grant | None, ClientInfo] | None = None
         self._dispatch: dict[int, Callable[..., None]] = _DISPATCH
+        self._trace = self._makeTrace()
+
+    # Beginning and input.
+
+    def opened(self) -> None:
+        """
+        The connection is there: greet it.
+        """
+        context = self.context
+        context.connections.add(self.cid, self)
+        if context.authorizer.nonce:
+            nonce = base64.urlsafe_b64encode(context.nonceBytes(11)).rstrip(b"=")
+            self._nonce = nonce.decode("ascii")
+        self.outbox.write(self._serverInfo().line(self.cid, self.peer.host, nonce=self._nonce))
+        if context.authorizer.deadline:
+            self._handshakeBy = self.started + context.limits.auth_timeout
+        self._schedule()
+        _log.debug("{client} - Client connection created", client=str(self))
+
+    def secured(self) -> None:
+        """
+        The connection was greeted in the clear and is encrypted now: the time to log in counts
+        from here.
+        """
+        if self._handshakeBy is not None:
+            self._handshakeBy = self.context.reactor.seconds() + self.context.limits.auth_timeout
+            self._schedule()
+
+    def refused(self, limit: errors.ConnectionLimit) -> None:
+        """
+        The connection is one too many: close it.
+        """
+        self.outbox.write(self._serverInfo().line(self.cid, self.peer.host, nonce=self._nonce))
+        self.close(limit.error)
+
+    def _serverInfo(self) -> ServerInfo:
+        """
+        INFO for this client: where TLS is the only choice it is required, also where the settings
+        do not require it of all listeners.
+        """
+        info = self.context.info
+        if not self.peer.isSecured or info.tls_required or info.tls_available:
+            return info
+        return info.changed(tls_required=True)
+
+    def proceed(self) -> None:
+        """
+        Handle what is in the decoder. Nothing escapes: what fails in here ends the connection.
+        """
+        if not self.reason and self._admission.login is None and not self._isQueued:
+            self._inTurn(self._frames)
 
     def _frames(self) -> None:
-        decoder = self.decoder
-        dispatch = self._dispatch
-        turn = self._turn
+        decoder, dispatch, turn = self.decoder, self._dispatch, self._turn
+        admission = self._admission
         active = False
-        if self._loginBy is not None and self._isGuest():
+        if self._handshakeBy is not None and self._isGuest():
             self._logIn()
-        while not self.reason and self._login is None:
+        while not self.reason and admission.login is None:
             if (turn.isSpent or self._steps is not None) and self._mustRest():
                 break
             frame, self._held = self._held, None
@@ -77,21 +174,255 @@ class ClientSession(AdmittedConversation):
                     self._trace.came(frame)
             if frame[0] != ops.PONG:
                 active = True
-            if self.grant is None and frame[0] not in _BEFORE_LOGIN:
+            if admission.grant is None and frame[0] not in _BEFORE_LOGIN:
                 self._held = frame
                 self._logIn()
             else:
                 dispatch[frame[0]](self, *frame[1:])
         if active:
-            decoder.heard = self._context.reactor.seconds()
+            decoder.heard = self.context.reactor.seconds()
+
+    # The login.
 
     def _isGuest(self) -> bool:
         """
-        Whether this is somebody who had not said anything and begins without CONNECT, where guests
+        Whether this is a client that has not said anything and begins without CONNECT, where guests
         are let in: they are as soon as their first byte tells.
         """
-        isLate = self.grant is None and not self._context.authorizer.required
+        isLate = self.grant is None and not self.context.authorizer.required
         return isLate and self.decoder.ahead not in _CONNECT
+
+    def _connect(self, argument: bytes) -> None:
+        try:
+            given = parseConnect(argument)
+        except ValueError:
+            self.close(errors.BAD_ARGUMENTS)
+            return
+        self.options.update(given)
+        if self._isConnected:
+            self._leaveAccount()
+        self._isConnected = True
+        self._keepalive.estimate(self.context.reactor.seconds() - self.started)
+        self._logIn()
+
+    def _logIn(self) -> None:
+        self._handshakeBy = None
+        self._turn.work += LOGIN
+        self._schedule()
+        self._ask(LoginState.ASKED)
+
+    def _ask(self, state: LoginState) -> None:
+        """
+        Ask the authorizer. Until it has answered, nothing more is read and its time is limited.
+        """
+        peer = self.peer
+        request = ConnectRequest(
+            options=self.options if self._isConnected else {},
+            host=peer.host,
+            nonce=self._nonce,
+            certificate=peer.certificate,
+            connectionType=peer.connectionType,
+            cid=self.cid,
+            tls=peer.tls,
+            granted=self.grant,
+        )
+        if self._admission.ask(state, request, partial(self._inTurn, self._answered)):
+            self._handshakeBy = self.context.reactor.seconds() + self.context.limits.auth_timeout
+            self._schedule()
+            self._hold()
+
+    def _answered(self, grant: Grant | None) -> None:
+        hasWaited = self._handshakeBy is not None
+        self._handshakeBy = None
+        try:
+            self._settle(grant)
+        except LoginRefused as refused:
+            self.close(refused.error)
+        if hasWaited:
+            self._release()
+            self.proceed()
+        if self._isInputEnded:
+            self.inputEnded()
+
+    def _settle(self, grant: Grant | None) -> None:
+        """
+        @raise LoginRefused: if the client is not let in, or not any longer.
+        """
+        admission = self._admission
+        isLogin = admission.state is LoginState.ASKED
+        if isLogin:
+            # It may be about to leave its account, whose messages the lane has to finish.
+            self._takeLane(None)
+        ended = admission.decide(grant, self.options)
+        granted = admission.grant
+        if granted is None:
+            return
+        self._settleDirect()
+        if ended is None:
+            self.decoder.authorized = True
+            self._useLimits()
+        else:
+            self._turn.backlog.exhaust(self._permitting(ended))
+        self._expires = granted.expires
+        self._schedule()
+        self._configure()
+        if ended is None:
+            self.context.notify(ClientConnected(self.cid, granted.account, granted.user))
+        else:
+            self.limitsChanged()
+        if isLogin:
+            self._agree()
+            # A guest that became a user without a CONNECT has had it: the next one is the second.
+            self._isConnected = self._isConnected or bool(granted.user)
+
+    def _agree(self) -> None:
+        options = self.options
+        if not self._isConnected:
+            return
+        if not 0 <= options["protocol"] <= 1:
+            self.close(errors.BAD_PROTOCOL)
+        elif options["no_responders"] and not self.outbox.headers:
+            self.close(errors.NO_RESPONDERS_HEADERS)
+        elif options["verbose"]:
+            self.say(b"+OK\r\n")
+
+    def reauthorize(self) -> None:
+        """
+        Ask the authorizer again: the grant may no longer hold. A client that is no longer let in
+        is cut; subscriptions that are no longer allowed end.
+        """
+        if self.reason:
+            return
+        admission = self._admission
+        login = admission.withdraw()
+        if login is not None:
+            # The answer that it waits for may be from before the change.
+            login.cancel()
+            self._release()
+            self._ask(admission.state)
+        elif admission.grant is not None:
+            self._ask(LoginState.REVIEWED)
+
+    def _permitting(self, ended: EndedSubscriptions) -> Iterator[None]:
+        for each in ended:
+            self._turn.work += RECEIVER
+            if each is not None:
+                self._removed(*(part.decode("utf-8", "surrogateescape") for part in each))
+            yield
+        if self._admission.bus is not None:
+            # Remembered answers are from before the change.
+            self._admission.bus.refresh()
+
+    def _removed(self, subject: str, queue: str, sid: str) -> None:
+        """
+        Report a subscription that ended because it is not allowed, to the client and to the log.
+        """
+        if queue:
+            line = errors.QUEUE_REMOVED.line(subject, queue, sid)
+        else:
+            line = errors.PERMISSION_REMOVED.line(subject, sid)
+        self.say(line)
+        _log.info(
+            "Removed sub {what} for User {user} - not authorized",
+            what=line[len(_REMOVED) : -3].decode("utf-8", "replace"),
+            user=inQuotes(self.grant.user if self.grant is not None else ""),
+        )
+
+    def _handshakeLate(self) -> None:
+        login = self._admission.withdraw()
+        if login is not None:
+            login.giveUp()
+            self.close(errors.AUTHORIZATION)
+        else:
+            self.close(errors.AUTH_TIMEOUT)
+
+    def _leaveAccount(self) -> None:
+        if self.grant is not None:
+            self._takeLane(None)
+            self._admission.leave(self.reason or "Reconnected")
+
+    # Options, limits and the lane.
+
+    def _configure(self) -> None:
+        options = self.options
+        headers = options["headers"] and self.context.limits.headers
+        self.decoder.headers = self.outbox.headers = headers
+        self.decoder.announce = options["pedantic"]
+        self.outbox.echo = options["echo"]
+        self.tracingChanged()
+
+    def _takeLane(self, lane: Any) -> None:
+        if self._lane is not None:
+            self._lane.complete()
+        self._lane = lane
+        self.peer.useLane(lane)
+
+    def _makeLane(self) -> Any:
+        options, context, admission = self.options, self.context, self._admission
+        if hot.Lane is None or not context.fastLane or context.tracing.protocol:
+            return None
+        if options["verbose"] or options["pedantic"]:
+            return None
+        rules, bus = admission.rules, admission.bus
+        if rules is None or bus is None:
+            return None
+        return hot.Lane(
+            self.decoder,
+            self.outbox,
+            bus.matcher,
+            rules.permissions,
+            options["no_responders"],
+            self,
+        )
+
+    def _useLimits(self) -> None:
+        limits, grant, table = self.context.limits, self.grant, self.subscriptions
+        payload = subscriptions = None
+        if grant is not None:
+            payload, subscriptions = grant.maxPayload, grant.maxSubscriptions
+        self.decoder.maxPayload = limits.max_payload if payload is None else payload
+        if table is not None:
+            table.maximum = limits.max_subscriptions if subscriptions is None else subscriptions
+            table.maxTokens = limits.max_sub_tokens
+
+    def limitsChanged(self) -> None:
+        """
+        The limits in the context were replaced: use the new ones. A client with more subscriptions
+        than it may have is cut.
+        """
+        super().limitsChanged()
+        self._useLimits()
+        if self.grant is not None:
+            self._takeLane(self._makeLane())
+        if self.subscriptions is not None and self.subscriptions.isOverfull:
+            self.close(errors.SUBSCRIPTIONS_EXCEEDED)
+
+    def tracingChanged(self) -> None:
+        """
+        The tracing in the context was replaced: the fast lane is left or taken again.
+        """
+        self._trace = self._makeTrace()
+        self._settleDirect()
+        if self.grant is not None:
+            self._takeLane(self._makeLane())
+
+    def _settleDirect(self) -> None:
+        """
+        Say whether messages may be put into the outbox without the session's knowledge.
+        """
+        rules, isFast = self._admission.rules, self.context.fastLane and self._trace is None
+        self.outbox.direct = isFast and (rules is None or rules.replies is None)
+
+    def _makeTrace(self) -> Trace | None:
+        tracing, grant = self.context.tracing, self.grant
+        if not tracing.protocol:
+            return None
+        if grant is not None and not tracing.system:
+            if self.context.accounts.isSystem(grant.account):
+                return None
+        return Trace(self, tracing.maxLength, tracing.headersOnly)
+
+    # Operations.
 
     def _publish(
         self,
@@ -102,7 +433,7 @@ class ClientSession(AdmittedConversation):
         sizeText: bytes,
         headerText: bytes,
     ) -> None:
-        rules, bus = self._rules, self._bus
+        rules, bus = self._admission.rules, self._admission.bus
         if rules is None or bus is None:
             raise RuntimeError("a publish of a client that was not let in")
         mapped = bus.mapped(subject)
@@ -115,7 +446,7 @@ class ClientSession(AdmittedConversation):
             self._violated(violation)
             return
         if self.options["verbose"]:
-            self._say(b"+OK\r\n")
+            self.say(b"+OK\r\n")
         message = Message(subject, body, reply, headerLength, self, sizeText, headerText)
         if not reply or not self.options["no_responders"]:
             bus.publish(message, self.later)
@@ -138,11 +469,11 @@ class ClientSession(AdmittedConversation):
         if sid is not None:
             block = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject
             size = len(block)
-            self._say(b"HMSG %b %b %d %d\r\n%b\r\n" % (reply, sid, size, size, block))
+            self.say(b"HMSG %b %b %d %d\r\n%b\r\n" % (reply, sid, size, size, block))
 
     def _announced(self, subject: bytes) -> None:
         if not grammar.isValidLiteral(subject):
-            self._say(errors.INVALID_PUBLISH_SUBJECT.line())
+            self.say(errors.INVALID_PUBLISH_SUBJECT.line())
 
     def _subscribe(self, line: bytes) -> None:
         arguments = client.splitSubscription(line)
@@ -156,7 +487,7 @@ class ClientSession(AdmittedConversation):
             self._violated(violation, arguments[2])
             return
         if self.options["verbose"]:
-            self._say(b"+OK\r\n")
+            self.say(b"+OK\r\n")
 
     def _unsubscribe(self, line: bytes) -> None:
         arguments = client.splitUnsubscription(line)
@@ -165,14 +496,14 @@ class ClientSession(AdmittedConversation):
             self.close(errors.BAD_ARGUMENTS)
             return
         if self.options["verbose"]:
-            self._say(b"+OK\r\n")
+            self.say(b"+OK\r\n")
         table.unsubscribe(*arguments)
 
     def _ping(self) -> None:
-        self._say(b"PONG\r\n")
-        if not self._connected or self._greeted:
+        self.say(b"PONG\r\n")
+        if not self._isConnected or self._isGreeted:
             return
-        self._greeted = True
+        self._isGreeted = True
         if self.options["protocol"] >= 1:
             self.sendInfo(connect_info=True)
 
@@ -197,23 +528,23 @@ class ClientSession(AdmittedConversation):
 
     def _violated(self, violation: errors.ProtocolViolation, sid: bytes = b"") -> None:
         self._turn.work += VIOLATION
-        self._say(violation.error.line(*violation.arguments))
+        self.say(violation.error.line(*violation.arguments))
         _log.error("{client} - {text}", client=str(self), text=violationText(violation, sid))
 
     def deliver(self, message: Message, tag: Any) -> None:
         if self._trace is not None:
             self._trace.delivered(message, tag, self.outbox.headers)
         self.outbox.deliver(message, tag)
-        rules = self._rules
+        rules = self._admission.rules
         if message.reply and rules is not None and rules.replies is not None:
             rules.replies.delivered(message.reply)
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        known = self._told
+        known = self._clientInfo
         roundTrip, grant = self._keepalive.roundTrip, self.grant
         if known is None or known[:3] != (isDetailed, roundTrip, grant):
-            info = clientInfoOf(self.facts(), self._context.info.server_name, isDetailed)
-            known = self._told = (isDetailed, roundTrip, grant, info)
+            info = clientInfoOf(self.facts(), self.context.info.server_name, isDetailed)
+            known = self._clientInfo = (isDetailed, roundTrip, grant, info)
         return known[3]
 
     def subscriptionEnded(self, tag: Any) -> None:
@@ -226,26 +557,119 @@ class ClientSession(AdmittedConversation):
         """
         INFO says something else now. A client that has not had its PONG yet hears of it then.
         """
-        if self._greeted:
+        if self._isGreeted:
             self.sendInfo()
 
     def sendInfo(self, connect_info: bool = False) -> None:
         """
         Send an asynchronous INFO, if the client said in CONNECT that it understands one.
         """
-        if not self._connected or self.options["protocol"] < 1 or self.grant is None:
+        if not self._isConnected or self.options["protocol"] < 1 or self.grant is None:
             return
         account = self.grant.account
         self.outbox.write(
             self._serverInfo().line(
                 self.cid,
-                self._peer.host,
+                self.peer.host,
                 self.decoder.maxPayload,
                 account=account if connect_info else "",
-                isSystem=connect_info and self._context.accounts.isSystem(account),
+                isSystem=connect_info and self.context.accounts.isSystem(account),
                 connect_info=connect_info,
             )
         )
+
+    # Output and the end.
+
+    def say(self, line: bytes) -> None:
+        if self._trace is not None:
+            self._trace.said(line)
+        self.outbox.write(line)
+
+    def inputEnded(self) -> None:
+        """
+        The client sends no more. It gets what its operations have caused, and the answer to its
+        CONNECT if that is still to come; then the connection ends.
+        """
+        self._isInputEnded = True
+        isAsked = self._admission.login is not None
+        if not isAsked and not self.reason and not self._isDeferred(self.inputEnded):
+            self.outbox.flush()
+            self.peer.finish()
+
+    def _cut(self, error: errors.WireError, detail: str) -> None:
+        if not self.reason:
+            self.context.connections.slowConsumer(error.reason)
+            self.context.notify(SlowConsumer(self.cid, self.outbox.limit, error.reason))
+            super()._cut(error, detail)
+
+    def _closing(self, error: errors.WireError) -> None:
+        if self.grant is None:
+            self.context.notify(ClientRefused(self.cid, self.peer.host, error.reason))
+        self._last = factsAtEnd(self)
+        if self.subscriptions is not None:
+            self.subscriptions.clear()
+
+    def _logged(self, error: errors.WireError, line: bytes) -> str:
+        if error == errors.AUTHORIZATION:
+            return authenticationFailure(self.options)
+        return super()._logged(error, line)
+
+    def _gone(self) -> None:
+        context = self.context
+        facts, label = self._last or factsAtEnd(self), str(self)
+        self.outbox.close()
+        context.wheel.forget(self)
+        login = self._admission.withdraw()
+        if login is not None:
+            login.cancel()
+        if self._stall is not None:
+            self._stall.end()
+        self._leaveAccount()
+        closed = ClosedClient(facts, context.reactor.seconds(), self.reason)
+        context.connections.remove(self.cid, closed, self.traffic)
+        _log.debug("{client} - Client connection closed: {why}", client=label, why=self.reason)
+
+    # What others may know.
+
+    @property
+    def grant(self) -> Grant | None:
+        """
+        What the client may do; C{None} before it is let in.
+        """
+        return self._admission.grant
+
+    @property
+    def subscriptions(self) -> SubscriptionTable | None:
+        """
+        The subscriptions; C{None} before the client is let in.
+        """
+        return self._admission.subscriptions
+
+    def facts(self) -> ConnectionFacts:
+        """
+        The connection as it is now, for monitoring.
+        """
+        return factsOf(self)
+
+    @property
+    def traffic(self) -> tuple[int, int, int, int]:
+        """
+        Messages in, bytes in, messages out, bytes out.
+        """
+        decoder, outbox = self.decoder, self.outbox
+        return decoder.messages, decoder.messageBytes, outbox.messages, outbox.messageBytes
+
+    @property
+    def lastActivity(self) -> float:
+        """
+        When the client last sent anything but PONG.
+        """
+        return self.decoder.heard
+
+    def __str__(self) -> str:
+        peer = self.peer
+        options = self.options if self._isConnected else {}
+        return clientLabel(peer.host, peer.port, self.cid, options, self.grant)
 
 
 #: What CONNECT begins with; or nothing at all.
@@ -264,7 +688,7 @@ _DISPATCH: dict[int, Callable[..., None]] = {
     ops.SUB: ClientSession._subscribe,
     ops.UNSUB: ClientSession._unsubscribe,
     ops.PING: ClientSession._ping,
-    ops.PONG: ClientSession._pong,
+    ops.PONG: ClientSession._ponged,
     ops.OK: ClientSession._ok,
     ops.ERR: ClientSession._peerFailed,
 }

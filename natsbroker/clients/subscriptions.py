@@ -39,8 +39,8 @@ class SubscriptionTable:
         bus: IMessageBus,
         subscriber: Any,
         grant: Grant,
-        maximum: int,
-        maxTokens: int,
+        maximum: int = 0,
+        maxTokens: int = 0,
     ) -> None:
         self._bus = bus
         self._subscriber = subscriber

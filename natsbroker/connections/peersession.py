@@ -1,37 +1,57 @@
 """
-The base of a peer's session: input is handled in turns, each of which has a share of work.
+The base of client and link sessions: input is handled in turns, each of which has a share of work;
+the peer has deadlines; the connection ends once.
 
 No exception escapes, not even one that is meant to end the process: it ends the session that
 caused it and no other. A peer that fills an outbox that holds much has to wait, and so does one
-whose share of work is used up: its input is not read, and what is left of it waits in the backlog.
-What sessions say is not known here.
+whose share of work is used up: its input is not read, and the rest of it waits in the backlog.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from natsbroker import errors, hot
+from natsbroker.connections.keepalive import Keepalive, KeepaliveAction
 from natsbroker.connections.stall import Stall
 
 __all__ = ["PeerSession"]
 
 _log = Logger(namespace="natsbroker")
 
+#: Errors that nats-server logs for debugging only.
+_QUIET = frozenset(
+    {
+        errors.ACCOUNT_EXPIRED,
+        errors.AUTH_EXPIRED,
+        errors.AUTH_REVOKED,
+        errors.AUTH_TIMEOUT,
+        errors.STALE,
+    }
+)
+
 
 class PeerSession(ABC):
     """
-    Our side of a conversation.
-
+    @cvar toleratesProgress: whether a peer that takes some of its output before the write deadline
+        has another one, as nats-server allows links. A client has to take all that waited when its
+        transport became full.
+    @ivar context: reactor, limits, wheel and more that all sessions of a kind share.
+    @ivar peer: the transport.
     @ivar decoder: the input.
     @ivar outbox: the output.
+    @ivar started: when the connection began.
     @ivar reason: why the connection was closed; empty while it is open.
     @ivar _turn: collects what one chunk of input causes.
+    @ivar _handshakeBy: when the peer must have said who it is; C{None} if that does not matter.
+    @ivar _expires: when the peer's permission to be connected ends; C{None} for never.
+    @ivar _stuckSince: since when the transport is full; C{None} while it is not.
+    @ivar _sentBefore: how many bytes had left at that time.
     @ivar _stall: the wait for a receiver that lags.
     @ivar _holds: how many reasons there are to read nothing.
     @ivar _isResting: whether input is left over.
@@ -42,28 +62,55 @@ class PeerSession(ABC):
 
     __slots__ = (
         "_afterwards",
+        "_expires",
+        "_handshakeBy",
         "_holds",
         "_isQueued",
         "_isResting",
+        "_keepalive",
+        "_sentBefore",
         "_stall",
         "_steps",
+        "_stuckSince",
         "_turn",
+        "context",
+        "decoder",
+        "outbox",
+        "peer",
+        "reason",
+        "started",
     )
 
-    decoder: hot.Decoder
-    outbox: hot.Outbox
-    reason: str
+    toleratesProgress = False
 
-    def _beginTurns(self, turn: hot.FlushBatch) -> None:
+    def _begin(self, context: Any, peer: Any, decoder: hot.Decoder) -> None:
         """
         Called by the constructors of sessions.
         """
+        limits, now = context.limits, context.reactor.seconds()
+        self._beginTurns(context.turn)
+        self.context = context
+        self.peer = peer
+        self.started: float = now
+        self.reason = ""
+        self.decoder = decoder
+        decoder.heard = now
+        self.outbox = hot.Outbox(context.turn, self, peer.write, limits.max_pending)
+        self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
+        self._handshakeBy: float | None = None
+        self._expires: float | None = None
+        self._stuckSince: float | None = None
+        self._sentBefore = 0
+
+    def _beginTurns(self, turn: hot.FlushBatch) -> None:
         self._turn = turn
         self._stall: Stall | None = None
         self._holds = 0
         self._isResting = self._isQueued = False
         self._steps: Iterator[object] | None = None
         self._afterwards: Callable[[], None] | None = None
+
+    # The kinds of sessions.
 
     @abstractmethod
     def proceed(self) -> None:
@@ -72,25 +119,38 @@ class PeerSession(ABC):
         """
 
     @abstractmethod
-    def _setReading(self, isWanted: bool) -> None:
+    def say(self, line: bytes) -> None:
         """
-        Have the transport deliver input, or none.
-        """
-
-    @abstractmethod
-    def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
-        """
-        End the connection for a reason of ours.
-
-        @param abort: whether what waits is thrown away.
+        Send a line.
         """
 
     @abstractmethod
-    def _waitFor(self, outbox: hot.Outbox) -> None:
+    def _handshakeLate(self) -> None:
         """
-        Something was put into an outbox that holds much: read nothing until it holds less, or it
-        had its chance.
+        The peer did not say in time who it is: close the connection.
         """
+
+    @abstractmethod
+    def _closing(self, error: errors.WireError) -> None:
+        """
+        The connection was closed, and the peer has not been informed yet.
+        """
+
+    @abstractmethod
+    def _gone(self) -> None:
+        """
+        The transport is gone, and the outbox still open. Called exactly once.
+        """
+
+    # Input.
+
+    def received(self, data: bytes) -> None:
+        """
+        Take input. What comes after the connection was closed is thrown away.
+        """
+        if not self.reason:
+            self.decoder.append(data)
+            self.proceed()
 
     def _inTurn(self, call: Callable[..., None], *arguments: Any) -> None:
         turn = self._turn
@@ -201,17 +261,172 @@ class PeerSession(ABC):
         if not self._holds and not self.reason and self._afterwards is None:
             self._setReading(True)
 
-    def _stallFor(self, reactor: IReactorTime, outbox: hot.Outbox) -> None:
+    def _setReading(self, isWanted: bool) -> None:
+        if isWanted:
+            self.peer.resumeReading()
+        else:
+            self.peer.pauseReading()
+
+    def _waitFor(self, outbox: hot.Outbox) -> None:
         """
-        Read nothing until an outbox holds less, or had its chance.
+        Something was put into an outbox that holds much: read nothing until it holds less, or it
+        had its chance.
         """
+        if not self.context.limits.stall or self.reason or self._stall is not None:
+            return
         if outbox.pending > hot.FlushBatch.HIGH and not outbox.lagging:
-            if self._stall is None and not self.reason:
-                self._hold()
-                self._stall = Stall(reactor, outbox, self._waited)
+            self._hold()
+            self._stall = Stall(self.context.reactor, outbox, self._waited)
 
     def _waited(self) -> None:
         self._stall = None
         self._release()
         if self._isResting:
             self._queue()
+
+    # Output.
+
+    def writeBlocked(self) -> None:
+        """
+        The transport is full: it has until the write deadline to take what waits now. Called again
+        for what came to wait meanwhile, when it has taken that.
+        """
+        isFirst = self._stuckSince is None
+        self._stuckSince = self.context.reactor.seconds()
+        self._sentBefore = self.outbox.sent
+        if isFirst:
+            self._schedule()
+
+    def writeProgressed(self) -> None:
+        """
+        The transport took everything.
+        """
+        self._stuckSince = None
+
+    def outboxOverflowed(self) -> None:
+        """
+        Too much waits for a slow consumer: cut it.
+        """
+        self._cut(errors.SLOW_PENDING, f"MaxPending of {self.outbox.limit} Exceeded")
+
+    def _cut(self, error: errors.WireError, detail: str) -> None:
+        if not self.reason:
+            _log.info("{peer} - Slow Consumer Detected: {detail}", peer=str(self), detail=detail)
+            self.close(error, abort=True)
+
+    # Time.
+
+    def _schedule(self) -> None:
+        self.context.wheel.schedule(self, self._nextDeadline())
+
+    def _nextDeadline(self) -> float:
+        due = self._keepalive.due
+        if self._handshakeBy is not None and self._handshakeBy < due:
+            due = self._handshakeBy
+        if self._expires is not None and self._expires < due:
+            due = self._expires
+        if self._stuckSince is not None:
+            due = min(due, self._stuckSince + self.context.limits.write_deadline)
+        return due
+
+    def deadlinePassed(self, now: float) -> float | None:
+        if self.reason:
+            return None
+        limits, stuck = self.context.limits, self._stuckSince
+        if self._handshakeBy is not None and now >= self._handshakeBy:
+            self._inTurn(self._handshakeLate)
+        elif self._expires is not None and now >= self._expires:
+            self._inTurn(self.close, errors.AUTH_EXPIRED)
+        elif stuck is not None and now >= stuck + limits.write_deadline:
+            if self.toleratesProgress and self.outbox.sent > self._sentBefore:
+                self.writeBlocked()
+            else:
+                detail = f"WriteDeadline of {limits.write_deadline:g}s exceeded"
+                self._cut(errors.SLOW_DEADLINE, detail)
+        else:
+            action = self._keepalive.timePassed(now, self._lastHeard(), limits.ping_max)
+            if action is KeepaliveAction.PING:
+                self._inTurn(self._pingDue)
+            elif action is KeepaliveAction.STALE:
+                self._inTurn(self.close, errors.STALE)
+        return None if self.reason else self._nextDeadline()
+
+    def _lastHeard(self) -> float:
+        """
+        When the peer last sent anything but PONG; a PING is due an interval later.
+        """
+        return self.decoder.heard
+
+    def _pingDue(self) -> None:
+        self.ping()
+
+    def ping(self) -> None:
+        """
+        Send a PING.
+        """
+        self.say(b"PING\r\n")
+
+    def _ponged(self) -> None:
+        self._keepalive.ponged(self.context.reactor.seconds())
+
+    @property
+    def roundTrip(self) -> float:
+        """
+        The last measured round trip in seconds; 0.0 before the first.
+        """
+        return self._keepalive.roundTrip
+
+    def limitsChanged(self) -> None:
+        """
+        The limits in the context were replaced: use the new ones.
+        """
+        limits = self.context.limits
+        self.decoder.maxControlLine = limits.max_control_line
+        self.decoder.maxPayload = limits.max_payload
+        self.outbox.limit = limits.max_pending
+        self._keepalive.changeInterval(limits.ping_interval, self.context.reactor.seconds())
+        if not self.reason:
+            self._schedule()
+
+    # The end.
+
+    def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
+        """
+        End the connection for a reason of ours.
+
+        @param abort: whether what waits is thrown away.
+        """
+        if self.reason:
+            return
+        self.reason = error.reason
+        self._closing(error)
+        line = error.line(*arguments)
+        if line:
+            log = _log.debug if error in _QUIET else _log.error
+            log("{peer} - {text}", peer=str(self), text=self._logged(error, line))
+            if not abort:
+                self.say(line)
+        if abort:
+            self.outbox.close()
+            self.peer.abort()
+        else:
+            self.outbox.resume()
+            self.peer.finish()
+
+    def _logged(self, error: errors.WireError, line: bytes) -> str:
+        """
+        @return: the text between the quotes of an C{-ERR} line, for the log.
+        """
+        return line[6:-3].decode("utf-8", "replace")
+
+    def lost(self, reason: str = "Client Closed") -> None:
+        """
+        The transport is gone. Called exactly once, by whichever side it was closed.
+
+        @param reason: the one to note if the connection was not closed here.
+        """
+        if not self.reason and self._isDeferred(partial(self.lost, reason)):
+            self.outbox.close()
+            return
+        self.reason = self.reason or reason
+        self._gone()

@@ -12,14 +12,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from twisted.logger import Logger
 
 from natsbroker import errors, hot
 from natsbroker.connections.backlog import FRAME
-from natsbroker.connections.keepalive import Keepalive, KeepaliveAction
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.connections.peersession import PeerSession
@@ -78,6 +76,11 @@ class Link(PeerSession):
     KIND: ClassVar[str]
     LETTER: ClassVar[str]
 
+    toleratesProgress = True
+
+    context: LinkContext
+    peer: LinkPeer
+
     def __init__(
         self,
         registry: LinkOwner,
@@ -91,16 +94,11 @@ class Link(PeerSession):
         """
         context = registry.context
         limits = context.limits
-        now = context.reactor.seconds()
-        self.context = context
-        self.peer = peer
+        decoder = hot.Decoder(limits.max_control_line, limits.max_payload, dialect)
+        self._begin(context, peer, decoder)
+        decoder.headers = True
+        self._handshakeBy = self.started + limits.handshake
         self.number = context.nextNumber()
-        self.started = now
-        self.reason = ""
-        self.decoder = hot.Decoder(limits.max_control_line, limits.max_payload, dialect)
-        self.decoder.heard = now
-        self.decoder.headers = True
-        self.outbox = hot.Outbox(context.turn, self, peer.write, limits.max_pending)
         self.handlers: dict[int, Handler] = {
             ops.PING: self._pinged,
             ops.PONG: self._ponged,
@@ -116,11 +114,6 @@ class Link(PeerSession):
         self.isQuiet = False
         self.measures = False
         self._registry = registry
-        self._beginTurns(context.turn)
-        self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
-        self._handshakeBy: float | None = now + limits.handshake
-        self._stuckSince: float | None = None
-        self._sentBefore = 0
         self._isOver = False
 
     # What the layer above adds.
@@ -168,7 +161,7 @@ class Link(PeerSession):
         The connection can be talked on.
         """
         self.isOpen = True
-        self.context.wheel.schedule(self, self._nextDeadline())
+        self._schedule()
         self.context.statistics.begins(self)
         self._inTurn(self._enter)
         if not self.reason:
@@ -177,14 +170,6 @@ class Link(PeerSession):
     def _enter(self) -> None:
         self._registry.linkOpened(self)
         self.greet()
-
-    def received(self, data: bytes) -> None:
-        """
-        Take input. What comes after the connection was closed is thrown away.
-        """
-        if not self.reason:
-            self.decoder.append(data)
-            self.proceed()
 
     def proceed(self) -> None:
         """
@@ -227,7 +212,7 @@ class Link(PeerSession):
         self.say(b"PONG\r\n")
 
     def _ponged(self) -> None:
-        self._keepalive.ponged(self.context.reactor.seconds())
+        super()._ponged()
         self.compression.measured(self.roundTrip)
 
     def _peerFailed(self, text: bytes) -> None:
@@ -275,18 +260,16 @@ class Link(PeerSession):
             traceSaid(str(self), line)
         self.outbox.write(line)
 
-    def ping(self) -> None:
-        """
-        Send a PING for another reason than silence.
-        """
-        self.say(b"PING\r\n")
+    def _pingDue(self) -> None:
+        if not self.isQuiet:
+            self.ping()
 
     def expect(self, seconds: float) -> None:
         """
         Have the peer take no longer than that to say the next thing.
         """
         self._handshakeBy = self.context.reactor.seconds() + seconds
-        self.context.wheel.schedule(self, self._nextDeadline())
+        self._schedule()
 
     def agreed(self) -> None:
         """
@@ -295,120 +278,17 @@ class Link(PeerSession):
         self._handshakeBy = None
         self._keepalive.estimate(self.context.reactor.seconds() - self.started)
 
-    def _waitFor(self, outbox: hot.Outbox) -> None:
-        if self.context.limits.stall:
-            self._stallFor(self.context.reactor, outbox)
+    def _lastHeard(self) -> float:
+        isMeasured = self.measures and self.compression.mode == AUTO
+        return -math.inf if isMeasured else super()._lastHeard()
 
-    def _setReading(self, isWanted: bool) -> None:
-        if isWanted:
-            self.peer.resumeReading()
-        else:
-            self.peer.pauseReading()
-
-    def outboxOverflowed(self) -> None:
-        """
-        Too much waits for a peer that is too slow: cut it.
-        """
-        self._cut(errors.SLOW_PENDING, f"MaxPending of {self.outbox.limit} Exceeded")
-
-    def _cut(self, error: errors.WireError, detail: str) -> None:
-        if not self.reason:
-            _log.info("{link} - Slow Consumer Detected: {detail}", link=str(self), detail=detail)
-            self.close(error, abort=True)
-
-    def writeBlocked(self) -> None:
-        """
-        The transport is full: it has until the write deadline to take some of what waits, as
-        nats-server allows links. (Clients have to take all that waited when it became full.)
-        """
-        isFirst = self._stuckSince is None
-        self._stuckSince = self.context.reactor.seconds()
-        self._sentBefore = self.outbox.sent
-        if isFirst:
-            self.context.wheel.schedule(self, self._nextDeadline())
-
-    def writeProgressed(self) -> None:
-        """
-        The transport took everything.
-        """
-        self._stuckSince = None
-
-    # Time.
-
-    def _nextDeadline(self) -> float:
-        due = self._keepalive.due
-        if self._handshakeBy is not None:
-            due = min(due, self._handshakeBy)
-        if self._stuckSince is not None:
-            due = min(due, self._stuckSince + self.context.limits.write_deadline)
-        return due
-
-    def deadlinePassed(self, now: float) -> float | None:
-        if self.reason:
-            return None
-        limits, stuck = self.context.limits, self._stuckSince
-        if self._handshakeBy is not None and now >= self._handshakeBy:
-            self._inTurn(lambda: self.close(self.timeoutError))
-        elif stuck is not None and now >= stuck + limits.write_deadline:
-            if self.outbox.sent > self._sentBefore:
-                self.writeBlocked()
-            else:
-                detail = f"WriteDeadline of {limits.write_deadline:g}s exceeded"
-                self._cut(errors.SLOW_DEADLINE, detail)
-        else:
-            isMeasured = self.measures and self.compression.mode == AUTO
-            heard = -math.inf if isMeasured else self.decoder.heard
-            action = self._keepalive.timePassed(now, heard, limits.ping_max)
-            if action is KeepaliveAction.PING and not self.isQuiet:
-                self._inTurn(self.ping)
-            elif action is KeepaliveAction.STALE:
-                self._inTurn(lambda: self.close(errors.STALE))
-        return None if self.reason else self._nextDeadline()
-
-    def limitsChanged(self) -> None:
-        """
-        The limits in the context were replaced: use the new ones.
-        """
-        limits = self.context.limits
-        self.decoder.maxControlLine = limits.max_control_line
-        self.decoder.maxPayload = limits.max_payload
-        self.outbox.limit = limits.max_pending
-        self._keepalive.changeInterval(limits.ping_interval, self.context.reactor.seconds())
-        if not self.reason:
-            self.context.wheel.schedule(self, self._nextDeadline())
-
-    @property
-    def roundTrip(self) -> float:
-        """
-        The last measured round trip in seconds; 0.0 before the first.
-        """
-        return self._keepalive.roundTrip
+    def _handshakeLate(self) -> None:
+        self.close(self.timeoutError)
 
     # The end.
 
-    def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
-        """
-        End the connection for a reason of ours.
-
-        @param abort: whether what waits is thrown away.
-        """
-        if self.reason:
-            return
-        self.reason = error.reason
-        line = error.line(*arguments)
-        if line:
-            text = line[6:-3].decode("utf-8", "replace")
-            log = _log.debug if error in _QUIET else _log.error
-            log("{link} - {text}", link=str(self), text=text)
-        if not abort:
-            self.outbox.write(line)
+    def _closing(self, error: errors.WireError) -> None:
         self._over()
-        if abort:
-            self.outbox.close()
-            self.peer.abort()
-        else:
-            self.outbox.resume()
-            self.peer.finish()
 
     def inputEnded(self) -> None:
         """
@@ -419,16 +299,7 @@ class Link(PeerSession):
             self._over()
             self.peer.finish()
 
-    def lost(self, reason: str = "Client Closed") -> None:
-        """
-        The transport is gone. Called exactly once, whoever closed.
-
-        @param reason: what to note if it was not us.
-        """
-        if not self.reason and self._isDeferred(partial(self.lost, reason)):
-            self.outbox.close()
-            return
-        self.reason = self.reason or reason
+    def _gone(self) -> None:
         self._over()
         self.outbox.close()
         self.context.statistics.ends(self)
@@ -457,10 +328,6 @@ class Link(PeerSession):
     def __str__(self) -> str:
         host = f"[{self.peer.host}]" if ":" in self.peer.host else self.peer.host
         return f"{host}:{self.peer.port} - {self.LETTER}:{self.number}"
-
-
-#: What is no news: the real server logs it for debugging only.
-_QUIET = frozenset({errors.AUTH_TIMEOUT, errors.STALE})
 
 
 def _nothing(*_: object) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -191,6 +192,13 @@ class Neighbours(Pair):
         one, other = self.world.accounts["A"], self.world.accounts["B"]
         other.exchange.importStreams([ImportedStream(one, Renaming(theirs, ours))])
 
+    def regrant(self, **changes: Any) -> None:
+        """Have the authorizer give the subscriber another grant."""
+        session: Any = self.subscriber.session
+        authorizer: Any = self.world.context.authorizer
+        authorizer.answer = lambda request: replace(session.grant, **changes)
+        session.reauthorize()
+
 
 @onEach
 @pytest.mark.parametrize(
@@ -252,10 +260,9 @@ def test_importedDenied(names: Names) -> None:
     """What a subscriber over there may not have under its own name it does not get."""
     with using(names):
         pair = Neighbours()
-        session = pair.subscriber.session
         pair.subscriber.send(b"SUB x.> 1\r\n")
         denied = SubscribePermissions([b">"], [b"x.a.secret"])
-        session._adopt(replace(session.grant, subscribe=denied))
+        pair.regrant(subscribe=denied)
         assert pair.lanes(b"PUB a.secret 1\r\nx\r\n" + PUB) == 2
         assert pair.subscriber.receive() == b"MSG x.a.b 1 3\r\nabc\r\n"
 
@@ -265,10 +272,9 @@ def test_importedAnswers(names: Names) -> None:
     """A subscriber over there that may answer requests is told of each, from when it may."""
     with using(names):
         pair = Neighbours()
-        session = pair.subscriber.session
         pair.subscriber.send(b"SUB x.> 1\r\n")
         assert pair.lanes(PUB) == 1
-        session._adopt(replace(session.grant, responses=ResponsePermission()))
+        pair.regrant(responses=ResponsePermission())
         assert pair.lanes(b"PUB a.b r 3\r\nabc\r\n") == 0
         pair.publisher.session.proceed()
         pair.subscriber.receive()
