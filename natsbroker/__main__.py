@@ -1,7 +1,5 @@
 """
-C{python -m natsbroker}.
-
-Promises: the console script. Must never know: anything else.
+C{python -m natsbroker}: the console script.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ __all__ = ["MOVED", "MovedFinder"]
 
 MOVED = {
     "natsbroker.client.conversation": "natsbroker.client.protocol",
+    "natsbroker.client.pipe": "natsbroker.client.transports",
+    "natsbroker.client.transportend": "natsbroker.client.transports",
     "natsbroker.config.gateway": "natsbroker.gateways.settings",
     "natsbroker.config.leafnodes": "natsbroker.leafnodes.settings",
     "natsbroker.config.streaming": "natsbroker.streaming.settings",

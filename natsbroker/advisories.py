@@ -1,7 +1,5 @@
 """
-Everything that the broker tells its observers, listed once. Document it here or do not emit it.
-
-Plain values; the text is safe to log: what came from a peer is sanitised before.
+The advisories that observers receive. Texts are safe to log: a peer's text is escaped before.
 """
 
 from __future__ import annotations
@@ -33,11 +31,11 @@ class Advisory:
 @dataclass(frozen=True, slots=True)
 class ClientConnected(Advisory):
     """
-    A client was let in.
+    A client was admitted.
 
     @ivar cid: its number.
     @ivar account: the account's name.
-    @ivar user: how it is named; empty for nobody.
+    @ivar user: its name; empty for none.
     """
 
     cid: int
@@ -48,7 +46,7 @@ class ClientConnected(Advisory):
 @dataclass(frozen=True, slots=True)
 class ClientDisconnected(Advisory):
     """
-    A client that had been let in is gone.
+    An admitted client is gone.
 
     @ivar reason: the closed reason as monitoring shows it.
     """
@@ -62,9 +60,9 @@ class ClientDisconnected(Advisory):
 @dataclass(frozen=True, slots=True)
 class ClientRefused(Advisory):
     """
-    A connection was not let in.
+    A connection was refused.
 
-    @ivar host: where it came from.
+    @ivar host: of the client.
     @ivar reason: the closed reason as monitoring shows it.
     """
 
@@ -76,13 +74,13 @@ class ClientRefused(Advisory):
 @dataclass(frozen=True, slots=True)
 class GatewayUnwanted(Advisory):
     """
-    Another cluster sent a message that nobody here wants.
+    Another cluster sent a message without interest here.
 
     @ivar gateway: the other cluster.
     @ivar account: the account's name.
     @ivar subject: the subject; as the peer has it, so it is not for logs.
     @ivar size: headers and payload, in bytes.
-    @ivar isTold: whether the other cluster was told so for it.
+    @ivar isTold: whether the other cluster received a no-interest notice for it.
     """
 
     gateway: str
@@ -95,11 +93,11 @@ class GatewayUnwanted(Advisory):
 @dataclass(frozen=True, slots=True)
 class LeafConnected(Advisory):
     """
-    A leafnode connection was agreed on.
+    A leafnode connection was established.
 
     @ivar number: its number, among leafnode connections.
     @ivar account: the account's name here.
-    @ivar user: how it is named; empty for nobody, and where it was we who dialled.
+    @ivar user: its name; empty for none, and for a connection that this broker dialled.
     """
 
     number: int
@@ -110,7 +108,7 @@ class LeafConnected(Advisory):
 @dataclass(frozen=True, slots=True)
 class LeafDisconnected(Advisory):
     """
-    A leafnode connection that had been agreed on is gone.
+    An established leafnode connection is gone.
 
     @ivar reason: the closed reason as monitoring shows it.
     """
@@ -124,9 +122,9 @@ class LeafDisconnected(Advisory):
 @dataclass(frozen=True, slots=True)
 class LeafRefused(Advisory):
     """
-    Somebody who dialled as a leafnode was not let in.
+    A leafnode connection was refused.
 
-    @ivar host: where it came from.
+    @ivar host: of the leafnode.
     @ivar reason: the closed reason as monitoring shows it.
     """
 
@@ -138,10 +136,10 @@ class LeafRefused(Advisory):
 @dataclass(frozen=True, slots=True)
 class SlowConsumer(Advisory):
     """
-    A client did not take its messages fast enough and was cut.
+    A client did not take its messages fast enough and was closed.
 
-    @ivar pending: how many bytes waited.
-    @ivar reason: which limit it was.
+    @ivar pending: the number of waiting bytes.
+    @ivar reason: the limit that was exceeded.
     """
 
     cid: int
@@ -161,7 +159,7 @@ class Reloaded(Advisory):
     """
     New settings are in force.
 
-    @ivar changed: the dotted paths of what changed.
+    @ivar changed: the dotted paths of the changes.
     """
 
     changed: tuple[str, ...]

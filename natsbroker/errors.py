@@ -1,8 +1,8 @@
 """
-Every error that the broker can send or raise, in one table.
+Errors on the wire, in one table, and exceptions.
 
-The text of each wire error is the exact text of the real server (PROTOCOL part 1.1 and
-the transcripts), with what happens to the connection and the reason that monitoring shows.
+The text of each wire error is nats-server's, with its effect on the connection and the reason that
+monitoring shows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ __all__ = [
     "printableASCII",
 ]
 
-#: What is written with a letter instead of a number.
 _LETTERS = {
     '"': '\\"',
     "\\": "\\\\",
@@ -33,6 +32,7 @@ _LETTERS = {
     "\t": "\\t",
     "\v": "\\v",
 }
+"""Characters that are escaped by a letter, not by a number."""
 
 
 def escaped(text: str) -> str:
@@ -80,9 +80,9 @@ def logText(text: str | bytes) -> str:
 @dataclass(frozen=True, slots=True)
 class WireError:
     """
-    One way in which the broker refuses something on a connection.
+    An error that a peer receives.
 
-    @ivar text: what stands in C{-ERR '...'}; empty where the real server closes in silence.
+    @ivar text: the text in C{-ERR '...'}; empty where nats-server closes in silence.
     @ivar reason: the closed reason that C{/connz?state=closed} shows; empty where the connection
         stays open.
     """
@@ -99,10 +99,8 @@ class WireError:
 
     def line(self, *arguments: str) -> bytes:
         """
-        The C{-ERR} line.
-
         @param arguments: values for the C{%s} in the text, if it has any; see L{escaped}.
-        @return: the line with its CRLF, or no bytes for a silent error.
+        @return: the C{-ERR} line with its CRLF; empty for a silent error.
         """
         if not self.text:
             return b""
@@ -118,7 +116,7 @@ AUTHORIZATION = WireError("Authorization Violation", "Authentication Failure")
 AUTH_TIMEOUT = WireError("Authentication Timeout", "Authentication Timeout")
 AUTH_EXPIRED = WireError("User Authentication Expired", "Authentication Expired")
 AUTH_REVOKED = WireError("User Authentication Revoked", "Credentials Revoked")
-#: A user whom a reload took away, or moved to another account; the real server says nothing.
+#: A user that a reload deleted or moved to another account; nats-server is silent.
 AUTH_GONE = WireError("", "Client Closed")
 ACCOUNT_EXPIRED = WireError("Account Authentication Expired", "Authentication Expired")
 STALE = WireError("Stale Connection", "Stale Connection")
@@ -175,13 +173,13 @@ NOT_CLASSIC = WireError(
 )
 OTHER_NAME = WireError("", "Wrong Server Name")
 
-#: What members of a cluster that speak the classic dialect are told instead of something else.
 CLASSIC_ERRORS = {
     BAD_ARGUMENTS: WireError("Parser Error", "Protocol Violation"),
     CONTROL_LINE: WireError("Maximum Control Line Exceeded", "Maximum Control Line Exceeded"),
     PAYLOAD: WireError("Maximum Payload Exceeded", "Maximum Message Payload Exceeded"),
     AUTH_TIMEOUT: WireError("Authorization Timeout", "Authentication Timeout"),
 }
+"""Errors by those that routes of the classic dialect receive other texts for."""
 
 #: The words of nats-server, which are the same for leafnodes.
 COMPRESSION_MODE = WireError('unsupported route compression mode "%s"', "Protocol Violation")
@@ -206,7 +204,7 @@ LEAF_LOOP = WireError(
     "Protocol Violation",
 )
 LEAF_STALE = WireError("Stale Leaf Node Connection - Closing", "Stale Connection")
-#: The settings do not name somebody any more whom we dialled.
+#: A reload deleted the remote.
 LEAF_REMOVED = WireError("", "Client Closed")
 LEAF_SILENT = WireError("", "Read Error")
 DUPLICATE_LEAF = WireError(
@@ -247,7 +245,7 @@ QUEUE_REMOVED = WireError(
 
 class BrokerError(Exception):
     """
-    Base of what the broker raises to the program that embeds it.
+    Base of the exceptions for a program that embeds the broker.
     """
 
 
@@ -255,7 +253,7 @@ class ConnectionLimit(BrokerError):
     """
     A limit on connections (of the server or of an account) is reached.
 
-    @ivar error: what the peer is told.
+    @ivar error: for the peer.
     """
 
     def __init__(self, error: WireError) -> None:
@@ -265,9 +263,9 @@ class ConnectionLimit(BrokerError):
 
 class ProtocolViolation(BrokerError):
     """
-    The peer broke the protocol: its fault, never ours.
+    The peer broke the protocol.
 
-    @ivar error: what it is told, and whether it is closed.
+    @ivar error: for the peer, and whether the connection is closed.
     @ivar arguments: the values of the text's placeholders.
     """
 
@@ -279,10 +277,9 @@ class ProtocolViolation(BrokerError):
 
 class Unauthorized(BrokerError):
     """
-    An authorizer denies. The text is for our log only; the peer is told nothing but that.
+    An authorizer denies. The text is for our log only.
 
-    @ivar error: what somebody is told who was let in before; who was not is told only that it is
-        not.
+    @ivar error: for a client that was admitted before; any other receives L{AUTHORIZATION}.
     """
 
     def __init__(self, text: str = "", error: WireError = AUTHORIZATION) -> None:
@@ -292,9 +289,9 @@ class Unauthorized(BrokerError):
 
 class NoResponders(BrokerError):
     """
-    Nobody is there to answer a request.
+    A request has no responders.
 
-    @ivar subject: where it was sent.
+    @ivar subject: of the request.
     """
 
     def __init__(self, subject: bytes) -> None:
@@ -306,7 +303,7 @@ class RequestTimeout(BrokerError, TimeoutError):
     """
     A request was not answered in time.
 
-    @ivar timeout: how long was waited, in seconds.
+    @ivar timeout: in seconds.
     """
 
     def __init__(self, timeout: float) -> None:

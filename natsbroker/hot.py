@@ -1,8 +1,6 @@
 """
-The one place that chooses between the compiled and the pure names.
-
-The same names with the same meaning either way; C{NATSBROKER_PURE=1} in the environment
-forces the pure ones; L{COMPILED} tells which they are and L{REASON} why.
+The one place that chooses between compiled and pure code of the same meaning. C{NATSBROKER_PURE=1}
+in the environment forces the pure code; L{COMPILED} tells the choice and L{REASON} why.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ REASON = ""
 Connection: Any = None
 Poller: Any = None
 
-#: What reads and writes TLS records in numbers; C{None} where it is not compiled.
+#: What reads and writes TLS records in bulk; C{None} where it is not compiled.
 Seal: Any = None
 
 #: The lane of messages that come over routes; C{None} where it is not compiled.
@@ -64,7 +62,7 @@ encodeRecords: Any = None
 gatherBlocks: Any = None
 
 #: Steps in front of Google's protobuf library, for the messages of NATS Streaming that come in
-#: numbers; C{None} where they are not compiled.
+#: bulk; C{None} where they are not compiled.
 readAcks: Any = None
 readPublishes: Any = None
 writeMessages: Any = None

@@ -1,13 +1,10 @@
 """
-The console script: nats-server's command line, and what it prints; C{natsbroker spark}
-and C{natsbroker streaming}.
+The console script: nats-server's command line, with its words, streams and exit codes.
 
-The words, streams and exit codes are nats-server's wherever a program reads them. C{spark}
-as the first word, which nats-server refuses, leads to L{natsbroker.spark.cli}, and C{streaming} to
-L{natsbroker.streaming.cli}.
-
-Each action imports what it needs: C{--version}, C{--signal} and C{-t} load neither Twisted nor the
-broker, so that launchers which wait a few seconds for them do not give up on a busy machine.
+C{spark} as the first word, which nats-server refuses, leads to L{natsbroker.spark.cli}, and
+C{streaming} to L{natsbroker.streaming.cli}. Each action imports what it needs: C{--version},
+C{--signal} and C{-t} load neither Twisted nor the broker, because launchers wait only a few
+seconds for them.
 """
 
 from __future__ import annotations
@@ -74,10 +71,8 @@ def main(
     arguments: Sequence[str], environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
     """
-    Do what the command line asks for.
-
     @return: the exit code.
-    @raise BrokenPipeError: if nobody reads C{stdout} any more.
+    @raise BrokenPipeError: if C{stdout} has no reader any more.
     """
     if arguments and arguments[0] == "spark":
         from natsbroker.spark import cli
@@ -221,7 +216,7 @@ def _reader(
     invocation: Invocation, environment: Mapping[str, str]
 ) -> Callable[[], Settings] | None:
     """
-    What reads the configuration file again, with the flags of the command line on top.
+    @return: reads the configuration file again and applies the flags; C{None} without a file.
     """
     path, override = _settingsOf(invocation).config_file, invocation.override
     if not path or override is None:

@@ -2,10 +2,9 @@
 C{twistd natsbroker}: options and the service.
 
 The options are checked before twistd leaves the terminal. twistd keeps its own pid file and
-signals, to which reload (HUP), lame duck (USR2) and another opening of the log file (USR1) are
-added. The log is the broker's, in nats-server's format and as its settings say, unless twistd's
-C{--logger} or C{--syslog} chooses another. What the broker cannot start for is one line of the log
-or of standard error, with exit code 1.
+signals; reload (HUP), lame duck (USR2) and another opening of the log file (USR1) are added. The
+log is the broker's, unless twistd's C{--logger} or C{--syslog} chooses another. The reason for a
+failed start is one line of the log or of standard error, with exit code 1.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ _log = Logger(namespace="natsbroker")
 
 class Options(UsageOptions, AuthOptionMixin):
     """
-    The options of C{twistd natsbroker}. Each wins over what the configuration file says.
+    The options of C{twistd natsbroker}. Each wins over the configuration file.
 
     @cvar supportedInterfaces: the kinds of credentials that a checker of C{--auth} may check.
-    @ivar clients: descriptions of the endpoints where clients can connect.
-    @ivar settings: what all of it comes to; there when the options were parsed.
+    @ivar clients: descriptions of the endpoints for clients.
+    @ivar settings: the result, once the options are parsed.
     @ivar parent: twistd's own options; C{None} outside of it.
     """
 
@@ -91,7 +90,7 @@ class Options(UsageOptions, AuthOptionMixin):
         """
         Read a command line; nats-streaming-server's flags are read as it reads them.
 
-        @raise UsageError: if it is not right.
+        @raise UsageError: if it is wrong.
         """
         arguments = sys.argv[1:] if options is None else options
         try:
@@ -103,7 +102,7 @@ class Options(UsageOptions, AuthOptionMixin):
     def opt_client(self, description: str) -> None:
         """
         Endpoint for clients, as tcp:4222:interface=127.0.0.1, ssl:... or unix:/path; may be given
-        more than once. By default what the configuration says.
+        more than once. By default the address of the configuration.
         """
         self.clients.append(description)
 
@@ -119,7 +118,7 @@ class Options(UsageOptions, AuthOptionMixin):
         """
         Read the configuration.
 
-        @raise UsageError: if it is not right.
+        @raise UsageError: if it is wrong.
         """
         try:
             self.settings = self.read(os.environ)
@@ -133,16 +132,13 @@ class Options(UsageOptions, AuthOptionMixin):
 
     @property
     def checkers(self) -> list[Any]:
-        """
-        The checkers of C{--auth}, in order.
-        """
         return list(self.get("credCheckers", ()))
 
     def read(self, environment: Mapping[str, str]) -> Settings:
         """
-        Read the configuration file, if there is one, and put the options on top.
+        Read the configuration file, if there is one, and apply the options.
 
-        @raise ConfigError: if it is not right.
+        @raise ConfigError: if it is wrong.
         """
         path = self.path
         if not path:
@@ -208,7 +204,7 @@ class TwistdBroker(Broker):
 
     def setServiceParent(self, parent: Any) -> None:
         """
-        Become a part of twistd's application, whose log is ours.
+        Join twistd's application, and give it our log.
         """
         if self.log is not None and isinstance(parent, Componentized):
             parent.setComponent(ILogObserver, self.log.observer)
@@ -218,8 +214,8 @@ class TwistdBroker(Broker):
         """
         Start, or end the process.
 
-        @raise SystemExit: if it is known at once that the broker cannot listen. twistd would show a
-            traceback for any other exception; what it does for those is done here.
+        @raise SystemExit: if the broker cannot listen. twistd would show a traceback for any other
+            exception; its handling of those is repeated here.
         """
         try:
             super().startService()
@@ -228,29 +224,29 @@ class TwistdBroker(Broker):
             self.stopService()
             if self.twistd.get("pidfile"):
                 Path(self.twistd["pidfile"]).unlink(missing_ok=True)
-            self._tellTerminal(_failed(str(error)))
+            self._answerTerminal(_failed(str(error)))
             raise SystemExit(1) from None
-        # twistd would tell the terminal now that all is well, while a store may still be read.
+        # twistd would report success to the terminal now, while a store may still be read.
         pipe = self.twistd.pop("statusPipe", None)
         self.whenReady().addCallbacks(
-            lambda _: self._tellTerminal(b"0", pipe),
-            lambda failure: self._tellTerminal(_failed(failure.getErrorMessage()), pipe),
+            lambda _: self._answerTerminal(b"0", pipe),
+            lambda failure: self._answerTerminal(_failed(failure.getErrorMessage()), pipe),
         )
 
     def failAfterReactor(self) -> None:
         """
-        Have the process end with code 1 when the reactor has stopped: twistd knows only 0 and a
-        signal. What it does itself at the end, as to remove its pid file, is done before.
+        End the process with code 1 when the reactor has stopped: twistd knows only 0 and a signal.
+        It has removed its pid file by then.
         """
         if self.twistd:
             atexit.register(_exitAsFailed)
 
-    def _tellTerminal(self, answer: bytes, pipe: int | None = None) -> None:
+    def _answerTerminal(self, answer: bytes, pipe: int | None = None) -> None:
         """
         Answer the process that waits in the terminal for a daemon's start.
 
-        @param answer: C{0}, or what L{_failed} gives.
-        @param pipe: where it waits, once that was taken from twistd.
+        @param answer: C{0}, or the result of L{_failed}.
+        @param pipe: to that process, if it was taken from twistd already.
         """
         if pipe is None:
             pipe = self.twistd.pop("statusPipe", None)
@@ -263,7 +259,8 @@ class TwistdBroker(Broker):
 
 def _failed(reason: str) -> bytes:
     """
-    What a terminal reads of a start that failed: the first byte is for yes or no, and it reads 100.
+    @return: the answer for a start that failed: one byte for yes or no, then the reason, 100 bytes
+        in all.
     """
     return f"1 {reason}".encode("ascii", "backslashreplace")[:100]
 
@@ -279,8 +276,7 @@ def _exitAsFailed() -> None:
 
 class SignalService(Service):
     """
-    Reload and lame duck by signal, for a broker in a process that is not ours alone; its end if the
-    broker cannot start.
+    Signals of a broker that twistd runs, and the end of the process if the broker cannot start.
     """
 
     name = "signals"
@@ -303,12 +299,9 @@ class SignalService(Service):
         self._reactor = reactor
 
     def startService(self) -> None:
-        """
-        Answer signals from now on.
-        """
         super().startService()  # type: ignore[no-untyped-call]
         self._signals.install()
-        # What is known at once is raised to twistd before the reactor runs.
+        # An error that is known at once is raised to twistd before the reactor runs.
         self._reactor.callWhenRunning(self._watch)
 
     def _watch(self) -> None:
@@ -321,9 +314,6 @@ class SignalService(Service):
             self._reactor.stop()
 
     def stopService(self) -> None:
-        """
-        Answer signals no more.
-        """
         super().stopService()  # type: ignore[no-untyped-call]
         self._signals.uninstall()
 
@@ -342,10 +332,9 @@ def makeService(
     stdout: TextIO | None = None,
 ) -> TwistdBroker:
     """
-    The service that twistd runs.
-
     @param reactor: by default the global one.
-    @param stdout: where the log goes if twistd stays in the foreground; by default standard output.
+    @param stdout: takes the log if twistd stays in the foreground; by default standard output.
+    @return: the service that twistd runs.
     @raise SystemExit: if the broker cannot be composed, or its log file cannot be opened; the code
         is the reason, which the interpreter prints.
     """
@@ -380,7 +369,7 @@ def makeService(
 
 def _logFor(options: Options, stdout: TextIO) -> ProcessLog | None:
     """
-    The log of the process; C{None} where twistd is told of another, or is not there.
+    @return: the log of the process; C{None} if twistd has another one, or is not there.
     """
     parent = options.parent
     if parent is None or parent.get("logger") or parent.get("syslog"):

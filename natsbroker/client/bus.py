@@ -1,6 +1,6 @@
 """
-A message bus on another NATS server: services that ask for an L{IMessageBus} run there as they run
-in a broker of ours.
+A message bus on another NATS server, for services that use an L{IMessageBus} of the broker
+otherwise.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ PATIENCE = 5.0
 RETRY = 0.02
 """
 Seconds until the second attempt to connect; each further pause is twice as long. The first attempt
-follows the loss of a connection at once, and the first pauses are short: other members of the
-cluster are tried in turn, and clients that ask there meanwhile get no answer.
+follows the loss of a connection at once, and the first pauses are short, because clients get no
+answer until another member of the cluster is found.
 """
 
 Dial = Callable[[Sequence[str]], Deferred[Client]]
-"""Connects to the next server; called with C{host:port} of those that were heard of."""
+"""Connects to the next server; called with C{host:port} of the known members of the cluster."""
 
 
 @implementer(ISubscription)
@@ -61,7 +61,7 @@ class RemoteSubscription:
     """
     A subscription that outlives connections.
 
-    @ivar permissions: not asked; the server decides what the connection may hear.
+    @ivar permissions: unused; the server decides.
     """
 
     def __init__(
@@ -79,16 +79,10 @@ class RemoteSubscription:
         self._there: ClientSubscription | None = None
 
     def connected(self, client: Client) -> None:
-        """
-        Subscribe over a new connection.
-        """
         self._there = client.subscribe(self.pattern, self._received, self.queue)
         self._limit()
 
     def disconnected(self) -> None:
-        """
-        The connection is gone.
-        """
         self._there = None
 
     def cancel(self) -> None:
@@ -113,7 +107,7 @@ class RemoteSubscription:
 
     def reweigh(self, weight: int) -> None:
         """
-        See L{ISubscription.reweigh}: each member of a group counts once on a connection.
+        Do nothing: each member of a group counts once on a connection.
         """
 
     def _received(self, message: Message) -> None:
@@ -130,20 +124,20 @@ class RemoteSubscription:
 @implementer(IMessageBus, IOrigin, ILinkSubscriber, IReadiness)
 class RemoteBus(Service):
     """
-    A bus over one connection, which is made again whenever it is lost. What is published while
-    there is none is lost; subscriptions are made again.
+    A bus over one connection, which is made again whenever it is lost, with its subscriptions.
+    Messages that are published meanwhile are lost.
 
-    It is the origin of all messages that come: the server let their publishers in, and knows the
-    subject that each published to, as a peer in a cluster would.
+    It is the origin of all messages from the server, which has admitted their publishers and
+    checked their subjects, as a peer in a cluster would.
 
-    @ivar account: what the account is called here; the server does not tell.
-    @ivar grant: what the senders of messages may do: the server has checked their subjects.
-    @ivar matcher: C{None}: the subscribers are known to the server.
+    @ivar account: the account's name here; the server does not tell it.
+    @ivar grant: of the publishers.
+    @ivar matcher: C{None}: the server knows the subscribers.
     """
 
     def __init__(self, reactor: IReactorTime, dial: Dial, account: str = "$G") -> None:
         """
-        @param dial: makes a connection, or fails.
+        @param dial: makes a connection.
         """
         self.account = account
         self.grant = Grant()
@@ -161,20 +155,12 @@ class RemoteBus(Service):
         self._attempts = 1
         self._heardOf: list[str] = []
 
-    # The connection.
-
     def startService(self) -> None:
-        """
-        Connect.
-        """
         super().startService()  # type: ignore[no-untyped-call]
         self._until = self._reactor.seconds() + PATIENCE
         self._connect()
 
     def stopService(self) -> Deferred[None]:
-        """
-        Send what waits, then end the connection.
-        """
         super().stopService()  # type: ignore[no-untyped-call]
         again, self._again = self._again, None
         if again is not None:
@@ -197,7 +183,7 @@ class RemoteBus(Service):
     @property
     def maxPayload(self) -> int:
         """
-        How many bytes a message may have; 0 while that is not known.
+        The largest size of a message; 0 while that is not known.
         """
         largest = None if self._client is None else self._client.info.get("max_payload")
         return largest if isinstance(largest, int) and largest > 0 else 0
@@ -249,17 +235,17 @@ class RemoteBus(Service):
 
     def _hear(self, client: Client) -> None:
         """
-        Remember the members of the cluster that the server told last.
+        Remember the members of the cluster in the last INFO.
         """
         urls = client.info.get("connect_urls")
         if isinstance(urls, list):
             self._heardOf = [each for each in urls if isinstance(each, str)]
 
-    # The bus.
+    # IMessageBus
 
     def mapped(self, subject: bytes) -> bytes:
         """
-        See L{IMessageBus.mapped}: the server maps subjects.
+        @return: the subject: the server maps subjects.
         """
         return subject
 
@@ -267,10 +253,8 @@ class RemoteBus(Service):
         self, message: Message, later: Callable[[Generator[None, None, int]], None] | None = None
     ) -> int:
         """
-        See L{IMessageBus.publish}. How many receivers there are is not known: it is 1 for what was
-        sent, and 0 for what could not be.
-
         @param later: not called: the server serves the receivers.
+        @return: 1 for a message that was sent, whatever its receivers; 0 for any other.
         """
         client = self._open(message.subject, len(message.body))
         if client is None:
@@ -294,7 +278,7 @@ class RemoteBus(Service):
 
     def _open(self, subject: bytes, size: int) -> Client | None:
         """
-        The connection, if a message can be sent over it.
+        @return: the connection, if a message can be sent over it.
         """
         client = self._client
         if client is None or not client.isOpen or not isValidLiteral(subject):
@@ -311,7 +295,7 @@ class RemoteBus(Service):
 
     def refresh(self) -> None:
         """
-        See L{IMessageBus.refresh}: nothing is remembered.
+        Do nothing: nothing is cached.
         """
 
     def subscribe(
@@ -334,15 +318,12 @@ class RemoteBus(Service):
         return made
 
     def forget(self, subscription: RemoteSubscription) -> None:
-        """
-        A subscription has ended.
-        """
         del self._subscriptions[id(subscription)]
 
     def _takerFor(self, subscriber: Any) -> Any:
         """
-        What takes the messages of a subscriber: the same for all its subscriptions, so that it gets
-        them in order.
+        @return: the receiver of a subscriber's messages, the same for all its subscriptions, so
+            that it gets them in order.
         """
         if not (IRunSubscriber.providedBy(subscriber) or IBatchSubscriber.providedBy(subscriber)):
             return subscriber
@@ -350,7 +331,7 @@ class RemoteBus(Service):
         if known is None:
             make: Any = hot.Collector if IRunSubscriber.providedBy(subscriber) else Batcher
             collector = make(subscriber, self._turn, _log.failure)
-            # The subscriber is kept as well, so that its id stays its own.
+            # The subscriber is kept as well, so that its id remains unique.
             known = self._collectors[id(subscriber)] = (subscriber, collector)
         return known[1]
 
@@ -360,8 +341,7 @@ class RemoteBus(Service):
 
     def hasInterest(self, subject: bytes) -> bool:
         """
-        See L{IMessageBus.hasInterest}: only the server knows; it is true while there is a
-        connection.
+        @return: whether there is a connection: only the server knows its subscriptions.
         """
         return self._client is not None and self._client.isOpen
 
@@ -373,22 +353,20 @@ class RemoteBus(Service):
         whenTold: Any = None,
     ) -> Any:
         """
-        See L{IMessageBus.watchInterest}.
-
-        @raise BrokerError: always: a server does not tell its clients what is subscribed.
+        @raise BrokerError: always: a server does not tell its clients about subscriptions.
         """
         raise BrokerError("what is subscribed on another server cannot be watched")
 
-    # The origin of what comes.
+    # ILinkSubscriber and IOrigin
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         """
-        See L{ILinkSubscriber.forward}: the server chooses the members of groups by itself.
+        Publish the message; the server chooses the members of groups.
         """
         self.publish(message)
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
         """
-        See L{IOrigin.clientInfo}: the server does not tell its clients who publishes.
+        @return: the account alone: the server does not tell its clients who publishes.
         """
         return ClientInfo(acc=self.account)

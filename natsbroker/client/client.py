@@ -1,12 +1,10 @@
 """
-A small NATS client for Twisted programs.
+A small NATS client for Twisted programs: publish, subscribe, request.
 
-It publishes, subscribes, asks and answers; it does not reconnect: whoever wants that wraps it in a
-L{twisted.application.internet.ClientService} of its own, which knows what to do again.
-
-Callbacks come in the order in which the server sent the messages; every Deferred that was
-given out fires when the connection ends, if not before; what would break a line of the protocol is
-refused with L{ValueError}.
+It does not reconnect; a program that needs that wraps it in a
+L{twisted.application.internet.ClientService}, and subscribes again itself. Callbacks come in the
+order of the messages. Every Deferred fires when the connection ends, if not before. Subjects that
+would break a line of the protocol are refused with L{ValueError}.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ __all__ = ["Client", "ClientSubscription"]
 
 _log = Logger()
 
-#: What is called with each message.
 Callback = Callable[[Message], object]
+"""Called with each message."""
 
 
 class ClientSubscription:
@@ -42,8 +40,8 @@ class ClientSubscription:
     One subscription, as L{Client.subscribe} returns it.
 
     @ivar pattern: the subject pattern.
-    @ivar queue: the queue group; no bytes for a plain subscription.
-    @ivar delivered: how many messages it had.
+    @ivar queue: the queue group; empty for a plain subscription.
+    @ivar delivered: the number of messages delivered.
     """
 
     def __init__(
@@ -59,22 +57,20 @@ class ClientSubscription:
 
     def cancel(self) -> None:
         """
-        End it now: the callback is not called any more. Cancelling twice does nothing.
+        End it now; the callback is not called again. Cancelling twice does nothing.
         """
         self.cancelAfter(0)
 
     def cancelAfter(self, count: int) -> None:
         """
-        End it when it has had so many messages, those that it already had included; at once if it
-        has had them.
+        End it after a number of messages, those already delivered included; at once if they were
+        delivered.
         """
         self._maximum = count
         self._client._unsubscribe(self, self._sid, count if count > self.delivered else 0)
 
     def _deliver(self, message: Message) -> bool:
         """
-        Hand over a message.
-
         @return: whether it was the last.
         """
         self.delivered += 1
@@ -87,7 +83,7 @@ class ClientSubscription:
 
 class Client:
     """
-    A connection to a server that has let us in; L{natsbroker.client.connecting} makes it.
+    A connection to a server; L{natsbroker.client.connecting} makes it.
 
     @ivar protocol: the connection's protocol, to be connected to a transport.
     """
@@ -99,8 +95,7 @@ class Client:
         onError: Callable[[str], object] | None = None,
     ) -> None:
         """
-        @param onError: called with the text when the server refuses something; by default that is
-            logged.
+        @param onError: called with the text of an C{-ERR}; by default that is logged.
         """
         self._reactor = reactor
         self._onError = onError or _logError
@@ -115,13 +110,10 @@ class Client:
         self._closed: list[Deferred[ClientError]] = []
         self._reason: ClientError | None = None
 
-    # About the connection.
-
     @property
     def connecting(self) -> Deferred[Client]:
         """
-        Fires once with this client when the server has let it in, or fails with the reason why
-        not.
+        Fires once with this client when the server has admitted it, or fails with the reason.
 
         @raise ClientError: if that was decided already.
         """
@@ -132,30 +124,26 @@ class Client:
     @property
     def info(self) -> Mapping[str, Any]:
         """
-        The fields of the server's last INFO. C{ldm} means: connect to another one soon.
+        The fields of the last INFO. C{ldm} means: connect to another server soon.
         """
         return self.protocol.info
 
     @property
     def isOpen(self) -> bool:
         """
-        Whether the server has let us in and the connection is still there.
+        Whether the server has admitted the client and the connection is still there.
         """
         return self._connecting is None and self._reason is None
 
     def whenClosed(self) -> Deferred[ClientError]:
         """
-        Wait for the end.
-
-        @return: fires with the reason; never fails.
+        @return: fires with the reason when the connection has ended; never fails.
         """
         if self._reason is not None:
             return succeed(self._reason)
         waiting: Deferred[ClientError] = Deferred()
         self._closed.append(waiting)
         return waiting
-
-    # What a program does.
 
     def publish(
         self,
@@ -167,9 +155,9 @@ class Client:
         """
         Send a message.
 
-        @param reply: where answers go.
-        @raise ValueError: if nobody can publish to the subject, or the message is larger than the
-            server takes.
+        @param reply: the subject for answers.
+        @raise ValueError: if the subject is not a valid literal one, or the message is larger than
+            the server's C{max_payload}.
         @raise ConnectionEnded: if there is no connection.
         """
         block = headers.block() if headers else b""
@@ -187,7 +175,7 @@ class Client:
         Send messages to one subject, in order.
 
         @param bodies: of each message; see L{Message}.
-        @param headerLength: how many bytes of each body are the header block.
+        @param headerLength: the bytes of each body that are the header block.
         @raise ValueError: as L{publish}, but sizes are the caller's concern.
         @raise ConnectionEnded: as L{publish}.
         """
@@ -200,7 +188,7 @@ class Client:
         self, pattern: bytes, callback: Callback, queue: bytes = b""
     ) -> ClientSubscription:
         """
-        Have a callback called with every message that matches. What it raises is logged.
+        Call a callback with every message that matches. An exception of the callback is logged.
 
         @param pattern: a subject, which may hold wildcards.
         @param queue: a queue group: each message reaches one of its members.
@@ -231,11 +219,9 @@ class Client:
         headers: Headers | None = None,
     ) -> Deferred[Message]:
         """
-        Ask somebody.
-
-        @param timeout: how long to wait, in seconds.
+        @param timeout: in seconds.
         @return: fires with the first answer. Fails with L{natsbroker.errors.NoResponders},
-            L{natsbroker.errors.RequestTimeout} or L{ConnectionEnded}. Cancelling it gives up.
+            L{natsbroker.errors.RequestTimeout} or L{ConnectionEnded}.
         @raise ValueError: as L{publish}.
         @raise ConnectionEnded: as L{publish}.
         """
@@ -264,8 +250,7 @@ class Client:
 
     def flush(self) -> Deferred[None]:
         """
-        Wait for the server to have handled everything that was sent before.
-
+        @return: fires when the server has handled everything that was sent before.
         @raise ConnectionEnded: if there is no connection.
         """
         self.protocol.ping()
@@ -275,8 +260,7 @@ class Client:
 
     def drain(self) -> Deferred[ClientError]:
         """
-        End all subscriptions, have the callbacks called for what is on its way already, send what
-        waits, then close.
+        End all subscriptions, call the callbacks for messages that were already sent, then close.
 
         @return: as L{close}.
         @raise ConnectionEnded: if there is no connection.
@@ -287,7 +271,7 @@ class Client:
 
     def close(self) -> Deferred[ClientError]:
         """
-        Send what waits, then end the connection.
+        Send the waiting bytes, then end the connection.
 
         @return: fires with the reason when it has ended; never fails.
         """
@@ -295,7 +279,7 @@ class Client:
         self.protocol.close(ConnectionEnded("closed"))
         return waiting
 
-    # What the conversation tells.
+    # ConnectionListener
 
     def began(self) -> None:
         connecting, self._connecting = self._connecting, None
@@ -304,7 +288,7 @@ class Client:
 
     def refused(self, failure: Failure) -> None:
         """
-        There will be no connection.
+        Called by the dialler when there will be no connection.
         """
         if self._connecting is not None:
             connecting, self._connecting = self._connecting, None

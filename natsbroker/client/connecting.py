@@ -1,9 +1,7 @@
 """
-How a client comes to its connection: over an endpoint, or inside the broker's own process.
+Connecting a client: over an endpoint, or inside the broker's own process.
 
-The Deferred fires when the server has let us in, or fails with the reason why not; then
-no connection is left. No TLS is begun that would take any server's certificate for the one that is
-meant.
+No TLS is begun that would accept any server's certificate.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ from twisted.python.failure import Failure
 from natsbroker.client.client import Client
 from natsbroker.client.errors import ClientError
 from natsbroker.client.options import ConnectOptions
-from natsbroker.client.pipe import PipeAddress, connectPipe
 from natsbroker.client.protocol import ConnectionTerms
+from natsbroker.client.transports import PipeAddress, connectPipe
 
 __all__ = ["InProcessServer", "connect", "connectInProcess"]
 
@@ -35,15 +33,11 @@ _DEFAULTS = ConnectOptions()
 
 
 class InProcessServer(Protocol):
-    """
-    What L{connectInProcess} needs of a broker.
-    """
-
     reactor: Any
 
     def inProcessFactory(self) -> Any:
         """
-        A factory for its side of connections from inside the process.
+        Make a factory for the broker's side of connections from inside the process.
         """
 
 
@@ -68,22 +62,19 @@ def connect(
     reactor: IReactorTime | None = None,
 ) -> Deferred[Client]:
     """
-    Connect over an endpoint. It does not connect again when the connection is lost.
+    Connect over an endpoint, once.
 
-    @param endpoint: where the server is: C{clientFromString(reactor, "tcp:127.0.0.1:4222")}, or one
-        that does TLS from the beginning.
-    @param options: who we are.
+    @param endpoint: for example C{clientFromString(reactor, "tcp:127.0.0.1:4222")}, or one that
+        does TLS from the beginning.
     @param tls: for a server that greets in clear text and then encrypts, as NATS servers mostly do:
-        what C{twisted.internet.ssl.optionsForClientTLS} gives. The connection is then encrypted or
-        fails, also if the server's certificate is not for the name given there.
-    @param timeout: how long it may take until the server lets us in, in seconds.
-    @param pingInterval: between PINGs to a server that is silent, in seconds.
-    @param onError: called with the text when the server refuses something; by default that is
-        logged.
+        the result of C{twisted.internet.ssl.optionsForClientTLS}. The connection is then encrypted
+        or fails, also if the server's certificate is for another name.
+    @param timeout: until the server has admitted the client, in seconds.
+    @param pingInterval: between PINGs to a silent server, in seconds.
+    @param onError: called with the text of an C{-ERR}; by default that is logged.
     @param reactor: for timers; by default the global one.
-    @return: fires with the client. Fails with what the endpoint failed with, or a L{ClientError}.
-        Cancelling it gives up.
-    @raise ValueError: if C{tls} or the endpoint would not look at the name in the server's
+    @return: fires with the client. Fails with the endpoint's error, or a L{ClientError}.
+    @raise ValueError: if C{tls} or the endpoint would not check the name in the server's
         certificate: a C{CertificateOptions}, or C{ssl:} without a C{hostname}.
     """
     _checkVerifying(endpoint, tls)
@@ -108,7 +99,7 @@ def connectInProcess(
     onError: Callable[[str], object] | None = None,
 ) -> Deferred[Client]:
     """
-    Connect to a broker in this process, without a socket. It authorizes the client as any other.
+    Connect to a broker in this process, without a socket. It authorizes the client like any other.
 
     @param broker: a L{natsbroker.broker.Broker}.
     @return: as L{connect}.
@@ -123,8 +114,8 @@ def connectInProcess(
 
 def _checkVerifying(endpoint: IStreamClientEndpoint, tls: Any) -> None:
     """
-    Refuse to dial without knowing whom. Twisted offers ways that check a certificate's signature
-    at most, never its name.
+    Refuse endpoints and TLS options of Twisted that check a certificate's signature at most, never
+    its name.
     """
     makers = [] if tls is None else [tls]
     if isinstance(endpoint, SSL4ClientEndpoint):

@@ -1,7 +1,5 @@
 """
-What can go wrong for a client.
-
-One family, below the errors of the package.
+Errors of the client.
 """
 
 from __future__ import annotations
@@ -25,9 +23,9 @@ class ConnectionEnded(ClientError):
 
 class ServerError(ClientError):
     """
-    The server said C{-ERR}.
+    The server sent C{-ERR}.
 
-    @ivar text: what it said.
+    @ivar text: its text.
     """
 
     def __init__(self, text: str) -> None:
@@ -37,5 +35,5 @@ class ServerError(ClientError):
 
 class TLSError(ClientError):
     """
-    One side wants TLS and the other does not, or somebody is in between.
+    One side wants TLS and the other does not, or a third party is in between.
     """

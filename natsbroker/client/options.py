@@ -1,9 +1,8 @@
 """
-What a client says about itself.
+The options of a client, and the fields of CONNECT.
 
-CONNECT carries the options of the protocol that are named here and nothing else, whatever
-a program keeps beside them: other clients have sent private keys that way (nats.js, advisory
-CVE-2020-26149). Secrets do not show in representations.
+CONNECT carries the options that are named here and nothing else, whatever a program keeps beside
+them: other clients have sent private keys that way (nats.js, advisory CVE-2020-26149).
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ __all__ = ["ConnectOptions", "connectFields"]
 @dataclass(frozen=True, slots=True)
 class ConnectOptions:
     """
-    The options of one client.
+    The options of one client: its name, and one of several kinds of credentials. Secrets do not
+    show in its representation.
 
-    @ivar name: what it is called, for people who look at the server.
-    @ivar user: who it is; with C{password}.
-    @ivar token: or a token instead.
-    @ivar nkey: or a public key, with C{sign}.
-    @ivar jwt: or a user's JWT, with C{sign} unless it is a bearer's.
-    @ivar sign: signs the bytes of the server's nonce with the private key, which stays with whoever
-        has it; gives the signature as bytes.
-    @ivar echo: whether it gets its own messages.
+    @ivar name: shown by monitoring.
+    @ivar user: with C{password}.
+    @ivar token: instead of a user.
+    @ivar nkey: a public key, with C{sign}.
+    @ivar jwt: of a user, with C{sign} unless it is a bearer's.
+    @ivar sign: signs the server's nonce with the private key, which the caller keeps.
+    @ivar echo: whether the client receives its own messages.
     """
 
     name: str = ""
@@ -45,9 +44,7 @@ class ConnectOptions:
 
 def connectFields(options: ConnectOptions, nonce: str, isTLS: bool) -> dict[str, Any]:
     """
-    The fields of CONNECT.
-
-    @param nonce: the nonce of the server's INFO; empty without.
+    @param nonce: of the server's INFO; empty without.
     @param isTLS: whether the connection is encrypted.
     """
     fields: dict[str, Any] = {

@@ -1,12 +1,10 @@
 """
-The client's side of one connection: bytes, the beginning and the end.
+The client's side of one connection.
 
-The server greets with INFO. If it wants TLS, or we do, the connection is encrypted now. Then comes
-our CONNECT with a PING behind it; its PONG means that we are in, C{-ERR} before it that we are not.
-
-Whoever owns the conversation is told once that it began and once that it ended, with the
-server's last word if there was one; nothing that came before TLS began is believed afterwards, and
-nothing is said in it before the server's certificate was looked at.
+The server greets with INFO. If it wants TLS, or we do, the connection is encrypted now. CONNECT and
+PING follow; PONG means that the client is admitted, C{-ERR} before it that it is not. Nothing that
+came before TLS began counts afterwards, and nothing is sent in it before the server's certificate
+was checked.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
@@ -38,18 +37,18 @@ from natsbroker.wire.values import Message
 
 __all__ = ["ConnectionListener", "ConnectionTerms", "ServerConnection"]
 
-#: Unanswered PINGs until the server counts as gone.
 _PINGS = 2
+"""Unanswered PINGs after which the server counts as gone."""
 
 
 class ConnectionListener(Protocol):
     """
-    Who is told what the server says.
+    The owner of a connection.
     """
 
     def began(self) -> None:
         """
-        The server has let us in.
+        The server has admitted the client.
         """
 
     def ended(self, reason: ClientError) -> None:
@@ -57,43 +56,34 @@ class ConnectionListener(Protocol):
         The connection is gone. Called once, also if it never began.
         """
 
-    def received(self, message: Message, sid: bytes) -> None:
-        """
-        A message for a subscription.
-        """
+    def received(self, message: Message, sid: bytes) -> None: ...
 
     def ponged(self) -> None:
         """
-        An answer to a PING of L{ServerConnection.ping}.
+        The answer to a PING of L{ServerConnection.ping}.
         """
 
     def failed(self, text: str) -> None:
         """
-        The server refused something; the connection is still there.
+        The server refused something; the connection remains.
         """
 
 
+@dataclass(frozen=True)
 class ConnectionTerms:
     """
     How to connect.
 
-    @ivar options: what is said in CONNECT.
+    @ivar options: for CONNECT.
     @ivar tls: makes the TLS connection (an C{IOpenSSLClientConnectionCreator}); C{None} for no TLS.
-    @ivar isPrivate: nobody else can read the connection, so it needs no TLS.
-    @ivar pingInterval: between PINGs to a server that is silent, in seconds.
+    @ivar isPrivate: no other process can read the connection, so it needs no TLS.
+    @ivar pingInterval: between PINGs to a silent server, in seconds.
     """
 
-    def __init__(
-        self,
-        options: ConnectOptions,
-        tls: Any = None,
-        isPrivate: bool = False,
-        pingInterval: float = 120.0,
-    ) -> None:
-        self.options = options
-        self.tls = tls
-        self.isPrivate = isPrivate
-        self.pingInterval = pingInterval
+    options: ConnectOptions
+    tls: Any = None
+    isPrivate: bool = False
+    pingInterval: float = 120.0
 
 
 class _Phase(Enum):
@@ -122,14 +112,12 @@ class ServerConnection(TwistedProtocol):
         self._decoder = ServerDecoder()
         self._phase = _Phase.GREETING
         self._reason: ClientError | None = None
-        self._lastWord = ""
-        # Whose each PING that is not answered yet was: the owner's, or ours.
+        self._lastError = ""
+        # The unanswered PINGs: whether each was the owner's.
         self._pings: deque[bool] = deque()
         self._heard = reactor.seconds()
         self._keepalive = Keepalive(terms.pingInterval, self._heard, 0.0)
         self._timer: IDelayedCall | None = None
-
-    # What the owner asks for.
 
     def write(self, *pieces: bytes) -> None:
         """
@@ -143,7 +131,7 @@ class ServerConnection(TwistedProtocol):
 
     def ping(self) -> None:
         """
-        Have the owner told when everything before was handled by the server.
+        Call L{ConnectionListener.ponged} when the server has handled everything before.
 
         @raise ConnectionEnded: if there is no connection.
         """
@@ -155,7 +143,7 @@ class ServerConnection(TwistedProtocol):
 
     def close(self, reason: ClientError) -> None:
         """
-        Send what waits, then end.
+        Send the waiting bytes, then end the connection.
         """
         self._reason = self._reason or reason
         if self.transport is not None:
@@ -163,40 +151,30 @@ class ServerConnection(TwistedProtocol):
 
     def abort(self, reason: ClientError) -> None:
         """
-        End now.
+        End the connection without sending the waiting bytes.
         """
         self._reason = self._reason or reason
         transport: Any = self.transport
         if transport is not None:
             transport.abortConnection()
 
-    # What the transport tells.
-
     def dataReceived(self, data: bytes) -> None:
-        """
-        Read what the server says.
-        """
         self._heard = self._reactor.seconds()
         decoder = self._decoder
         decoder.append(data)
         while self._reason is None and (frame := decoder.next()) is not None:
             if frame[0] != ops.ERR:
-                self._lastWord = ""
+                self._lastError = ""
             _FRAMES[frame[0]](self, *frame[1:])
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """
-        Tell the owner.
-        """
         self._phase = _Phase.ENDED
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._reason is None and self._lastWord:
-            self._reason = ServerError(self._lastWord)
+        if self._reason is None and self._lastError:
+            self._reason = ServerError(self._lastError)
         self._listener.ended(self._reason or ConnectionEnded(reason.getErrorMessage()))
-
-    # What the server says.
 
     def _info(self, text: bytes) -> None:
         try:
@@ -231,13 +209,13 @@ class ServerConnection(TwistedProtocol):
 
     def handshakeCompleted(self) -> None:
         """
-        See L{IHandshakeListener}: whatever made the TLS connection has compared the name in the
-        server's certificate, if there was one to be compared.
+        See L{IHandshakeListener}. The TLS connection has compared the name in the server's
+        certificate, if there was one.
         """
         transport: Any = self.transport
-        shown = transport.getPeerCertificate()
+        certificate = transport.getPeerCertificate()
         try:
-            checkNames(None if shown is None else shown.to_cryptography())
+            checkNames(None if certificate is None else certificate.to_cryptography())
         except NamelessCertificate as error:
             self.abort(TLSError(str(error)))
             return
@@ -248,7 +226,7 @@ class ServerConnection(TwistedProtocol):
         self._phase = _Phase.LOGIN
         nonce = self.info.get("nonce")
         fields = connectFields(self._terms.options, nonce if isinstance(nonce, str) else "", isTLS)
-        # A server that was told to have no headers closes where this is wanted all the same.
+        # A server without headers closes a connection that wants this.
         fields["no_responders"] = self.info.get("headers") is True
         transport: Any = self.transport
         transport.write(connectLine(fields) + b"PING\r\n")
@@ -279,14 +257,12 @@ class ServerConnection(TwistedProtocol):
         self._listener.received(Message(subject, body, reply, headerLength), sid)
 
     def _error(self, text: str) -> None:
-        self._lastWord = text
+        self._lastError = text
         if self._phase is _Phase.OPEN:
             self._listener.failed(text)
 
     def _fault(self, text: str) -> None:
         self.abort(ClientError(f"this is no NATS server: {text}"))
-
-    # Whether the server is still there.
 
     def _schedule(self) -> None:
         delay = max(self._keepalive.due - self._reactor.seconds(), 0.0)

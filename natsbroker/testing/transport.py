@@ -16,7 +16,7 @@ from twisted.internet.error import ConnectionAborted, ConnectionDone
 from twisted.internet.interfaces import IAddress, IProtocol, IReactorTime
 from twisted.python.failure import Failure
 
-from natsbroker.client.transportend import TransportEnd
+from natsbroker.client.transports import TransportEnd
 
 __all__ = ["BUFFER_SIZE", "MemoryTransport"]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from twisted.internet.task import Clock
 
-from natsbroker.client.pipe import connectPipe
+from natsbroker.client.transports import connectPipe
 from natsbroker.gateways.gateway import GatewayLink
 from natsbroker.gateways.gateways import Gateways
 from natsbroker.gateways.remote import Remote

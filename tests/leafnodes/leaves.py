@@ -17,7 +17,7 @@ from zope.interface import implementer
 
 from natsbroker.accounts.account import Account
 from natsbroker.advisories import Advisory
-from natsbroker.client.pipe import connectPipe
+from natsbroker.client.transports import connectPipe
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.leafnodes.leafnode import Leaf
 from natsbroker.leafnodes.leafnodes import Leafs

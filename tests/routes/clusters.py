@@ -20,7 +20,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from zope.interface import implementer
 
 from natsbroker.accounts.account import Account
-from natsbroker.client.pipe import connectPipe
+from natsbroker.client.transports import connectPipe
 from natsbroker.interfaces import IMessageBus
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.protocol import LinkProtocol

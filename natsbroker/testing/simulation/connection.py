@@ -16,7 +16,7 @@ from twisted.internet import error
 from twisted.internet.address import IPv4Address
 from twisted.python.failure import Failure
 
-from natsbroker.client.transportend import TransportEnd
+from natsbroker.client.transports import TransportEnd
 from natsbroker.testing.simulation.medium import Machine, Medium
 
 __all__ = ["Connection", "End", "Wire"]
