@@ -91,21 +91,13 @@ class LinePeer(LineOnlyReceiver):
             self.transport.write(line + b"\n")
 
     def pauseProducing(self) -> None:
-        """
-        See L{IPushProducer.pauseProducing}.
-        """
         self._isPaused = True
 
     def resumeProducing(self) -> None:
-        """
-        See L{IPushProducer.resumeProducing}.
-        """
         self._isPaused = False
 
     def stopProducing(self) -> None:
-        """
-        See L{IPushProducer.stopProducing}.
-        """
+        pass
 
 
 @implementer(ISubscriber)
@@ -147,12 +139,6 @@ class LineService(ConnectionService):
             return []
         place = self._port.getHost()
         return [f"lines://{place.host}:{place.port}"]
-
-    def contribute(self, monitoring: Any) -> None:
-        """
-        Show the peers on the page of the kind.
-        """
-        monitoring.links["lines"].peers = self.peers
 
     def publish(self, line: bytes) -> None:
         """
@@ -261,6 +247,12 @@ class LineBridge:
         port = options.count("port", self._port or 0)
         options.end()
         return LineService(host, address, port)
+
+    def contribute(self, service: LineService, monitoring: Any) -> None:
+        """
+        Have the page list the peers.
+        """
+        monitoring.links[self.name].peers = service.peers
 
 
 async def main(reactor: Any, clients: str = "4222", lines: str = "7000") -> None:

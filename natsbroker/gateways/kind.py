@@ -53,3 +53,11 @@ class GatewayKind:
 
         route = links.find("route")
         return GatewayService(links.dependencies, None if route is None else route.cluster)
+
+    def contribute(self, service: Any, monitoring: Any) -> None:
+        from natsbroker.gateways.pages import GatewayPages, showGateways
+
+        pages = GatewayPages(
+            service.gateways, lambda: service.settings, service.switchAfter, service.advice.shown
+        )
+        showGateways(monitoring, pages, service.gateways)

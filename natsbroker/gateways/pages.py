@@ -187,4 +187,4 @@ def showGateways(model: MonitoringModel, pages: GatewayPages, gateways: Gateways
     """
     model.links["gateway"].gateways = pages
     model.varz.contributions["gateway"] = pages.varz
-    model.varz.statistics["gateways"] = gateways.context.statistics
+    model.varz.statistics["gateways"] = gateways

@@ -63,6 +63,7 @@ class GatewayService(LinkService[str]):
 
     @ivar gateways: the connections.
     @ivar advice: takes advice about what other clusters send.
+    @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class GatewayService(LinkService[str]):
         super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
         chosen = dependencies.policy()
-        self._switchAfter = int(getattr(chosen, "switchAfter", 0))
+        self.switchAfter = int(getattr(chosen, "switchAfter", 0))
         self._policy = policy = AdvisedPolicy(chosen, dependencies.reactor.seconds)
         self._soliciting: Any = None
         neighbours = ClusterNeighbours(cluster, newHash)
@@ -130,14 +131,6 @@ class GatewayService(LinkService[str]):
         The C{gateway} block in force.
         """
         return _blockOf(self._settings)
-
-    def contribute(self, monitoring: Any) -> None:
-        from natsbroker.gateways.pages import GatewayPages, showGateways
-
-        pages = GatewayPages(
-            self.gateways, lambda: self._settings, self._switchAfter, self.advice.shown
-        )
-        showGateways(monitoring, pages, self.gateways)
 
     def location(self) -> tuple[str, Sequence[str]]:
         outbound = self.gateways.outbound

@@ -93,6 +93,14 @@ class IConnectionKind(Interface):
         @raise ValueError: for wrong settings or a bad certificate; the broker is not made.
         """
 
+    def contribute(service: Any, monitoring: Any) -> None:
+        """
+        Have the monitoring pages show the service of the kind. Called once, if monitoring is used.
+
+        @param monitoring: a L{natsbroker.monitoring.model.MonitoringModel}; its attribute C{links}
+            has what L{makePage} returned, by the kind's name.
+        """
+
 
 class IConnectionService(Interface):
     """
@@ -128,14 +136,6 @@ class IConnectionService(Interface):
     def urls() -> Sequence[str]:
         """
         @return: the URLs at which it listens; empty while it does not.
-        """
-
-    def contribute(monitoring: Any) -> None:
-        """
-        Add to the monitoring pages.
-
-        @param monitoring: a L{natsbroker.monitoring.model.MonitoringModel}; its attribute C{links}
-            has what L{IConnectionKind.makePage} made, by the kind's name.
         """
 
     def plan(settings: Any, changes: Sequence[Any]) -> Callable[[], None]:
@@ -189,7 +189,7 @@ class IPeerService(Interface):
 
     def linksChanged() -> None:
         """
-        See L{ILinks.changed}.
+        Another service has changed; see L{ILinks.changed}.
         """
 
     def reauthorize(account: str | None) -> None:

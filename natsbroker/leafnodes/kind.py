@@ -61,3 +61,8 @@ class LeafnodeKind:
         from natsbroker.leafnodes.service import LeafnodeService
 
         return LeafnodeService(links.dependencies, lambda: links.find("route"))
+
+    def contribute(self, service: Any, monitoring: Any) -> None:
+        from natsbroker.leafnodes.pages import LeafPages
+
+        LeafPages(service).contribute(monitoring)

@@ -40,7 +40,7 @@ class LeafPages:
         """
         leafs = self._service.leafs
         monitoring.links["leaf"].view = self
-        monitoring.varz.statistics["leafs"] = leafs.context.statistics
+        monitoring.varz.statistics["leafs"] = leafs
         monitoring.varz.contributions |= {"leaf": self.varz, "leafnodes": lambda: len(leafs)}
         monitoring.accountz.contributions["leafnode_connections"] = self._countIn
 

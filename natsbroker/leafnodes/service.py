@@ -146,11 +146,6 @@ class LeafnodeService(LinkService[LeafRemote]):
         for remote in self._remotes.values():
             self._dial(remote, 0.0)
 
-    def contribute(self, monitoring: Any) -> None:
-        from natsbroker.leafnodes.pages import LeafPages
-
-        LeafPages(self).contribute(monitoring)
-
     def location(self) -> tuple[str, Sequence[str]]:
         return self.clusterName(), ()
 

@@ -15,7 +15,6 @@ from twisted.internet.interfaces import IReactorTime
 from natsbroker import hot
 from natsbroker.clients.context import Tracing
 from natsbroker.connections.wheel import DeadlineWheel
-from natsbroker.links.statistics import LinkStatistics
 
 __all__ = ["LinkContext", "LinkLimits"]
 
@@ -60,7 +59,6 @@ class LinkContext:
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
     @ivar poller: the L{natsbroker.connections.poller.SocketPoller} of plain TCP connections;
         C{None} for Twisted's transports.
-    @ivar statistics: the links that there are, and figures about those that were.
     """
 
     def __init__(
@@ -80,7 +78,6 @@ class LinkContext:
         self.fastLane = True
         self.maxTraced = 0
         self.poller: Any = None
-        self.statistics = LinkStatistics()
         self._last = 0
 
     def useTracing(self, tracing: Tracing) -> None:

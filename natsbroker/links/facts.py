@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from natsbroker.links.link import Link
-from natsbroker.links.statistics import Traffic, linkTraffic
+from natsbroker.links.link import Link, LinkTraffic
 
 __all__ = ["LinkFacts", "Shared", "sharedFacts"]
 
 #: What begins the facts of every kind of link, in the order of L{LinkFacts}.
-Shared = tuple[int, str, int, float, float, float, int, Traffic, int]
+Shared = tuple[int, str, int, float, float, float, int, LinkTraffic, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class LinkFacts:
     lastActivity: float
     roundTrip: float
     pending: int
-    traffic: Traffic
+    traffic: LinkTraffic
     subscriptions: int
 
 
@@ -58,6 +57,6 @@ def sharedFacts(link: Link, subscriptions: int) -> Shared:
         link.decoder.heard,
         link.roundTrip,
         link.outbox.pending,
-        linkTraffic(link),
+        link.counts,
         subscriptions,
     )

@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from twisted.logger import Logger
+from zope.interface import Attribute, Interface
 
 from natsbroker import errors, hot
 from natsbroker.connections.backlog import FRAME
@@ -28,7 +29,7 @@ from natsbroker.links.trace import traceCame, traceSaid
 from natsbroker.wire import ops
 from natsbroker.wire.lines import Dialect
 
-__all__ = ["Link"]
+__all__ = ["ILinkOwner", "Link", "LinkTraffic"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -36,19 +37,31 @@ _log = Logger(namespace="natsbroker")
 Handler = Callable[..., None]
 
 
-class LinkOwner(Protocol):
+#: Messages in, bytes in, messages out, bytes out.
+LinkTraffic = tuple[int, int, int, int]
+
+
+class ILinkOwner(Interface):
     """
-    The links of one kind that there are, as one of them sees it: see
-    L{natsbroker.links.registry.LinkRegistry}.
+    Receives the events of links: the registry of their kind.
     """
 
-    context: LinkContext
+    context = Attribute("The L{LinkContext} of its links.")
 
-    def linkOpened(self, link: Any) -> None: ...
+    def linkOpened(link: Any) -> None:
+        """
+        The transport of a link is connected, and encrypted if need be.
+        """
 
-    def linkEnding(self, link: Any) -> None: ...
+    def linkEnding(link: Any) -> None:
+        """
+        A link that may have opened is about to close. Called once; it delivers no more.
+        """
 
-    def linkGone(self, link: Any) -> None: ...
+    def linkGone(link: Any) -> None:
+        """
+        The transport of a link is gone. Called once, also for a link that never opened.
+        """
 
 
 class Link(PeerSession):
@@ -83,16 +96,15 @@ class Link(PeerSession):
 
     def __init__(
         self,
-        registry: LinkOwner,
+        registry: ILinkOwner,
         peer: LinkPeer,
         dialect: Dialect,
         wanted: Compression = NO_COMPRESSION,
     ) -> None:
         """
-        @param registry: is told when it comes, ends and is gone.
         @param wanted: the compression.
         """
-        context = registry.context
+        context: LinkContext = registry.context
         limits = context.limits
         decoder = hot.Decoder(limits.max_control_line, limits.max_payload, dialect)
         self._begin(context, peer, decoder)
@@ -162,7 +174,6 @@ class Link(PeerSession):
         """
         self.isOpen = True
         self._schedule()
-        self.context.statistics.begins(self)
         self._inTurn(self._enter)
         if not self.reason:
             _log.info("{link} - {what} connection created", link=str(self), what=self.CREATED)
@@ -285,6 +296,14 @@ class Link(PeerSession):
     def _handshakeLate(self) -> None:
         self.close(self.timeoutError)
 
+    @property
+    def counts(self) -> LinkTraffic:
+        """
+        The messages and bytes that have passed.
+        """
+        decoder, outbox = self.decoder, self.outbox
+        return decoder.messages, decoder.messageBytes, outbox.messages, outbox.messageBytes
+
     # The end.
 
     def _closing(self, error: errors.WireError) -> None:
@@ -302,7 +321,6 @@ class Link(PeerSession):
     def _gone(self) -> None:
         self._over()
         self.outbox.close()
-        self.context.statistics.ends(self)
         name = f" - Remote: {logText(self.remote)}" if self.remote else ""
         _log.info(
             "{link} - {kind} connection closed: {why}{name}",

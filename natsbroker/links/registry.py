@@ -1,38 +1,47 @@
 """
-The links of one kind.
+The links of one kind, and statistics about those that have ended.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
+from zope.interface import implementer
+
 from natsbroker import errors
 from natsbroker.links.context import LinkContext
-from natsbroker.links.link import Link
+from natsbroker.links.link import ILinkOwner, Link, LinkTraffic
 
 __all__ = ["LinkRegistry"]
 
 AnyLink = TypeVar("AnyLink", bound=Link)
 
+_SLOW = (errors.SLOW_PENDING.reason, errors.SLOW_DEADLINE.reason)
 
+
+@implementer(ILinkOwner)
 class LinkRegistry(Generic[AnyLink]):
     """
     Open links by number. Iterating gives a snapshot. Each kind of link has a subclass.
 
     @ivar context: shared by the links.
     @ivar isOver: the registry closes: a link that opens later is closed at once.
+    @ivar ended: the number of links that ended for each reason.
     """
 
     def __init__(self, context: LinkContext) -> None:
         self.context = context
         self.isOver = False
+        self.ended: Counter[str] = Counter()
         self._links: dict[int, AnyLink] = {}
         self._waiting: list[Callable[[], None]] = []
+        self._endedTraffic = (0, 0, 0, 0)
 
     def everyone(self) -> list[AnyLink]:
         """
-        All links, agreed on or not.
+        All links, also those whose peers are not authenticated yet.
         """
         return list(self._links.values())
 
@@ -43,23 +52,17 @@ class LinkRegistry(Generic[AnyLink]):
         return len(self._links)
 
     def linkOpened(self, link: AnyLink) -> None:
-        """
-        There is one more.
-        """
         self._links[link.number] = link
         if self.isOver:
             link.close(errors.SERVER_SHUTDOWN)
 
     def linkEnding(self, link: AnyLink) -> None:
-        """
-        One ends: at once it leads to nobody.
-        """
+        pass
 
     def linkGone(self, link: AnyLink) -> None:
-        """
-        One is gone, perhaps one that never came.
-        """
-        self._links.pop(link.number, None)
+        if self._links.pop(link.number, None) is not None:
+            self.ended[link.reason] += 1
+            self._endedTraffic = _sum(self._endedTraffic, link.counts)
         if not self._links:
             waiting, self._waiting = self._waiting, []
             for call in waiting:
@@ -67,9 +70,9 @@ class LinkRegistry(Generic[AnyLink]):
 
     def close(self, done: Callable[[], None]) -> None:
         """
-        End all.
+        Close all links.
 
-        @param done: called when there is none.
+        @param done: called when none is left.
         """
         self.isOver = True
         if not self._links:
@@ -78,3 +81,31 @@ class LinkRegistry(Generic[AnyLink]):
         self._waiting.append(done)
         for link in self.everyone():
             link.close(errors.SERVER_SHUTDOWN)
+
+    @property
+    def traffic(self) -> LinkTraffic:
+        """
+        The traffic of all links, those that have ended included.
+        """
+        total = self._endedTraffic
+        for link in self._links.values():
+            total = _sum(total, link.counts)
+        return total
+
+    @property
+    def slow(self) -> int:
+        """
+        The number of links that were closed as slow consumers.
+        """
+        return sum(self.ended[reason] for reason in _SLOW)
+
+    @property
+    def stale(self) -> int:
+        """
+        The number of links that were closed because the peer did not answer.
+        """
+        return self.ended[errors.STALE.reason]
+
+
+def _sum(one: LinkTraffic, other: LinkTraffic) -> LinkTraffic:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3]

@@ -52,9 +52,6 @@ class ConnectionService:
     def urls(self) -> Sequence[str]:
         return ()
 
-    def contribute(self, monitoring: Any) -> None:
-        pass
-
     def usePoller(self, poller: Any) -> None:
         pass
 
@@ -110,6 +107,13 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         self.context = LinkContext(reactor, clients.turn, clients.wheel, random, limits)
         self.context.fastLane = dependencies.settings.fast_lane
         self.tracingChanged()
+
+    @property
+    def settings(self) -> Settings:
+        """
+        The settings in force.
+        """
+        return self._settings
 
     @property
     @abstractmethod

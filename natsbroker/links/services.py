@@ -123,8 +123,9 @@ class Links:
         Have the monitoring pages show the links.
         """
         self._monitoring = monitoring
-        for service in self:
-            service.contribute(monitoring)
+        for kind in self.kinds:
+            if kind.name in self._services:
+                kind.contribute(self._services[kind.name], monitoring)
 
     # Beginning and end.
 
@@ -208,7 +209,7 @@ class Links:
         service = self._make(kind)
         self.usePoller(self._poller)
         if self._monitoring is not None:
-            service.contribute(self._monitoring)
+            kind.contribute(service, self._monitoring)
 
         async def begin() -> None:
             await service.open(self._host.settings)

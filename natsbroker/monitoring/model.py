@@ -21,7 +21,6 @@ from natsbroker.clients.connz import Connz, Namers
 from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IConnectionKind
-from natsbroker.links.kinds import KINDS
 from natsbroker.monitoring.answers import HTML, Answer, Page, textAnswer
 from natsbroker.monitoring.healthz import HealthCheck, Healthz
 from natsbroker.monitoring.process import ProcessUsage
@@ -52,7 +51,7 @@ class MonitoringModel:
         process: ProcessUsage | None = None,
         namers: Namers | None = None,
         loadTime: float | None = None,
-        kinds: Iterable[IConnectionKind] = KINDS,
+        kinds: Iterable[IConnectionKind] = (),
     ) -> None:
         """
         @param context: of the client connections; its reactor is the clock.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from natsbroker.links.statistics import LinkStatistics
+from natsbroker.links.registry import LinkRegistry
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant, nanoseconds, number, uptime
 from natsbroker.monitoring.queries import Query
@@ -42,7 +42,7 @@ class Varz:
 
     def __init__(self, state: BrokerState, requests: Mapping[str, int]) -> None:
         self.contributions: dict[str, Callable[[], Any]] = {}
-        self.statistics: dict[str, LinkStatistics] = {}
+        self.statistics: dict[str, LinkRegistry[Any]] = {}
         self._state = state
         self._requests = requests
 

@@ -53,3 +53,8 @@ class RouteKind:
         from natsbroker.routes.service import RouteService
 
         return RouteService(links.dependencies, links.changed)
+
+    def contribute(self, service: Any, monitoring: Any) -> None:
+        from natsbroker.routes.pages import ClusterPages
+
+        ClusterPages(service).contribute(monitoring)

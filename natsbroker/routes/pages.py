@@ -39,7 +39,7 @@ class ClusterPages:
         """
         cluster = self._membership.cluster
         monitoring.links["route"].cluster = self
-        monitoring.varz.statistics["routes"] = cluster.context.statistics
+        monitoring.varz.statistics["routes"] = cluster
         monitoring.varz.contributions |= {
             "cluster": self.varz,
             "routes": lambda: len(list(self.routes())),

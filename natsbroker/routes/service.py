@@ -103,11 +103,6 @@ class RouteService(LinkService[tuple[str, int, str]]):
         for target in self.cluster.terms.targets:
             self.cluster.dial(target, 0.0)
 
-    def contribute(self, monitoring: Any) -> None:
-        from natsbroker.routes.pages import ClusterPages
-
-        ClusterPages(self).contribute(monitoring)
-
     def clientInfo(self) -> Mapping[str, Any]:
         cluster = self.cluster
         return {

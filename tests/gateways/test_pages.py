@@ -76,7 +76,7 @@ def test_shown() -> None:
     node = Joined()
     stage = Stage()
     showGateways(stage.model, GatewayPages(node.gateways, Settings, 7), node.gateways)
-    node.gateways.context.statistics.ended["Stale Connection"] += 2
+    node.gateways.ended["Stale Connection"] += 2
     assert stage.page("/gatewayz")["name"] == "A"
     page = stage.page("/varz")
     assert page["gateway"]["tls_timeout"] == 2

@@ -102,6 +102,9 @@ class CountingKind:
     def makeService(self, host: Any, links: Any) -> CountingService:
         return self.service
 
+    def contribute(self, service: Any, monitoring: Any) -> None:
+        monitoring.varz.contributions["counting"] = service.neighbours
+
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_contract(kind: Any) -> None:
@@ -151,6 +154,7 @@ def test_contributions() -> None:
     assert broker.clientContext.info.connect_urls == ("h:1",)
     assert broker.links.countNeighbours() == 2
     assert broker.accounts["$G"].location() == ("HERE", ("THERE",))
+    assert broker.monitoring.varz.contributions["counting"]() == 2
     answer = broker.monitoring.answer("/countz", {})
     assert answer is not None and b"".join(answer.body) == b"counted"
 

@@ -1,15 +1,18 @@
 """
-The links of one kind that there are.
+The links of one kind, and statistics about those that have ended.
 """
 
 from __future__ import annotations
 
+import pytest
+
+from natsbroker import errors
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.routes.route import Route
 from tests.routes.clusters import Node
 
 
-def rollOf(node: Node, *names: str) -> tuple[LinkRegistry[Route], list[Route]]:
+def registryOf(node: Node, *names: str) -> tuple[LinkRegistry[Route], list[Route]]:
     """A registry with routes to some peers."""
     registry: LinkRegistry[Route] = LinkRegistry(node.cluster.context)
     routes = [node.joined(server_id=name).route for name in names]
@@ -18,26 +21,26 @@ def rollOf(node: Node, *names: str) -> tuple[LinkRegistry[Route], list[Route]]:
     return registry, routes
 
 
-def test_links() -> None:
-    """Whoever came is there until it is gone, in that order."""
-    registry, (first, second) = rollOf(Node(), "P1", "P2")
+def test_iteration() -> None:
+    """Links are there, in the order of opening, until they are gone."""
+    registry, (first, second) = registryOf(Node(), "P1", "P2")
     assert (len(registry), list(registry)) == (2, [first, second])
     for link in registry:
         registry.linkGone(link)
     assert (len(registry), list(registry)) == (0, [])
 
 
-def test_never() -> None:
-    """What never came can go."""
+def test_unopenedLinkGoes() -> None:
+    """A link that never opened can go."""
     node = Node()
-    registry, (first,) = rollOf(node, "P1")
+    registry, (first,) = registryOf(node, "P1")
     registry.linkGone(node.joined(server_id="P2").route)
     assert list(registry) == [first]
 
 
 def test_close() -> None:
-    """All are closed, and that nobody is left is told once."""
-    registry, routes = rollOf(Node(), "P1", "P2")
+    """All are closed, and the callback is called once when the last has gone."""
+    registry, routes = registryOf(Node(), "P1", "P2")
     told: list[int] = []
     registry.close(lambda: told.append(len(registry)))
     assert registry.isOver and [route.reason for route in routes] == ["Server Shutdown"] * 2
@@ -48,19 +51,64 @@ def test_close() -> None:
     assert told == [0]
 
 
-def test_empty() -> None:
-    """Where nobody is, the end is told at once."""
+def test_closeWithoutLinks() -> None:
+    """Without links the callback is called at once."""
     told: list[bool] = []
     registry: LinkRegistry[Route] = LinkRegistry(Node().cluster.context)
     registry.close(lambda: told.append(True))
     assert told == [True]
 
 
-def test_late() -> None:
-    """Whoever comes later is sent away."""
+def test_openingAfterClose() -> None:
+    """A link that opens later is closed."""
     node = Node()
     registry: LinkRegistry[Route] = LinkRegistry(node.cluster.context)
     registry.close(lambda: None)
     late = node.joined().route
     registry.linkOpened(late)
     assert late.reason == "Server Shutdown" and list(registry) == [late]
+
+
+def test_trafficOfEndedLinks() -> None:
+    """The traffic of links that have ended stays in the sums."""
+    node = Node()
+    first, second = node.joined(server_id="P1"), node.joined(server_id="P2")
+    first.send(b"RS+ A foo\r\nRMSG A bar 2\r\nhi\r\n")
+    second.send(b"RMSG A bar 3\r\nhoi\r\n")
+    node.publish(b"foo", b"12345")
+    registry = node.cluster
+    assert (len(registry), list(registry)) == (2, [first.route, second.route])
+    assert registry.traffic == (2, 5, 1, 5)
+    assert first.route.counts == (1, 2, 1, 5)
+    first.hangUp()
+    assert (len(registry), registry.traffic) == (1, (2, 5, 1, 5))
+    assert (registry.slow, registry.stale, registry.ended["Client Closed"]) == (0, 0, 1)
+
+
+def test_stale() -> None:
+    """Links that do not answer are counted."""
+    node = Node()
+    node.joined()
+    node.settle(200)
+    assert (node.cluster.stale, node.cluster.slow) == (1, 0)
+
+
+@pytest.mark.parametrize("error", [errors.SLOW_PENDING, errors.SLOW_DEADLINE])
+def test_slowConsumers(error: errors.WireError) -> None:
+    """Links of slow consumers are counted."""
+    node = Node()
+    node.joined().route.close(error, abort=True)
+    node.settle()
+    assert (
+        node.cluster.stale,
+        node.cluster.slow,
+        len(node.cluster),
+    ) == (0, 1, 0)
+
+
+def test_unopenedLinkIsNotCounted() -> None:
+    """A link that never opened is not counted."""
+    node = Node()
+    registry: LinkRegistry[Route] = LinkRegistry(node.cluster.context)
+    registry.linkGone(node.joined().route)
+    assert (registry.traffic, sum(registry.ended.values())) == ((0, 0, 0, 0), 0)

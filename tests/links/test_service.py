@@ -36,6 +36,8 @@ class Thread:
     """
 
     number = 1
+    reason = ""
+    counts = (0, 0, 0, 0)
 
     def __init__(self, service: Threads) -> None:
         self._service = service

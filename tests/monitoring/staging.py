@@ -15,6 +15,7 @@ from twisted.internet.address import IPv4Address
 
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.config.model import Monitoring, Settings
+from natsbroker.links.kinds import KINDS
 from natsbroker.monitoring.answers import Answer
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.process import ProcessUsage
@@ -64,7 +65,7 @@ class Stage:
         self.process = ProcessUsage(self.world.clock.seconds, lambda: 0.5, lambda: 4096, lambda: 2)
         accounts = [self.world.accounts[name] for name in ("$G", "$SYS", "A", "B")]
         self.model = MonitoringModel(
-            self.world.context, accounts, self.settings, BEGIN, process=self.process
+            self.world.context, accounts, self.settings, BEGIN, process=self.process, kinds=KINDS
         )
         self.site = monitorSite(self.model)
 
