@@ -1,5 +1,5 @@
 """
-An HTTP agent that answers what the test says.
+An HTTP agent that gives the answers of the test.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Client certificates for tests.
 
-Promises: certificates that name whom the test says; each is signed by itself.
+Each certificate has the names of the test, and is signed by itself.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The class to subclass for authorization of one's own.
+Tests of the base class of custom authorizers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_tellsEverybody() -> None:
 
 
 def test_ofOneAccount() -> None:
-    """Who watches is told whose grants may no longer hold, if it is one account's alone."""
+    """A watcher receives the account whose grants may have become invalid, if it is one."""
     told: list[tuple[str, ...]] = []
     revocations = Revocations()
     revocations.watchRevocations(lambda *accounts: told.append(accounts))
@@ -252,7 +252,7 @@ def login(broker: MemoryBroker) -> MemoryConnection:
 
 class Custom(Authenticator):
     """
-    Answers in one of its steps what the test says.
+    Gives the test's answers in one of its steps.
     """
 
     def __init__(self, step: str, answer: Any) -> None:
@@ -339,8 +339,8 @@ class TestInABroker:
             assert connection.closed == "lost"
 
     def test_hangs(self, step: str, form: Any) -> None:
-        """One that does not answer keeps out when the time is over, and is told to stop; others
-        are served meanwhile."""
+        """One that does not answer denies when the time is over, and is cancelled; others are
+        served meanwhile."""
         cancelled: list[Any] = []
         waiting = [Deferred(cancelled.append), Grant(user="bob")]
 

@@ -210,7 +210,7 @@ class TestPrinted:
         assert first(["CN=bob,O=acme"], subject="CN=bob,CN=eve,O=acme") is not None
         assert first(["CN=eve,O=acme"], subject="CN=bob,CN=eve,O=acme") is None
 
-    def test_nothing(self) -> None:
+    def test_emptyNameMatchesNobody(self) -> None:
         """A certificate without any name names nobody."""
         assert first(["", "x"]) is None
 

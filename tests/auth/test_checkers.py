@@ -40,7 +40,7 @@ from natsbroker.wire.grants import ConnectRequest, Grant
 
 
 def hello(**options: Any) -> ConnectRequest:
-    """What a client says."""
+    """Credentials of a client."""
     return ConnectRequest(options=options)
 
 
@@ -61,7 +61,7 @@ TestContract = authorizerTests(
 
 
 class Scripted:
-    """A checker that answers what the test says."""
+    """A checker that gives the test's answers."""
 
     def __init__(self, answer: Any, *interfaces: Any) -> None:
         self.answer = answer
@@ -167,14 +167,14 @@ class TestCredentials:
         assert credentials.checkPassword(b"\xc3\xa4") and credentials.checkPassword("\u00e4")
         assert not credentials.checkPassword(b"") and not credentials.checkPassword("a")
 
-    def test_nothing(self) -> None:
+    def test_noCredentialsAreAnonymous(self) -> None:
         """Who brings nothing is anonymous."""
         credentials = credentialsOf(ConnectRequest(host="::1"))
         assert IAnonymous.providedBy(credentials) and IConnection.providedBy(credentials)
         assert not IUsernamePassword.providedBy(credentials)
         assert credentials.request.host == "::1"
 
-    def test_others(self) -> None:
+    def test_tokenIsAConnection(self) -> None:
         """A token is neither a login nor nothing, but can be checked by who wants it all."""
 
         @implementer(ICredentials)
@@ -261,7 +261,7 @@ class TestAnswers:
         assert second.asked == []
 
     def test_hangs(self) -> None:
-        """A checker that never answers is cancelled with whoever asks."""
+        """A checker that never answers is cancelled with the login."""
         cancelled: list[Any] = []
         checker = Scripted(lambda: Deferred(cancelled.append))
         asking: Any = CheckerAuthenticator([checker]).grantFor(ANNA)
@@ -294,7 +294,7 @@ class TestAvatars:
     """What avatars may do."""
 
     def test_granted(self) -> None:
-        """Whoever gives the avatars says what they may do, or that they may not be there."""
+        """The avatars decide what each may do, or deny it."""
         checker = makeChecker("memory:anna:apple:bob:banana")
         authenticator = CheckerAuthenticator([checker], Avatars())
         assert outcome(authenticator) == Grant("A", "anna")

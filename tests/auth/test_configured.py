@@ -45,7 +45,7 @@ def authorizer(*identities: UserEntry, threads: Any = None, **more: Any) -> Sett
 
 
 def hello(user: str = "", password: str = "", token: str = "", **more: Any) -> ConnectRequest:
-    """What somebody says."""
+    """A connect request."""
     given = {"user": user, "pass": password, "auth_token": token}
     return ConnectRequest(options={name: value for name, value in given.items() if value}, **more)
 
@@ -97,7 +97,7 @@ class TestUsers:
             ("alice", "alice", ""),
         ],
     )
-    def test_wrong(self, user: str, password: str, token: str) -> None:
+    def test_otherLoginsAreDenied(self, user: str, password: str, token: str) -> None:
         """Everything else is denied."""
         assert refuses(authorizer(ALICE), hello(user, password, token))
 
@@ -187,7 +187,7 @@ class TestKeys:
         assert refuses(made, ConnectRequest(options=first.options, nonce="BBBB"))
         assert refuses(made, ConnectRequest(options=first.options))
 
-    def test_others(self) -> None:
+    def test_passwordUsersNeedNoKey(self) -> None:
         """Users with passwords need no key; a key is no name."""
         assert self.made(ALICE).grantFor(hello("alice", "a")) == ALICE.grant
         assert refuses(self.made(ALICE), hello(self.ANN.key))
@@ -236,12 +236,12 @@ class TestToken:
     """A token."""
 
     def test_right(self) -> None:
-        """Whoever has it gets in."""
+        """A client with the token is accepted."""
         made = authorizer(token=TOKEN)
         assert made.required
         assert made.grantFor(hello(token="t")) == Grant()
 
-    def test_wrong(self) -> None:
+    def test_otherTokensAreDenied(self) -> None:
         """Another one, or the token as a name or password, is denied."""
         made = authorizer(token=TOKEN)
         for greeting in (hello(), hello(token="x"), hello("t"), hello("x", "t")):
@@ -268,7 +268,7 @@ class TestHashes:
         threads.run()
         assert found == [CAROL.grant]
 
-    def test_wrong(self) -> None:
+    def test_wrongPasswordIsDeniedLater(self) -> None:
         """So does the denial."""
         threads = Threads()
         answer = authorizer(CAROL, threads=threads).grantFor(hello("carol", "x"))
@@ -342,7 +342,7 @@ class TestNobody:
     @pytest.mark.parametrize(
         "greeting", [hello("alice", "x"), hello("x"), hello("", "x"), hello(token="x")]
     )
-    def test_wrong(self, greeting: ConnectRequest) -> None:
+    def test_wrongCredentialsAreDenied(self, greeting: ConnectRequest) -> None:
         """Wrong credentials are still denied."""
         assert refuses(authorizer(ALICE, noAuthUser="alice"), greeting)
 
@@ -381,13 +381,13 @@ class TestCertificates:
 
     @pytest.mark.parametrize("more", [{"user": "bob"}, {"token": "x"}, {"user": "alice"}])
     def test_whatIsSaidDoesNotCount(self, more: dict[str, str]) -> None:
-        """Whom the client names in CONNECT changes nothing."""
+        """The name in CONNECT changes nothing."""
         given = certificate(emails=["alice@example.com"])
         grant = self.made().grantFor(hello(certificate=given, **more))
         assert grant == Grant("A", "alice@example.com")
 
     def test_passwordsCount(self) -> None:
-        """A password must be that of the user whom the certificate names, who may have none."""
+        """A password must be that of the certificate's user, who may have none."""
         given = certificate(emails=["alice@example.com"])
         assert refuses(self.made(), hello("bob", "pw", certificate=given))
         assert refuses(self.made(), hello("alice@example.com", "x", certificate=given))
@@ -511,7 +511,7 @@ class TestSingles:
             grantOf(text, user="u", **{"pass": "x"})
 
     def test_token(self) -> None:
-        """Whoever has the token gets in, and has no name."""
+        """A client with the token is accepted, and has no name."""
         text = "authorization { token: t }"
         assert grantOf(text, auth_token="t") == Grant()
         with pytest.raises(errors.Unauthorized):
@@ -524,7 +524,7 @@ class TestSingles:
         assert not authorizerOf(text).required
 
     def test_singleUserAndCertificates(self) -> None:
-        """The only user, or token, is not one whom certificates name."""
+        """Certificates do not name the only user, or the token."""
         for text in ("user: u, password: p", "token: t"):
             settings = settingsOf(f"authorization {{ {text} }}")
             settings = replace(settings, tls=TLSSettings(verify=True, verify_and_map=True))
@@ -562,7 +562,7 @@ class TestAmbiguity:
         accounts = {"$SYS": AccountSettings("$SYS", (self.SYSTEM,))}
         return replace(Settings(accounts=accounts), **more)  # type: ignore[arg-type]
 
-    def test_refused(self) -> None:
+    def test_ambiguousSettingsAreRefused(self) -> None:
         """They are refused, also when no configuration reader looked at them."""
         with pytest.raises(ValueError, match="only the system account"):
             authorizerOf(self.settings())

@@ -69,7 +69,7 @@ class TestParse:
             b'{"a":' + b"9" * 5000 + b"}",
         ],
     )
-    def test_refused(self, text: bytes) -> None:
+    def test_otherTextsAreRefused(self, text: bytes) -> None:
         """Anything else than one JSON object in UTF-8 is refused, however deep or long."""
         with pytest.raises(FieldError):
             Fields.parse(text)
@@ -85,7 +85,7 @@ class TestParse:
 
     @given(st.binary())
     def test_anyBytes(self, data: bytes) -> None:
-        """No bytes make anything but an object or a refusal."""
+        """Any input is either an object or refused."""
         try:
             Fields.parse(data)
         except FieldError:

@@ -74,7 +74,7 @@ def test_againstOpenSSL(form: str, password: str) -> None:
         MADE["5"] + "\n",
     ],
 )
-def test_others(secret: str) -> None:
+def test_otherTextsMatchNothing(secret: str) -> None:
     """Nothing else is one, and nothing is right for it."""
     assert not isCrypt(secret)
     assert problemOf(secret) == "a damaged hash"
@@ -83,7 +83,7 @@ def test_others(secret: str) -> None:
 
 @pytest.mark.parametrize("form", ["5", "6"])
 def test_rounds(form: str) -> None:
-    """So many rounds that a login would take seconds are refused."""
+    """Hashes with rounds enough for seconds of a login are refused."""
     start = f"${form}$"
     few = MADE[form].replace(start, f"{start}rounds={MOST_CRYPT_ROUNDS}$")
     many = MADE[form].replace(start, f"{start}rounds={MOST_CRYPT_ROUNDS + 1}$")
@@ -142,8 +142,8 @@ class TestParsing:
             ("bob:" + sha("y"), "a name that was there before"),
         ],
     )
-    def test_refused(self, line: str, complaint: str) -> None:
-        """Any other line lets nobody in and is told by its number, without its secret."""
+    def test_otherLinesAreReported(self, line: str, complaint: str) -> None:
+        """Any other line accepts nobody and is reported by its number, without its secret."""
         entries, [told] = parseHtpasswd(f"bob:{sha('x')}\n{line}\n")
         assert entries == {"bob": sha("x")}
         assert told.startswith("line 2: ") and complaint in told
@@ -319,7 +319,7 @@ def test_contract(tmp_path: Path) -> None:
 
 
 def test_prepared(world: World) -> None:
-    """Nobody is let in before the file was read, and then who stands in it."""
+    """No client is accepted before the file was read, and then those in it are."""
     assert verifyObject(IReadiness, world.authenticator)
     assert world.authenticator.required
     assert world.ask() is Unauthorized
@@ -369,7 +369,7 @@ def test_stopped(world: World) -> None:
 
 
 def test_complaints(world: World) -> None:
-    """Lines that let nobody in are told, not too many of them, and none with its secret."""
+    """Lines that accept nobody are logged, not too many of them, and none with its secret."""
     lines = [f"user{number}:$apr1$s3cret" for number in range(30)]
     world.path.write_text("\n".join([*lines, f"anna:{sha('apple')}"]))
     with logLines() as log:

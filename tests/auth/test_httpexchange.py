@@ -106,8 +106,8 @@ def test_brokenOff() -> None:
         assert world.outcome == [outcome]
 
 
-def test_refused() -> None:
-    """What the agent fails with is told."""
+def test_errorOfTheAgent() -> None:
+    """An error of the agent is passed on."""
     world = World()
     world.agent.fail(ConnectionLost())
     assert world.outcome == [ConnectionLost]

@@ -41,7 +41,7 @@ Failure: Any = UntypedFailure
 
 
 def test_nowAndThen() -> None:
-    """The first trouble is told at once; others are counted, and told after a while."""
+    """The first failure is logged at once; others are counted, and logged after the interval."""
     clock = Clock()
     complaints = RateLimitedLog(clock, "It failed")
     with logLines() as lines:
@@ -59,7 +59,7 @@ def test_nowAndThen() -> None:
 
 
 def test_reasons() -> None:
-    """Of a request that failed for several reasons, all are told."""
+    """All errors of a request that failed for several reasons are in the line."""
     both = [Failure(OSError("one")), Failure(ValueError("two"))]
     failure = Failure(ResponseNeverReceived(both))
     assert reasonOf(failure) == "OSError one; ValueError two"
@@ -106,13 +106,13 @@ class TestQuestion:
         }
 
     def test_nonce(self) -> None:
-        """The nonce is told to services that check signatures."""
+        """Services that check signatures receive the nonce."""
         hello = ConnectRequest(options={"nkey": "UKEY", "sig": "s"}, nonce="n0nce")
         asked = json.loads(question(hello, nonce=True))
         assert (asked["nonce"], asked["connect"]) == ("n0nce", {"nkey": "UKEY", "sig": "s"})
 
     def test_certificate(self) -> None:
-        """A certificate is told as PEM."""
+        """A certificate is in the request as PEM."""
         made = certificate("CN=anna")
         asked = json.loads(question(ConnectRequest(certificate=made)))
         assert asked["certificate"].encode() == made.public_bytes(Encoding.PEM)
@@ -282,7 +282,7 @@ class World:
 
 
 def told(world: World, happens: Callable[[], object]) -> str:
-    """Ask, let something happen that denies, and give what the log says went wrong."""
+    """Ask, let something happen that denies, and give the reason in the log."""
     found = world.ask()
     with logLines() as lines:
         happens()
@@ -531,7 +531,7 @@ class TestRemembering:
             ConnectRequest(options={"user": "anna", "pass": "apple", "auth_token": "x"}),
         ],
     )
-    def test_others(self, hello: ConnectRequest) -> None:
+    def test_otherLoginsAreAskedAbout(self, hello: ConnectRequest) -> None:
         """Another password, host or kind of connection is another question."""
         assert self.again(self.known(cacheFor=10.0), hello) == 1
 

@@ -78,7 +78,7 @@ def test_userOfAuthorization() -> None:
 
 
 @pytest.mark.parametrize("name", ["carl", "", KEY])
-def test_others(name: str) -> None:
+def test_unknownUserHasDefaultPermissions(name: str) -> None:
     """Any other has the default permissions in the global account, also one whose name is the key
     of a user that must sign."""
     expected = Grant(user=name, publish=PermissionSet([b"public.>"]))

@@ -329,7 +329,7 @@ def block(text: str) -> str:
     return f"authorization {{ users: [{{user: a, password: b}}], auth_callout {{ {text} }} }}"
 
 
-def test_nothing() -> None:
+def test_noCalloutByDefault() -> None:
     """By default nobody is asked."""
     assert settingsOf("port: 4222").authorization.auth_callout is None
 

@@ -95,8 +95,8 @@ def test_letIn() -> None:
         assert client.request(b"PUB a 6\r\n123456\r\n") == b"-ERR 'Maximum Payload Violation'\r\n"
 
 
-def test_refused() -> None:
-    """Or it is told that it is not let in."""
+def test_deniedByTheService() -> None:
+    """Or it is denied."""
     with MemoryBroker(configText=CONFIG) as broker:
         service = Service(broker)
         client = login(broker, "bob")
@@ -105,7 +105,7 @@ def test_refused() -> None:
 
 
 def test_late() -> None:
-    """It is told the same when the service says nothing in time."""
+    """It gets the same error when the service does not answer in time."""
     with MemoryBroker(configText=CONFIG) as broker:
         Service(broker)
         client = login(broker, "bob")
@@ -144,14 +144,14 @@ def refuse(question: Question) -> bytes:
 
 
 def test_info() -> None:
-    """Whoever connects is told to log in, although somebody unknown may."""
+    """Every client is asked to log in, although an unknown one may connect."""
     with MemoryBroker(configText=CONFIG) as broker:
         info = json.loads(broker.connect().receive()[5:])
         assert info["auth_required"] is True
 
 
 def test_log() -> None:
-    """An account and users that are not there are told at the start."""
+    """An account and users that do not exist are reported at the start."""
     text = CONFIG.replace(
         "account: AUTH, auth_users: [auth]", "account: NOWHERE, auth_users: [nobody]"
     )
@@ -163,7 +163,7 @@ def test_log() -> None:
 
 class Operators:
     """
-    Whoever takes accounts from JWTs.
+    The service of operator mode.
     """
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class Operators:
 
 
 def authority(operators: Any = None) -> AuthorizerSelection:
-    """Nobody in it has to compare secrets or ask services here."""
+    """Operator mode needs neither secrets nor auth callout here."""
     unused: Any = None
     return AuthorizerSelection(unused, unused, operators)
 

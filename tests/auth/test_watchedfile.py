@@ -128,7 +128,7 @@ def test_gone(world: World) -> None:
 
 
 def test_complaint(world: World) -> None:
-    """That it cannot be read is told once, and again when something else is wrong."""
+    """An unreadable file is logged once, and again for another error."""
     with logLines() as lines:
         world.write(b"\xff")
         assert world.look(4) == []

@@ -1,8 +1,7 @@
 """
 Plays scenes of the authorization matrix: C{python -m tests.authorization [--scenes N] [--only N]}.
 
-Promises: what it checks counts with C{python -O} too; a disagreement is a message and an exit
-status of 1.
+The checks also run with C{python -O}. A disagreement is a message and an exit status of 1.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ def main() -> int:
     parser.add_argument("--scenes", type=int, default=90)
     parser.add_argument("--only", type=int, help="the number of one scene")
     options = parser.parse_args()
-    numbers = range(options.scenes) if options.only is None else [options.only]
+    scenes = range(options.scenes) if options.only is None else [options.only]
     cases = 0
     for names in (PURE, *([COMPILED] if COMPILED else [])):
-        for number in numbers:
+        for number in scenes:
             try:
                 cases += Scene(number, names).play()
             except Disagreement as disagreement:

@@ -10,8 +10,8 @@ product.
     with a queue covers a subscription in a queue, one with its queue must.
   - What a denied entry matches is not delivered.
 
-Promises: standard library only; wildcards of what is asked for count as ordinary words, except for
-what covers it.
+It uses the standard library only. Wildcards in the tried subject count as ordinary words, except
+for what covers it.
 """
 
 from __future__ import annotations

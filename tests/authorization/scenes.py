@@ -2,8 +2,8 @@
 Scenes in which somebody with some rules tries everything, on every kind of connection that there
 is, and the product is held to the reference.
 
-Promises: a scene is the same for the same number; what is done goes through the protocol of a
-client; a disagreement is raised, not asserted, so that it counts with C{python -O} too.
+A scene is the same for the same number, and uses the protocol of a client. A disagreement is
+raised, not asserted, so that it counts with C{python -O} too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STATES = ("before CONNECT", "connected", "connected again", "after a reload", "a
 
 class Disagreement(Exception):
     """
-    The product does not do what the reference says.
+    The product does something else than the reference.
     """
 
 
@@ -66,7 +66,7 @@ class ConnectionKind:
 
     @ivar account: where it lives.
     @ivar hears: whose messages it hears.
-    @ivar reaches: whom it reaches.
+    @ivar reaches: the recipients.
     """
 
     name: str
@@ -411,8 +411,8 @@ class Scene:
 
     def _asRoute(self, subjects: list[str]) -> None:
         """
-        The same lists as the permissions of a cluster: what others are told of, and what is taken
-        from them.
+        The same lists as the permissions of a cluster: what is advertised to others, and what is
+        accepted from them.
         """
         grant = grantOf(replace(self.rules, answers=False), "A")
         permissions = RoutePermissions(grant.publish, grant.subscribe)

@@ -60,14 +60,14 @@ ATTEMPTS: dict[int, Listed] = {
         "settings with only the system account",
         (
             f"{_TRY}::TestAmbiguity::test_onlySystem",
-            "tests/auth/test_configured.py::TestAmbiguity::test_refused",
+            "tests/auth/test_configured.py::TestAmbiguity::test_ambiguousSettingsAreRefused",
         ),
     ),
     6: Listed(
         "denied inside of a wider subscription, plain and in queues",
         (
             f"{_TRY}::TestOverlaps::test_filtered",
-            f"{_TRY}::TestOverlaps::test_refused",
+            f"{_TRY}::TestOverlaps::test_overlapIsRefused",
             "tests/subjects/test_permissions_real_server.py::TestBesideNatsServer::test_subscribe",
         ),
         beside=True,
@@ -140,7 +140,7 @@ ATTEMPTS: dict[int, Listed] = {
     13: Listed(
         "JWTs: headers, roles, checksums, scopes, numbers, times, templates, activations",
         (
-            f"{_TOKENS}::TestHeader::test_refused",
+            f"{_TOKENS}::TestHeader::test_otherHeadersAreRefused",
             f"{_TOKENS}::TestHeader::test_publicKeyAsSecret",
             f"{_TOKENS}::TestHeader::test_nothingElseCounts",
             f"{_TOKENS}::TestClaims::test_issuersOfOtherRoles",
@@ -212,7 +212,7 @@ ATTEMPTS: dict[int, Listed] = {
     22: Listed(
         "bytes that would be a command for others",
         (
-            f"{_TRY}::TestInjection::test_others",
+            f"{_TRY}::TestInjection::test_othersGetWholeMessages",
             f"{_TRY}::TestAmbiguity::test_subjects",
             "tests/clients/test_fuzz.py::test_short",
             f"{_CROSSING}::test_injection",
@@ -337,7 +337,7 @@ ADVISORIES: dict[str, Listed] = {
     "GHSA-4g68": Listed("internal subjects to deliver to", missing=_JETSTREAM),
     "GHSA-qrcv": Listed(
         "line ends in subjects that are sent on",
-        (f"{_TRY}::TestInjection::test_others", f"{_CROSSING}::test_injection"),
+        (f"{_TRY}::TestInjection::test_othersGetWholeMessages", f"{_CROSSING}::test_injection"),
     ),
     "GHSA-g33f": Listed(
         "keys that are too short", ("tests/auth/test_nkeys.py::TestKeys::test_lengths",)

@@ -40,7 +40,7 @@ VIOLATION = b"-ERR 'Authorization Violation'\r\n"
 
 
 def hello(user: str, **more: Any) -> bytes:
-    """What somebody says who logs in."""
+    """The connect options of a client."""
     options = {"verbose": False, "headers": True, "no_responders": True, "user": user, "pass": "x"}
     return b"CONNECT " + json.dumps({**options, **more}).encode() + b"\r\n"
 
@@ -73,7 +73,7 @@ class TestLogin:
         [{"account": "B"}, {"account": "SYS"}, {"account": "A"}, {"new_account": True}],
     )
     def test_account(self, host: Host, more: dict[str, Any]) -> None:
-        """Nobody chooses an account, not even its own (CVE-2022-24450)."""
+        """No client chooses an account, not even its own (CVE-2022-24450)."""
         assert denied(host, hello("a", **more))
 
     @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ class TestOverlaps:
             (b"work q 1", b'"work" using queue "q"'),
         ],
     )
-    def test_refused(self, host: Host, asked: bytes, told: bytes) -> None:
+    def test_overlapIsRefused(self, host: Host, asked: bytes, told: bytes) -> None:
         """One that lies within is refused, in nats-server's words."""
         answer = host.client(hello("picky")).ask(b"SUB " + asked + b"\r\n")
         assert answer == b"-ERR 'Permissions Violation for Subscription to %b'\r\n" % told
@@ -199,7 +199,7 @@ class TestRoundabout:
 
     @pytest.mark.parametrize("reply", [b"_R_.x", b"$JS.ACK.x", b"_GR_.x"])
     def test_replies(self, host: Host, reply: bytes) -> None:
-        """Nobody asks for an answer at what belongs to the server."""
+        """No client asks for an answer at the server's subjects."""
         a = host.client(hello("a"))
         a.ask(b"SUB x 1\r\n")
         answer = a.ask(b"PUB x %b 1\r\nx\r\n" % reply)
@@ -286,7 +286,7 @@ class TestInjection:
 
     @settings(max_examples=60)
     @given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4))
-    def test_others(self, operations: list[tuple[bytes, bytes, bytes]]) -> None:
+    def test_othersGetWholeMessages(self, operations: list[tuple[bytes, bytes, bytes]]) -> None:
         """Whatever somebody puts into subjects, queues, sids and replies, others get whole messages
         with a subject that is one word, and nothing else."""
         host = Host(CONFIG).start()

@@ -1,6 +1,6 @@
 """
-Nobody learns who exists: users that do and users that do not take the same work, and get the same
-answer. And nobody waits for somebody else's password.
+No client learns which users exist: those that do and those that do not take the same work, and get
+the same answer. No login waits for the password of another.
 
 What is counted here can be measured too, on a quiet machine: C{python -m
 tests.authorization.timing}.
@@ -80,7 +80,7 @@ class Work:
 
 
 def password(name: str, given: str = "wrong") -> ConnectRequest:
-    """What somebody says."""
+    """A connect request."""
     return ConnectRequest(options={"user": name, "pass": given})
 
 

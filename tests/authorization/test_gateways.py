@@ -75,7 +75,7 @@ class TestDelivery:
             assert SENT.fullmatch(border.out.take())
 
     def test_trace(self, names: Names) -> None:
-        """Where a message that comes from there asks that its way be told, nobody is told."""
+        """A message from there that asks for a trace is not traced."""
         with using(names):
             border = Border(Grant("A", "u"))
             heard = border.heard("A")
@@ -90,7 +90,7 @@ class TestDelivery:
 class TestSending:
     """What goes to another cluster."""
 
-    def test_refused(self, names: Names) -> None:
+    def test_deniedPublishIsNotSent(self, names: Names) -> None:
         """What a client may not publish is not sent there."""
         with using(names):
             border = Border(Grant("A", "u", publish=PermissionSet([b"a"], [b"b"])))
@@ -100,7 +100,7 @@ class TestSending:
 
     @pytest.mark.parametrize("subject", [b"_GR_.x.y.z", b"$GR.x.y.z"])
     def test_reserved(self, names: Names, subject: bytes) -> None:
-        """Nobody sends into another cluster by the way that answers take."""
+        """No client sends into another cluster by the subjects of answers."""
         with using(names):
             border = Border(Grant("A", "u"))
             client = border.world.client(QUIET)

@@ -69,12 +69,12 @@ def letIn(broker: Broker) -> Wire:
 
 
 def dialled(broker: Broker) -> Wire:
-    """Somebody whom we dialled and who has said nothing."""
+    """A dialled peer that has sent nothing."""
     return broker.dialling()
 
 
 def ourHub(broker: Broker) -> Wire:
-    """Somebody whom we dialled and who let us in."""
+    """A dialled peer that accepted us."""
     return broker.hub()
 
 
@@ -103,8 +103,8 @@ def test_garbage(state: Callable[[Broker], Wire]) -> None:
 
 @pytest.mark.parametrize("forged", FORGED)
 def test_forged(forged: bytes) -> None:
-    """What a leafnode says about who asks is left out, however often and however spelled: the
-    service is told of the account that the leafnode is in (CVE-2026-33246)."""
+    """A leafnode's claims about the requestor are left out, however often and however spelled: the
+    service learns the account that the leafnode is in (CVE-2026-33246)."""
     broker = Broker()
     ours, theirs = broker.buses.accounts["A"], broker.buses.accounts["B"]
     service = ImportedService(ours, theirs, ServiceExport(b"ask"), Renaming(b"ask", b"ask"), True)

@@ -90,7 +90,7 @@ def test_everyModule(flag: str) -> None:
 
 @pytest.mark.parametrize("flag", ["-O", "-OO"])
 def test_help(flag: str) -> None:
-    """What the program says of itself is no docstring; Twisted finds the plugin."""
+    """The help text is no docstring; Twisted finds the plugin."""
     optimized, plain = (run("-m", "natsbroker", "--help", flag=each) for each in (flag, "-B"))
     assert (optimized.returncode, optimized.stdout) == (0, plain.stdout)
     twisted = run("-m", "twisted", "natsbroker", "--help", flag=flag)

@@ -6,8 +6,7 @@ It starts a server of its own and logs in with wrong passwords, in turn as users
 users that do not, and prints the medians and their ratio. On a quiet machine the ratio is between
 0.95 and 1.05. A measurement is not a test: on a busy machine it says nothing, so continuous
 integration counts the work instead (L{tests.authorization.test_enumeration}).
-
-Promises: it measures what a client sees, from CONNECT to the end of the connection.
+The time is that of a client, from CONNECT to the end of the connection.
 """
 
 from __future__ import annotations

@@ -88,4 +88,4 @@ class CalloutWorld:
             self.bus.publish(Message(message.reply, answer))
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """See L{natsbroker.interfaces.ISubscriber.subscriptionEnded}."""
+        pass

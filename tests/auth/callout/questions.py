@@ -1,10 +1,8 @@
 """
 What a server asks an auth callout service, as such services read it, and what they answer.
 
-Promises: nothing is read or made by what is tested: JWTs are taken apart and signed with other
-libraries, and sealing is NaCl's own.
-
-This module must never know how questions travel.
+No product code reads or makes them: JWTs are taken apart and signed with other libraries, and
+encryption is NaCl's own.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ _CURVE = bytes([23 << 3])
 
 def claimsIn(text: str) -> dict[str, Any]:
     """
-    What a JWT says, whoever signed it.
+    The claims of a JWT, unverified.
     """
     payload = text.split(".")[1]
     found: dict[str, Any] = json.loads(
@@ -82,7 +80,7 @@ class Question:
 
     @ivar claims: of its JWT.
     @ivar headers: of its message.
-    @ivar sender: the public key of whoever sealed it.
+    @ivar sender: the public key of the sender.
     @ivar sealed: whether it was sealed.
     """
 

@@ -89,7 +89,7 @@ def letIn(question: Question, issuer: KeyPair = ISSUER, **claims: Any) -> bytes:
 
 
 def test_interface() -> None:
-    """Whoever connects must say who it is."""
+    """Every client must log in."""
     authorizer = World().authorizer
     assert verifyObject(IAuthorizer, authorizer)
     assert (authorizer.required, authorizer.nonce) == (True, True)
@@ -100,14 +100,14 @@ class TestWhoDecides:
     """The configuration or the service."""
 
     def test_unknown(self, later: bool) -> None:
-        """Whoever the configuration does not know is asked about."""
+        """The service decides about users that the configuration does not know."""
         world = World(later=later)
         world.decide = letIn
         assert world.ask() == Grant("APP", "bob", maxPayload=100)
         assert len(world.questions) == 1
 
     def test_known(self, later: bool) -> None:
-        """So is whoever it knows; the service's word counts."""
+        """So it does about users that it knows; the service's word counts."""
         world = World(later=later)
         world.decide = lambda question: question.response(ISSUER, {"error": "no"}, iat=1)
         assert "returned an error: no" in str(world.ask("app"))
@@ -176,7 +176,7 @@ class TestGrants:
             ({"nats": {"allowed_connection_types": ["x"]}}, "invalid connection type"),
         ],
     )
-    def test_refused(self, claims: dict[str, Any], words: str) -> None:
+    def test_invalidResponsesDeny(self, claims: dict[str, Any], words: str) -> None:
         """What is not right lets nobody in."""
         assert words in str(self.granted(**claims))
 

@@ -124,7 +124,7 @@ class TestNoAnswer:
 
 
 class TestGuarded:
-    """Nobody in the service's account asks it."""
+    """No user of the service's account asks it."""
 
     def test_elsewhere(self) -> None:
         """In other accounts nothing is forbidden."""

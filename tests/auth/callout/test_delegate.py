@@ -77,7 +77,7 @@ def letIn(
 
 
 def test_question() -> None:
-    """The service is asked in its account, and told the user JWT and what it says."""
+    """The request goes to the service's account, with the user JWT and its claims."""
     world = World()
     world.decide = letIn
     world.ask()
@@ -137,7 +137,7 @@ def test_signingKey(signer: KeyPair) -> None:
         (lambda question: question.response(AUTH, {"error": "no"}, iat=1), "an error: no"),
     ],
 )
-def test_refused(decide: Any, words: str) -> None:
+def test_forbiddenPlacementsAreDenied(decide: Any, words: str) -> None:
     """What the account's JWT does not allow lets nobody in."""
     world = World()
     world.decide = decide

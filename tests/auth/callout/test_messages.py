@@ -48,7 +48,7 @@ def test_least() -> None:
 
 
 def test_most() -> None:
-    """A service is told all that a client says of itself, in nats-server's spelling."""
+    """A request has all that a client sent about itself, in nats-server's spelling."""
     options = {
         "user": "u",
         "pass": "p",
@@ -94,12 +94,12 @@ def test_most() -> None:
 
 
 def test_nonceWithoutSignature() -> None:
-    """The nonce is told with a signature only."""
+    """The nonce is in the request with a signature only."""
     assert "nonce" not in question(ConnectRequest(nonce="abc"))["client_info"]
 
 
 def test_tls() -> None:
-    """A service is told how the connection is secured, and sees the client's certificate."""
+    """A request has the TLS facts of the connection, and the client's certificate."""
     found = question(ConnectRequest(tls=Security("1.3", "TLS_AES_128_GCM_SHA256")))["client_tls"]
     assert found == {"version": "1.3", "cipher": "TLS_AES_128_GCM_SHA256"}
     theirs = (certificate("CN=alice"), certificate("CN=authority"))
@@ -192,7 +192,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_refused(words: str) -> None:
+def test_invalidResponsesSayWhy(words: str) -> None:
     """Anything else lets nobody in, and says why."""
     with pytest.raises(Unauthorized) as refused:
         read(REFUSED[words])
@@ -211,7 +211,7 @@ def test_cannotBeOpened() -> None:
 
 @given(st.binary())
 def test_anything(data: bytes) -> None:
-    """No bytes at all do anything but to let nobody in."""
+    """Any input denies, and nothing else."""
     with pytest.raises(Unauthorized):
         read(data)
     with pytest.raises(Unauthorized):

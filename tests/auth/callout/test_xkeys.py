@@ -135,7 +135,7 @@ class TestSealing:
 
     @given(st.binary())
     def test_anyBytes(self, data: bytes) -> None:
-        """No bytes make anything but a refusal."""
+        """Any input is refused."""
         with pytest.raises(SealError):
             CurveKeys(b"\2" * 32).open(b"xkv1" + data, ONE)
 

@@ -1,10 +1,7 @@
 """
 Operators, accounts and users with their JWTs, made as C{nsc} makes them, with the nkeys library.
 
-Promises: keys and tokens as a real tool would hand them out, and, where a test asks for it, as no
-tool would.
-
-This module must never know how tokens are read or checked.
+Where a test asks for it, they are such as no tool would make.
 """
 
 from __future__ import annotations

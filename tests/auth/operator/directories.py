@@ -49,7 +49,7 @@ class Resolver:
 
 class Observer:
     """
-    Notes what it is told.
+    Notes its notifications.
     """
 
     def __init__(self) -> None:

@@ -89,7 +89,7 @@ class TestAccountClaims:
         assert dict(claims.signers) == {ACCOUNT.signing.key: None}
 
     def test_limitsThatAreNotThere(self) -> None:
-        """A limit that the operator does not set allows nothing, as in the real server."""
+        """A limit that the operator does not set allows nothing, as in nats-server."""
         body = claimsOf("account", OPERATOR, ACCOUNT.key, {})
         claims = AccountClaims.decode(token(OPERATOR, body))
         assert claims.terms == OperatorLimits(0, 0, 0, 0)

@@ -60,7 +60,7 @@ def test_limits() -> None:
     assert limitsFrom(claims) == AccountLimits(1, 2, 3, 4)
 
 
-def test_nothing() -> None:
+def test_accountsWithoutExchange() -> None:
     """Accounts that exchange nothing are not described."""
     assert World().accounts() == {}
 

@@ -47,7 +47,7 @@ def hello(
     return ConnectRequest(options=options, **given)
 
 
-class Door(World):
+class Logins(World):
     """
     An authorizer with its directory.
     """
@@ -86,54 +86,54 @@ class TestChain:
 
     def test_interface(self) -> None:
         """It is an authorizer that wants nonces signed."""
-        authorizer = Door().authorizer
+        authorizer = Logins().authorizer
         assert verifyObject(IAuthorizer, authorizer)
         assert authorizer.required and authorizer.nonce
 
     def test_letIn(self) -> None:
         """A user of an account of the operator is let in, into its account, by its key."""
-        assert Door().ask(hello()) == Grant(ACCOUNT.key, USER.key)
+        assert Logins().ask(hello()) == Grant(ACCOUNT.key, USER.key)
 
     def test_atOnce(self) -> None:
         """With an account that is known nothing is waited for."""
-        door = Door()
-        door.ask(hello())
-        assert isinstance(door.authorizer.grantFor(hello()), Grant)
+        world = Logins()
+        world.ask(hello())
+        assert isinstance(world.authorizer.grantFor(hello()), Grant)
 
     @pytest.mark.parametrize("signed", [ACCOUNT.user(USER, signer=ACCOUNT.signing)])
     def test_signingKey(self, signed: str) -> None:
         """A signing key of the account signs for it."""
-        assert Door().ask(hello(signed)) == Grant(ACCOUNT.key, USER.key)
+        assert Logins().ask(hello(signed)) == Grant(ACCOUNT.key, USER.key)
 
     def test_signingKeyWithoutAccount(self) -> None:
         """A signing key that does not say for which account it signs is one of none."""
         text = ACCOUNT.user(USER, {"issuer_account": None}, ACCOUNT.signing)
-        assert not Door().lets(hello(text))
+        assert not Logins().lets(hello(text))
 
     def test_signingKeyOfAnotherAccount(self) -> None:
         """A signing key does not sign for other accounts (issuer_account mismatch)."""
         other = Account(OPERATOR)
-        door = Door()
-        door.resolver.tokens[other.key] = other.jwt()
+        world = Logins()
+        world.resolver.tokens[other.key] = other.jwt()
         forged = ACCOUNT.user(USER, {"issuer_account": other.key}, ACCOUNT.signing)
-        assert not door.lets(hello(forged))
-        assert not door.lets(hello(ACCOUNT.user(USER, {"issuer_account": other.key})))
+        assert not world.lets(hello(forged))
+        assert not world.lets(hello(ACCOUNT.user(USER, {"issuer_account": other.key})))
 
     def test_otherOperators(self) -> None:
         """Accounts of other operators have no users here."""
         stranger = Account(Operator())
-        door = Door()
-        door.resolver.tokens[stranger.key] = stranger.jwt()
-        assert not door.lets(hello(stranger.user(USER)))
+        world = Logins()
+        world.resolver.tokens[stranger.key] = stranger.jwt()
+        assert not world.lets(hello(stranger.user(USER)))
 
     @pytest.mark.parametrize("given", [{}, {"user": "a", "pass": "b"}, {"auth_token": "x"}])
     def test_withoutJWT(self, given: dict[str, str]) -> None:
         """Names, passwords and tokens let nobody in."""
-        assert not Door().lets(ConnectRequest(options=given, nonce=NONCE))
+        assert not Logins().lets(ConnectRequest(options=given, nonce=NONCE))
 
     def test_lineEnd(self) -> None:
         """A line end behind the JWT, as clients send it from files, does not matter."""
-        assert Door().lets(hello(ACCOUNT.user(USER) + "\r\n"))
+        assert Logins().lets(hello(ACCOUNT.user(USER) + "\r\n"))
 
 
 class TestSignature:
@@ -143,60 +143,60 @@ class TestSignature:
         """Signatures in either kind of base64 count."""
         signature = USER.sign(NONCE.encode())
         for text in (raw(signature), base64.b64encode(signature).decode()):
-            assert Door().lets(hello(user=None, options={"sig": text}))
+            assert Logins().lets(hello(user=None, options={"sig": text}))
 
     @pytest.mark.parametrize("text", ["", "x", "é", raw(bytes(64)), raw(bytes(63)), raw(bytes(65))])
     def test_noSignature(self, text: str) -> None:
         """What is no signature does not count, whatever it is."""
-        assert not Door().lets(hello(user=None, options={"sig": text}))
+        assert not Logins().lets(hello(user=None, options={"sig": text}))
 
     def test_anotherUser(self) -> None:
         """Another key's signature does not count."""
-        assert not Door().lets(hello(user=KeyPair("U")))
-        assert not Door().lets(hello(user=ACCOUNT))
+        assert not Logins().lets(hello(user=KeyPair("U")))
+        assert not Logins().lets(hello(user=ACCOUNT))
 
     def test_replay(self) -> None:
         """A signature of another connection's nonce does not count."""
         first = hello()
-        assert Door().lets(first)
-        assert not Door().lets(ConnectRequest(options=first.options, nonce="AAAAAAAAAAAAAAA"))
-        assert not Door().lets(ConnectRequest(options=first.options, nonce=""))
+        assert Logins().lets(first)
+        assert not Logins().lets(ConnectRequest(options=first.options, nonce="AAAAAAAAAAAAAAA"))
+        assert not Logins().lets(ConnectRequest(options=first.options, nonce=""))
 
     def test_emptyNonce(self) -> None:
         """Where there is no nonce there is nothing to sign."""
-        assert not Door().lets(hello(nonce=""))
+        assert not Logins().lets(hello(nonce=""))
 
     def test_malleable(self) -> None:
         """A signature that was changed to an equivalent one does not count."""
         signature = USER.sign(NONCE.encode())
         scalar = int.from_bytes(signature[32:], "little") + ORDER
         changed = raw(signature[:32] + scalar.to_bytes(32, "little"))
-        assert not Door().lets(hello(user=None, options={"sig": changed}))
+        assert not Logins().lets(hello(user=None, options={"sig": changed}))
 
     def test_smallOrder(self) -> None:
         """A user whose key is of small order cannot sign: anybody could."""
         key = encodeKey(Role.USER, bytes.fromhex("01" + "00" * 31))
         body = claimsOf("user", ACCOUNT, key, {"subs": -1, "data": -1, "payload": -1})
         forged = raw(bytes.fromhex("01" + "00" * 31) + bytes(32))
-        assert not Door().lets(hello(token(ACCOUNT, body), None, options={"sig": forged}))
+        assert not Logins().lets(hello(token(ACCOUNT, body), None, options={"sig": forged}))
 
     def test_seedInPlaceOfKey(self) -> None:
         """Who sends its seed in place of a signature is not let in."""
-        assert not Door().lets(hello(user=None, options={"sig": USER.seed.decode()}))
+        assert not Logins().lets(hello(user=None, options={"sig": USER.seed.decode()}))
 
     def test_bearer(self) -> None:
         """A bearer's JWT is enough, unless the account does not want that."""
         bearer = ACCOUNT.user(USER, {"bearer_token": True})
-        assert Door().lets(hello(bearer, None))
-        assert not Door(issued(limits={"disallow_bearer": True})).lets(hello(bearer, None))
-        assert not Door(issued(limits={"disallow_bearer": True})).lets(hello(bearer))
+        assert Logins().lets(hello(bearer, None))
+        assert not Logins(issued(limits={"disallow_bearer": True})).lets(hello(bearer, None))
+        assert not Logins(issued(limits={"disallow_bearer": True})).lets(hello(bearer))
 
     def test_bearerByTemplate(self) -> None:
         """A scoped signer's template makes bearers of its users."""
         signer = KeyPair("A")
         scope = {"kind": "user_scope", "key": signer.key, "template": {"bearer_token": True}}
-        door = Door(issued(nats={"signing_keys": [scope]}))
-        assert door.lets(hello(ACCOUNT.scopedUser(USER, signer), None))
+        world = Logins(issued(nats={"signing_keys": [scope]}))
+        assert world.lets(hello(ACCOUNT.scopedUser(USER, signer), None))
 
 
 class TestConditions:
@@ -215,11 +215,11 @@ class TestConditions:
     )
     def test_time(self, claims: dict[str, Any], expected: bool) -> None:
         """A JWT that is over, or yet to begin, lets nobody in."""
-        assert Door().lets(hello(ACCOUNT.user(USER, **claims))) is expected
+        assert Logins().lets(hello(ACCOUNT.user(USER, **claims))) is expected
 
     def test_expires(self) -> None:
         """A grant ends with the JWT."""
-        assert Door().ask(hello(ACCOUNT.user(USER, exp=1060))).expires == 1060
+        assert Logins().ask(hello(ACCOUNT.user(USER, exp=1060))).expires == 1060
 
     @pytest.mark.parametrize(
         ("host", "expected"), [("10.9.8.7", True), ("127.0.0.1", False), ("", False), ("x", False)]
@@ -227,7 +227,7 @@ class TestConditions:
     def test_sources(self, host: str, expected: bool) -> None:
         """A user with source networks comes from one of them."""
         text = ACCOUNT.user(USER, {"src": ["10.0.0.0/8"]})
-        assert Door().lets(hello(text, host=host)) is expected
+        assert Logins().lets(hello(text, host=host)) is expected
 
     @pytest.mark.parametrize(
         ("start", "end", "expires"),
@@ -240,7 +240,7 @@ class TestConditions:
     def test_times(self, start: str, end: str, expires: float | None) -> None:
         """A user with times of the day comes in them and goes at their end."""
         times = {"times": [{"start": start, "end": end}], "times_location": "UTC"}
-        answer = Door().ask(hello(ACCOUNT.user(USER, times)))
+        answer = Logins().ask(hello(ACCOUNT.user(USER, times)))
         assert getattr(answer, "expires", None) == expires
 
     @pytest.mark.parametrize(
@@ -258,42 +258,42 @@ class TestConditions:
     def test_connectionTypes(self, types: list[str], expected: bool) -> None:
         """A user comes by the kinds of connection that it may; unknown ones are none."""
         text = ACCOUNT.user(USER, {"allowed_connection_types": types})
-        assert Door().lets(hello(text)) is expected
+        assert Logins().lets(hello(text)) is expected
 
     def test_unknownTypeIsNone(self) -> None:
         """A kind of connection that nobody knows cannot be come by."""
         text = ACCOUNT.user(USER, {"allowed_connection_types": ["CARRIER_PIGEON"]})
-        assert not Door().lets(hello(text, connectionType="CARRIER_PIGEON"))
+        assert not Logins().lets(hello(text, connectionType="CARRIER_PIGEON"))
 
     def test_proxyRequired(self) -> None:
         """A user who must come through a proxy does not come otherwise."""
-        assert not Door().lets(hello(ACCOUNT.user(USER, {"proxy_required": True})))
+        assert not Logins().lets(hello(ACCOUNT.user(USER, {"proxy_required": True})))
 
     def test_pinned(self) -> None:
         """Where accounts are pinned, users of others are not let in."""
-        assert Door(pinned=frozenset([ACCOUNT.key])).lets(hello())
-        assert not Door(pinned=frozenset([Account(OPERATOR).key])).lets(hello())
-        assert not Door(pinned=frozenset()).lets(hello())
+        assert Logins(pinned=frozenset([ACCOUNT.key])).lets(hello())
+        assert not Logins(pinned=frozenset([Account(OPERATOR).key])).lets(hello())
+        assert not Logins(pinned=frozenset()).lets(hello())
 
     @pytest.mark.parametrize("who", ["*", USER.key])
     def test_revoked(self, who: str) -> None:
         """A revoked user is not let in (CVE-2020-26892)."""
-        door = Door(issued(nats={"revocations": {who: 500}}))
-        assert not door.lets(hello(ACCOUNT.user(USER, iat=500)))
-        assert door.lets(hello(ACCOUNT.user(USER, iat=501)))
+        world = Logins(issued(nats={"revocations": {who: 500}}))
+        assert not world.lets(hello(ACCOUNT.user(USER, iat=500)))
+        assert world.lets(hello(ACCOUNT.user(USER, iat=501)))
 
     def test_limits(self) -> None:
         """The server's limits hold for everybody."""
-        door = Door(limits=ServerLimits(100, 5))
-        grant = door.ask(hello())
+        world = Logins(limits=ServerLimits(100, 5))
+        grant = world.ask(hello())
         assert (grant.maxPayload, grant.maxSubscriptions) == (100, 5)
 
     def test_sentinel(self) -> None:
         """Who brings no JWT has the default one, if there is one."""
         sentinel = ACCOUNT.user(USER, {"bearer_token": True})
-        door = Door(sentinel=sentinel)
+        world = Logins(sentinel=sentinel)
         for options in ({}, {"jwt": "x"}, {"user": "a", "pass": "b"}):
-            assert door.lets(ConnectRequest(options=options, nonce=NONCE))
+            assert world.lets(ConnectRequest(options=options, nonce=NONCE))
 
 
 class TestChanges:
@@ -301,22 +301,22 @@ class TestChanges:
 
     def test_revokesOnce(self) -> None:
         """A change of an account has its connections looked at, and no others."""
-        door = Door(issued(exp=1010))
-        door.ask(hello())
-        door.revoked.clear()
-        door.directory.update(ACCOUNT.key, issued(2, nats={"revocations": {"*": 1_700_000_000}}))
-        assert door.revoked == [(ACCOUNT.key,)]
-        error = door.ask(hello())
+        world = Logins(issued(exp=1010))
+        world.ask(hello())
+        world.revoked.clear()
+        world.directory.update(ACCOUNT.key, issued(2, nats={"revocations": {"*": 1_700_000_000}}))
+        assert world.revoked == [(ACCOUNT.key,)]
+        error = world.ask(hello())
         assert isinstance(error, Unauthorized) and error.error is errors.AUTH_REVOKED
 
     def test_accountExpires(self) -> None:
-        """An account that expires has its connections looked at, and they are told why."""
-        door = Door(issued(exp=1010))
-        door.ask(hello())
-        door.revoked.clear()
-        door.clock.advance(10)
-        assert door.revoked == [(ACCOUNT.key,)]
-        assert door.ask(hello()).error is errors.ACCOUNT_EXPIRED
+        """When an account expires, its connections are checked again, and learn why."""
+        world = Logins(issued(exp=1010))
+        world.ask(hello())
+        world.revoked.clear()
+        world.clock.advance(10)
+        assert world.revoked == [(ACCOUNT.key,)]
+        assert world.ask(hello()).error is errors.ACCOUNT_EXPIRED
 
 
 class Service:
@@ -347,36 +347,36 @@ class TestDelegating:
 
     EXTERNAL = {"authorization": {"auth_users": [USER.key]}}
 
-    def test_others(self) -> None:
+    def test_serviceDecidesAboutUsers(self) -> None:
         """Users who proved who they are are then decided about by the service."""
         service, other = Service(), KeyPair("U")
-        door = Door(issued(nats=self.EXTERNAL), delegate=service)
+        world = Logins(issued(nats=self.EXTERNAL), delegate=service)
         jwt = ACCOUNT.user(other)
-        assert door.ask(hello(jwt, other)) == Grant("elsewhere", "else")
+        assert world.ask(hello(jwt, other)) == Grant("elsewhere", "else")
         assert service.asked == [(ACCOUNT.key, jwt)]
 
-    def test_again(self) -> None:
-        """When a connection is looked at again, whoever asked about it decides first."""
+    def test_serviceIsAskedFirstLater(self) -> None:
+        """When a connection is checked again, the service that accepted it decides first."""
         service = Service()
-        door = Door(issued(nats=self.EXTERNAL), delegate=service)
+        world = Logins(issued(nats=self.EXTERNAL), delegate=service)
         asked = Grant("elsewhere", "else")
-        assert door.ask(hello("nonsense", granted=asked)) is asked
-        assert door.ask(hello(granted=Grant(ACCOUNT.key, USER.key))).user == USER.key
+        assert world.ask(hello("nonsense", granted=asked)) is asked
+        assert world.ask(hello(granted=Grant(ACCOUNT.key, USER.key))).user == USER.key
         assert service.before[0] is asked
         assert service.asked == []
 
     def test_unproved(self) -> None:
         """Users who did not are not even asked about."""
         service, other = Service(), KeyPair("U")
-        door = Door(issued(nats=self.EXTERNAL), delegate=service)
-        assert not door.lets(hello(ACCOUNT.user(other), USER))
+        world = Logins(issued(nats=self.EXTERNAL), delegate=service)
+        assert not world.lets(hello(ACCOUNT.user(other), USER))
         assert service.asked == []
 
     def test_itsOwn(self) -> None:
         """The service's own users are let in without it."""
         service = Service()
-        door = Door(issued(nats=self.EXTERNAL), delegate=service)
-        granted = door.ask(hello())
+        world = Logins(issued(nats=self.EXTERNAL), delegate=service)
+        granted = world.ask(hello())
         assert granted == Grant(ACCOUNT.key, USER.key)
         assert granted.memo == ACCOUNT.key
         assert service.asked == []
@@ -384,7 +384,7 @@ class TestDelegating:
     def test_nobodyToAsk(self) -> None:
         """Without anybody to ask, nobody is let in."""
         other = KeyPair("U")
-        assert not Door(issued(nats=self.EXTERNAL)).lets(hello(ACCOUNT.user(other), other))
+        assert not Logins(issued(nats=self.EXTERNAL)).lets(hello(ACCOUNT.user(other), other))
 
 
 class TestFuzz:
@@ -394,7 +394,7 @@ class TestFuzz:
     def test_anyTexts(self, jwt: str, signature: str) -> None:
         """No JWT and no signature make anything but a denial."""
         given = ConnectRequest(options={"jwt": jwt, "sig": signature}, nonce=NONCE)
-        assert not Door().lets(given)
+        assert not Logins().lets(given)
 
     @given(
         st.dictionaries(
@@ -405,7 +405,7 @@ class TestFuzz:
     def test_anyClaims(self, changes: dict[str, Any]) -> None:
         """No signed claims make anything but a grant or a denial."""
         body = {**claimsOf("user", ACCOUNT, USER.key, {"subs": -1, "payload": -1}), **changes}
-        Door().lets(hello(token(ACCOUNT, body)))
+        Logins().lets(hello(token(ACCOUNT, body)))
 
     @given(st.integers(min_value=0), st.binary(min_size=1, max_size=3))
     def test_damagedTokens(self, place: int, damage: bytes) -> None:
@@ -414,4 +414,4 @@ class TestFuzz:
         place %= len(text)
         changed = text[:place] + damage.decode("latin-1") + text[place + 1 :]
         if changed.rstrip("\r\n") != text:
-            assert not Door().lets(hello(changed))
+            assert not Logins().lets(hello(changed))

@@ -115,7 +115,7 @@ class TestUpdating:
         ],
     )
     @pytest.mark.parametrize("subject", [UPDATES[0], "$SYS.REQ.CLAIMS.UPDATE"])
-    def test_refused(self, broker: Broker, subject: str, payload: bytes) -> None:
+    def test_invalidJWTIsNotStored(self, broker: Broker, subject: str, payload: bytes) -> None:
         """What is no JWT of an account, is not trusted, or does not hold is not stored."""
         broker.refused(subject, payload)
         assert broker.folder is not None and len(broker.folder.folder) == 0
@@ -155,7 +155,7 @@ class TestWithoutFolder:
         assert broker.done(subject, issued(2)) == "jwt updated"
         assert broker.find().token.issuedAt == 2
 
-    def test_refused(self) -> None:
+    def test_untrustedJWTIsNotUsed(self) -> None:
         """What is not trusted does not hold."""
         broker = Broker(None)
         broker.refused(UPDATES[0], issued(signer=Operator()))
@@ -184,7 +184,7 @@ class TestLooking:
         assert broker.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == [OTHER.key]
 
     def test_pack(self, broker: Broker) -> None:
-        """All JWTs are sent to whoever has others, with nothing at the end."""
+        """All JWTs are sent to a server that has others, with an empty message at the end."""
         assert broker.folder is not None
         texts = {ACCOUNT.key: issued(), OTHER.key: OTHER.jwt()}
         for text in texts.values():
@@ -241,7 +241,7 @@ class TestDeleting:
             deletion([ACCOUNT.key, SYSTEM.key]),
         ],
     )
-    def test_refused(self, broker: Broker, payload: str) -> None:
+    def test_invalidDeletionsAreRefused(self, broker: Broker, payload: str) -> None:
         """Only the operator deletes, only accounts, and never the system account."""
         broker.done("$SYS.REQ.CLAIMS.UPDATE", issued())
         broker.refused(self.SUBJECT, payload)

@@ -73,7 +73,7 @@ class TestFinding:
             OPERATOR.jwt(),
         ],
     )
-    def test_refused(self, text: Any) -> None:
+    def test_invalidJWTIsNoAccount(self, text: Any) -> None:
         """What is missing, malformed, untrusted, about another, or does not hold is no account."""
         world = World(text)
         assert isinstance(world.find(), Unauthorized)
@@ -130,7 +130,7 @@ class TestFinding:
         assert found[0].token.subject == ACCOUNT.key
 
     def test_nobodyWaits(self) -> None:
-        """When all have given up, so does the directory, and the next one asks anew."""
+        """When all have given up, so does the directory, and the next one asks again."""
         given: list[Deferred[str]] = []
         answer: Deferred[str] = Deferred(given.append)
         world = World(answer)
@@ -153,7 +153,7 @@ class TestExpiry:
     """Accounts that end."""
 
     def test_ends(self) -> None:
-        """When the JWT expires everybody is told, and the account is no more."""
+        """When the JWT expires the watchers are notified, and the account is no more."""
         world = World(issued(exp=1010))
         world.find()
         world.clock.advance(9.9)
@@ -196,7 +196,7 @@ class TestUpdates:
     """JWTs that change."""
 
     def test_update(self) -> None:
-        """Another JWT of a known account is used from then on, and everybody is told."""
+        """Another JWT of a known account is used from then on, and the watchers are notified."""
         world = World(issued(exp=1010))
         world.find()
         assert world.directory.update(ACCOUNT.key, issued(2))
@@ -222,7 +222,7 @@ class TestUpdates:
         "text",
         ["", "x", Account(OPERATOR).jwt(), issued(signer=Operator()), issued(exp=999)],
     )
-    def test_refused(self, text: str) -> None:
+    def test_invalidUpdatesAreRefused(self, text: str) -> None:
         """A JWT that would not do at the beginning does not do later."""
         world = World(issued())
         before = world.find()
@@ -253,7 +253,7 @@ class TestUpdates:
 
 
 class TestRefreshing:
-    """Looking anew for JWTs of accounts that are known."""
+    """Fetching the JWTs of known accounts again."""
 
     def test_another(self) -> None:
         """Another JWT is used from then on."""

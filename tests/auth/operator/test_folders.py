@@ -35,7 +35,7 @@ class TestSaving:
         assert (tmp_path / "jwt").stat().st_mode & 0o777 == 0o700
         assert (tmp_path / "jwt" / f"{ONE}.jwt").stat().st_mode & 0o777 == 0o600
 
-    def test_again(self, tmp_path: Path) -> None:
+    def test_sameJWTIsNoChange(self, tmp_path: Path) -> None:
         """The same JWT again is no change, another one is."""
         folder = TokenFolder(str(tmp_path))
         folder.save(ONE, "jwt")
@@ -116,7 +116,7 @@ class TestReading:
         assert len(folder) == 0
         assert file.read_bytes() == data
 
-    def test_again(self, tmp_path: Path) -> None:
+    def test_changesByOthers(self, tmp_path: Path) -> None:
         """Reading again tells what others changed."""
         folder = TokenFolder(str(tmp_path))
         for account in (ONE, TWO):
@@ -138,7 +138,7 @@ class TestReading:
 class TestDeleting:
     """What shall be no more."""
 
-    def test_refused(self, tmp_path: Path) -> None:
+    def test_deletingIsDisabled(self, tmp_path: Path) -> None:
         """Unless it is allowed, nothing is deleted."""
         folder = TokenFolder(str(tmp_path))
         folder.save(ONE, "jwt")
@@ -192,7 +192,7 @@ def test_defaultLimit(tmp_path: Path) -> None:
 
 
 def test_ttl(tmp_path: Path) -> None:
-    """What nobody asks for is removed in time; being asked for begins the time anew."""
+    """An unused JWT is removed in time; use begins the time again."""
     world = World(tmp_path, ttl=10.0)
     world.folder.save(ONE, "1")
     world.folder.save(TWO, "2")

@@ -116,7 +116,7 @@ class TestExpansion:
 
     @pytest.mark.parametrize("name", ["*", ">", "a.*", "a.>", "a b", "", ".", "a.", "a\r\nPUB"])
     def test_noWiderThanTheTemplate(self, name: str) -> None:
-        """A user whose name holds a wildcard or a blank is not given more than the template."""
+        """A user whose name holds a wildcard or a space is not given more than the template."""
         rules = expand(PermissionClaims(publishAllow=("app.{{name()}}",)), Values({"name()": name}))
         assert rules == PermissionClaims(publishDeny=(">",))
 
@@ -212,7 +212,7 @@ class TestTerms:
         assert termsOf(user, account()).subscriptions == 7
 
     def test_strangers(self) -> None:
-        """What another key signed, in whoever's name, does not."""
+        """A JWT of another key, in any name, does not."""
         for text in (ACCOUNT.user(USER, signer=KeyPair("A")), Account(Operator()).user(USER)):
             with pytest.raises(Unauthorized):
                 termsOf(UserClaims.decode(text), account())

@@ -134,7 +134,7 @@ class TestOperators:
         ):
             assert withOperators(settingsOf(text + MEMORY + preload)).system_account == ONE.key
 
-    def test_nothing(self) -> None:
+    def test_withoutOperators(self) -> None:
         """Without operators nothing changes."""
         settings = settingsOf("port: 4222")
         assert withOperators(settings) is settings

@@ -93,7 +93,7 @@ class TestLookUp:
 
     @pytest.mark.parametrize(("others", "count"), [(2, 0), (1, 2), (2, 1)])
     def test_allSayNo(self, others: int, count: int) -> None:
-        """Nobody has it when as many have said so as were reached, or as are known."""
+        """A lookup fails when all servers that were reached, or are known, have answered so."""
         world = World(others, count)
         outcome = world.lookUp()
         world.say(b"")
@@ -132,7 +132,7 @@ class TestLookUp:
         assert reason(World(listening=False).lookUp()) == "there is nobody else"
 
     def test_late(self) -> None:
-        """Whoever says nothing is not waited for longer than the time."""
+        """A silent server is not waited for longer than the timeout."""
         world = World()
         outcome = world.lookUp()
         world.clock.advance(1.9)
@@ -205,7 +205,7 @@ class TestKeepingUp:
         assert merged == [("A", "jwt of A"), ("C", "jwt of C")]
 
     def test_fails(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """What cannot be kept is told, and keeps nothing else back."""
+        """A JWT that cannot be stored is logged, and holds no other back."""
         world = World()
         world.neighbours.keepUp(60.0, lambda: b"", lambda *_: fail(OSError("full")))
         world.clock.advance(60)

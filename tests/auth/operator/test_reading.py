@@ -27,7 +27,7 @@ def resolverOf(text: str) -> Resolver | None:
     return modeOf(f"resolver: {text}").resolver
 
 
-def test_nothing() -> None:
+def test_noOperatorsByDefault() -> None:
     """By default there are no operators."""
     assert modeOf("port: 4222") == OperatorMode()
 
@@ -185,7 +185,7 @@ def test_notWithOperators(text: str, complaint: str) -> None:
 
 
 def test_noAuthUser() -> None:
-    """Nobody stands for nobody."""
+    """C{no_auth_user} is refused."""
     found = complaintsOf("operator: eyJ\nno_auth_user: a")
     assert any("no_auth_user not compatible with Trusted Operator" in each for each in found)
 
@@ -198,6 +198,6 @@ def test_sentinel() -> None:
 
 
 def test_systemAccount() -> None:
-    """The system account is one of the operator's, whom the file does not know."""
+    """The system account is one of the operator's, which the file does not know."""
     text = f"operator: eyJ\nsystem_account: {ACCOUNT}"
     assert settingsOf(text).system_account == ACCOUNT

@@ -146,7 +146,7 @@ def test_oneAfterTheOther(tmp_path: Path) -> None:
 
 
 def test_failure(tmp_path: Path) -> None:
-    """A change that fails is told, and does not stop the next."""
+    """A change that fails is reported, and does not stop the next."""
     resolver = FolderResolver(TokenFolder(str(tmp_path)), execute)
     failed: list[Any] = []
     resolver.delete(ACCOUNT.key).addErrback(failed.append)

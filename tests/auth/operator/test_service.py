@@ -56,7 +56,7 @@ class Memory:
         return OperatorBroker(configText=self.config())
 
     def reload(self, broker: OperatorBroker) -> None:
-        """Have it read its configuration anew."""
+        """Have it read its configuration again."""
         settings = buildText(self.config(), {}).settings
         broker.broker.reload(replace(settings, host="127.0.0.1"))
 
@@ -89,7 +89,7 @@ class TestLogin:
     """Who is let in."""
 
     def test_info(self, broker: OperatorBroker) -> None:
-        """A client is told to log in, with a nonce; then its account's key."""
+        """INFO asks a client to log in, with a nonce; then it has its account's key."""
         connection, answer = broker.login(ONE.user(USER), USER, {"protocol": 1})
         assert connection.info["auth_required"] is True
         assert len(connection.info["nonce"]) == 15
@@ -148,7 +148,7 @@ class TestLogin:
         assert two.receive() == b""
 
     def test_permissions(self, broker: OperatorBroker) -> None:
-        """A user may what its JWT says."""
+        """A user has the permissions of its JWT."""
         nats = {"pub": {"allow": ["a"]}, "sub": {"deny": ["b"]}, "subs": 1}
         user, _ = broker.login(ONE.user(USER, nats), USER)
         assert b"Permissions Violation for Publish" in user.request(pub("b", b"x"))
@@ -182,7 +182,7 @@ class TestLogin:
             ]
 
     def test_expires(self, broker: OperatorBroker) -> None:
-        """A user whose JWT expires is told so and cut, and nobody else is."""
+        """A user whose JWT expires gets that error and is closed, and nobody else is."""
         user, _ = broker.login(ONE.user(USER, exp=10), USER)
         other, _ = broker.login(ONE.user(USER), USER)
         broker.advance(9)
@@ -210,7 +210,7 @@ class TestUpdates:
     """JWTs that change while the broker runs."""
 
     def test_revoked(self, broker: OperatorBroker) -> None:
-        """A user that is revoked is told so and cut; others stay."""
+        """A user that is revoked gets that error and is closed; others stay."""
         user, _ = broker.login(ONE.user(USER), USER)
         other, _ = broker.login(ONE.user(USER, iat=1_700_000_001), USER)
         answer = update(broker, ONE, ONE.jwt({"revocations": {USER.key: 1_700_000_000}}))
@@ -275,7 +275,7 @@ class TestUpdates:
         assert user.request(pub("a", b"12")) == b"-ERR 'Maximum Payload Violation'\r\n"
 
     def test_accountExpires(self, memory: Memory) -> None:
-        """When an account expires its users are told so and cut."""
+        """When an account expires its users get that error and are closed."""
         memory.texts[ONE] = ONE.jwt(exp=10)
         with memory.start() as broker:
             user, _ = broker.login(ONE.user(USER), USER)
@@ -448,7 +448,7 @@ class TestExchange:
 
 
 class TestReload:
-    """Reading the configuration anew."""
+    """Reading the configuration again."""
 
     def test_preload(self, memory: Memory, broker: OperatorBroker) -> None:
         """JWTs that changed or are gone hold for those who are there."""
@@ -476,8 +476,8 @@ class TestReload:
         memory.reload(broker)
         assert user.request(pub("a", b"1234")) == b"-ERR 'Maximum Payload Violation'\r\n"
 
-    def test_nothing(self, memory: Memory, broker: OperatorBroker) -> None:
-        """Nobody notices when nothing changed."""
+    def test_unchangedConfiguration(self, memory: Memory, broker: OperatorBroker) -> None:
+        """No client notices a reload without a change."""
         user, _ = broker.login(ONE.user(USER), USER)
         user.request(b"SUB a 1\r\n")
         memory.reload(broker)
@@ -560,7 +560,7 @@ class TestFolder:
 
 
 def test_folderThatCannotBe(tmp_path: Path) -> None:
-    """A folder that cannot be made is told before anything listens."""
+    """A folder that cannot be made is reported before anything listens."""
     (tmp_path / "file").touch()
     resolver = f"{{ type: full, dir: '{tmp_path}/file' }}"
     with pytest.raises(ValueError, match="resolver: dir"):
@@ -598,7 +598,7 @@ class TestServices:
             assert heard.bodies == [b"x"]
 
     def test_streaming(self, memory: Memory) -> None:
-        """NATS Streaming serves the clients of the account that it is told."""
+        """NATS Streaming serves the clients of its account."""
         memory.more = f"streaming {{ account: {ONE.key}, store: memory, cluster_id: c }}\n"
         with memory.start() as broker:
             for account, expected in ((ONE, b"MSG _INBOX.a 1 "), (TWO, b"")):

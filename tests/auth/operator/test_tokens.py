@@ -88,7 +88,7 @@ class TestHeader:
             b'{"typ":"JWT","alg":"ed25519-nkey","alg":"ed25519-nkey"}',
         ],
     )
-    def test_refused(self, header: Any) -> None:
+    def test_otherHeadersAreRefused(self, header: Any) -> None:
         """Only Ed25519 is an algorithm, and only C{JWT} a type."""
         account = KeyPair("A")
         with pytest.raises(FieldError):
@@ -223,7 +223,7 @@ class TestClaims:
             {"name": ["x"]},
         ],
     )
-    def test_refused(self, changes: dict[str, Any]) -> None:
+    def test_malformedClaimsAreRefused(self, changes: dict[str, Any]) -> None:
         """Claims of wrong types, versions or kinds are refused, and nothing else happens."""
         account = KeyPair("A")
         with pytest.raises(FieldError):

@@ -41,7 +41,7 @@ def termsOf(value: dict[str, Any], absent: int = 0) -> UserPermissionLimits:
 class TestReading:
     """Terms as they stand in a JWT."""
 
-    def test_nothing(self) -> None:
+    def test_defaultsAreThoseOfScopedUsers(self) -> None:
         """Where nothing is said, terms equal those of nobody in particular."""
         assert termsOf({}) == UserPermissionLimits()
         assert termsOf({"pub": {}, "sub": {}, "src": [], "times": []}) == UserPermissionLimits()
