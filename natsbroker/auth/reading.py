@@ -23,8 +23,8 @@ from natsbroker.auth.settings import (
 )
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.errors import ConfigError
-from natsbroker.config.publickeys import ACCOUNT, CURVE, USER, isPublicKey
 from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.wire.nkeys import ACCOUNT, CURVE, USER, isPublicKey
 
 if TYPE_CHECKING:
     from natsbroker.accounts.reading import ImportExportReader

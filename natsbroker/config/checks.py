@@ -24,9 +24,9 @@ from natsbroker.auth.operator.reading import checkOperators
 from natsbroker.config.addresses import isLoopback
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
-from natsbroker.config.publickeys import ACCOUNT, isPublicKey
 from natsbroker.links.kinds import KINDS
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
+from natsbroker.wire.nkeys import ACCOUNT, isPublicKey
 
 LOOPBACK = "127.0.0.1"
 AUTH_TIMEOUT = 2.0

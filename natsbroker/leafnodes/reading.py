@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.publickeys import ACCOUNT, USER, isPublicKey
 from natsbroker.config.tls import tlsOf
 from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf, splitRemote
 from natsbroker.links.compression import AUTO
@@ -27,6 +26,7 @@ from natsbroker.links.settings import (
     urlProblems,
 )
 from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.wire.nkeys import ACCOUNT, USER, isPublicKey
 
 __all__ = ["checkLeafnodes", "leafnodesFrom", "seedOf"]
 

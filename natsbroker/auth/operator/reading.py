@@ -10,8 +10,8 @@ from collections.abc import Callable
 from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL, OperatorMode, Resolver
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import Settings
-from natsbroker.config.publickeys import ACCOUNT, OPERATOR, isPublicKey
 from natsbroker.config.tls import tlsOf
+from natsbroker.wire.nkeys import ACCOUNT, OPERATOR, isPublicKey
 
 __all__ = ["checkOperators", "operatorModeFrom"]
 

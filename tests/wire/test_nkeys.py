@@ -1,12 +1,12 @@
 """
-Tests for L{natsbroker.config.publickeys}.
+Tests for L{natsbroker.wire.nkeys}.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from natsbroker.config.publickeys import ACCOUNT, CURVE, OPERATOR, USER, isPublicKey
+from natsbroker.wire.nkeys import ACCOUNT, CURVE, OPERATOR, USER, isPublicKey
 
 KEYS = {
     OPERATOR: "ODWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435DILF",
