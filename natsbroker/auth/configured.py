@@ -33,7 +33,6 @@ from natsbroker.config.model import (
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.subjects.permissions import (
     PermissionSet,
-    ResponsePermission,
     SubscribePermissions,
 )
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -238,15 +237,12 @@ def grantFrom(user: User, settings: Settings) -> Grant:
     limits = account.limits if account is not None else AccountLimits()
     permissions = user.permissions or Permissions()
     publish, subscribe = permissions.publish, permissions.subscribe
-    responses = permissions.allow_responses
     return Grant(
         account=user.account or GLOBAL_ACCOUNT,
         user=user.user,
         publish=None if publish is None else PermissionSet(*_patterns(publish)),
         subscribe=None if subscribe is None else SubscribePermissions(*_patterns(subscribe)),
-        responses=None
-        if responses is None
-        else ResponsePermission(responses.max, responses.expires),
+        responses=permissions.allow_responses,
         maxPayload=_smaller(limits.max_payload, settings.max_payload),
         maxSubscriptions=_smaller(limits.max_subscriptions, settings.max_subscriptions),
         issuer=(user.account or GLOBAL_ACCOUNT) if user.nkey else "",

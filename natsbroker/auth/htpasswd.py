@@ -29,13 +29,13 @@ from zope.interface import implementer
 
 from natsbroker.auth.checkers import CheckerAuthenticator
 from natsbroker.auth.passwords import DummySecrets, PasswordChecks, RunInThread, checkHash, isHash
+from natsbroker.auth.settings import MOST_BCRYPT_ROUNDS
 from natsbroker.auth.watchedfile import WatchedFile
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import IReadiness
 
 __all__ = [
     "MOST_CRYPT_ROUNDS",
-    "MOST_ROUNDS",
     "HtpasswdAuthenticator",
     "HtpasswdChecker",
     "checkCrypt",
@@ -106,9 +106,6 @@ def checkCrypt(expected: str, given: str) -> bool:
     return bool(form.verify(password, expected))
 
 
-#: The highest cost of a bcrypt hash, as in the settings; a login at 14 takes seconds of a core.
-MOST_ROUNDS = 14
-
 _BCRYPT = re.compile(r"\$2[aby]\$(\d{2})\$[./A-Za-z0-9]{53}", re.ASCII)
 _SHA = re.compile(r"\{SHA\}[A-Za-z0-9+/]{27}=", re.ASCII)
 
@@ -159,8 +156,8 @@ def _complaint(secret: str) -> str:
     bcrypt = _BCRYPT.fullmatch(secret)
     if bcrypt is not None:
         rounds = int(bcrypt[1])
-        if not 4 <= rounds <= MOST_ROUNDS:
-            return f"a bcrypt cost of {rounds} is not between 4 and {MOST_ROUNDS}"
+        if not 4 <= rounds <= MOST_BCRYPT_ROUNDS:
+            return f"a bcrypt cost of {rounds} is not between 4 and {MOST_BCRYPT_ROUNDS}"
         return ""
     if _SHA.fullmatch(secret):
         return ""

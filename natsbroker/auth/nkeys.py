@@ -13,27 +13,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-from enum import IntEnum
 
 from nacl.exceptions import CryptoError
 from nacl.signing import SigningKey, VerifyKey
 
 from natsbroker import errors
 from natsbroker.wire.grants import ConnectRequest
+from natsbroker.wire.nkeys import Role, decodeKey, encodeKey
 
-__all__ = [
-    "NkeyError",
-    "Role",
-    "Signer",
-    "checkSignature",
-    "decodeKey",
-    "decodeRaw",
-    "decodeSignature",
-    "encodeKey",
-    "encodeRaw",
-    "isKey",
-    "isSignature",
-]
+__all__ = ["Signer", "checkSignature", "decodeRaw", "decodeSignature", "encodeRaw", "isSignature"]
 
 
 def encodeRaw(data: bytes) -> str:
@@ -78,62 +66,6 @@ def _decoded(text: str, last: bytes) -> bytes:
 
 _KEY = 32
 _SIGNATURE = 64
-_TEXT = 56
-
-
-class Role(IntEnum):
-    """
-    The use of a key: the first byte of its text, which makes the first letter.
-    """
-
-    OPERATOR = 14 << 3
-    ACCOUNT = 0
-    USER = 20 << 3
-    SERVER = 13 << 3
-    CLUSTER = 2 << 3
-    CURVE = 23 << 3
-
-
-class NkeyError(ValueError):
-    """
-    A text is not the expected public key. It is not repeated, since it may be a secret.
-    """
-
-
-def encodeKey(role: Role, key: bytes) -> str:
-    """
-    @param key: the 32 bytes of a public key.
-    """
-    body = bytes([role]) + key
-    checksum = binascii.crc_hqx(body, 0).to_bytes(2, "little")
-    return base64.b32encode(body + checksum).decode("ascii")
-
-
-def decodeKey(text: str, role: Role) -> bytes:
-    """
-    @return: the 32 bytes of a public key.
-    @raise NkeyError: if the text is no key of this role.
-    """
-    if len(text) != _TEXT:
-        raise NkeyError(f"not the public key of one {role.name.lower()}: wrong length")
-    try:
-        data = base64.b32decode(text)
-    except (binascii.Error, ValueError) as error:
-        raise NkeyError("not a public key: not base 32") from error
-    body, checksum = data[:-2], data[-2:]
-    if binascii.crc_hqx(body, 0).to_bytes(2, "little") != checksum:
-        raise NkeyError("not a public key: wrong checksum")
-    if body[0] != role:
-        raise NkeyError(f"not the public key of one {role.name.lower()}")
-    return body[1:]
-
-
-def isKey(text: str, role: Role) -> bool:
-    try:
-        decodeKey(text, role)
-    except NkeyError:
-        return False
-    return True
 
 
 def isSignature(signature: bytes, data: bytes, key: bytes) -> bool:

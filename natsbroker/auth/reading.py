@@ -10,21 +10,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from natsbroker.auth.settings import (
+    CONNECTION_TYPES,
     GLOBAL_ACCOUNT,
+    MOST_BCRYPT_ROUNDS,
     UNLIMITED,
     AccountLimits,
     AccountSettings,
     AuthCallout,
     AuthorizationSettings,
     Permissions,
-    ResponsePermission,
     SubjectPermission,
     User,
 )
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.errors import ConfigError
 from natsbroker.subjects.grammar import isValidSubject
-from natsbroker.wire.nkeys import ACCOUNT, CURVE, USER, isPublicKey
+from natsbroker.subjects.permissions import ResponsePermission
+from natsbroker.wire.nkeys import Role, isKey
 
 if TYPE_CHECKING:
     from natsbroker.accounts.reading import ImportExportReader
@@ -110,15 +112,8 @@ def _responses(block: ParsedBlock) -> ResponsePermission | None:
     )
 
 
-MOST_BCRYPT_ROUNDS = 14
-"""The highest cost of a bcrypt hash; a login at 14 takes seconds of a core."""
-
 LONG_TIMEOUT = 60.0
 """Seconds above which an authorization timeout earns a warning, as in nats-server."""
-
-CONNECTION_TYPES = frozenset(
-    {"STANDARD", "WEBSOCKET", "LEAFNODE", "LEAFNODE_WS", "MQTT", "MQTT_WS", "IN_PROCESS"}
-)
 
 _BCRYPT = re.compile(r"\$2[aby]\$([0-9]{2})\$")
 
@@ -222,7 +217,7 @@ class AuthorizationReader:
     def _account(self, name: str, block: ParsedBlock) -> AccountSettings:
         default = self._permissions(block, "default_permissions")
         key = block.text("nkey")
-        if "nkey" in block and not isPublicKey(key, ACCOUNT):
+        if "nkey" in block and not isKey(key, Role.ACCOUNT):
             message = f'Not a valid public nkey for an account: "{key}"'
             self._findings.errorAt(block, "nkey", message)
         return AccountSettings(
@@ -263,7 +258,7 @@ class AuthorizationReader:
 
     def _user(self, entry: ParsedBlock, account: str, default: Permissions | None) -> User | None:
         key, name = entry.text("nkey"), entry.text("user")
-        if key and not isPublicKey(key, USER):
+        if key and not isKey(key, Role.USER):
             self._exclusive(entry, "Not a valid public nkey for a user")
             return None
         if key and (name or entry.text("pass")):
@@ -336,10 +331,10 @@ def calloutFrom(block: ParsedBlock, findings: Diagnostics) -> AuthCallout:
 
     if not issuer:
         error("Authorization callouts require an issuer to be specified", "")
-    elif not isPublicKey(issuer, ACCOUNT):
+    elif not isKey(issuer, Role.ACCOUNT):
         message = f'Expected callout user to be a valid public account nkey, got "{issuer}"'
         error(message, "issuer")
-    if xkey and not isPublicKey(xkey, CURVE):
+    if xkey and not isKey(xkey, Role.CURVE):
         error(f'Expected callout xkey to be a valid public xkey, got "{xkey}"', "xkey")
     users = block.texts("auth_users")
     if not users:

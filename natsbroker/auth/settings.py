@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from natsbroker.subjects.permissions import ResponsePermission
+
 if TYPE_CHECKING:
     from natsbroker.accounts.settings import Export, Import, SubjectMapping
 
@@ -17,6 +19,14 @@ GLOBAL_ACCOUNT = "$G"
 
 SYSTEM_ACCOUNT = "$SYS"
 """The account of the broker's own events, unless C{system_account} names another."""
+
+CONNECTION_TYPES = frozenset(
+    {"STANDARD", "WEBSOCKET", "LEAFNODE", "LEAFNODE_WS", "MQTT", "MQTT_WS", "IN_PROCESS"}
+)
+"""The kinds of connection that a user may be limited to."""
+
+MOST_BCRYPT_ROUNDS = 14
+"""The highest cost of a bcrypt hash; a login at 14 takes seconds of a core."""
 
 UNLIMITED = -1
 """The value of an account limit that is not set."""
@@ -34,19 +44,6 @@ class SubjectPermission:
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ResponsePermission:
-    """
-    Leave to publish to the reply subject of a message that was delivered.
-
-    @ivar max: how many responses each reply subject may get; negative means any number.
-    @ivar expires: for how many seconds; negative means for ever.
-    """
-
-    max: int = 1
-    expires: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.links.kinds import KINDS
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
-from natsbroker.wire.nkeys import ACCOUNT, isPublicKey
+from natsbroker.wire.nkeys import Role, isKey
 
 LOOPBACK = "127.0.0.1"
 AUTH_TIMEOUT = 2.0
@@ -169,7 +169,7 @@ def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics)
 def _problems(settings: Settings, account: str, domain: str) -> Iterator[str]:
     known = settings.accounts.get(account)
     if settings.operator.isOn:
-        if not isPublicKey(account, ACCOUNT):
+        if not isKey(account, Role.ACCOUNT):
             yield f'contains account name "{account}", which is not a valid public account nkey'
     elif account == settings.system_account:
         yield f'contains the system account "{account}"'

@@ -23,12 +23,12 @@ from natsbroker.auth.settings import (
     AuthCallout,
     AuthorizationSettings,
     Permissions,
-    ResponsePermission,
     SubjectPermission,
     User,
 )
 from natsbroker.config.jetstream import JetStream
 from natsbroker.config.tls import TLSSettings
+from natsbroker.subjects.permissions import ResponsePermission
 
 if TYPE_CHECKING:
     from natsbroker.accounts.settings import SubjectMapping

@@ -7,8 +7,6 @@ not, in nats-server's words.  It must never know connections.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -26,7 +24,7 @@ from natsbroker.links.settings import (
     urlProblems,
 )
 from natsbroker.subjects.grammar import isValidSubject
-from natsbroker.wire.nkeys import ACCOUNT, USER, isPublicKey
+from natsbroker.wire.nkeys import NkeyError, Role, decodeSeed, isKey
 
 __all__ = ["checkLeafnodes", "leafnodesFrom", "seedOf"]
 
@@ -34,9 +32,6 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)$")
 _OLDEST = (2, 8, 0)
 
 _COUNTED = ("timeout", "reconnect", "dial_timeout", "write_deadline")
-
-#: How the bytes of a seed begin.
-_SEED = 18 << 3
 
 
 def leafnodesFrom(
@@ -128,14 +123,9 @@ def seedOf(text: str) -> bytes | None:
     The 32 secret bytes of a user's seed; L{None} if the text is none.
     """
     try:
-        data = base64.b32decode(text.strip() + "=" * (-len(text.strip()) % 8))
-    except (binascii.Error, ValueError):
+        return decodeSeed(text.strip())
+    except NkeyError:
         return None
-    body, checksum = data[:-2], data[-2:]
-    if len(body) != 34 or binascii.crc_hqx(body, 0).to_bytes(2, "little") != checksum:
-        return None
-    role = (body[0] & 7) << 5 | body[1] >> 3
-    return body[2:] if body[0] & 0xF8 == _SEED and role == USER else None
 
 
 def checkLeafnodes(
@@ -165,7 +155,7 @@ def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:
     names = [each.user for each in leafnodes.users]
     for name in dict.fromkeys(each for each in names if names.count(each) > 1):
         yield "authorization", f'duplicate user "{name}" detected in leafnode authorization'
-    if leafnodes.nkey and not isPublicKey(leafnodes.nkey, USER):
+    if leafnodes.nkey and not isKey(leafnodes.nkey, Role.USER):
         yield "authorization", "Not a valid public nkey for leafnode authorization"
     known = set()
     for remote in leafnodes.remotes:
@@ -198,12 +188,12 @@ def _accountProblems(leafnodes: Leafnodes, accounts: set[str]) -> Iterator[tuple
 def _operatedProblems(leafnodes: Leafnodes, _: set[str]) -> Iterator[tuple[str, str]]:
     if leafnodes.users:
         yield "authorization", "operator mode does not allow specifying users in leafnode config"
-    if not all(isPublicKey(each.account, ACCOUNT) for each in leafnodes.remotes):
+    if not all(isKey(each.account, Role.ACCOUNT) for each in leafnodes.remotes):
         yield (
             "remotes",
             "operator mode requires account nkeys in remotes. Please add an `account` key to each "
             "remote in your `leafnodes` section, to assign it to an account. Each account value "
             "should be a 56 character public key, starting with the letter 'A'",
         )
-    if leafnodes.port and leafnodes.account and not isPublicKey(leafnodes.account, ACCOUNT):
+    if leafnodes.port and leafnodes.account and not isKey(leafnodes.account, Role.ACCOUNT):
         yield "authorization", "operator mode and non account nkeys are incompatible"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.auth.configured import SettingsAuthorizer, UserEntry, grantFrom
-from natsbroker.auth.nkeys import Role, Signer
+from natsbroker.auth.nkeys import Signer
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.listener import joined
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings, TLSSettings, User
@@ -34,6 +34,7 @@ from natsbroker.links.settingsmapper import (
 )
 from natsbroker.routes.terms import LinkIdentity
 from natsbroker.server.hostaddresses import addressesOf
+from natsbroker.wire.nkeys import Role
 
 __all__ = [
     "acceptingTLSFrom",

@@ -10,10 +10,11 @@ from itertools import count
 from typing import Any
 
 from natsbroker.auth.callout.xkeys import CurveKeys
-from natsbroker.auth.nkeys import Role, Signer
+from natsbroker.auth.nkeys import Signer
 from natsbroker.auth.responder import Describe
 from natsbroker.clients.info import ServerInfo
 from natsbroker.wire.instants import instant
+from natsbroker.wire.nkeys import Role
 
 __all__ = ["ServerKeys", "serverDescriber", "serverIdentity"]
 

@@ -1,32 +1,98 @@
 """
-Public keys of NATS in a configuration: 56 letters of base 32 for a byte of the role, which makes
-the first letter, 32 bytes, and the CRC-16 of all that.
+The text of nkeys: base 32 of a byte for the role (two for a seed), 32 bytes, and the CRC-16 of all
+that (CCITT, low byte first).
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+from enum import IntEnum
 
-__all__ = ["ACCOUNT", "CURVE", "OPERATOR", "USER", "isPublicKey"]
+__all__ = ["NkeyError", "Role", "WrongRole", "decodeKey", "decodeSeed", "encodeKey", "isKey"]
 
-ACCOUNT = 0
-CURVE = 23 << 3
-OPERATOR = 14 << 3
-USER = 20 << 3
-
-_LENGTH = 56
+_TEXT = 56
+_SEED = 18 << 3
+_SEED_BYTES = 34
 
 
-def isPublicKey(text: str, role: int) -> bool:
+class Role(IntEnum):
     """
-    @return: whether a text is a public key of the role.
+    The use of a key: the first byte of its text, which makes the first letter.
     """
-    if len(text) != _LENGTH:
-        return False
+
+    OPERATOR = 14 << 3
+    ACCOUNT = 0
+    USER = 20 << 3
+    SERVER = 13 << 3
+    CLUSTER = 2 << 3
+    CURVE = 23 << 3
+
+
+class NkeyError(ValueError):
+    """
+    A text is not the expected key. It is not repeated, since it may be a secret.
+    """
+
+
+class WrongRole(NkeyError):
+    """
+    A seed is a key's of another role, or it is no seed.
+    """
+
+
+def encodeKey(role: Role, key: bytes) -> str:
+    """
+    @param key: the 32 bytes of a public key.
+    """
+    body = bytes([role]) + key
+    return base64.b32encode(body + _checksum(body)).decode("ascii")
+
+
+def decodeKey(text: str, role: Role) -> bytes:
+    """
+    @return: the 32 bytes of a public key.
+    @raise NkeyError: if the text is no key of this role.
+    """
+    if len(text) != _TEXT:
+        raise NkeyError(f"not the public key of one {role.name.lower()}: wrong length")
     try:
         data = base64.b32decode(text)
-    except ValueError:
+    except ValueError as error:
+        raise NkeyError("not a public key: not base 32") from error
+    body = data[:-2]
+    if _checksum(body) != data[-2:]:
+        raise NkeyError("not a public key: wrong checksum")
+    if body[0] != role:
+        raise NkeyError(f"not the public key of one {role.name.lower()}")
+    return body[1:]
+
+
+def decodeSeed(text: str, role: Role = Role.USER) -> bytes:
+    """
+    @return: the 32 secret bytes of a seed.
+    @raise NkeyError: if the text is no seed.
+    @raise WrongRole: if it is another's than of this role.
+    """
+    try:
+        data = base64.b32decode(text + "=" * (-len(text) % 8))
+    except ValueError as error:
+        raise NkeyError("not base 32") from error
+    body = data[:-2]
+    if len(body) != _SEED_BYTES or _checksum(body) != data[-2:]:
+        raise NkeyError("wrong length or checksum")
+    if body[0] & 0xF8 != _SEED or (body[0] & 7) << 5 | body[1] >> 3 != role:
+        raise WrongRole(f"no {role.name.lower()}'s seed")
+    return body[2:]
+
+
+def isKey(text: str, role: Role) -> bool:
+    try:
+        decodeKey(text, role)
+    except NkeyError:
         return False
-    checksum = binascii.crc_hqx(data[:-2], 0).to_bytes(2, "little")
-    return data[0] == role and data[-2:] == checksum
+    return True
+
+
+def _checksum(body: bytes) -> bytes:
+    return binascii.crc_hqx(body, 0).to_bytes(2, "little")

@@ -12,18 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.auth.nkeys import (
-    NkeyError,
-    Role,
-    Signer,
-    decodeKey,
-    decodeRaw,
-    decodeSignature,
-    encodeKey,
-    encodeRaw,
-    isKey,
-    isSignature,
-)
+from natsbroker.auth.nkeys import Signer, decodeRaw, decodeSignature, encodeRaw, isSignature
+from natsbroker.wire.nkeys import NkeyError, Role, decodeKey, encodeKey, isKey
 from tests.auth.keyvalues import ORDER
 
 

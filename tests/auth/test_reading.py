@@ -12,13 +12,13 @@ from natsbroker.auth.settings import (
     AccountSettings,
     AuthorizationSettings,
     Permissions,
-    ResponsePermission,
     SubjectPermission,
     User,
 )
 from natsbroker.config.build import buildText
 from natsbroker.config.errors import ConfigErrors
 from natsbroker.config.model import AuthCallout
+from natsbroker.subjects.permissions import ResponsePermission
 from tests.auth.operator.keys import ACCOUNT, USER
 from tests.config.support import built, complaintsOf, settingsOf
 

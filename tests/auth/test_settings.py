@@ -11,9 +11,9 @@ from natsbroker.auth.settings import (
     AccountSettings,
     AuthorizationSettings,
     Permissions,
-    ResponsePermission,
     User,
 )
+from natsbroker.subjects.permissions import ResponsePermission
 
 
 def test_secretsStayOut() -> None:

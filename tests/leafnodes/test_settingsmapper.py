@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from nacl.signing import VerifyKey
 
-from natsbroker.auth.nkeys import Role, decodeKey, decodeSignature
+from natsbroker.auth.nkeys import decodeSignature
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import Settings
 from natsbroker.connections.tlscontext import TLSSettingsError
@@ -27,6 +27,7 @@ from natsbroker.leafnodes.settingsmapper import (
 from natsbroker.leafnodes.terms import LeafURL
 from natsbroker.links.compression import Compression
 from natsbroker.wire.grants import ConnectRequest
+from natsbroker.wire.nkeys import Role, decodeKey
 from tests.interop.certificates import writeCertificates
 from tests.leafnodes.keys import KEY, SEED
 from tests.server.support import settingsOf

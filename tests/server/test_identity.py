@@ -8,10 +8,11 @@ import os
 
 from natsbroker import NATS_VERSION
 from natsbroker.auth.callout.xkeys import CurveKeys
-from natsbroker.auth.nkeys import Role, decodeKey, isSignature
+from natsbroker.auth.nkeys import isSignature
 from natsbroker.clients.info import ServerInfo
 from natsbroker.config.model import Settings
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
+from natsbroker.wire.nkeys import Role, decodeKey
 
 
 class TestServerKeys:

@@ -6,33 +6,73 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.wire.nkeys import ACCOUNT, CURVE, OPERATOR, USER, isPublicKey
+from natsbroker.wire.nkeys import (
+    NkeyError,
+    Role,
+    WrongRole,
+    decodeKey,
+    decodeSeed,
+    encodeKey,
+    isKey,
+)
 
 KEYS = {
-    OPERATOR: "ODWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435DILF",
-    ACCOUNT: "ADWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435D6HD",
-    USER: "UDWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435C2U4",
-    CURVE: "XCSOBEUSWZI4E6FZO4WFNH27VG5RHWIGWRVLNDE57HOCWRAJ7CRATSUK",
+    Role.OPERATOR: "ODWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435DILF",
+    Role.ACCOUNT: "ADWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435D6HD",
+    Role.USER: "UDWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435C2U4",
+    Role.CURVE: "XCSOBEUSWZI4E6FZO4WFNH27VG5RHWIGWRVLNDE57HOCWRAJ7CRATSUK",
 }
 
 
 @pytest.mark.parametrize("role", KEYS)
-def test_keys(role: int) -> None:
+def test_keys(role: Role) -> None:
     """A key, as the Go library makes it, is one of its role and of no other."""
-    assert [each for each in KEYS if isPublicKey(KEYS[role], each)] == [role]
+    assert [each for each in KEYS if isKey(KEYS[role], each)] == [role]
 
 
 @pytest.mark.parametrize(
-    "text", ["", "U", KEYS[USER][:-1], KEYS[USER] + "A", KEYS[USER].lower(), "é" * 56, "=" * 56]
+    "text",
+    [
+        "",
+        "U",
+        KEYS[Role.USER][:-1],
+        KEYS[Role.USER] + "A",
+        KEYS[Role.USER].lower(),
+        "é" * 56,
+        "=" * 56,
+    ],
 )
 def test_notKeys(text: str) -> None:
     """Anything else is none."""
-    assert not isPublicKey(text, USER)
+    assert not isKey(text, Role.USER)
 
 
 def test_damage() -> None:
     """A key of which any letter is another is none."""
-    key = KEYS[USER]
+    key = KEYS[Role.USER]
     for place in range(len(key)):
         letter = "A" if key[place] != "A" else "B"
-        assert not isPublicKey(key[:place] + letter + key[place + 1 :], USER)
+        assert not isKey(key[:place] + letter + key[place + 1 :], Role.USER)
+
+
+SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
+
+
+def test_textOfAKey() -> None:
+    """The text of a key's bytes is that key."""
+    for role, text in KEYS.items():
+        assert encodeKey(role, decodeKey(text, role)) == text
+
+
+def test_seeds() -> None:
+    """A seed is 32 bytes of its role."""
+    assert len(decodeSeed(SEED)) == 32
+    with pytest.raises(WrongRole):
+        decodeSeed(SEED, Role.ACCOUNT)
+
+
+@pytest.mark.parametrize("text", ["", SEED[:-1], SEED[:-1] + "A", SEED.lower(), "\xe9" * 58])
+def test_notSeeds(text: str) -> None:
+    """Anything else is none."""
+    with pytest.raises(NkeyError):
+        decodeSeed(text)

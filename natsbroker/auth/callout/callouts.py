@@ -25,7 +25,7 @@ from natsbroker.auth.callout.messages import (
     readAnswer,
 )
 from natsbroker.auth.callout.xkeys import CurveKeys, SealError
-from natsbroker.auth.nkeys import Role, Signer
+from natsbroker.auth.nkeys import Signer
 from natsbroker.auth.operator.tokens import encodeToken
 from natsbroker.auth.responder import Describe
 from natsbroker.errors import NoResponders, RequestTimeout, Unauthorized, logText
@@ -33,6 +33,7 @@ from natsbroker.interfaces import IMessageBus
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.headers import Headers
+from natsbroker.wire.nkeys import Role
 
 __all__ = ["SUBJECT", "CalloutService", "Callouts", "guarded"]
 

@@ -17,11 +17,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from natsbroker.auth.callout.xkeys import SealError
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.tokens import decodeToken
-from natsbroker.auth.operator.userclaims import CONNECTION_TYPES, UserClaims, validUntil
+from natsbroker.auth.operator.userclaims import UserClaims, validUntil
+from natsbroker.auth.settings import CONNECTION_TYPES
 from natsbroker.errors import Unauthorized
 from natsbroker.wire.grants import ConnectRequest, Security
+from natsbroker.wire.nkeys import Role, isKey
 
 __all__ = ["AuthorizationResponse", "CalloutUser", "nameIn", "questionOf", "readAnswer", "stayOf"]
 

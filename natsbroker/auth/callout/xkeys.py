@@ -12,7 +12,7 @@ from collections.abc import Callable
 from nacl.exceptions import CryptoError
 from nacl.public import Box, PrivateKey, PublicKey
 
-from natsbroker.auth.nkeys import NkeyError, Role, decodeKey, encodeKey
+from natsbroker.wire.nkeys import NkeyError, Role, decodeKey, encodeKey
 
 __all__ = ["CurveKeys", "SealError"]
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from natsbroker.auth.fields import FieldError, Fields
-from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.exchangeclaims import (
     ExportClaim,
     ImportClaim,
@@ -28,6 +27,7 @@ from natsbroker.auth.operator.userclaims import (
     readTerms,
 )
 from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.wire.nkeys import Role, isKey
 
 __all__ = ["EVERYBODY", "AccountClaims", "ExternalAuthorization", "OperatorLimits"]
 

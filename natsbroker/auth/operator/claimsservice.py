@@ -16,7 +16,6 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.folders import Deletion, FolderError
@@ -25,6 +24,7 @@ from natsbroker.auth.operator.tokens import SignedJWT, decodeAny, expiryIn
 from natsbroker.auth.responder import Describe, RequestResponder
 from natsbroker.errors import logText
 from natsbroker.interfaces import IMessageBus
+from natsbroker.wire.nkeys import Role, isKey
 from natsbroker.wire.values import Message
 
 __all__ = ["ClaimsService"]

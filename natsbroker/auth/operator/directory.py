@@ -19,11 +19,11 @@ from twisted.python.failure import Failure
 
 from natsbroker import errors
 from natsbroker.auth.fields import FieldError, Fields
-from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.operators import TrustedKeys
 from natsbroker.auth.operator.tokens import SignedJWT
 from natsbroker.interfaces import IAccountResolver
+from natsbroker.wire.nkeys import Role, isKey
 
 __all__ = ["AccountDirectory", "placeholder"]
 

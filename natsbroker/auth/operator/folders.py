@@ -15,9 +15,9 @@ from enum import Enum
 from pathlib import Path
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.nkeys import Role, decodeKey, isKey
 from natsbroker.auth.operator.tokens import LONGEST, expiryIn
 from natsbroker.files import replaceFile, syncDirectory
+from natsbroker.wire.nkeys import Role, decodeKey, isKey
 
 __all__ = ["LIMIT", "CachedFolder", "Deletion", "FolderError", "TokenFolder"]
 

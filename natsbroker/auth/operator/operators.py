@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from natsbroker import NATS_VERSION
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL
 from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.auth.operator.userclaims import UserClaims, UserPermissionLimits
 from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
+from natsbroker.wire.nkeys import Role, isKey
 
 __all__ = ["OperatorClaims", "Operators", "TrustedKeys", "operatorsIn", "undecorated"]
 

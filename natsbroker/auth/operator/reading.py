@@ -11,7 +11,7 @@ from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL, Operator
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import Settings
 from natsbroker.config.tls import tlsOf
-from natsbroker.wire.nkeys import ACCOUNT, OPERATOR, isPublicKey
+from natsbroker.wire.nkeys import Role, isKey
 
 __all__ = ["checkOperators", "operatorModeFrom"]
 
@@ -107,7 +107,7 @@ class _OperatorModeReader:
     def _trusted(self) -> tuple[str, ...]:
         keys = self._root.texts("trusted_keys")
         for key in keys:
-            if not isPublicKey(key, OPERATOR):
+            if not isKey(key, Role.OPERATOR):
                 message = f'trust key "{key}" required to be a valid public operator nkey'
                 self._error(message, "trusted_keys")
         return keys
@@ -115,7 +115,7 @@ class _OperatorModeReader:
     def _preload(self) -> dict[str, str]:
         preload = self._root.mapping("resolver_preload", str)
         for key in preload:
-            if not isPublicKey(key, ACCOUNT):
+            if not isKey(key, Role.ACCOUNT):
                 message = f'"{key}" is not the public key of an account'
                 self._error(message, "resolver_preload")
         return preload
@@ -126,7 +126,7 @@ class _OperatorModeReader:
             return None
         keys = self._root.texts(name)
         for key in keys:
-            if not isPublicKey(key, ACCOUNT):
+            if not isKey(key, Role.ACCOUNT):
                 self._error(f'pinned account key "{key}" is not a valid public account nkey', name)
         return keys
 

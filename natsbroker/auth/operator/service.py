@@ -19,7 +19,6 @@ from twisted.logger import Logger
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.auth.callout.callouts import Callouts
 from natsbroker.auth.callout.delegate import CalloutDelegate
-from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.accounts import accountsFrom, activationsEnd, limitsFrom
 from natsbroker.auth.operator.authorizer import OperatorAuthorizer
@@ -36,6 +35,7 @@ from natsbroker.config.model import SYSTEM_ACCOUNT, AccountLimits, Resolver, Set
 from natsbroker.errors import logText
 from natsbroker.interfaces import IAccountResolver, IMessageBus
 from natsbroker.server.agents import agentFor
+from natsbroker.wire.nkeys import Role, isKey
 from natsbroker.wire.values import Kind
 
 __all__ = ["OperatorService", "serverLimits"]

@@ -20,15 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from natsbroker.auth.fields import FieldError, Fields
-from natsbroker.auth.nkeys import (
-    NkeyError,
-    Role,
-    Signer,
-    decodeKey,
-    decodeRaw,
-    encodeRaw,
-    isSignature,
-)
+from natsbroker.auth.nkeys import Signer, decodeRaw, encodeRaw, isSignature
+from natsbroker.wire.nkeys import NkeyError, Role, decodeKey
 
 __all__ = [
     "LONGEST",

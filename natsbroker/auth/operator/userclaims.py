@@ -13,12 +13,11 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from natsbroker.auth.fields import FieldError, Fields
-from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.wire.nkeys import Role, isKey
 
 __all__ = [
-    "CONNECTION_TYPES",
     "NO_LIMIT",
     "PermissionClaims",
     "UserClaims",
@@ -33,11 +32,6 @@ __all__ = [
     "validUntil",
     "zoneOf",
 ]
-
-#: The kinds of connection that a JWT may name.
-CONNECTION_TYPES = frozenset(
-    {"STANDARD", "WEBSOCKET", "LEAFNODE", "LEAFNODE_WS", "MQTT", "MQTT_WS", "IN_PROCESS"}
-)
 
 NO_LIMIT = -1
 

@@ -5,7 +5,6 @@ Who a worker says it is: every kind of credential that NATS servers take.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +12,9 @@ from typing import Any
 
 from natsbroker import __version__
 from natsbroker.spark.errors import OptionError
+from natsbroker.wire.nkeys import NkeyError, Role, WrongRole, decodeSeed, encodeKey
 
 __all__ = ["Credentials", "connectFields", "readCredentials", "readSeed"]
-
-_SEED = 18 << 3
-_USER = 20 << 3
 
 _PART = re.compile(r"-{3,}BEGIN (?P<name>[^-\n]+?)-{3,}\s+(?P<text>[\w.=+/-]+)\s+-{3,}END ", re.S)
 
@@ -103,18 +100,12 @@ def readSeed(text: str, path: str) -> bytes:
     seeds = [each for each in lines if each and not each.startswith("#")]
     if len(seeds) != 1:
         raise OptionError(f"{path} must hold the seed of one nkey")
-    seed = seeds[0]
     try:
-        data = base64.b32decode(seed + "=" * (-len(seed) % 8))
-    except binascii.Error:
-        raise OptionError(f"{path} holds no seed of an nkey: not base 32") from None
-    body, checksum = data[:-2], data[-2:]
-    if len(body) != 34 or binascii.crc_hqx(body, 0).to_bytes(2, "little") != checksum:
-        raise OptionError(f"{path} holds no seed of an nkey: wrong length or checksum")
-    role = (body[0] & 7) << 5 | body[1] >> 3
-    if body[0] & 0xF8 != _SEED or role != _USER:
-        raise OptionError(f"{path} holds a key that is no user's seed")
-    return body[2:]
+        return decodeSeed(seeds[0])
+    except WrongRole:
+        raise OptionError(f"{path} holds a key that is no user's seed") from None
+    except NkeyError as error:
+        raise OptionError(f"{path} holds no seed of an nkey: {error}") from None
 
 
 def _keyOf(seed: bytes) -> Any:
@@ -131,9 +122,7 @@ def _keyOf(seed: bytes) -> Any:
 
 
 def _nameOf(seed: bytes) -> str:
-    body = bytes([_USER]) + bytes(_keyOf(seed).verify_key)
-    checksum = binascii.crc_hqx(body, 0).to_bytes(2, "little")
-    return base64.b32encode(body + checksum).decode("ascii")
+    return encodeKey(Role.USER, bytes(_keyOf(seed).verify_key))
 
 
 def _contents(path: str) -> str:

@@ -14,10 +14,11 @@ from zope.interface import implementer
 
 from natsbroker.auth.callout.callouts import SUBJECT, Callouts
 from natsbroker.auth.callout.xkeys import CurveKeys
-from natsbroker.auth.nkeys import Role, Signer
+from natsbroker.auth.nkeys import Signer
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IMessageBus, ISubscriber
 from natsbroker.wire.headers import Headers
+from natsbroker.wire.nkeys import Role
 from natsbroker.wire.values import Message
 from tests.auth.buses import busOf
 from tests.auth.callout.questions import Curve, Question

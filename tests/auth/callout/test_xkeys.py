@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.auth.callout.xkeys import CurveKeys, SealError
-from natsbroker.auth.nkeys import Role, Signer, encodeKey
+from natsbroker.auth.nkeys import Signer
+from natsbroker.wire.nkeys import Role, encodeKey
 
 #: The public keys of the seeds C{1, 1, 1...} and C{2, 2, 2...}, and what the Go library seals from
 #: the first for the second with a nonce of sevens.

@@ -15,7 +15,6 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors
-from natsbroker.auth.nkeys import Role, encodeKey
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.authorizer import OperatorAuthorizer
 from natsbroker.auth.operator.granting import ServerLimits
@@ -23,6 +22,7 @@ from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
+from natsbroker.wire.nkeys import Role, encodeKey
 from tests.auth.keyvalues import ORDER
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, raw, token
 from tests.auth.operator.directories import ACCOUNT, OPERATOR, World, issued

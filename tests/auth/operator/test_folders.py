@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
-from natsbroker.auth.nkeys import NkeyError
 from natsbroker.auth.operator.folders import LIMIT, CachedFolder, Deletion, FolderError, TokenFolder
 from natsbroker.auth.operator.tokens import LONGEST
+from natsbroker.wire.nkeys import NkeyError
 from tests.auth.operator.chain import Account, KeyPair, Operator
 
 ONE, TWO = KeyPair("A").key, KeyPair("A").key

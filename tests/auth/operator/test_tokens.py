@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.nkeys import Role, Signer
+from natsbroker.auth.nkeys import Signer
 from natsbroker.auth.operator.tokens import LONGEST, TokenError, decodeAny, decodeToken, encodeToken
+from natsbroker.wire.nkeys import Role
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, oldToken, raw, token
 from tests.auth.operator.claimvalues import KNOWN
 

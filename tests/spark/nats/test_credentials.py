@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.auth.nkeys import Role, decodeKey, isSignature
+from natsbroker.auth.nkeys import isSignature
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.nats.credentials import Credentials, connectFields, readCredentials, readSeed
+from natsbroker.wire.nkeys import Role, decodeKey
 from tests.auth.operator.chain import KeyPair, credentialsFile
 
 
