@@ -14,10 +14,11 @@ cdef class LinkLane:
     @ivar isShort: see L{natsbroker.clients.lane.Lane}.
     @ivar matchers: of the accounts that it may deliver in, by their names. Whoever replaces one
         calls L{forget}.
-    @ivar told: what another cluster was told of each (L{natsbroker.gateways.advertiser.Telling}).
+    @ivar advertisers: what sends another cluster the interest in each account
+        (L{natsbroker.gateways.advertiser.GatewayAdvertiser}).
     """
 
-    cdef readonly dict matchers, told
+    cdef readonly dict matchers, advertisers
     cdef readonly bint isShort
     cdef bytes settled
     cdef Matcher settledMatcher
@@ -60,7 +61,7 @@ cdef class LinkLane:
         self.isGateway = isGateway
         self.dedicated = dedicated
         self.matchers = {}
-        self.told = {}
+        self.advertisers = {}
         self.giver = Lane(decoder, outbox, Matcher(None, 1), None, False)
         self.giver.isFar = isGateway
         self.lastAccount = None
@@ -71,7 +72,7 @@ cdef class LinkLane:
         Deliver in no account until it is among the matchers again.
         """
         self.matchers.clear()
-        self.told.clear()
+        self.advertisers.clear()
         self.lastAccount = None
         self.lastMatcher = None
         self.settled = None
@@ -399,11 +400,11 @@ cdef class LinkLane:
             and memcmp(PyBytes_AS_STRING(text), subject, length) == 0
         ):
             return True
-        told = self.told.get(self.lastAccount)
-        if told is None:
+        advertiser = self.advertisers.get(self.lastAccount)
+        if advertiser is None:
             return False
         text = PyBytes_FromStringAndSize(subject, length)
-        if not told.isAll and text not in told.refused:
+        if not advertiser.isAll and text not in advertiser.refused:
             return False
         self.settled = text
         self.settledMatcher = matcher

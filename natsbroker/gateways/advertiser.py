@@ -25,7 +25,7 @@ from natsbroker.wire.dialects.gateway import accountLine, commandLine, interestL
 from natsbroker.wire.serverinfo import GatewayCommand
 from natsbroker.wire.values import Kind
 
-__all__ = ["CLUSTER", "Telling"]
+__all__ = ["CLUSTER", "GatewayAdvertiser"]
 
 #: What other clusters are told of: what this one serves, at any of its members.
 CLUSTER = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.ROUTE, Kind.SPOKE})
@@ -33,7 +33,7 @@ CLUSTER = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.ROUTE, Kind.SPOKE})
 #: So many refusals are remembered.
 _MOST_REFUSED = 100_000
 
-#: The work of telling of a subscription, and of comparing a refusal with a pattern.
+#: The work of advertiser of a subscription, and of comparing a refusal with a pattern.
 _TELL = 24
 _COMPARE = 4
 
@@ -42,7 +42,7 @@ _COPY = 2
 
 
 @implementer(IInterestWatcher)
-class Telling:
+class GatewayAdvertiser:
     """
     @ivar isAll: whether everything is told, or about to be.
     @ivar refused: the subjects that were said to be unwanted.
@@ -97,7 +97,7 @@ class Telling:
         if stop is not None:
             stop()
 
-    def tellAll(self, now: float) -> None:
+    def sendAll(self, now: float) -> None:
         """
         Tell everything, from now on.
 
@@ -112,9 +112,9 @@ class Telling:
         self._say(commandLine(self._ourName, GatewayCommand.ALL_SUBS_START, self._account))
         self._untold = self._plain.copy()
         self._turn.work += len(self._untold) >> _COPY
-        self._turn.backlog.exhaust(self._tellRest())
+        self._turn.backlog.exhaust(self._sendRest())
 
-    def _tellRest(self) -> Iterator[None]:
+    def _sendRest(self) -> Iterator[None]:
         untold = self._untold
         while untold and untold is self._untold:
             pattern, _ = untold.popitem()
@@ -136,7 +136,7 @@ class Telling:
             line = commandLine(self._ourName, GatewayCommand.ALL_SUBS_COMPLETE, self._account)
             self._say(line)
 
-    def refuse(self, subject: bytes, switches: Callable[[int], bool], now: float) -> bool:
+    def sendNoInterest(self, subject: bytes, switches: Callable[[int], bool], now: float) -> bool:
         """
         Something came that no plain subscription wants: say so, unless that was said before.
 
@@ -152,7 +152,7 @@ class Telling:
             self.isRefused = True
             self._say(accountLine(self._account, False))
         elif switches(len(self.refused)):
-            self.tellAll(now)
+            self.sendAll(now)
         else:
             if len(self.refused) >= self._mostRefused:
                 del self.refused[next(iter(self.refused))]

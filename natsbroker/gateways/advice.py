@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IGatewayInterestPolicy, IInterestTable
 
-__all__ = ["MODES", "MOST", "Advice", "AdvisedPolicy"]
+__all__ = ["MODES", "MOST", "AdvisedPolicy", "InterestAdvice"]
 
 INTEREST_ONLY, OPTIMISTIC = MODES = ("interest-only", "optimistic")
 
@@ -29,7 +29,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class InterestAdvice:
     """
     @ivar account: about which account.
     @ivar gateway: about what which other cluster sends.
@@ -62,11 +62,11 @@ class AdvisedPolicy:
         """
         self.policy = policy
         self._now = now
-        self._advice: dict[tuple[str, str], Advice] = {}
+        self._advice: dict[tuple[str, str], InterestAdvice] = {}
 
     # Advice.
 
-    def advise(self, advice: Advice) -> None:
+    def advise(self, advice: InterestAdvice) -> None:
         """
         Take advice in place of any that there is about the same.
 
@@ -89,7 +89,7 @@ class AdvisedPolicy:
         self._advice.pop((gateway, account), None)
         return found is not None
 
-    def advice(self) -> list[Advice]:
+    def advice(self) -> list[InterestAdvice]:
         """
         All that holds.
         """
@@ -97,7 +97,7 @@ class AdvisedPolicy:
         self._advice = {key: each for key, each in self._advice.items() if each.until > now}
         return list(self._advice.values())
 
-    def adviceOn(self, gateway: str, account: str) -> Advice | None:
+    def adviceOn(self, gateway: str, account: str) -> InterestAdvice | None:
         """
         What holds for one account and another cluster.
         """

@@ -14,12 +14,12 @@ from twisted.internet.defer import Deferred
 
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.export.gatewayadvice import AdviceService, adviceRow
-from natsbroker.gateways.advice import Advice, AdvisedPolicy
-from natsbroker.gateways.gateways import Gateways
+from natsbroker.gateways.advice import AdvisedPolicy, InterestAdvice
+from natsbroker.gateways.gateways import GatewayRegistry
 from natsbroker.interfaces import IMessageBus
 from natsbroker.subjects.grammar import isValidLiteral
 
-__all__ = ["Advising", "GatewayAdvice"]
+__all__ = ["AdviceResponder", "GatewayAdvice"]
 
 
 class GatewayAdvice:
@@ -28,7 +28,7 @@ class GatewayAdvice:
     """
 
     def __init__(
-        self, policy: AdvisedPolicy, gateways: Gateways, accounts: AccountRegistry
+        self, policy: AdvisedPolicy, gateways: GatewayRegistry, accounts: AccountRegistry
     ) -> None:
         self._policy = policy
         self._gateways = gateways
@@ -56,13 +56,13 @@ class GatewayAdvice:
 
     def advise(
         self, account: str, gateway: str, mode: str, until: float, most: int | None
-    ) -> Advice:
+    ) -> InterestAdvice:
         """
         Take advice, from now on.
 
         @raise ValueError: if there is too much.
         """
-        advice = Advice(account, gateway, mode, until, most)
+        advice = InterestAdvice(account, gateway, mode, until, most)
         self._policy.advise(advice)
         for link in list(self._gateways.inbound.values()):
             if link.gateway == gateway and link.traffic is not None:
@@ -75,7 +75,7 @@ class GatewayAdvice:
         """
         return self._policy.withdraw(gateway, account)
 
-    def advice(self) -> Iterable[Advice]:
+    def advice(self) -> Iterable[InterestAdvice]:
         """
         All that holds.
         """
@@ -89,7 +89,7 @@ class GatewayAdvice:
         return None if found is None else adviceRow(found)
 
 
-class Advising(Service):
+class AdviceResponder(Service):
     """
     Answers requests about advice while it runs, in the system account.
     """

@@ -33,7 +33,7 @@ from natsbroker.wire.serverinfo import (
 )
 
 if TYPE_CHECKING:
-    from natsbroker.gateways.gateways import Gateways
+    from natsbroker.gateways.gateways import GatewayRegistry
     from natsbroker.gateways.remote import Remote
 
 __all__ = ["END", "GatewayLink", "InboundGateway", "OutboundGateway"]
@@ -53,7 +53,7 @@ class GatewayLink(Link):
     KIND = "Gateway"
     LETTER = "gid"
 
-    def __init__(self, gateways: Gateways, peer: LinkPeer) -> None:
+    def __init__(self, gateways: GatewayRegistry, peer: LinkPeer) -> None:
         super().__init__(gateways, peer, FROM_GATEWAY)
         self._gateways = gateways
         self.document: ServerDocument | None = None
@@ -126,7 +126,7 @@ class InboundGateway(GatewayLink):
     A connection that a member of another cluster dialled: messages come, and interest is told.
     """
 
-    def __init__(self, gateways: Gateways, peer: LinkPeer) -> None:
+    def __init__(self, gateways: GatewayRegistry, peer: LinkPeer) -> None:
         super().__init__(gateways, peer)
         self._connect: LinkConnect | None = None
         self.decoder.authorized = False
@@ -202,7 +202,7 @@ class OutboundGateway(GatewayLink):
     """
 
     def __init__(
-        self, gateways: Gateways, peer: LinkPeer, cluster: Remote, target: GatewayTarget
+        self, gateways: GatewayRegistry, peer: LinkPeer, cluster: Remote, target: GatewayTarget
     ) -> None:
         super().__init__(gateways, peer)
         self.cluster = cluster

@@ -8,7 +8,7 @@ whoever dials us is dialled back; of whom others tell is dialled, too, if it may
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.logger import Logger
 
@@ -16,6 +16,7 @@ from natsbroker import errors
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.errors import logText
+from natsbroker.gateways.clustermembers import ClusterMembers
 from natsbroker.gateways.gateway import GatewayLink, InboundGateway, OutboundGateway
 from natsbroker.gateways.gossip import GatewayGossip
 from natsbroker.gateways.remote import Remote
@@ -25,55 +26,24 @@ from natsbroker.gateways.terms import (
     connectOptions,
     infoDocument,
 )
+from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.links.context import LinkContext
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.routes.terms import LinkIdentity, isLogin
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument
 
-__all__ = ["Gateways", "Neighbours", "Traffic"]
+__all__ = ["GatewayRegistry"]
 
 _log = Logger(namespace="natsbroker")
 
 
-class Neighbours(Protocol):
-    """
-    The other members of our own cluster.
-    """
-
-    def isNamed(self, name: str) -> bool:
-        """
-        Whether one of them has a name.
-        """
-
-    def tell(self, line: bytes) -> None:
-        """
-        Send a line to each of them.
-        """
-
-
-class Traffic(Protocol):
-    """
-    Makes what passes over connections.
-    """
-
-    def arriving(self, link: InboundGateway) -> Any:
-        """
-        For a connection that was dialled by the other side.
-        """
-
-    def leaving(self, link: OutboundGateway) -> Any:
-        """
-        For a connection that we dialled.
-        """
-
-
-class Gateways(LinkRegistry[GatewayLink]):
+class GatewayRegistry(LinkRegistry[GatewayLink]):
     """
     All gateway connections of one broker.
 
     @ivar identity: who we are.
     @ivar terms: how we are joined to others.
-    @ivar neighbours: the other members of our cluster.
+    @ivar members: the other members of our cluster.
     @ivar remotes: the other clusters, by their names.
     @ivar inbound: the connections that others dialled and that are agreed on, by their numbers.
     @ivar url: where we can be dialled, as C{host:port}.
@@ -86,8 +56,8 @@ class Gateways(LinkRegistry[GatewayLink]):
         context: LinkContext,
         identity: LinkIdentity,
         terms: GatewayTerms,
-        traffic: Traffic,
-        neighbours: Neighbours,
+        traffic: GatewayTraffic,
+        members: ClusterMembers,
         dial: Callable[[Remote, float], None],
     ) -> None:
         """
@@ -96,7 +66,7 @@ class Gateways(LinkRegistry[GatewayLink]):
         super().__init__(context)
         self.identity = identity
         self.terms = terms
-        self.neighbours = neighbours
+        self.members = members
         self.url = ""
         self.inbound: dict[int, InboundGateway] = {}
         self.remotes: dict[str, Remote] = {
@@ -170,7 +140,7 @@ class Gateways(LinkRegistry[GatewayLink]):
         """
         Whether a server of our own cluster has a name.
         """
-        return bool(name) and (name == self.identity.server_name or self.neighbours.isNamed(name))
+        return bool(name) and (name == self.identity.server_name or self.members.hasName(name))
 
     # Coming and going.
 

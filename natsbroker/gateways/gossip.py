@@ -20,7 +20,7 @@ from natsbroker.gateways.terms import gossipDocument
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine
 
 if TYPE_CHECKING:
-    from natsbroker.gateways.gateways import Gateways
+    from natsbroker.gateways.gateways import GatewayRegistry
 
 __all__ = ["GatewayGossip"]
 
@@ -35,7 +35,7 @@ class GatewayGossip:
     The gossip of one broker, and L{natsbroker.routes.news.GatewayGossipListener} for its cluster.
     """
 
-    def __init__(self, gateways: Gateways) -> None:
+    def __init__(self, gateways: GatewayRegistry) -> None:
         self._gateways = gateways
         self._urls: Counter[str] = Counter()
 
@@ -69,7 +69,7 @@ class GatewayGossip:
         gateways = self._gateways
         serverName = gateways.identity.server_name
         document = gossipDocument(self._teller, name, urls, serverName)
-        gateways.neighbours.tell(infoLine(document))
+        gateways.members.send(infoLine(document))
 
     @property
     def _teller(self) -> str:

@@ -16,8 +16,8 @@ from twisted.logger import Logger
 from natsbroker import hot
 from natsbroker.advisories import Advisory, GatewayUnwanted
 from natsbroker.connections.labels import inQuotes
-from natsbroker.gateways.advertiser import Telling
-from natsbroker.gateways.replyrouter import LedBack
+from natsbroker.gateways.advertiser import GatewayAdvertiser
+from natsbroker.gateways.replyrouter import GatewayReplyRouter
 from natsbroker.interfaces import IGatewayBus, IGatewayInterestPolicy
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
@@ -28,7 +28,7 @@ from natsbroker.wire.mapped import splitReply
 from natsbroker.wire.serverinfo import ServerDocument
 from natsbroker.wire.values import Message
 
-__all__ = ["GatewayOrigin", "Intake"]
+__all__ = ["GatewayOrigin", "InboundTraffic"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -51,16 +51,18 @@ class _Account:
     An account that messages are taken for.
     """
 
-    __slots__ = ("bus", "name", "origin", "telling")
+    __slots__ = ("advertiser", "bus", "name", "origin")
 
-    def __init__(self, name: str, bus: IGatewayBus, origin: GatewayOrigin, telling: Telling):
+    def __init__(
+        self, name: str, bus: IGatewayBus, origin: GatewayOrigin, advertiser: GatewayAdvertiser
+    ):
         self.name = name
         self.bus = bus
         self.origin = origin
-        self.telling = telling
+        self.advertiser = advertiser
 
 
-class Intake:
+class InboundTraffic:
     """
     The traffic of one connection that another cluster dialled.
 
@@ -75,7 +77,7 @@ class Intake:
         buses: AccountBuses,
         policy: IGatewayInterestPolicy,
         ourName: str,
-        ledBack: LedBack,
+        replyRouter: GatewayReplyRouter,
         now: Callable[[], float],
         notify: Callable[[Advisory], None] = lambda advisory: None,
     ) -> None:
@@ -94,7 +96,7 @@ class Intake:
         self._buses = buses
         self._policy = policy
         self._ourName = ourName
-        self._ledBack = ledBack
+        self._replyRouter = replyRouter
         self._now = now
         self._accounts: dict[bytes, _Account] = {}
         self._unknown: dict[bytes, None] = {}
@@ -120,7 +122,7 @@ class Intake:
         }
         accounts = self._accounts
         for name in [each for each in accounts if accounts[each].bus is not buses.get(each)]:
-            accounts.pop(name).telling.end()
+            accounts.pop(name).advertiser.end()
         new = [name for name in buses if name not in accounts and buses[name] is not None]
         for name in new:
             accounts[name] = self._account(name, buses[name])
@@ -134,15 +136,17 @@ class Intake:
         """
         for known in self._accounts.values():
             if self._policy.introduces(self._name, known.name, self._document.gateway_iom):
-                known.telling.tellAll(self._now())
+                known.advertiser.sendAll(self._now())
 
     def _account(self, wire: bytes, bus: IGatewayBus) -> _Account:
         name = wire.decode("utf-8", "surrogateescape")
         isRefused = wire in self._unknown
         self._unknown.pop(wire, None)
-        telling = Telling(wire, self._ourName, self._link.say, self._link.context.turn, isRefused)
-        telling.begin(bus)
-        return _Account(name, bus, GatewayOrigin(name, self._document.server_name), telling)
+        advertiser = GatewayAdvertiser(
+            wire, self._ourName, self._link.say, self._link.context.turn, isRefused
+        )
+        advertiser.begin(bus)
+        return _Account(name, bus, GatewayOrigin(name, self._document.server_name), advertiser)
 
     def _offer(self) -> None:
         """
@@ -152,20 +156,22 @@ class Intake:
         if lane is not None:
             lane.forget()
             lane.matchers.update({name: each.bus.matcher for name, each in self._accounts.items()})
-            lane.told.update({name: each.telling for name, each in self._accounts.items()})
+            lane.advertisers.update(
+                {name: each.advertiser for name, each in self._accounts.items()}
+            )
 
     def figures(self) -> dict[str, Mapping[str, Any]]:
         """
         What the other cluster was told, account by account, for people.
         """
-        return {each.name: each.telling.figures() for each in self._accounts.values()}
+        return {each.name: each.advertiser.figures() for each in self._accounts.values()}
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
         """
         The patterns and queue groups that the other cluster was told of.
         """
         known = self._accounts.get(account.encode("utf-8", "surrogateescape"))
-        return () if known is None else known.telling.interests()
+        return () if known is None else known.advertiser.interests()
 
     def end(self) -> None:
         """
@@ -173,7 +179,7 @@ class Intake:
         """
         accounts, self._accounts = self._accounts, {}
         for each in accounts.values():
-            each.telling.end()
+            each.advertiser.end()
         self._offer()
 
     # What the other cluster sends.
@@ -207,11 +213,11 @@ class Intake:
             via,
             shown,
         )
-        if self._ledBack.take(known.name, message, False):
+        if self._replyRouter.take(known.name, message, False):
             return
-        telling = known.telling
-        if not telling.isAll and not known.bus.isWanted(subject):
-            isTold = telling.refuse(
+        advertiser = known.advertiser
+        if not advertiser.isAll and not known.bus.isWanted(subject):
+            isTold = advertiser.sendNoInterest(
                 subject, lambda count: self._switches(known, count), self._now()
             )
             if not queues:

@@ -33,7 +33,7 @@ from natsbroker.wire.dialects import gateway
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument
 from natsbroker.wire.values import Message
 
-__all__ = ["GatewayAccount", "Outlet"]
+__all__ = ["GatewayAccount", "OutboundTraffic"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -76,7 +76,7 @@ class GatewayAccount:
         outbox.write(gateway.messageFrame(self._name, message, queues, outbox.headers))
 
 
-class _Open:
+class _OpenAccount:
     """
     An account that messages are sent for.
     """
@@ -88,7 +88,7 @@ class _Open:
         self.output = output
 
 
-class Outlet:
+class OutboundTraffic:
     """
     The traffic of one connection that we dialled.
 
@@ -124,7 +124,7 @@ class Outlet:
         self._answers = answers
         self._distance = 0.0
         self._tables: dict[bytes, IInterestTable] = {}
-        self._open: dict[bytes, _Open] = {}
+        self._open: dict[bytes, _OpenAccount] = {}
         self.handlers: dict[int, Handler] = {
             ops.RS_PLUS: self._gained,
             ops.RS_MINUS: self._lost,
@@ -157,7 +157,7 @@ class Outlet:
                 )
                 output = bus.openGateway(account, self._table(name))
                 output.place(self._distance)
-                self._open[name] = _Open(bus, output)
+                self._open[name] = _OpenAccount(bus, output)
 
     def _table(self, account: bytes) -> IInterestTable:
         table = self._tables.get(account)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.gateways.facts import GatewayFacts, gatewayFacts
 from natsbroker.gateways.gateway import GatewayLink, OutboundGateway
-from natsbroker.gateways.gateways import Gateways
+from natsbroker.gateways.gateways import GatewayRegistry
 from natsbroker.gateways.settings import Gateway
 from natsbroker.monitoring.formats import number
 
@@ -98,7 +98,7 @@ class GatewayPages:
 
     def __init__(
         self,
-        gateways: Gateways,
+        gateways: GatewayRegistry,
         settings: Callable[[], Settings],
         switchAfter: int,
         advice: Callable[[str, str], Mapping[str, Any] | None] = lambda gateway, account: None,
@@ -181,7 +181,7 @@ def _authTimeout(tls: TLSSettings | None) -> float:
     return _TIMEOUT if tls is None else tls.timeout + 1.0
 
 
-def showGateways(model: MonitoringModel, pages: GatewayPages, gateways: Gateways) -> None:
+def showGateways(model: MonitoringModel, pages: GatewayPages, gateways: GatewayRegistry) -> None:
     """
     Have the pages tell of gateways.
     """

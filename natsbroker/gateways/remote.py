@@ -18,7 +18,7 @@ from natsbroker.errors import logText
 from natsbroker.gateways.terms import (
     GatewayTarget,
     GatewayTerms,
-    RemoteTerms,
+    RemoteClusterTerms,
     certifiedName,
     placeOf,
 )
@@ -50,7 +50,7 @@ class Remote:
     @ivar failures: how often in a row a connection ended before it was agreed on.
     """
 
-    def __init__(self, name: str, terms: RemoteTerms | None) -> None:
+    def __init__(self, name: str, terms: RemoteClusterTerms | None) -> None:
         self.name = name
         self.terms = terms
         self.link: OutboundGateway | None = None

@@ -19,7 +19,7 @@ from natsbroker.routes.interest import AccountBuses
 from natsbroker.wire.mapped import prefixOf
 from natsbroker.wire.values import Message
 
-__all__ = ["LedBack", "MappedReplies"]
+__all__ = ["GatewayReplyRouter", "MappedReplies"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -35,7 +35,7 @@ class MappedReplies(Protocol):
         """
 
 
-class LedBack:
+class GatewayReplyRouter:
     """
     Takes messages to mapped subjects, of members of our cluster and of others.
     """

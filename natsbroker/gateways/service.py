@@ -21,9 +21,9 @@ from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.gateways.advice import AdvisedPolicy
-from natsbroker.gateways.advisingsettings import Advising, GatewayAdvice
-from natsbroker.gateways.gateways import Gateways
-from natsbroker.gateways.neighbours import ClusterNeighbours
+from natsbroker.gateways.advisingsettings import AdviceResponder, GatewayAdvice
+from natsbroker.gateways.clustermembers import ClusterMembers
+from natsbroker.gateways.gateways import GatewayRegistry
 from natsbroker.gateways.remote import Remote
 from natsbroker.gateways.replies import ReplyNames, newHash
 from natsbroker.gateways.settings import Gateway
@@ -84,29 +84,29 @@ class GatewayService(LinkService[str]):
         self.switchAfter = int(getattr(chosen, "switchAfter", 0))
         self._policy = policy = AdvisedPolicy(chosen, dependencies.reactor.seconds)
         self._soliciting: Any = None
-        neighbours = ClusterNeighbours(cluster, newHash)
+        members = ClusterMembers(cluster, newHash)
         traffic = GatewayTraffic(
             block.name,
             LinkBuses(dependencies.accounts, Kind.GATEWAY),
             policy,
             ReplyNames(block.name, dependencies.serverId),
-            neighbours.way,
+            members.linkTo,
             dependencies.reactor.seconds,
             not settings.no_header_support,
             dependencies.clients.notify,
         )
         tls = linkTLSFrom(block.tls)
-        self.gateways = Gateways(
+        self.gateways = GatewayRegistry(
             self.context,
             identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
             termsFrom(settings, block, tls, remoteTLSFrom(block), policy.tellsAll),
             traffic,
-            neighbours,
+            members,
             self._dial,
         )
         self.advice = GatewayAdvice(policy, self.gateways, dependencies.accounts)
         self.children = (
-            Advising(
+            AdviceResponder(
                 self.advice,
                 dependencies.systemBus,
                 lambda: dependencies.serverId,
@@ -115,14 +115,14 @@ class GatewayService(LinkService[str]):
         )
         if cluster is not None:
             cluster.gateways = self.gateways.gossip
-            cluster.ledBack = traffic.ledBack
+            cluster.replyRouter = traffic.replyRouter
         self._factory = LinkFactory(self.gateways.accepting, tls)
         self._port = LinkPort(
             dependencies.reactor, block.host, block.port, self._factory, "gateway", "nats-gw"
         )
 
     @property
-    def links(self) -> Gateways:
+    def links(self) -> GatewayRegistry:
         return self.gateways
 
     @property
@@ -272,5 +272,5 @@ def _fixed(block: Gateway, port: int) -> Gateway:
     return replace(block, port=number, tls=None, gateways=tuple(remotes))
 
 
-def _tlsOf(gateways: Gateways) -> list[Any]:
+def _tlsOf(gateways: GatewayRegistry) -> list[Any]:
     return [remote.tls for remote in gateways.terms.remotes]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from natsbroker.clients.listener import joined
 from natsbroker.config.model import Settings
 from natsbroker.gateways.settings import Gateway, RemoteGateway
-from natsbroker.gateways.terms import GatewayTarget, GatewayTerms, RemoteTerms
+from natsbroker.gateways.terms import GatewayTarget, GatewayTerms, RemoteClusterTerms
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.settings import advertised
@@ -47,7 +47,7 @@ def termsFrom(
         user=gateway.user,
         password=gateway.password,
         remotes=tuple(
-            RemoteTerms(
+            RemoteClusterTerms(
                 each.name,
                 tuple(_targetFrom(each, url) for url in each.urls),
                 remoteTLS.get(each.name, tls),

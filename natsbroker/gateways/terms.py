@@ -19,7 +19,7 @@ from natsbroker.wire.serverinfo import GatewayCommand
 __all__ = [
     "GatewayTarget",
     "GatewayTerms",
-    "RemoteTerms",
+    "RemoteClusterTerms",
     "certifiedName",
     "connectOptions",
     "gossipDocument",
@@ -60,7 +60,7 @@ class GatewayTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteTerms:
+class RemoteClusterTerms:
     """
     Another cluster that the settings name.
 
@@ -93,7 +93,7 @@ class GatewayTerms:
     name: str
     user: str = ""
     password: str = field(default="", repr=False)
-    remotes: tuple[RemoteTerms, ...] = ()
+    remotes: tuple[RemoteClusterTerms, ...] = ()
     rejectsUnknown: bool = False
     tls: LinkTLS | None = None
     headers: bool = True

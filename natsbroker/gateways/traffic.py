@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from natsbroker.advisories import Advisory
-from natsbroker.gateways.inbound import Intake
-from natsbroker.gateways.outbound import Outlet
-from natsbroker.gateways.replyrouter import LedBack
+from natsbroker.gateways.inbound import InboundTraffic
+from natsbroker.gateways.outbound import OutboundTraffic
+from natsbroker.gateways.replyrouter import GatewayReplyRouter
 from natsbroker.interfaces import IGatewayInterestPolicy, ILinkSubscriber
 from natsbroker.routes.interest import AccountBuses
 
@@ -43,7 +43,7 @@ class GatewayTraffic:
     """
     Provides L{natsbroker.gateways.gateways.Traffic}.
 
-    @ivar ledBack: takes the answers that members of our cluster send us.
+    @ivar replyRouter: takes the answers that members of our cluster send us.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class GatewayTraffic:
         """
         @param ourName: what our gateway is called.
         @param buses: to the accounts, which are L{natsbroker.interfaces.IGatewayBus}es.
-        @param member: see L{LedBack}.
+        @param member: see L{GatewayReplyRouter}.
         @param now: tells the time in seconds since the epoch.
         @param headers: whether we understand headers.
         @param notify: told of what came and nobody wants.
@@ -72,25 +72,25 @@ class GatewayTraffic:
         self._replies = replies
         self._now = now
         self._headers = headers
-        self.ledBack = LedBack(buses, replies, member)
+        self.replyRouter = GatewayReplyRouter(buses, replies, member)
 
-    def arriving(self, link: Any) -> Intake:
+    def arriving(self, link: Any) -> InboundTraffic:
         document = link.document
-        return Intake(
+        return InboundTraffic(
             link,
             link.gateway,
             document,
             self._buses,
             self._policy,
             self._ourName,
-            self.ledBack,
+            self.replyRouter,
             self._now,
             self._notify,
         )
 
-    def leaving(self, link: Any) -> Outlet:
+    def leaving(self, link: Any) -> OutboundTraffic:
         document, replies = link.document, self._replies
-        return Outlet(
+        return OutboundTraffic(
             link,
             link.gateway,
             document,

@@ -19,7 +19,7 @@ from natsbroker import errors
 from natsbroker.advisories import LeafRefused
 from natsbroker.clients.login import Login
 from natsbroker.errors import logText
-from natsbroker.leafnodes.leafnode import Leaf, LeafPeer
+from natsbroker.leafnodes.leafnode import LeafLink, LeafPeer
 from natsbroker.leafnodes.rules import hubRules, permissionsOf, spokeRules
 from natsbroker.links.compression import OFF, UNSUPPORTED
 from natsbroker.wire import ops
@@ -30,7 +30,7 @@ from natsbroker.wire.serverinfo import LeafConnect, infoLine, parseDocument, par
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
-    from natsbroker.leafnodes.leafnodes import Leafs
+    from natsbroker.leafnodes.leafnodes import LeafRegistry
 
 __all__ = ["AcceptedLeaf"]
 
@@ -42,12 +42,12 @@ _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _DAY = 86_400.0
 
 
-class AcceptedLeaf(Leaf):
+class AcceptedLeaf(LeafLink):
     """
     Somebody who dialled us.
     """
 
-    def __init__(self, leafs: Leafs, peer: LeafPeer) -> None:
+    def __init__(self, leafs: LeafRegistry, peer: LeafPeer) -> None:
         super().__init__(leafs, peer, Kind.SPOKE, leafs.terms.compression)
         self._isMet = False
         if self.compression.wanted.isOffered:
@@ -74,7 +74,7 @@ class AcceptedLeaf(Leaf):
 
     def secured(self) -> None:
         """
-        See L{Leaf.secured}: the time to log in counts from here.
+        See L{LeafLink.secured}: the time to log in counts from here.
         """
         self.expect(self.context.limits.handshake)
 
@@ -283,7 +283,7 @@ class AcceptedLeaf(Leaf):
 
     def failed(self, told: bytes) -> None:
         """
-        See L{Leaf.failed}: whoever dialled us decides when to come again.
+        See L{LeafLink.failed}: whoever dialled us decides when to come again.
         """
         if b"Loop detected" in told:
             self.close(errors.PEER_ERROR)

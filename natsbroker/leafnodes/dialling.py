@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from natsbroker import errors
 from natsbroker.errors import logText
-from natsbroker.leafnodes.leafnode import Leaf, LeafPeer
+from natsbroker.leafnodes.leafnode import LeafLink, LeafPeer
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.rules import LeafRules, spokeRules
 from natsbroker.leafnodes.terms import LeafURL
@@ -25,7 +25,7 @@ from natsbroker.wire.serverinfo import ServerDocument, connectLine, infoLine, pa
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
-    from natsbroker.leafnodes.leafnodes import Leafs
+    from natsbroker.leafnodes.leafnodes import LeafRegistry
 
 __all__ = ["DialledLeaf"]
 
@@ -46,14 +46,14 @@ _PAUSES = {
 }
 
 
-class DialledLeaf(Leaf):
+class DialledLeaf(LeafLink):
     """
     Somebody whom we dialled.
 
     @ivar target: why.
     """
 
-    def __init__(self, leafs: Leafs, peer: LeafPeer, target: LeafRemote) -> None:
+    def __init__(self, leafs: LeafRegistry, peer: LeafPeer, target: LeafRemote) -> None:
         kind = Kind.SPOKE if target.terms.isHub else Kind.HUB
         super().__init__(leafs, peer, kind, target.terms.compression)
         self.target = target

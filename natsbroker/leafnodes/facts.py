@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from natsbroker.leafnodes.leafnode import Leaf
+from natsbroker.leafnodes.leafnode import LeafLink
 from natsbroker.links.facts import LinkFacts, sharedFacts
 from natsbroker.wire.values import Kind
 
@@ -32,7 +32,7 @@ class LeafFacts(LinkFacts):
     isIsolated: bool
     account: str
     compression: str
-    _leaf: Leaf
+    _leaf: LeafLink
 
     @property
     def patterns(self) -> Iterator[bytes]:
@@ -43,7 +43,7 @@ class LeafFacts(LinkFacts):
         return iter(()) if traffic is None else (each.pattern for each in traffic.interest)
 
 
-def leafFacts(leaf: Leaf) -> LeafFacts:
+def leafFacts(leaf: LeafLink) -> LeafFacts:
     """
     The facts of a leafnode connection.
     """

@@ -25,9 +25,9 @@ from natsbroker.wire.grants import Grant, Security
 from natsbroker.wire.values import ClientInfo, Kind
 
 if TYPE_CHECKING:
-    from natsbroker.leafnodes.leafnodes import Leafs
+    from natsbroker.leafnodes.leafnodes import LeafRegistry
 
-__all__ = ["Leaf", "LeafPeer"]
+__all__ = ["LeafLink", "LeafPeer"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -57,7 +57,7 @@ class LeafPeer(LinkPeer, Protocol):
         """
 
 
-class Leaf(Link):
+class LeafLink(Link):
     """
     @ivar grant: what the peer may do here; C{None} before it is let in.
     @ivar kind: what the peer is to us.
@@ -73,7 +73,9 @@ class Leaf(Link):
 
     peer: LeafPeer
 
-    def __init__(self, leafs: Leafs, peer: LeafPeer, kind: Kind, wanted: Compression) -> None:
+    def __init__(
+        self, leafs: LeafRegistry, peer: LeafPeer, kind: Kind, wanted: Compression
+    ) -> None:
         super().__init__(leafs, peer, FROM_LEAF, wanted)
         self.leafs = leafs
         self.kind = kind
@@ -117,7 +119,7 @@ class Leaf(Link):
         @return: the account's bus; C{None} if it takes no more, and the connection is closed.
         """
         try:
-            bus = self.leafs.buses.admit(grant, self.kind)
+            bus = self.leafs.accounts.admit(grant, self.kind)
         except errors.ConnectionLimit as limit:
             self.close(limit.error)
         except KeyError:

@@ -11,22 +11,23 @@ from __future__ import annotations
 import os
 import string
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.logger import Logger
 
 from natsbroker import errors
+from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory, LeafConnected, LeafDisconnected
-from natsbroker.interfaces import IAuthorizer, IMessageBus
+from natsbroker.interfaces import IAuthorizer
 from natsbroker.leafnodes.accepting import AcceptedLeaf
 from natsbroker.leafnodes.dialling import DialledLeaf
-from natsbroker.leafnodes.leafnode import Leaf, LeafPeer
+from natsbroker.leafnodes.leafnode import LeafLink, LeafPeer
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.rules import BEACON, apartFor
 from natsbroker.leafnodes.terms import (
+    LeafRemoteTerms,
     LeafTerms,
     LeafURL,
-    RemoteTerms,
     connectOptions,
     infoDocument,
 )
@@ -34,11 +35,9 @@ from natsbroker.links.compression import Compression
 from natsbroker.links.context import LinkContext
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.routes.terms import LinkIdentity
-from natsbroker.wire.grants import Grant
 from natsbroker.wire.serverinfo import infoLine
-from natsbroker.wire.values import Kind
 
-__all__ = ["LeafBuses", "Leafs"]
+__all__ = ["LeafRegistry"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -46,31 +45,12 @@ _LETTERS = string.ascii_letters + string.digits
 _BEACON_LENGTH = 22
 
 
-class LeafBuses(Protocol):
-    """
-    Where leafnodes find their accounts.
-    """
-
-    def admit(self, grant: Grant, kind: Kind) -> IMessageBus:
-        """
-        Count a leafnode in and give it the account's bus for what it is to us.
-
-        @raise KeyError: if there is no such account.
-        @raise errors.ConnectionLimit: if the account takes no more.
-        """
-
-    def dismiss(self, grant: Grant) -> None:
-        """
-        Count a leafnode out again.
-        """
-
-
-class Leafs(LinkRegistry[Leaf]):
+class LeafRegistry(LinkRegistry[LeafLink]):
     """
     All leafnode connections of one broker; iterating gives those that are agreed on.
 
     @ivar identity: who we are.
-    @ivar buses: where they find their accounts.
+    @ivar accounts: those that they are admitted to.
     @ivar terms: how we take part.
     @ivar authorizer: gives what decides who is let in.
     @ivar cluster: gives the name of our cluster.
@@ -81,7 +61,7 @@ class Leafs(LinkRegistry[Leaf]):
         self,
         context: LinkContext,
         identity: LinkIdentity,
-        buses: LeafBuses,
+        accounts: AccountRegistry,
         terms: LeafTerms,
         authorizer: Callable[[], IAuthorizer],
         cluster: Callable[[], str],
@@ -95,7 +75,7 @@ class Leafs(LinkRegistry[Leaf]):
         """
         super().__init__(context)
         self.identity = identity
-        self.buses = buses
+        self.accounts = accounts
         self.terms = terms
         self.authorizer = authorizer
         self.cluster = cluster
@@ -106,7 +86,7 @@ class Leafs(LinkRegistry[Leaf]):
         self._urls: tuple[str, ...] = ()
         self._beacons: dict[str, bytes] = {}
 
-    def __iter__(self) -> Iterator[Leaf]:
+    def __iter__(self) -> Iterator[LeafLink]:
         return iter([leaf for leaf in self.everyone() if leaf.traffic is not None])
 
     def __len__(self) -> int:
@@ -150,7 +130,9 @@ class Leafs(LinkRegistry[Leaf]):
             ldm=self.isLeaving,
         )
 
-    def connectOptions(self, remote: RemoteTerms, url: LeafURL, compression: str) -> dict[str, Any]:
+    def connectOptions(
+        self, remote: LeafRemoteTerms, url: LeafURL, compression: str
+    ) -> dict[str, Any]:
         """
         What our CONNECT says, without what proves who we are.
 
@@ -187,7 +169,7 @@ class Leafs(LinkRegistry[Leaf]):
 
     # Coming and going.
 
-    def established(self, leaf: Leaf) -> None:
+    def established(self, leaf: LeafLink) -> None:
         """
         A connection was counted into its account: if it is another one of the same leafnode, the
         older one goes.
@@ -200,7 +182,7 @@ class Leafs(LinkRegistry[Leaf]):
         user = "" if leaf.grant is None else leaf.grant.user
         self.notify(LeafConnected(leaf.number, leaf.account, user))
 
-    def linkEnding(self, leaf: Leaf) -> None:
+    def linkEnding(self, leaf: LeafLink) -> None:
         """
         A connection ends: it is no longer in its account.
         """
@@ -209,9 +191,9 @@ class Leafs(LinkRegistry[Leaf]):
             return
         self.notify(LeafDisconnected(leaf.number, grant.account, grant.user, leaf.reason))
         leaf.grant = None
-        self.buses.dismiss(grant)
+        self.accounts.dismiss(grant, leaf.kind)
 
-    def linkGone(self, leaf: Leaf) -> None:
+    def linkGone(self, leaf: LeafLink) -> None:
         """
         A connection is gone: dial again if it was us.
         """
@@ -269,7 +251,7 @@ class Leafs(LinkRegistry[Leaf]):
         self.announce()
 
 
-def _sameness(leaf: Leaf) -> tuple[str, ...]:
+def _sameness(leaf: LeafLink) -> tuple[str, ...]:
     """
     What two connections of the same leafnode have in common.
     """

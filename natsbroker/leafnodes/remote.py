@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from random import Random
 
-from natsbroker.leafnodes.terms import LeafURL, RemoteTerms
+from natsbroker.leafnodes.terms import LeafRemoteTerms, LeafURL
 from natsbroker.links.tls import isAddress
 
 __all__ = ["LeafRemote"]
@@ -23,7 +23,7 @@ class LeafRemote:
     @ivar isWanted: whether it is dialled at all.
     """
 
-    def __init__(self, terms: RemoteTerms, random: Random) -> None:
+    def __init__(self, terms: LeafRemoteTerms, random: Random) -> None:
         self.terms = terms
         self.delay = 0.0
         self.isWanted = not terms.isDisabled

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.interfaces import IAuthorizer, IMessageBus
-from natsbroker.leafnodes.leafnodes import Leafs
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.leafnodes.leafnodes import LeafRegistry
 from natsbroker.leafnodes.protocol import LeafFactory
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.settings import Leafnodes
@@ -33,39 +32,22 @@ from natsbroker.leafnodes.settingsmapper import (
     remoteFrom,
     termsFrom,
 )
-from natsbroker.leafnodes.terms import LeafTerms, RemoteTerms
+from natsbroker.leafnodes.terms import LeafRemoteTerms, LeafTerms
 from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.service import LinkService
 from natsbroker.server.reload import Step
-from natsbroker.wire.grants import Grant
-from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
     from natsbroker.routes.service import RouteService
 
-__all__ = ["LeafAccounts", "LeafnodeService"]
+__all__ = ["LeafnodeService"]
 
 _log = Logger(namespace="natsbroker")
 
 #: What of the block can change while the broker runs.
 _CHANGEABLE = frozenset({"compression", "remotes", "tls"})
-
-
-class LeafAccounts:
-    """
-    The buses to the accounts for leafnodes.
-    """
-
-    def __init__(self, accounts: AccountRegistry) -> None:
-        self._accounts = accounts
-
-    def admit(self, grant: Grant, kind: Kind) -> IMessageBus:
-        return self._accounts.admit(grant, kind)
-
-    def dismiss(self, grant: Grant) -> None:
-        self._accounts.dismiss(grant, Kind.SPOKE)
 
 
 class LeafnodeService(LinkService[LeafRemote]):
@@ -89,10 +71,10 @@ class LeafnodeService(LinkService[LeafRemote]):
         super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
         self._own = authorizerFrom(settings, block, dependencies.checks)
-        self.leafs = Leafs(
+        self.leafs = LeafRegistry(
             self.context,
             identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
-            LeafAccounts(dependencies.accounts),
+            dependencies.accounts,
             termsFrom(settings, block),
             self._authorizer,
             self.clusterName,
@@ -110,7 +92,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         }
 
     @property
-    def links(self) -> Leafs:
+    def links(self) -> LeafRegistry:
         return self.leafs
 
     @property
@@ -247,7 +229,7 @@ class LeafnodeService(LinkService[LeafRemote]):
 
         return apply
 
-    def _checkRemotes(self, wanted: dict[str, RemoteTerms]) -> None:
+    def _checkRemotes(self, wanted: dict[str, LeafRemoteTerms]) -> None:
         """
         Check that remotes that stay are what they were, but for what can change.
 
@@ -264,7 +246,7 @@ class LeafnodeService(LinkService[LeafRemote]):
                     f'config reload not supported for LeafNode: remote of account "{terms.account}"'
                 )
 
-    def _useRemotes(self, wanted: dict[str, RemoteTerms]) -> None:
+    def _useRemotes(self, wanted: dict[str, LeafRemoteTerms]) -> None:
         for name in [each for each in self._remotes if each not in wanted]:
             self._drop(self._remotes.pop(name))
             _log.info("Reloaded: LeafNode Remote removed")
@@ -290,7 +272,7 @@ class LeafnodeService(LinkService[LeafRemote]):
             )
             self.leafs.useCompression(terms.compression)
 
-    def _useRemoteCompression(self, remote: LeafRemote, terms: RemoteTerms) -> None:
+    def _useRemoteCompression(self, remote: LeafRemote, terms: LeafRemoteTerms) -> None:
         if terms.compression != remote.terms.compression:
             _log.info(
                 'Reloaded: LeafNode Remote urls={urls}, account="{account}" Compression value is: '

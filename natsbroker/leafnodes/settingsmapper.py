@@ -23,7 +23,7 @@ from natsbroker.connections.tlscontext import contextFrom, diallingContextFrom
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.leafnodes.reading import seedOf
 from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf, RemoteURL, splitRemote
-from natsbroker.leafnodes.terms import Credentials, LeafTerms, LeafTLS, LeafURL, RemoteTerms
+from natsbroker.leafnodes.terms import Credentials, LeafRemoteTerms, LeafTerms, LeafTLS, LeafURL
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.settings import advertised
 from natsbroker.links.settingsmapper import (
@@ -142,7 +142,7 @@ def _isOpen(settings: Settings) -> bool:
 # Whom we dial.
 
 
-def remoteFrom(remote: RemoteLeaf, leafnodes: Leafnodes) -> RemoteTerms:
+def remoteFrom(remote: RemoteLeaf, leafnodes: Leafnodes) -> LeafRemoteTerms:
     """
     How somebody is dialled.
 
@@ -150,7 +150,7 @@ def remoteFrom(remote: RemoteLeaf, leafnodes: Leafnodes) -> RemoteTerms:
     """
     places = [splitRemote(url) for url in remote.urls]
     isRequired = remote.tls is not None or any(each.isTLS for each in places)
-    return RemoteTerms(
+    return LeafRemoteTerms(
         urls=tuple(map(_url, places)),
         account=remote.account or GLOBAL_ACCOUNT,
         isHub=remote.hub,

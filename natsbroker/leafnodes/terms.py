@@ -17,10 +17,10 @@ from natsbroker.routes.terms import LinkIdentity
 
 __all__ = [
     "Credentials",
+    "LeafRemoteTerms",
     "LeafTLS",
     "LeafTerms",
     "LeafURL",
-    "RemoteTerms",
     "connectOptions",
     "infoDocument",
 ]
@@ -75,7 +75,7 @@ class LeafURL:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteTerms:
+class LeafRemoteTerms:
     """
     One of those whom we dial.
 
@@ -181,7 +181,7 @@ def connectOptions(
     identity: LinkIdentity,
     terms: LeafTerms,
     cluster: str,
-    remote: RemoteTerms,
+    remote: LeafRemoteTerms,
     url: LeafURL,
     compression: str = UNSUPPORTED,
 ) -> dict[str, Any]:

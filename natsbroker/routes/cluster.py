@@ -18,7 +18,7 @@ from natsbroker import errors
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.errors import logText
-from natsbroker.gateways.replyrouter import LedBack
+from natsbroker.gateways.replyrouter import GatewayReplyRouter
 from natsbroker.links.context import LinkContext
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.routes.interest import AccountBuses
@@ -59,7 +59,7 @@ class Routes(LinkRegistry[Route]):
     @ivar leafPlace: where leafnodes connect to us, for others to tell; empty for nowhere.
     @ivar changed: to be called when it has changed where clients can connect.
     @ivar gateways: what members tell of other clusters is for them; C{None} without.
-    @ivar ledBack: takes answers that members got from other clusters; C{None} without.
+    @ivar replyRouter: takes answers that members got from other clusters; C{None} without.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Routes(LinkRegistry[Route]):
         self._dial = dial
         self.changed = changed
         self.gateways: GatewayGossipListener | None = None
-        self.ledBack: LedBack | None = None
+        self.replyRouter: GatewayReplyRouter | None = None
         self._news = ClusterGossip(self)
         self._pool = RoutePool(self, self._news, dial)
         self._incompatible = IncompatiblePeers()

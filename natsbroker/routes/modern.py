@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.connections.labels import inQuotes
-from natsbroker.gateways.replyrouter import LedBack
+from natsbroker.gateways.replyrouter import GatewayReplyRouter
 from natsbroker.interfaces import IMessageBus, IOutboxLink
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
@@ -105,14 +105,14 @@ class ModernTraffic:
         namesOrigin: bool,
         account: str = "",
         takesOrigin: bool = False,
-        ledBack: LedBack | None = None,
+        replyRouter: GatewayReplyRouter | None = None,
     ) -> None:
         """
         @param headers: whether the peer understands headers.
         @param namesOrigin: whether the peer names the origin when interest of a leafnode ends.
         @param takesOrigin: whether it understands of which leafnode interest and messages are.
         @param account: the account that the connection is dedicated to; empty for none.
-        @param ledBack: takes answers that came from other clusters; C{None} without gateways.
+        @param replyRouter: takes answers that came from other clusters; C{None} without gateways.
         """
         self._link = link
         self._buses = buses
@@ -121,7 +121,7 @@ class ModernTraffic:
         self._namesOrigin = namesOrigin
         self._takesOrigin = takesOrigin
         self._interestFilter = _NAMING if takesOrigin else None
-        self._ledBack = ledBack
+        self._replyRouter = replyRouter
         self._dedicated = account.encode("utf-8", "surrogateescape")
         self._targets: dict[tuple[bytes, bytes], RouteAccount] = {}
         self._accounts: dict[tuple[bytes, bytes], tuple[RouteAccount, IMessageBus]] = {}
@@ -274,7 +274,7 @@ class ModernTraffic:
         message = Message(
             subject, body, reply, headerLength, target, sizeText, headerText, queues, via, shown
         )
-        if self._ledBack is None or not self._ledBack.take(bus.account, message, True):
+        if self._replyRouter is None or not self._replyRouter.take(bus.account, message, True):
             bus.publish(message, self._link.later)
 
     def wayTo(self, account: str) -> RouteAccount:

@@ -323,7 +323,7 @@ class Route(Link):
                 document.lnocu,
                 self.account,
                 document.lnoc,
-                cluster.ledBack,
+                cluster.replyRouter,
             )
         traffic = ClassicTraffic(self, buses, permissions, not document.proto)
         traffic.isVerbose = self._connect is not None and self._connect.verbose

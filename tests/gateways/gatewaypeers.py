@@ -11,15 +11,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.task import Clock
 
 from natsbroker.client.transports import connectPipe
 from natsbroker.gateways.gateway import GatewayLink
-from natsbroker.gateways.gateways import Gateways
+from natsbroker.gateways.gateways import GatewayRegistry
 from natsbroker.gateways.remote import Remote
-from natsbroker.gateways.terms import GatewayTarget, GatewayTerms, RemoteTerms
+from natsbroker.gateways.terms import GatewayTarget, GatewayTerms, RemoteClusterTerms
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.protocol import LinkProtocol
 from natsbroker.routes.terms import LinkIdentity
@@ -65,9 +65,9 @@ def info(**changes: Any) -> bytes:
     return said(b"INFO", INFO, changes)
 
 
-def remote(name: str, *ports: int) -> RemoteTerms:
+def remote(name: str, *ports: int) -> RemoteClusterTerms:
     """A cluster that the settings name."""
-    return RemoteTerms(name, tuple(GatewayTarget(name, "127.0.0.1", port) for port in ports))
+    return RemoteClusterTerms(name, tuple(GatewayTarget(name, "127.0.0.1", port) for port in ports))
 
 
 class SilentTraffic:
@@ -87,7 +87,6 @@ class SilentTraffic:
         self.understands = True
 
     def arriving(self, link: GatewayLink) -> SilentTraffic:
-        """See L{natsbroker.gateways.gateways.Traffic.arriving}."""
         return self
 
     leaving = arriving
@@ -122,7 +121,7 @@ class SilentTraffic:
         self.ended += 1
 
 
-class Neighbourhood:
+class Members:
     """
     Other members of the same cluster.
 
@@ -134,12 +133,10 @@ class Neighbourhood:
         self.names: set[str] = set()
         self.told: list[dict[str, Any]] = []
 
-    def isNamed(self, name: str) -> bool:
-        """See L{natsbroker.gateways.gateways.Neighbours.isNamed}."""
+    def hasName(self, name: str) -> bool:
         return name in self.names
 
-    def tell(self, line: bytes) -> None:
-        """See L{natsbroker.gateways.gateways.Neighbours.tell}."""
+    def send(self, line: bytes) -> None:
         self.told.append(json.loads(line[5:]))
 
 
@@ -155,27 +152,27 @@ class Joined(LinkNode):
         self,
         name: str = "A",
         port: int = 7222,
-        remotes: Iterable[RemoteTerms] = (),
+        remotes: Iterable[RemoteClusterTerms] = (),
         clock: Clock | None = None,
         limits: LinkLimits | None = None,
         traffic: Any = None,
         **terms: Any,
     ) -> None:
         super().__init__(clock, Random(7), limits)
-        self.traffic = traffic or SilentTraffic()
-        self.neighbours = Neighbourhood()
+        self.traffic = cast(Any, traffic or SilentTraffic())
+        self.members = cast(Any, Members())
         self.dialled: list[tuple[str, float]] = []
         self.network: dict[int, Joined] = {}
         url = f"127.0.0.1:{port}"
         self.port = port
-        self.gateways = Gateways(
+        self.gateways = GatewayRegistry(
             self.context,
             LinkIdentity(
                 f"ID-{name}-{port}", f"{name}-{port}", "2.15.1", "0.1.0", "127.0.0.1", port
             ),
             GatewayTerms(name, remotes=tuple(remotes), **terms),
             self.traffic,
-            self.neighbours,
+            self.members,
             self._dial,
         )
         self.gateways.url = url

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
-from natsbroker.gateways.advertiser import Telling
+from natsbroker.gateways.advertiser import GatewayAdvertiser
 from natsbroker.gateways.policies import SwitchingPolicy
 from natsbroker.gateways.tables import InterestTable
 from natsbroker.subjects.grammar import matches
@@ -42,14 +42,14 @@ class Told:
         self.soon: list[Callable[[], None]] = []
         turn = hot.FlushBatch(self.soon.append)
         self.account = Account("A", Router(), turn)
-        self.telling = Telling(b"A", "HERE", self.lines.append, turn, **arguments)
+        self.advertiser = GatewayAdvertiser(b"A", "HERE", self.lines.append, turn, **arguments)
         if isBegun:
             self.begin()
         self._policy = SwitchingPolicy(switchAfter)
 
     def begin(self) -> None:
         """Tell what there is."""
-        self.telling.begin(self.account.busFor(Kind.GATEWAY))
+        self.advertiser.begin(self.account.busFor(Kind.GATEWAY))
 
     def subscribe(self, pattern: bytes, queue: bytes = b"") -> Any:
         """Make a subscription in the account."""
@@ -62,7 +62,7 @@ class Told:
 
     def send(self, subject: bytes) -> None:
         """Send something that nobody wants."""
-        self.telling.refuse(subject, lambda n: self._policy.switches("T", "A", n), 7.0)
+        self.advertiser.sendNoInterest(subject, lambda n: self._policy.switches("T", "A", n), 7.0)
 
     def take(self) -> list[bytes]:
         """What was said since the last call."""
@@ -73,17 +73,17 @@ class Told:
 def test_groups() -> None:
     """Queue groups are always told, whatever the mode, and weigh one."""
     told = Told()
-    told.telling.interestGained(b"a", b"q", 3)
-    told.telling.interestWeightChanged(b"a", b"q", 4)
-    told.telling.interestLost(b"a", b"q")
+    told.advertiser.interestGained(b"a", b"q", 3)
+    told.advertiser.interestWeightChanged(b"a", b"q", 4)
+    told.advertiser.interestLost(b"a", b"q")
     assert told.take() == [b"RS+ A a q 1\r\n", b"RS- A a q\r\n"]
 
 
 def test_plainIsNotTold() -> None:
     """As long as nothing was refused, plain interest is taken for granted."""
     told = Told()
-    told.telling.interestGained(b"a", b"", 1)
-    told.telling.interestLost(b"a", b"")
+    told.advertiser.interestGained(b"a", b"", 1)
+    told.advertiser.interestLost(b"a", b"")
     assert told.take() == []
 
 
@@ -93,8 +93,8 @@ def test_account() -> None:
     for subject in (b"a", b"b", b"a"):
         told.send(subject)
     assert told.take() == [b"A- A\r\n"]
-    told.telling.interestGained(b"a", b"", 1)
-    told.telling.interestGained(b"b", b"", 1)
+    told.advertiser.interestGained(b"a", b"", 1)
+    told.advertiser.interestGained(b"b", b"", 1)
     assert told.take() == [b"A+ A\r\n"]
 
 
@@ -102,28 +102,28 @@ def test_accountAndGroup() -> None:
     """A queue group takes the refusal back too."""
     told = Told()
     told.send(b"a")
-    told.telling.interestGained(b"a", b"q", 1)
-    told.telling.interestGained(b"b", b"", 1)
+    told.advertiser.interestGained(b"a", b"q", 1)
+    told.advertiser.interestGained(b"b", b"", 1)
     assert told.take() == [b"A- A\r\n", b"A+ A\r\n", b"RS+ A a q 1\r\n"]
 
 
 def test_refusedBefore() -> None:
     """An account that was refused when it was not known is taken back with the first interest."""
     told = Told(isRefused=True)
-    told.telling.interestGained(b"a", b"", 1)
+    told.advertiser.interestGained(b"a", b"", 1)
     assert told.take() == [b"A+ A\r\n"]
 
 
 def test_subjects() -> None:
     """A subject is refused once, and taken back when somebody wants it, by itself or a pattern."""
     told = Told()
-    told.telling.interestGained(b"other", b"", 1)
+    told.advertiser.interestGained(b"other", b"", 1)
     for subject in (b"a.1", b"a.1", b"a.2", b"b"):
         told.send(subject)
     assert told.take() == [b"RS- A a.1\r\n", b"RS- A a.2\r\n", b"RS- A b\r\n"]
-    told.telling.interestGained(b"a.*", b"", 1)
-    told.telling.interestGained(b"b", b"", 1)
-    told.telling.interestGained(b"c", b"", 1)
+    told.advertiser.interestGained(b"a.*", b"", 1)
+    told.advertiser.interestGained(b"b", b"", 1)
+    told.advertiser.interestGained(b"c", b"", 1)
     assert told.take() == [b"RS+ A a.*\r\n", b"RS+ A b\r\n"]
     told.send(b"a.1")
     assert told.take() == [b"RS- A a.1\r\n"]
@@ -132,8 +132,8 @@ def test_subjects() -> None:
 def test_switch() -> None:
     """After so many refusals everything is told, in the real server's lines; then every change."""
     told = Told(switchAfter=2)
-    told.telling.interestGained(b"want", b"", 1)
-    told.telling.interestGained(b"group", b"q", 1)
+    told.advertiser.interestGained(b"want", b"", 1)
+    told.advertiser.interestGained(b"group", b"q", 1)
     told.take()
     for number in range(5):
         told.send(b"x.%d" % number)
@@ -144,33 +144,33 @@ def test_switch() -> None:
         b"RS+ A want\r\n",
         COMPLETE,
     ]
-    told.telling.interestGained(b"more", b"", 1)
-    told.telling.interestLost(b"want", b"")
+    told.advertiser.interestGained(b"more", b"", 1)
+    told.advertiser.interestLost(b"want", b"")
     assert told.take() == [b"RS+ A more\r\n", b"RS- A want\r\n"]
-    figures = told.telling.figures()
+    figures = told.advertiser.figures()
     assert (figures["mode"], figures["switched"], figures["switches"]) == ("interest-only", 7.0, 1)
-    assert told.telling.interests() == [(b"more", b""), (b"group", b"q")]
+    assert told.advertiser.interests() == [(b"more", b""), (b"group", b"q")]
 
 
 def test_tellAll() -> None:
     """Everything may be told at once, but only once; a refused account is told of too."""
     told = Told()
     told.send(b"a")
-    told.telling.tellAll(1.0)
-    told.telling.tellAll(2.0)
-    told.telling.interestGained(b"a", b"", 1)
+    told.advertiser.sendAll(1.0)
+    told.advertiser.sendAll(2.0)
+    told.advertiser.interestGained(b"a", b"", 1)
     assert told.take() == [b"A- A\r\n", START, COMPLETE, b"RS+ A a\r\n"]
-    assert told.telling.figures()["switched"] == 1.0
+    assert told.advertiser.figures()["switched"] == 1.0
 
 
 def test_mostRefused() -> None:
     """What was forgotten is said once more."""
     told = Told(mostRefused=2)
-    told.telling.interestGained(b"other", b"", 1)
+    told.advertiser.interestGained(b"other", b"", 1)
     for subject in (b"a", b"b", b"c", b"c", b"a"):
         told.send(subject)
     assert told.take() == [b"RS- A a\r\n", b"RS- A b\r\n", b"RS- A c\r\n", b"RS- A a\r\n"]
-    assert told.telling.figures()["no_interest"] == 2
+    assert told.advertiser.figures()["no_interest"] == 2
 
 
 #: What happens: somebody subscribes, unsubscribes, or something is sent.
@@ -212,11 +212,11 @@ def test_isUnderstood(steps: list[tuple[str, Any]], switchAfter: int) -> None:
     for sign, what in steps:
         if sign == "+" and what not in there:
             there[what] = None
-            told.telling.interestGained(what, b"", 1)
+            told.advertiser.interestGained(what, b"", 1)
         elif sign == "-" and what < len(there):
             pattern = list(there)[what]
             del there[pattern]
-            told.telling.interestLost(pattern, b"")
+            told.advertiser.interestLost(pattern, b"")
         elif sign == "!":
             wanted = any(matches(pattern, what) for pattern in there)
             isSent, _ = table.match(what)
@@ -265,9 +265,9 @@ class TestShares:
         while told.soon and rounds != switchesAt:
             told.soon.pop(0)()
             rounds += 1
-        told.telling.tellAll(1.0)
+        told.advertiser.sendAll(1.0)
         assert COMPLETE not in told.lines
-        assert told.telling.figures()["mode"] == "transitioning"
+        assert told.advertiser.figures()["mode"] == "transitioning"
         for place in (0, self.COUNT // 2, self.COUNT - 1):
             subscriptions[place].cancel()
         told.subscribe(b"a.0")
@@ -279,7 +279,7 @@ class TestShares:
         there = {each.pattern for each in told.account.subscriptions()}
         assert self.known(listed) == there
         assert lines[-1] == COMPLETE
-        assert told.telling.figures()["mode"] == "interest-only"
+        assert told.advertiser.figures()["mode"] == "interest-only"
 
     def test_accountIsKeptWhileListed(self) -> None:
         """An account is not given up as unwanted before all its interest is known."""
@@ -294,8 +294,8 @@ class TestShares:
         told, _ = self.crowded()
         told.begin()
         told.finish()
-        told.telling.tellAll(1.0)
+        told.advertiser.sendAll(1.0)
         told.take()
-        told.telling.end()
+        told.advertiser.end()
         told.finish()
         assert told.take() == []

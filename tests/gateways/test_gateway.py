@@ -127,7 +127,7 @@ class TestAccepting:
     def test_sameServerName(self, name: str) -> None:
         """A server that is called as one of our own cluster is not let in."""
         node = Joined()
-        node.neighbours.names.add("neighbour")
+        node.members.names.add("neighbour")
         with everything() as said:
             wire = node.arrived(server_name=name)
         assert wire.closed == "Duplicate Server Name"

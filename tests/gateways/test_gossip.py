@@ -33,19 +33,19 @@ def test_toInbound() -> None:
     ]
 
 
-def test_toNeighbours() -> None:
+def test_toMembers() -> None:
     """The members of our cluster are told of every cluster that we reach."""
     node = Joined("A", 1)
     wire = node.reached("B")
-    (told,) = node.neighbours.told
+    (told,) = node.members.told
     assert (told["server_id"], told["server_name"]) == ("GWID-A-1", "A-1")
     assert (told["gateway"], told["gateway_cmd"]) == ("B", 1)
     assert told["gateway_urls"] == ["127.0.0.1:7777"]
     wire.send(info(gateway_urls=["127.0.0.1:8"]))
-    assert node.neighbours.told[1]["gateway_urls"] == ["127.0.0.1:8"]
+    assert node.members.told[1]["gateway_urls"] == ["127.0.0.1:8"]
 
 
-def test_fromNeighbours() -> None:
+def test_fromMembers() -> None:
     """A cluster that a member tells of is dialled; one that is known gets more places."""
     node = Joined("A", 1)
     for port in (5, 6):

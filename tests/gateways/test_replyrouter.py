@@ -4,7 +4,7 @@ Answers that find their way back.
 
 from __future__ import annotations
 
-from natsbroker.gateways.replyrouter import LedBack
+from natsbroker.gateways.replyrouter import GatewayReplyRouter
 from natsbroker.wire.values import Message
 from tests.routes.crossings import OURS, THEIRS, Town
 from tests.support import LinkRecorder, Recorder
@@ -12,15 +12,15 @@ from tests.support import LinkRecorder, Recorder
 ELSEWHERE = OURS.prefix[:-7] + b"member."
 
 
-def ledBack(town: Town) -> LedBack:
+def replyRouter(town: Town) -> GatewayReplyRouter:
     """What takes answers."""
-    return town.traffic.ledBack
+    return town.traffic.replyRouter
 
 
 def test_notMapped() -> None:
     """A message to any other subject is left alone."""
     town = Town()
-    assert not ledBack(town).take("A", Message(b"_INBOX.x"), True)
+    assert not replyRouter(town).take("A", Message(b"_INBOX.x"), True)
 
 
 def test_fromMember() -> None:
@@ -29,7 +29,7 @@ def test_fromMember() -> None:
     town.bus().subscribe(b"r", heard)
     town.members[b"member"] = member
     for prefix in (OURS.prefix, ELSEWHERE):
-        assert ledBack(town).take("A", Message(prefix + b"r", b"x"), True)
+        assert replyRouter(town).take("A", Message(prefix + b"r", b"x"), True)
     assert (heard.bodies, member.got) == ([b"x", b"x"], [])
 
 
@@ -38,7 +38,7 @@ def test_fromCluster() -> None:
     town, heard, member = Town(), Recorder(), LinkRecorder()
     town.bus().subscribe(b"r", heard)
     town.members[b"member"] = member
-    assert ledBack(town).take("A", Message(ELSEWHERE + b"r", b"x"), False)
+    assert replyRouter(town).take("A", Message(ELSEWHERE + b"r", b"x"), False)
     assert (heard.got, member.got) == ([], [(b"x", ())])
 
 
@@ -48,7 +48,7 @@ def test_answerThatAsks() -> None:
     town.bus().subscribe(b"r", heard)
     out = town.leaving()
     asked = Message(OURS.prefix + b"r", b"x", b"more", via=THEIRS.prefix)
-    assert ledBack(town).take("A", asked, False)
+    assert replyRouter(town).take("A", asked, False)
     assert heard.got[0][0].reply == b"more"
     out.take()
     town.publish(b"more")
@@ -57,4 +57,4 @@ def test_answerThatAsks() -> None:
 
 def test_unknownAccount() -> None:
     """An answer in an account that is not known is taken, and reaches nobody."""
-    assert ledBack(Town()).take("B", Message(OURS.prefix + b"r"), False)
+    assert replyRouter(Town()).take("B", Message(OURS.prefix + b"r"), False)

@@ -207,7 +207,7 @@ def test_links(
 
 
 def test_gatewaySwitch(startServer: StartServer) -> None:
-    """Telling another cluster all subscriptions, as too much was unwanted, keeps none waiting."""
+    """Sending another cluster all subscriptions after many refusals keeps no client waiting."""
     block = 'gateway { name: G$NUMBER, listen: "127.0.0.1:-1", $REST }'
     first = startServer(OURS_FAST, block.replace("$NUMBER", "0").replace("$REST", ""))
     crowd = Client(first)

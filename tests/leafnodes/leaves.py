@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.task import Clock
 from zope.interface import implementer
@@ -19,11 +19,11 @@ from natsbroker.accounts.account import Account
 from natsbroker.advisories import Advisory
 from natsbroker.client.transports import connectPipe
 from natsbroker.interfaces import IAuthorizer, IMessageBus
-from natsbroker.leafnodes.leafnode import Leaf
-from natsbroker.leafnodes.leafnodes import Leafs
+from natsbroker.leafnodes.leafnode import LeafLink
+from natsbroker.leafnodes.leafnodes import LeafRegistry
 from natsbroker.leafnodes.protocol import LeafProtocol
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.leafnodes.terms import LeafTerms, LeafURL, RemoteTerms
+from natsbroker.leafnodes.terms import LeafRemoteTerms, LeafTerms, LeafURL
 from natsbroker.links.context import LinkLimits
 from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -73,7 +73,7 @@ class Decider:
         return lambda: None
 
 
-class FakeBuses:
+class Accounts:
     """
     The accounts of a broker.
 
@@ -87,15 +87,13 @@ class FakeBuses:
         self.refusal: Exception | None = None
 
     def admit(self, grant: Grant, kind: Kind) -> IMessageBus:
-        """See L{natsbroker.leafnodes.leafnodes.LeafBuses.admit}."""
         if self.refusal is not None:
             raise self.refusal
         bus = self.accounts[grant.account].busFor(kind)
         self.counts[grant.account] += 1
         return bus
 
-    def dismiss(self, grant: Grant) -> None:
-        """See L{natsbroker.leafnodes.leafnodes.LeafBuses.dismiss}."""
+    def dismiss(self, grant: Grant, kind: Kind) -> None:
         self.counts[grant.account] -= 1
 
 
@@ -117,11 +115,11 @@ class Broker(AccountNode):
         **terms: Any,
     ) -> None:
         super().__init__(clock, Random(name), limits)
-        self.buses = FakeBuses(self.turn, self.clock, accounts)
+        self.buses = cast(Any, Accounts(self.turn, self.clock, accounts))
         self.decider = Decider()
         self.redialled: list[tuple[LeafRemote, float]] = []
         self.advisories: list[Advisory] = []
-        self.leafs = Leafs(
+        self.leafs = LeafRegistry(
             self.context,
             LinkIdentity(f"ID-{name}", name, "2.15.1", "0.1", "127.0.0.1", 7422, f"{name}:7422"),
             self.buses,
@@ -136,7 +134,7 @@ class Broker(AccountNode):
     def remote(self, **changes: Any) -> LeafRemote:
         """Somebody to dial."""
         terms = {"urls": (LeafURL("127.0.0.1", 7777, "u", "p"),), "account": "A", **changes}
-        return LeafRemote(RemoteTerms(**terms), Random(1))
+        return LeafRemote(LeafRemoteTerms(**terms), Random(1))
 
     def accepted(self) -> Wire:
         """A connection from somebody who dialled us."""
@@ -206,9 +204,9 @@ class Wire(LinkWire):
     INTRODUCTIONS = (b"INFO", b"CONNECT", b"LS+ $LDS.")
 
     @property
-    def leaf(self) -> Leaf:
+    def leaf(self) -> LeafLink:
         """Our side of it."""
-        assert isinstance(self.link, Leaf)
+        assert isinstance(self.link, LeafLink)
         return self.link
 
     def isOpen(self) -> bool:

@@ -7,14 +7,14 @@ from __future__ import annotations
 from random import Random
 
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.leafnodes.terms import LeafURL, RemoteTerms
+from natsbroker.leafnodes.terms import LeafRemoteTerms, LeafURL
 
 A, B, C = LeafURL("a.example", 1, "u", "p"), LeafURL("10.0.0.2", 2), LeafURL("10.0.0.3", 3)
 
 
 def remote(*urls: LeafURL, shuffled: bool = False) -> LeafRemote:
     """Somebody to dial."""
-    return LeafRemote(RemoteTerms(urls, "A", isShuffled=shuffled), Random(1))
+    return LeafRemote(LeafRemoteTerms(urls, "A", isShuffled=shuffled), Random(1))
 
 
 def test_turns() -> None:
@@ -27,7 +27,9 @@ def test_turns() -> None:
 
 def test_shuffled() -> None:
     """The order is another one each time, unless it matters."""
-    firsts = {LeafRemote(RemoteTerms((A, B, C), "A"), Random(seed)).next() for seed in range(20)}
+    firsts = {
+        LeafRemote(LeafRemoteTerms((A, B, C), "A"), Random(seed)).next() for seed in range(20)
+    }
     assert firsts == {A, B, C}
 
 

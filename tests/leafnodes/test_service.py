@@ -8,7 +8,6 @@ import pytest
 
 from natsbroker import errors
 from natsbroker.auth.settings import AccountLimits
-from natsbroker.leafnodes.service import LeafAccounts
 from natsbroker.server.reload import ReloadError
 from natsbroker.server.start import StartError
 from natsbroker.wire.grants import Grant
@@ -74,12 +73,12 @@ class TestHub:
         """An account may have so many leafnodes."""
         host = Leafy(HUB)
         host.broker.accounts.include("A", AccountLimits(max_leafnodes=1))
-        buses = LeafAccounts(host.broker.accounts)
-        assert buses.admit(Grant("A"), Kind.SPOKE).account == "A"
+        accounts = host.broker.accounts
+        assert accounts.admit(Grant("A"), Kind.SPOKE).account == "A"
         with pytest.raises(errors.ConnectionLimit, match="maximum account active connections"):
-            buses.admit(Grant("A"), Kind.HUB)
-        buses.dismiss(Grant("A"))
-        buses.admit(Grant("A"), Kind.HUB)
+            accounts.admit(Grant("A"), Kind.HUB)
+        accounts.dismiss(Grant("A"), Kind.SPOKE)
+        accounts.admit(Grant("A"), Kind.HUB)
 
     def test_revoked(self) -> None:
         """A user whom a reload takes away is closed."""

@@ -5,9 +5,9 @@ What is said of leafnodes.
 from __future__ import annotations
 
 from natsbroker.leafnodes.terms import (
+    LeafRemoteTerms,
     LeafTerms,
     LeafURL,
-    RemoteTerms,
     connectOptions,
     infoDocument,
 )
@@ -26,7 +26,7 @@ def test_info() -> None:
 def test_connect() -> None:
     """CONNECT says who we are and what we do not want."""
     url = LeafURL("h", 1, "u", "p")
-    remote = RemoteTerms((url,), "A", isHub=True, denyImports=(b"x",), wantsIsolation=True)
+    remote = LeafRemoteTerms((url,), "A", isHub=True, denyImports=(b"x",), wantsIsolation=True)
     said = connectOptions(IDENTITY, LeafTerms(), "C1", remote, url)
     assert (said["user"], said["pass"], said["auth_token"]) == ("u", "p", "")
     assert said["is_hub"] and said["deny_pub"] == ["x"] and said["isolate"]
@@ -35,7 +35,7 @@ def test_connect() -> None:
 def test_domain() -> None:
     """The JetStream domain is said on both ends, if there is one."""
     terms = LeafTerms(domain="hub")
-    remote, url = RemoteTerms((), "A"), LeafURL("h", 1)
+    remote, url = LeafRemoteTerms((), "A"), LeafURL("h", 1)
     assert infoDocument(IDENTITY, terms, "C1")["domain"] == "hub"
     assert connectOptions(IDENTITY, terms, "C1", remote, url)["domain"] == "hub"
     assert not infoDocument(IDENTITY, LeafTerms(), "C1")["domain"]
@@ -44,7 +44,7 @@ def test_domain() -> None:
 def test_secrets() -> None:
     """No password shows."""
     url = LeafURL("::1", 1, "u", "p4ss")
-    assert "p4ss" not in repr(RemoteTerms((url,), "A")) and str(url) == "[::1]:1"
+    assert "p4ss" not in repr(LeafRemoteTerms((url,), "A")) and str(url) == "[::1]:1"
 
 
 def test_version() -> None:

@@ -110,17 +110,15 @@ class FakeBuses:
         for name in names:
             self.add(name)
 
-    def add(self, name: str) -> None:
+    def add(self, name: str, *clock: Any) -> None:
         """Have one more account."""
-        self.accounts[name] = Account(name, Router(), self._turn, Random(1))
+        self.accounts[name] = Account(name, Router(), self._turn, Random(1), *clock)
 
     def busOf(self, account: str) -> IMessageBus | None:
-        """See L{natsbroker.routes.interest.AccountBuses.busOf}."""
         found = self.accounts.get(account)
         return None if found is None else found.busFor(Kind.ROUTE)
 
     def names(self) -> Iterable[str]:
-        """See L{natsbroker.routes.interest.AccountBuses.names}."""
         return list(self.accounts)
 
 
@@ -165,6 +163,10 @@ class Node(AccountNode):
             self._changed,
         )
         self.cluster.urls = (f"127.0.0.1:{port - 2000}",)
+
+    def renewAccount(self, name: str) -> None:
+        """Replace an account by an empty one whose timers run on the clock of the test."""
+        self.buses.add(name, self.clock)
 
     def _dial(self, target: RouteTarget, after: float) -> None:
         self.dialled.append((target, after))

@@ -34,7 +34,7 @@ OURS = ReplyNames("HERE", "OUR-ID")
 THEIRS = ReplyNames("THERE", "THEIR-ID")
 
 
-class Crossing(Link):
+class TownLink(Link):
     """
     A connection between gateways on which everything is agreed.
     """
@@ -61,7 +61,7 @@ class Wire(LinkWire):
 
     def __init__(self, town: Town, begin: Callable[[Any], Any], document: ServerDocument) -> None:
         super().__init__(
-            town, LinkProtocol(lambda peer: Crossing(town.context, peer, document), None)
+            town, LinkProtocol(lambda peer: TownLink(town.context, peer, document), None)
         )
         link = self.link
         link.traffic = traffic = begin(link)

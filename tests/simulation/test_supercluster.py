@@ -14,7 +14,7 @@ import pytest
 from natsbroker.accounts import reach
 from natsbroker.accounts.delivery import Delivery
 from natsbroker.accounts.gateways import GatewayOutput, GatewayTargets
-from natsbroker.gateways.advertiser import Telling
+from natsbroker.gateways.advertiser import GatewayAdvertiser
 from natsbroker.gateways.outbound import GatewayAccount
 from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
 from natsbroker.wire.values import Kind
@@ -90,25 +90,25 @@ def forgetful(patch: pytest.MonkeyPatch) -> None:
 
 def silentEnd(patch: pytest.MonkeyPatch) -> None:
     """Other clusters are not told that interest ended."""
-    patch.setattr(Telling, "interestLost", lambda self, pattern, queue: None)
+    patch.setattr(GatewayAdvertiser, "interestLost", lambda self, pattern, queue: None)
 
 
 def stubborn(patch: pytest.MonkeyPatch) -> None:
     """What was refused is not taken back."""
-    patch.setattr(Telling, "_readmit", lambda self, pattern: False)
+    patch.setattr(GatewayAdvertiser, "_readmit", lambda self, pattern: False)
 
 
 def shortList(patch: pytest.MonkeyPatch) -> None:
     """When everything is told, the first pattern is left out."""
-    tellAll = Telling.tellAll
+    sendAll = GatewayAdvertiser.sendAll
 
     def short(self: Any, now: float) -> None:
         plain = self._plain
         self._plain = dict(list(plain.items())[1:])
-        tellAll(self, now)
+        sendAll(self, now)
         self._plain = plain
 
-    patch.setattr(Telling, "tellAll", short)
+    patch.setattr(GatewayAdvertiser, "sendAll", short)
 
 
 def oldTable(patch: pytest.MonkeyPatch) -> None:

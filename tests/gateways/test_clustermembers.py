@@ -4,15 +4,12 @@ The members of our own cluster, as gateways know them.
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
-from natsbroker.accounts.account import Account
-from natsbroker.gateways.neighbours import ClusterNeighbours
+from natsbroker.gateways.clustermembers import ClusterMembers
 from natsbroker.wire.serverinfo import ServerDocument
 from natsbroker.wire.values import Message
 from tests.routes.clusters import Node, everything, info
-from tests.support import Router
 
 
 class Heard:
@@ -24,16 +21,13 @@ class Heard:
         self.events: list[Any] = []
 
     def memberJoined(self, url: str, say: Any) -> None:
-        """See L{natsbroker.routes.news.GatewayGossipListener.memberJoined}."""
         self.events.append(("joined", url))
         say(b"INFO hello\r\n")
 
     def memberLeft(self, url: str) -> None:
-        """See L{natsbroker.routes.news.GatewayGossipListener.memberLeft}."""
         self.events.append(("left", url))
 
     def heard(self, document: ServerDocument, who: str) -> None:
-        """See L{natsbroker.routes.news.GatewayGossipListener.heard}."""
         self.events.append((document.gateway, who))
 
 
@@ -44,20 +38,20 @@ def hashOf(name: str) -> bytes:
 
 def test_alone() -> None:
     """Without a cluster there is nobody."""
-    nobody = ClusterNeighbours(None, hashOf)
-    nobody.tell(b"x")
-    assert not nobody.isNamed("") and nobody.way(b"#PEER", "A") is None
+    nobody = ClusterMembers(None, hashOf)
+    nobody.send(b"x")
+    assert not nobody.hasName("") and nobody.linkTo(b"#PEER", "A") is None
 
 
 def test_members() -> None:
-    """Each member is told once, over whichever connection, and its name is taken."""
+    """Each member gets a line once, over one of its connections, and its name is taken."""
     node = Node()
-    neighbours = ClusterNeighbours(node.cluster, hashOf)
-    assert not neighbours.isNamed("peer")
+    members = ClusterMembers(node.cluster, hashOf)
+    assert not members.hasName("peer")
     wire = node.joined()
-    neighbours.tell(b"PING\r\n")
+    members.send(b"PING\r\n")
     assert wire.lines() == [b"PING"]
-    assert neighbours.isNamed("peer") and not neighbours.isNamed("other")
+    assert members.hasName("peer") and not members.hasName("other")
 
 
 def test_news() -> None:
@@ -91,15 +85,15 @@ def test_notConfigured() -> None:
     assert not wire.closed
 
 
-def test_way() -> None:
+def test_linkTo() -> None:
     """A member is found by what stands for its id, with the connection that the account takes."""
     node = Node()
-    neighbours = ClusterNeighbours(node.cluster, hashOf)
+    members = ClusterMembers(node.cluster, hashOf)
     wire = node.joined()
     wire.take()
-    way = neighbours.way(b"#PEER", "A")
-    assert way is not None and neighbours.way(b"#OTHER", "A") is None
-    way.forward(Message(b"_GR_.AAAAAA.BBBBBB.foo", b"hi"), ())
+    link = members.linkTo(b"#PEER", "A")
+    assert link is not None and members.linkTo(b"#OTHER", "A") is None
+    link.forward(Message(b"_GR_.AAAAAA.BBBBBB.foo", b"hi"), ())
     assert wire.lines() == [b"RMSG A _GR_.AAAAAA.BBBBBB.foo 2", b"hi"]
 
 
@@ -112,18 +106,16 @@ class Taking:
         self.taken: list[tuple[str, bytes, bytes, bytes, bool]] = []
 
     def take(self, account: str, message: Message, isFromMember: bool) -> bool:
-        """See L{natsbroker.gateways.replyrouter.LedBack.take}."""
         self.taken.append((account, message.subject, message.reply, message.via, isFromMember))
         return message.subject.startswith(b"_GR_.")
 
 
-def test_ledBack() -> None:
+def test_mappedReply() -> None:
     """An answer that a member passes on is taken, and clients do not see what leads back."""
     node = Node()
     taking: Any = Taking()
-    node.cluster.ledBack = taking
-    clock: Any = node.clock
-    node.buses.accounts["A"] = Account("A", Router(), node.turn, Random(1), clock)
+    node.cluster.replyRouter = taking
+    node.renewAccount("A")
     ears = node.subscribe(b"foo")
     wire = node.joined()
     prefix = b"_GR_.AAAAAA.BBBBBB."

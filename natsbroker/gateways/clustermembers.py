@@ -1,8 +1,5 @@
 """
-The other members of our own cluster, as gateways need to know them.
-
-A name that one of them has is known; what is told reaches each of them once, save for
-those that speak the classic dialect, which know no gateways. Without a cluster there is nobody.
+The other members of our own cluster, as gateways need them.
 """
 
 from __future__ import annotations
@@ -14,36 +11,35 @@ from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.routes.cluster import Routes
 from natsbroker.routes.modern import ModernTraffic
 
-__all__ = ["ClusterNeighbours"]
+__all__ = ["ClusterMembers"]
 
 #: How many servers' hashes are remembered.
 _REMEMBERED = 1024
 
 
-class ClusterNeighbours:
+class ClusterMembers:
     """
-    The members of a cluster.
+    Finds members by name and by hash, and sends lines to all of them.
     """
 
     def __init__(self, cluster: Routes | None, hashOf: Callable[[str], bytes]) -> None:
         """
-        @param cluster: C{None} for none.
-        @param hashOf: gives what stands for a server's id in mapped subjects.
+        @param cluster: C{None} for a server without one.
+        @param hashOf: gives the hash of a server's id, as mapped subjects contain it.
         """
         self._cluster = cluster
         self._hashOf = lru_cache(_REMEMBERED)(hashOf)
 
-    def isNamed(self, name: str) -> bool:
+    def hasName(self, name: str) -> bool:
         cluster = self._cluster
         return cluster is not None and any(
             member.name == name for member in cluster.members.values()
         )
 
-    def way(self, server: bytes, account: str) -> ILinkSubscriber | None:
+    def linkTo(self, server: bytes, account: str) -> ILinkSubscriber | None:
         """
-        The way to a member for an account; C{None} if it is not there.
-
-        @param server: what stands for its id.
+        @param server: the hash of the member's id.
+        @return: the route to the member for an account; C{None} if there is none.
         """
         cluster = self._cluster
         members = [] if cluster is None else list(cluster.members.values())
@@ -54,7 +50,10 @@ class ClusterNeighbours:
                 return traffic.wayTo(account) if isinstance(traffic, ModernTraffic) else None
         return None
 
-    def tell(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
+        """
+        Send a line to each member, except those that speak the classic dialect.
+        """
         if self._cluster is None:
             return
         for member in list(self._cluster.members.values()):
