@@ -1,5 +1,6 @@
 """
-What can go wrong between Spark and a NATS server.
+What can go wrong between Spark and a NATS server. What reads, writes or asks servers raises these;
+docstrings name those that a user mends, L{OptionError} and L{DataLoss}.
 """
 
 from __future__ import annotations

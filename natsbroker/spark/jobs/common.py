@@ -285,7 +285,6 @@ def writeWhole(path: Path, write: Callable[[Path], object]) -> None:
     Write a file, under another name first.
 
     @param write: writes it at the place that it is given.
-    @raise DataSourceError: if that cannot be done; nothing is left then.
     """
     try:
         replaceFile(path, write)

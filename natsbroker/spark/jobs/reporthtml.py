@@ -79,8 +79,6 @@ def pageOf(report: JobReport) -> str:
 def writePage(report: JobReport, path: str) -> None:
     """
     Write it into a file: whole, or not at all.
-
-    @raise DataSourceError: if that cannot be done.
     """
     writeWhole(Path(path), lambda draft: draft.write_text(pageOf(report), "utf-8"))
 

@@ -103,8 +103,6 @@ class ChannelApi:
     def state(self, name: str) -> StreamState:
         """
         The state of a channel now.
-
-        @raise ApiError: if there is no such channel.
         """
         answer = self.call("INFO", name)
         try:
@@ -144,8 +142,6 @@ class ChannelApi:
     def call(self, verb: str, name: str, question: dict[str, Any] | None = None) -> dict[str, Any]:
         """
         Ask something that has one answer.
-
-        @raise ApiError: if it is refused.
         """
         subject = self.subject(verb, name)
         payload = json.dumps(question).encode() if question else b""
@@ -171,8 +167,6 @@ class ChannelApi:
     def read(self, answer: bytes, name: str) -> dict[str, Any]:
         """
         The fields of an answer.
-
-        @raise ApiError: if it is a refusal.
         """
         what = f"channel {name}" if name else "channels"
         try:

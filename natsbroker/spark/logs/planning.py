@@ -83,7 +83,6 @@ def planRanges(
     @param onLoss: told of losses that are no errors.
     @raise OptionError: if offsets are wrong.
     @raise DataLoss: if they name what is not stored any more.
-    @raise ApiError: if a stream is not there, or cannot be read.
     """
     _checkTimes("endingTimestamp", "endingOffsets", "latest", options)
     begun = _begin(logs, options, onLoss, "earliest", ("earliest",))
@@ -105,8 +104,6 @@ def planStarts(
 ) -> list[SequenceRange]:
     """
     Where a new streaming query begins: an empty range for each stream.
-
-    @raise DataSourceError: as L{planRanges}.
     """
     begun = _begin(logs, options, onLoss, "latest", ("earliest", "latest"), True)
     return [SequenceRange(state.name, state.created, start, start) for state, start in begun]

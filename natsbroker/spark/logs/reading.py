@@ -88,7 +88,6 @@ def fetch(connection: BlockingConnection, subject: str, request: DirectGet) -> D
     Ask, and take the whole answer.
 
     @param subject: where direct gets of the stream are answered.
-    @raise ApiError: if the request is refused.
     """
     rows = MessageRows()
     reply = connection.ask(subject, request.payload())
@@ -230,7 +229,6 @@ class RangeReader:
         The messages, some at a time.
 
         @raise DataLoss: if some are gone that were there.
-        @raise DataSourceError: if some are there that no replica gives.
         """
         span = self._span
         if span.start >= span.stop:

@@ -89,8 +89,6 @@ class StreamApi:
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
         """
         The state of a stream now.
-
-        @raise ApiError: if there is no such stream.
         """
         question = {"deleted_details": True} if withDeleted else {}
         answer = self.call(f"STREAM.INFO.{checkedName(name)}", question, name)
@@ -140,8 +138,6 @@ class StreamApi:
     def call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:
         """
         Ask the API something about a stream that has one answer.
-
-        @raise ApiError: if it is refused.
         """
         payload = json.dumps(question).encode() if question else b""
         try:

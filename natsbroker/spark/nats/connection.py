@@ -64,7 +64,6 @@ def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
     Connect to the first server that lets us in.
 
     @param first: which to begin with, so that many workers do not all ask the same.
-    @raise ConnectionFailed: with what each of them said, if none does.
     @raise OptionError: if a file of ours cannot be used.
     """
     count = len(peer.addresses)
@@ -86,10 +85,6 @@ class BlockingConnection:
     """
 
     def __init__(self, peer: ServerAccess, address: Address) -> None:
-        """
-        @raise ConnectionFailed: if the server does not let us in.
-        @raise TimedOut: if it does not say.
-        """
         self.info: dict[str, Any] = {}
         self._peer = peer
         self._address = address
@@ -188,9 +183,6 @@ class BlockingConnection:
     def send(self, *pieces: bytes) -> None:
         """
         Send bytes.
-
-        @raise ConnectionFailed: if the connection is gone.
-        @raise TimedOut: if the server takes nothing.
         """
         try:
             self._socket.settimeout(self._peer.requestTimeout)
@@ -206,8 +198,6 @@ class BlockingConnection:
         The next frame that is not the connection's own business. PINGs are answered on the way.
 
         @param deadline: until when to wait, on the monotonic clock.
-        @raise TimedOut: if it does not come.
-        @raise ConnectionFailed: if the connection is gone.
         """
         while True:
             while (frame := self._decoder.next()) is not None:
@@ -326,7 +316,6 @@ class BlockingConnection:
             server may be silent.
         @return: its subject, which an answer's request is known by; its reply subject; how many of
             the bytes are headers, and the bytes.
-        @raise TimedOut: if none comes.
         """
         until = time.monotonic() + self._peer.requestTimeout if deadline is None else deadline
         frame = self.receive(until)
@@ -340,8 +329,6 @@ class BlockingConnection:
 
         @param subject: of the request, for the error.
         @return: how many of the bytes are headers, and the bytes.
-        @raise ApiError: if nobody answers requests to the subject, or we may not send them.
-        @raise TimedOut: if it does not come.
         """
         deadline = time.monotonic() + self._peer.requestTimeout
         try:

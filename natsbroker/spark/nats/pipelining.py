@@ -84,7 +84,6 @@ class Pipeline:
         @param reply: where the answer comes; a subject of its own if it is not given.
         @param key: what C{keyOf} knows the answer by; by default its subject.
         @raise ValueError: if nobody can publish to the subject.
-        @raise DataSourceError: if an earlier one is not answered or is refused.
         """
         ownSubject, pieces = self._connection.composed(subject, payload, headers, reply)
         self._waiting[key or ownSubject] = requester, tag

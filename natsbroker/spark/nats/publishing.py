@@ -67,7 +67,6 @@ class Publisher:
 
         @param msgId: what the stream knows a repetition by.
         @param onStored: called when it is acknowledged.
-        @raise DataSourceError: if it cannot be published, or an earlier one was not stored.
         """
         pairs = list(headers)
         try:
@@ -87,8 +86,6 @@ class Publisher:
     def finish(self) -> None:
         """
         Wait for every acknowledgement.
-
-        @raise DataSourceError: if a message was not stored.
         """
         self.pipeline.finish()
 

@@ -40,7 +40,6 @@ class StanClient:
         """
         @param channel: what it is for, for errors.
         @param discoverPrefix: where clients connect.
-        @raise ApiError: if the cluster is not there, or does not let us in.
         """
         self.connection = connection
         self.id = f"natsbroker-spark-{secrets.token_hex(8)}"
@@ -62,7 +61,6 @@ class StanClient:
         Ask the cluster something that has one answer.
 
         @param response: the class of the answer.
-        @raise ApiError: if nobody answers, or the answer makes no sense.
         """
         try:
             answer = self.connection.request(subject, request.SerializeToString())
@@ -116,7 +114,6 @@ class ChannelPublisher:
     ) -> None:
         """
         @param window: how many messages may wait for their acknowledgement.
-        @raise ApiError: if the cluster is not there, or does not let us in.
         """
         self.stored = 0
         self.what = f"channel {channel}"
@@ -134,8 +131,6 @@ class ChannelPublisher:
     def publish(self, data: bytes) -> None:
         """
         Publish one message; waits while too many are on their way.
-
-        @raise DataSourceError: if an earlier one was not stored.
         """
         guid = f"{self.stored + self._pipeline.waiting + 1:x}"
         self._message.guid = guid
@@ -154,8 +149,6 @@ class ChannelPublisher:
     def finish(self) -> None:
         """
         Wait for every acknowledgement.
-
-        @raise DataSourceError: if a message was not stored.
         """
         self._pipeline.finish()
 

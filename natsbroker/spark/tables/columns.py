@@ -32,7 +32,6 @@ def columnsOf(table: ParquetTable) -> Any:
     The columns of a table.
 
     @return: an Arrow schema; C{None} if there are none, as an archive has none of its own.
-    @raise TableError: if they cannot be read.
     """
     numbers = _numbers(table)
     return _read(table, numbers[-1]) if numbers else None
@@ -41,8 +40,6 @@ def columnsOf(table: ParquetTable) -> Any:
 def rowsOf(root: Path, files: Iterable[File], columns: Any) -> Iterator[Any]:
     """
     The rows of some files of a table, as batches with all its columns.
-
-    @raise TableError: if they cannot be read.
     """
     for each in files:
         path = root / each.path
@@ -77,7 +74,6 @@ def settled(table: ParquetTable, wanted: Any) -> Any:
         beside them stay.
     @return: the columns of the table then.
     @raise natsbroker.spark.codecs.datatypes.Clash: if one is there with another type.
-    @raise TableError: if they cannot be read or written.
     """
     wanted = pa.schema([pa.field(each.name, nullable(each.type)) for each in wanted])
     while True:

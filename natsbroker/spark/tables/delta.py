@@ -201,8 +201,6 @@ class DeltaLakeTable(ArchiveTable):
         """
         Have the newest entry of the log on disk, which the library leaves to the system, and write
         a checkpoint now and then. If that fails the next one does it: nothing needs it.
-
-        @raise TableError: if the entry may not survive a loss of power.
         """
         try:
             newest = max(self._entries())

@@ -45,8 +45,6 @@ def readFiles(root: Path, files: Sequence[File]) -> Iterator[Any]:
     """
     The messages of files that share a range, as batches with L{COLUMNS}. One file of ours is in
     order, and is read piece by piece; others are read whole.
-
-    @raise TableError: if they cannot be read.
     """
     paths = [root / each.path for each in files if each.path]
     try:
@@ -104,7 +102,6 @@ class FileWriter:
         Take rows, which come behind those before.
 
         @param batch: an Arrow batch; all have the same columns.
-        @raise TableError: if they cannot be written.
         """
         if not batch.num_rows:
             return
@@ -121,7 +118,6 @@ class FileWriter:
         @param stop: the first sequence behind that it does not account for, if only now is known
             which.
         @return: the manifest's entry for it; without a path if there were no rows.
-        @raise TableError: if it cannot be written.
         """
         if self._kept:
             self._write()
@@ -181,8 +177,6 @@ class FileWriter:
 def timeOf(root: Path, files: Iterable[File]) -> str:
     """
     The column that says when a row's message was stored, as the files of a table say.
-
-    @raise TableError: if they cannot be read.
     """
     for each in files:
         if each.path:
@@ -209,7 +203,6 @@ def writeFile(
     @param batches: Arrow batches.
     @param time: see L{FileWriter}.
     @param day: see L{FileWriter}.
-    @raise TableError: if it cannot be written; nothing is left then.
     """
     writer = FileWriter(root, start, stop, time, day)
     try:
@@ -227,7 +220,6 @@ def writeDays(root: Path, batches: Iterable[Any], start: int, stop: int) -> list
 
     @param batches: Arrow batches with the columns C{seq} and C{time}.
     @return: files that follow each other.
-    @raise TableError: if one cannot be written; nothing is left then.
     """
     files: list[File] = []
     day = ""
@@ -265,7 +257,6 @@ def added(table: ArchiveTable, manifest: Manifest, files: Sequence[File]) -> boo
     Make a version hold that names new files; they go if somebody else was faster.
 
     @return: whether it holds.
-    @raise TableError: if a file is not there any more, or the version cannot be written.
     """
     for each in files:
         if each.path and not (table.root / each.path).exists():

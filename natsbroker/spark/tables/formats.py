@@ -45,7 +45,6 @@ def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") ->
     @param catalog: of an Iceberg table that is begun: C{CATALOG:NAMESPACE.TABLE}; empty for one of
         its own in the directory.
     @raise OptionError: if it has another one, or a library is missing.
-    @raise TableError: if it is no directory of a file system that is mounted here.
     """
     root = rootOf(place)
     there = formOf(root)

@@ -136,7 +136,6 @@ def placeIn(root: Path, catalog: str) -> IcebergLocation:
 
     @param catalog: C{CATALOG:NAMESPACE.TABLE}, or empty.
     @raise OptionError: if it is not so spelt, or the archive is in another catalog.
-    @raise TableError: if the directory cannot have an Iceberg table.
     """
     if re.search(r"[#?%]", str(root)):
         raise TableError(f"{root}: Iceberg has no names for files below #, ? and %")

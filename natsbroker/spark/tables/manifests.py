@@ -158,8 +158,6 @@ class Manifest:
     def check(self) -> None:
         """
         See that nothing is missing and nothing twice.
-
-        @raise TableError: otherwise.
         """
         cursor = self.start
         for group in self.groups:
@@ -192,8 +190,6 @@ class Manifest:
     def read(cls, data: bytes) -> Manifest:
         """
         From what was written.
-
-        @raise TableError: if it makes no sense.
         """
         try:
             fields = json.loads(data)
@@ -265,7 +261,6 @@ def fileOf(path: str, rows: int, size: int, seqs: tuple[Any, Any], times: tuple[
 
     @param seqs: its first and last sequence, as far as is known.
     @param times: when its first and last message were stored.
-    @raise TableError: if nothing says its range.
     """
     named = rangeOf(path)
     if named is None and None in seqs:
@@ -279,7 +274,6 @@ def tiled(files: Iterable[File], start: int, stop: int) -> tuple[File, ...]:
     Files as manifests have them: those that overlap share a range, and where none is nothing is.
 
     @param files: in any order.
-    @raise TableError: if they reach beyond the end.
     """
     found: list[File] = []
     group: list[File] = []

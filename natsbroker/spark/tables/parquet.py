@@ -70,7 +70,6 @@ class ParquetTable(ArchiveTable):
         One version.
 
         @raise FileNotFoundError: if it is not there.
-        @raise TableError: if it cannot be read.
         """
         path = self.pathOf(number)
         try:
@@ -97,7 +96,6 @@ class ParquetTable(ArchiveTable):
         Have a file beside the versions, whole and for good.
 
         @return: whether it is this one: not if somebody else has made one of that name.
-        @raise TableError: if it cannot be written.
         """
         draft = self.versionsAt / f".{secrets.token_hex(8)}.tmp"
         try:

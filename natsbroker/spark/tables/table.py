@@ -49,8 +49,6 @@ class ArchiveTable(ABC):
     def make(self) -> None:
         """
         Make the directories, if they are not there.
-
-        @raise TableError: if that cannot be.
         """
         try:
             (self.root / "data").mkdir(parents=True, exist_ok=True)
@@ -61,8 +59,6 @@ class ArchiveTable(ABC):
     def latest(self) -> Manifest | None:
         """
         The version that holds; C{None} if there is none yet.
-
-        @raise TableError: if it cannot be read.
         """
 
     @abstractmethod
@@ -72,8 +68,6 @@ class ArchiveTable(ABC):
 
         @param manifest: the first one, or what the version that holds became.
         @return: whether it does: not if somebody else has made another one meanwhile.
-        @raise TableError: if it has gaps or something twice, or cannot be written; the version
-            that held does still then.
         """
 
     @abstractmethod
@@ -89,8 +83,6 @@ class ArchiveTable(ABC):
     def require(self) -> Manifest:
         """
         The version that holds.
-
-        @raise TableError: if there is none.
         """
         manifest = self.latest()
         if manifest is None:
@@ -101,8 +93,6 @@ class ArchiveTable(ABC):
 def rootOf(place: str | os.PathLike[str]) -> Path:
     """
     The directory of an archive.
-
-    @raise TableError: if it is no directory of a file system that is mounted here.
     """
     text = os.fspath(place)
     text = text[7:] if text.startswith("file:///") else text

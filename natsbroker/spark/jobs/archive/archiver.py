@@ -92,7 +92,6 @@ def copyRange(
     Copy one range into files that are not in the manifest yet.
 
     @param partition: see L{Manifest}.
-    @raise DataSourceError: if it cannot be read or written; nothing is left then.
     """
     lost: list[Range] = []
 
@@ -173,7 +172,6 @@ class Archiver:
             last version on; 0 for not at all.
         @return: the version that holds then.
         @raise DataLoss: if the log is another one than that of the archive.
-        @raise DataSourceError: if something cannot be read or written.
         """
         self.table.make()
         with connect(self._peer) as connection:

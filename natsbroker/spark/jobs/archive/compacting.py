@@ -53,8 +53,6 @@ def runsOf(manifest: Manifest, target: int) -> list[tuple[File, ...]]:
 def merged(root: Path, files: Sequence[File]) -> File:
     """
     Write the messages of some files into one.
-
-    @raise TableError: if they cannot be read, or differ from the manifest.
     """
     columns = columnsOf(ParquetTable(root))
     if columns is None:

@@ -103,7 +103,6 @@ def rounds(
 
     @param hasBegun: whether it has ever done something, and an error that may pass does not end it.
     @param every: how many seconds are between two rounds; 0 for one round.
-    @raise DataSourceError: if the job cannot be done.
     """
     while True:
         try:

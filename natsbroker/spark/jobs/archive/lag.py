@@ -29,7 +29,6 @@ def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
     next sequence.
 
     @param checkpoint: the query's C{checkpointLocation}.
-    @raise DataSourceError: if that is no checkpoint of such a query.
     """
     try:
         written = [int(x.name) for x in (checkpoint / "offsets").iterdir() if x.name.isdigit()]

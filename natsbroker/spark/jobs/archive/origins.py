@@ -115,8 +115,6 @@ class ArchiveOrigin:
     def of(cls, root: str) -> ArchiveOrigin:
         """
         The version that holds.
-
-        @raise DataSourceError: if there is no archive.
         """
         table = tableAt(root)
         return cls(table.root, table.require())

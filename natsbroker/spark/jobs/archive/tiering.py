@@ -36,7 +36,6 @@ def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any
     The messages of an archive as a DataFrame: of the version that holds now.
 
     @param columns: of C{seq}, C{subject}, C{data}, C{time}, C{headers} and C{time_ns}.
-    @raise DataSourceError: if there is no archive.
     """
     table = tableAt(archive)
     paths = [str(table.root / each.path) for each in table.require().files if each.path]

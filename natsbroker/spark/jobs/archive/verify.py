@@ -107,7 +107,6 @@ def verify(
     @param options: of the data source, read; the archive says which log it is.
     @return: what was compared, and what came of it.
     @raise DataLoss: if the log is another one.
-    @raise DataSourceError: if something cannot be read.
     """
     manifest = table.require()
     options = optionsOf(manifest, options)

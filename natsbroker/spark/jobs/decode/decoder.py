@@ -111,7 +111,6 @@ class TableDecoder:
 
         @return: where the tables stop then.
         @raise DataLoss: if the log is another one than that of a table.
-        @raise DataSourceError: if something cannot be read or written.
         """
         self._origin = self._origin.now()
         state = self._origin.state()

@@ -57,7 +57,6 @@ def decode(
     @param isUnknownBad: whether fields that a schema has not make a payload a dead letter.
     @param plan: how much is done at a time.
     @return: what the job's line of JSON says.
-    @raise DataSourceError: if something makes no sense, or cannot be read or written.
     """
     mappings = readMappings(schemas, tables or {}, isUnknownBad)
     run = inline if spark is None else inSpark(spark)
@@ -77,7 +76,6 @@ def decoded(spark: Any, directory: str, table: str) -> Any:
 
     @param directory: of the tables.
     @param table: its name; that of dead letters ends with C{__dlq}.
-    @raise DataSourceError: if there is no such table.
     """
     found = ParquetTable(rootOf(directory) / table)
     columns = columnsOf(found)

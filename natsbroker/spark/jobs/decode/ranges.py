@@ -132,8 +132,6 @@ class DecodeResult:
 def decodeRange(origin: Origin, plan: DecodePlan, work: DecodeTask) -> DecodeResult:
     """
     Decode one range into files that are in no manifest yet.
-
-    @raise DataSourceError: if it cannot be read or written; nothing is left then.
     """
     lost: list[Range] = []
     task = _Task(plan, work)

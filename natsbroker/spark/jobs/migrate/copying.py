@@ -106,7 +106,6 @@ class CopyTarget:
         @param window: how many messages may wait for their acknowledgement.
         @param prefix: what is put before each subject.
         @param rate: how many messages a second at most; 0 for any number.
-        @raise DataSourceError: if the target does not take one.
         """
         publisher = Publisher(self._streams.connection, self._name, window)
         pace = Pacer(rate)

@@ -53,7 +53,6 @@ class ChannelReader:
     ) -> None:
         """
         @param window: how many messages may wait to be acknowledged.
-        @raise ApiError: if the cluster is not there, or does not let us in.
         """
         self._connection = connection
         self._channel = channel

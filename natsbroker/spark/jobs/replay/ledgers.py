@@ -96,8 +96,6 @@ class ReplayLedger:
     def read(self) -> LedgerEntry | None:
         """
         The entry; C{None} if there is none.
-
-        @raise DataSourceError: if it makes no sense.
         """
         self._revision = 0
         question = {"last_by_subj": self._subject}

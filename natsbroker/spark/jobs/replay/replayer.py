@@ -51,8 +51,6 @@ class Renamer:
     def __call__(self, subject: str) -> str:
         """
         What a subject becomes.
-
-        @raise DataSourceError: if it becomes none.
         """
         return self._find(subject) if self._transforms else subject
 
@@ -134,7 +132,6 @@ class Replayer:
     def __init__(self, connection: BlockingConnection, domain: str, task: ReplayTask) -> None:
         """
         @raise OptionError: if the ledger is about something else.
-        @raise DataSourceError: if somebody else does this task.
         """
         self.rows = 0
         self.found = 0
@@ -206,8 +203,6 @@ class Replayer:
     def _waitUntilGone(self, inbox: str) -> None:
         """
         Wait until the server has nothing more from a connection: until nobody hears of its subject.
-
-        @raise DataSourceError: if somebody does.
         """
         deadline = time.monotonic() + self._task.patience
         while time.monotonic() < deadline:
@@ -259,7 +254,6 @@ class Replayer:
         @param rows: with sequences that ascend.
         @param isOver: whether to end before the next row.
         @param onProgress: told now and then which row all are published up to.
-        @raise DataSourceError: if the stream does not take one, or the sequences do not ascend.
         """
         with self._alone():
             for row in self._ascending(rows):

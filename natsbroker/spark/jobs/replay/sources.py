@@ -70,9 +70,6 @@ class ArchiveSource:
     """
 
     def __init__(self, place: str) -> None:
-        """
-        @raise DataSourceError: if there is none.
-        """
         self._place = place
         self._archive = ArchiveOrigin.of(place)
         manifest = self._archive.manifest

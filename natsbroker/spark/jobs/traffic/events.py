@@ -175,7 +175,6 @@ def foldEvents(
     @param make: makes a fold that has counted nothing.
     @param run: runs tasks.
     @param onProgress: told how many sequences were read, of how many.
-    @raise DataSourceError: if they cannot be read.
     """
     checkedNames(options)
     peer = peerOf(options)

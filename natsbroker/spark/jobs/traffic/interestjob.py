@@ -100,7 +100,6 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
 
     @param options: of the data source, read: C{servers}, and what logs in to the system account.
     @return: for each entry C{applied}, whether it was taken, with the C{error} if not.
-    @raise DataSourceError: if nobody lets us in.
     """
     done = []
     with connect(peerOf(dict(options))) as connection:
@@ -291,8 +290,6 @@ def _apiOptions(given: argparse.Namespace) -> dict[str, Any]:
 def _policyAt(path: str) -> dict[str, Any]:
     """
     A policy that was written before.
-
-    @raise DataSourceError: if there is none.
     """
     try:
         found = json.loads(Path(path).read_text("utf-8"))

@@ -122,7 +122,6 @@ def writeRows(found: TrafficTotals, final: bool, to: str) -> str:
     Write the rows of the closed windows into a file of a directory: whole, or not at all.
 
     @return: where they are.
-    @raise DataSourceError: if that cannot be done.
     """
     closed = found.closed(final)
     edges = [_nameOf(each) for each in (closed[0], closed[-1] + found.windows.size)]
