@@ -24,15 +24,19 @@ __all__ = [
     "JobUsageError",
     "Parser",
     "Progress",
+    "Runner",
     "addArchive",
     "addMaster",
     "addServers",
     "addSource",
+    "command",
     "inSpark",
+    "inline",
     "optionTexts",
     "pairsOf",
     "reported",
     "runnerFor",
+    "runnerOf",
     "secondsOf",
     "sessionFor",
     "sourceOptions",
@@ -48,6 +52,13 @@ _RAISED = re.compile(r"natsbroker\.spark\.[\w.]+\.(?P<kind>[A-Z]\w+): (?P<text>[
 
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+#: What runs tasks: in this process, or in Spark's workers.
+Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+#: A job's work: the arguments, its line of JSON to be filled, and the streams.
+Work = Callable[[Sequence[str], dict[str, Any], TextIO, TextIO], int]
 
 
 class JobUsageError(Exception):
@@ -168,7 +179,20 @@ def workersErrors() -> Iterator[None]:
         raise DataSourceError(raised["text"]) from None
 
 
-def inSpark(spark: Any) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]:
+def inline(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    return [work(each) for each in tasks]
+
+
+def runnerOf(spark: Any) -> Runner:
+    """
+    What runs tasks.
+
+    @param spark: the session in whose workers they run; C{None} for this process.
+    """
+    return inline if spark is None else inSpark(spark)
+
+
+def inSpark(spark: Any) -> Runner:
     """
     What runs tasks in Spark's workers.
 
@@ -214,14 +238,12 @@ def sessionFor(master: str) -> Iterator[Any]:
 
 
 @contextmanager
-def runnerFor(
-    master: str,
-) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
+def runnerFor(master: str) -> Iterator[Runner]:
+    """
+    What runs tasks where a command line says.
+    """
     with sessionFor(master) as spark:
-        if spark is None:
-            yield lambda work, tasks: [work(each) for each in tasks]
-        else:
-            yield inSpark(spark)
+        yield runnerOf(spark)
 
 
 class Progress:
@@ -290,3 +312,19 @@ def writeWhole(path: Path, write: Callable[[Path], object]) -> None:
         replaceFile(path, write)
     except OSError as error:
         raise DataSourceError(f"{path}: {error.strerror or error}") from None
+
+
+def command(job: str) -> Callable[[Work], Callable[[Sequence[str], TextIO, TextIO], int]]:
+    """
+    Make the work of a job its command line; see L{reported}.
+    """
+
+    def made(work: Work) -> Callable[[Sequence[str], TextIO, TextIO], int]:
+        def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+            return reported(
+                job, lambda summary: work(arguments, summary, stdout, stderr), stdout, stderr
+            )
+
+        return main
+
+    return made

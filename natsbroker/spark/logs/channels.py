@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, OptionError
-from natsbroker.spark.logs.streams import StreamState
+from natsbroker.spark.logs.streams import StreamState, apiFields
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire.columnar import VERSION
@@ -149,7 +149,7 @@ class ChannelApi:
             answer = self.connection.request(subject, payload)
         except ApiError as error:
             raise self.explained(error, name, subject) from None
-        return self.read(answer, name)
+        return apiFields(answer, _about(name))
 
     def explained(self, error: ApiError, name: str, subject: str) -> ApiError:
         """
@@ -157,27 +157,12 @@ class ChannelApi:
         """
         if error.code != 503:
             return error
-        what = f"channel {name}" if name else "channels"
         return ApiError(
-            f"{what}: nobody answers {subject}: no broker of ours serves NATS Streaming with the"
-            f" cluster id {self._clusterId} there, or not for this account",
+            f"{_about(name)}: nobody answers {subject}: no broker of ours serves NATS Streaming"
+            f" with the cluster id {self._clusterId} there, or not for this account",
             503,
         )
 
-    def read(self, answer: bytes, name: str) -> dict[str, Any]:
-        """
-        The fields of an answer.
-        """
-        what = f"channel {name}" if name else "channels"
-        try:
-            fields = json.loads(answer)
-        except (ValueError, RecursionError):
-            fields = None
-        if not isinstance(fields, dict):
-            raise ApiError(f"{what}: the answer is not JSON")
-        refusal = fields.get("error")
-        if isinstance(refusal, dict):
-            code = refusal.get("err_code", 0)
-            text = f"{what}: {refusal.get('description', 'refused')}"
-            raise ApiError(text, code if isinstance(code, int) else 0)
-        return fields
+
+def _about(name: str) -> str:
+    return f"channel {name}" if name else "channels"

@@ -21,6 +21,7 @@ from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ChannelApi
 from natsbroker.spark.logs.columns import pairsOf, textsOf
 from natsbroker.spark.logs.reading import Loss, ReadOptions, SequenceRange
+from natsbroker.spark.logs.streams import apiFields
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, Frame, FrameError, readFrame
 
 __all__ = ["ExportReader", "frameBatch", "neededColumns"]
@@ -213,7 +214,7 @@ class ExportReader:
     def _refused(self, answer: bytes) -> None:
         name = self._span.stream
         try:
-            self._channels.read(answer, name)
+            apiFields(answer, f"channel {name}")
         except ApiError as error:
             if error.code == NO_CHANNEL:
                 raise DataLoss(

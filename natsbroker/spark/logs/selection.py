@@ -4,38 +4,19 @@ What is read, whether JetStream streams or channels of NATS Streaming.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.logs.channels import NO_CHANNEL, ChannelApi, checkedChannel
-from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, StreamState, checkedName
+from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, checkedName
 from natsbroker.spark.nats.connection import BlockingConnection
 
 __all__ = ["Logs", "checkedNames", "isMissing", "isPattern", "logsOf", "namesGiven", "oneName"]
 
 
-class Logs(Protocol):
-    """
-    Streams or channels, over one connection.
-    """
-
-    word: str
-
-    def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        """
-        Those that there are of some names and patterns.
-        """
-
-    def state(self, name: str) -> StreamState:
-        """
-        The state of one now.
-        """
-
-    def firstSince(self, name: str, time: str) -> int | None:
-        """
-        The first sequence that was stored at a time, in RFC 3339, or later.
-        """
+#: Streams or channels, over one connection.
+Logs = StreamApi | ChannelApi
 
 
 def namesGiven(options: Mapping[str, Any]) -> tuple[str, ...]:

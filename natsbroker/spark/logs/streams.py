@@ -13,7 +13,7 @@ from typing import Any
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.nats.connection import BlockingConnection
 
-__all__ = ["NO_MESSAGE", "NO_STREAM", "StreamApi", "StreamState", "checkedName"]
+__all__ = ["NO_MESSAGE", "NO_STREAM", "StreamApi", "StreamState", "apiFields", "checkedName"]
 
 NO_MESSAGE = 10037
 NO_STREAM = 10059
@@ -141,7 +141,7 @@ class StreamApi:
         """
         payload = json.dumps(question).encode() if question else b""
         try:
-            answer = json.loads(self.connection.request(self.prefix + call, payload))
+            answer = self.connection.request(self.prefix + call, payload)
         except ApiError as error:
             if error.code == 503:
                 raise ApiError(
@@ -150,13 +150,24 @@ class StreamApi:
                     error.code,
                 ) from None
             raise
-        except (ValueError, RecursionError):
-            raise ApiError(f"stream {name}: the answer to {call} is not JSON") from None
-        if not isinstance(answer, dict):
-            raise ApiError(f"stream {name}: the answer to {call} is not JSON")
-        refusal = answer.get("error")
-        if isinstance(refusal, dict):
-            code = refusal.get("err_code", 0)
-            text = f"stream {name}: {refusal.get('description', 'refused')}"
-            raise ApiError(text, code if isinstance(code, int) else 0)
-        return answer
+        return apiFields(answer, f"stream {name}", f" to {call}")
+
+
+def apiFields(answer: bytes, what: str, question: str = "") -> dict[str, Any]:
+    """
+    The fields of an API's answer. A refusal is raised as L{ApiError}.
+
+    @param what: what was asked about, for errors.
+    """
+    try:
+        fields = json.loads(answer)
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise ApiError(f"{what}: the answer{question} is not JSON")
+    refusal = fields.get("error")
+    if isinstance(refusal, dict):
+        code = refusal.get("err_code", 0)
+        text = f"{what}: {refusal.get('description', 'refused')}"
+        raise ApiError(text, code if isinstance(code, int) else 0)
+    return fields

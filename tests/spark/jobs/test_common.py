@@ -45,7 +45,7 @@ def test_noSeconds(text: str) -> None:
 
 def given(*arguments: str) -> argparse.Namespace:
     """What a command line says of the source."""
-    parser = Parser(prog="job")
+    parser = Parser("job")
     addSource(parser)
     return parser.parse_args(["--servers", "h", *arguments])
 

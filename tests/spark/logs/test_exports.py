@@ -153,7 +153,6 @@ class Scripted:
     def answer(self, reply: bytes, subject: str) -> tuple[int, bytes]:
         return 0, self._coming.pop(0)
 
-    read = ChannelApi.read
     explained = ChannelApi.explained
 
 

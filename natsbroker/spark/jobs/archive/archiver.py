@@ -9,7 +9,7 @@ none. So any number of archivers may run, and die.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from natsbroker.spark.datasource.tasks import batchesOf, peerOf
 from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import Loss, SequenceRange
 from natsbroker.spark.logs.selection import Logs, logsOf, oneName
@@ -26,14 +27,7 @@ from natsbroker.spark.tables.filing import COLUMNS, added, writeDays, writeFile
 from natsbroker.spark.tables.manifests import File, Log, Manifest, Range, joined
 from natsbroker.spark.tables.table import ArchiveTable
 
-__all__ = ["Archiver", "CopyResult", "FilePlan", "checkLog", "copyRange", "inline", "logOf"]
-
-#: What runs tasks: in this process, or in Spark's workers.
-Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-
-
-def inline(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    return [work(each) for each in tasks]
+__all__ = ["Archiver", "CopyResult", "FilePlan", "checkLog", "copyRange", "logOf"]
 
 
 @dataclass(frozen=True)

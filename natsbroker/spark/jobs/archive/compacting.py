@@ -12,8 +12,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
-from natsbroker.spark.jobs.archive.archiver import Runner, inline
-from natsbroker.spark.jobs.common import Parser, addMaster, reported, runnerFor, secondsOf
+from natsbroker.spark.jobs.common import (
+    Parser,
+    Runner,
+    addMaster,
+    command,
+    inline,
+    runnerFor,
+    secondsOf,
+)
 from natsbroker.spark.tables.columns import columnsOf, rowsOf
 from natsbroker.spark.tables.filing import readFiles, timeOf, writeFile
 from natsbroker.spark.tables.formats import tableAt
@@ -136,39 +143,33 @@ def bytesOf(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def compactMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    def work(summary: dict[str, Any]) -> int:
-        parser = Parser(
-            prog="natsbroker spark compact",
-            description="Make few large files of the many small ones of an archive.",
-        )
-        parser.add_argument("--archive", required=True, help="the directory of the archive")
-        parser.add_argument("--target", type=bytesOf, default=TARGET, help="how large: 512M")
-        addMaster(parser)
-        given = parser.parse_args(list(arguments))
-        table = tableAt(given.archive)
-        before = table.require()
-        with runnerFor(given.master) as run:
-            summary["replaced"] = compact(table, run, given.target)
-        after = table.require()
-        summary.update(version=after.version, before=len(before.files), files=len(after.files))
-        return 0
-
-    return reported("compact", work, stdout, stderr)
+@command("compact")
+def compactMain(
+    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
+) -> int:
+    parser = Parser("compact", "Make few large files of the many small ones of an archive.")
+    parser.add_argument("--archive", required=True, help="the directory of the archive")
+    parser.add_argument("--target", type=bytesOf, default=TARGET, help="how large: 512M")
+    addMaster(parser)
+    given = parser.parse_args(list(arguments))
+    table = tableAt(given.archive)
+    before = table.require()
+    with runnerFor(given.master) as run:
+        summary["replaced"] = compact(table, run, given.target)
+    after = table.require()
+    summary.update(version=after.version, before=len(before.files), files=len(after.files))
+    return 0
 
 
-def vacuumMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    def work(summary: dict[str, Any]) -> int:
-        parser = Parser(
-            prog="natsbroker spark vacuum",
-            description="Delete old versions of an archive, and files that none names.",
-        )
-        parser.add_argument("--archive", required=True, help="the directory of the archive")
-        parser.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
-        parser.add_argument("--dry-run", action="store_true", help="delete nothing")
-        given = parser.parse_args(list(arguments))
-        done = vacuum(tableAt(given.archive), given.older_than, isDryRun=given.dry_run)
-        summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
-        return 0
-
-    return reported("vacuum", work, stdout, stderr)
+@command("vacuum")
+def vacuumMain(
+    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
+) -> int:
+    parser = Parser("vacuum", "Delete old versions of an archive, and files that none names.")
+    parser.add_argument("--archive", required=True, help="the directory of the archive")
+    parser.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
+    parser.add_argument("--dry-run", action="store_true", help="delete nothing")
+    given = parser.parse_args(list(arguments))
+    done = vacuum(tableAt(given.archive), given.older_than, isDryRun=given.dry_run)
+    summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
+    return 0

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
-from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, inline
+from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
 from natsbroker.spark.jobs.common import (
     FOUND,
     Parser,
     Progress,
     addSource,
-    inSpark,
-    reported,
+    command,
     runnerFor,
+    runnerOf,
     secondsOf,
     sourceOptions,
 )
@@ -57,17 +57,14 @@ def archive(
     @param catalog: of an Iceberg table that is begun; empty for one of its own.
     @return: what the job's line of JSON says.
     """
-    run = inline if spark is None else inSpark(spark)
+    run = runnerOf(spark)
     archiver = Archiver(readOptions(options), tableAt(to, form, catalog), run, plan)
     archiver.once(hold)
     return archiver.summary()
 
 
-def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    return reported("archive", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
-
-
-def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
+@command("archive")
+def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
     given = _read(arguments)
     options = sourceOptions(given)
     table = tableAt(given.to, given.format, given.catalog)
@@ -120,10 +117,7 @@ def _isPassing(error: DataSourceError) -> bool:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser(
-        prog="natsbroker spark archive",
-        description="Copy a log into Parquet files, each message exactly once.",
-    )
+    parser = Parser("archive", "Copy a log into Parquet files, each message exactly once.")
     addSource(parser)
     parser.add_argument("--to", required=True, help="the directory of the archive")
     parser.add_argument("--format", default="", choices=FORMATS, help="of a new archive")

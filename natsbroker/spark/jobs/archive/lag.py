@@ -13,7 +13,7 @@ from natsbroker.spark.datasource.offsets import readOffset
 from natsbroker.spark.datasource.tasks import peerOf
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.verify import optionsOf
-from natsbroker.spark.jobs.common import FOUND, Parser, addServers, reported, sourceOptions
+from natsbroker.spark.jobs.common import FOUND, Parser, addServers, command, sourceOptions
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
 from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
@@ -47,15 +47,9 @@ def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
     )
 
 
-def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    return reported("lag", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
-
-
-def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
-    parser = Parser(
-        prog="natsbroker spark lag",
-        description="Say how far an archive or a streaming query is behind its logs.",
-    )
+@command("lag")
+def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
+    parser = Parser("lag", "Say how far an archive or a streaming query is behind its logs.")
     addServers(parser)
     parser.add_argument("--archive", help="the directory of an archive")
     parser.add_argument("--checkpoint", help="or the checkpoint of a streaming query, with")

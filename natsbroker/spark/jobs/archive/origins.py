@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,29 +39,6 @@ class StoredRange:
     stop: int
 
 
-class Origin(Protocol):
-    """
-    Gives messages.
-    """
-
-    def state(self) -> StoredRange:
-        """
-        What there is now.
-        """
-
-    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
-        """
-        The messages of a range, in Arrow batches with the columns of archives.
-
-        @param onLost: told of sequences that are not stored any more.
-        """
-
-    def now(self) -> Origin:
-        """
-        What gives those that came since it was made as well.
-        """
-
-
 @dataclass(frozen=True)
 class LogOrigin:
     """
@@ -83,12 +60,21 @@ class LogOrigin:
         return cls({**options, "failOnDataLoss": False})
 
     def state(self) -> StoredRange:
+        """
+        What there is now.
+        """
         with connect(peerOf(self.options)) as connection:
             logs = logsOf(connection, self.options)
             found = logs.state(oneName(self.options))
         return StoredRange(logOf(found, self.options), found.first, found.stop)
 
     def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+        """
+        The messages of a range, in Arrow batches with the columns of archives.
+
+        @param onLost: called with ranges that are not stored any more.
+        """
+
         def onLoss(loss: str) -> None:
             for each in loss.ranges if isinstance(loss, Loss) else ():
                 onLost(each)
@@ -96,6 +82,9 @@ class LogOrigin:
         yield from batchesOf(peerOf(self.options), self.options, COLUMNS, span, (), onLoss)
 
     def now(self) -> LogOrigin:
+        """
+        The same with what came since it was made.
+        """
         return self
 
 
@@ -133,6 +122,10 @@ class ArchiveOrigin:
 
     def now(self) -> ArchiveOrigin:
         return replace(self, manifest=tableAt(self.root).require())
+
+
+#: Where a job has its messages from.
+Origin = LogOrigin | ArchiveOrigin
 
 
 def _isIn(seqs: Any, span: SequenceRange) -> Any:

@@ -15,8 +15,8 @@ from natsbroker.spark.jobs.archive.verify import optionsOf
 from natsbroker.spark.jobs.common import (
     Parser,
     addArchive,
+    command,
     optionTexts,
-    reported,
     sessionFor,
     sourceOptions,
 )
@@ -78,15 +78,9 @@ def tiered(
     return archived(spark, archive, columns).unionByName(live)
 
 
-def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    return reported("tiered", lambda summary: _work(arguments, summary, stdout), stdout, stderr)
-
-
-def _work(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO) -> int:
-    parser = Parser(
-        prog="natsbroker spark tiered",
-        description="Ask SQL questions about an archive and what its log has behind it.",
-    )
+@command("tiered")
+def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
+    parser = Parser("tiered", "Ask SQL questions about an archive and what its log has behind it.")
     addArchive(parser)
     parser.add_argument(
         "--sql", default="SELECT count(*) AS rows, max(seq) AS last FROM log", help="about log"

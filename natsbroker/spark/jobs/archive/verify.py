@@ -15,15 +15,17 @@ import pyarrow as pa
 
 from natsbroker.spark.datasource.tasks import batchesOf, peerOf
 from natsbroker.spark.errors import ApiError, DataLoss
-from natsbroker.spark.jobs.archive.archiver import Runner, inline, logOf
+from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.jobs.common import (
     FOUND,
     Parser,
+    Runner,
     addArchive,
     addMaster,
-    inSpark,
-    reported,
+    command,
+    inline,
     runnerFor,
+    runnerOf,
     sourceOptions,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
@@ -289,7 +291,7 @@ def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, 
     @param archive: its directory.
     @return: what the job's line of JSON says.
     """
-    run = inline if spark is None else inSpark(spark)
+    run = runnerOf(spark)
     return _summary(*verify(readOptions(options), tableAt(archive), run))
 
 
@@ -306,15 +308,9 @@ def _summary(manifest: Any, compared: Any) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    return reported("verify", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
-
-
-def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
-    parser = Parser(
-        prog="natsbroker spark verify",
-        description="Compare an archive with the log that it is of.",
-    )
+@command("verify")
+def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
+    parser = Parser("verify", "Compare an archive with the log that it is of.")
     addArchive(parser)
     parser.add_argument("--block", type=int, default=BLOCK, help="sequences in a fingerprint")
     parser.add_argument("--html", default="", help="a file for a report, with a plot")

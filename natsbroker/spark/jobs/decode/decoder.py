@@ -18,8 +18,9 @@ import pyarrow as pa
 from natsbroker.spark.codecs.datatypes import TIMESTAMP, Clash, checkNames, ddlText, readSchema
 from natsbroker.spark.codecs.mappings import PayloadMapping, codecOf
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.jobs.archive.archiver import FilePlan, Runner, checkLog, inline
+from natsbroker.spark.jobs.archive.archiver import FilePlan, checkLog
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, Origin, StoredRange
+from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.jobs.decode.ranges import (
     COORDINATES,
     DEAD,

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.errors import DataSourceError
-from natsbroker.spark.jobs.archive.archiver import FilePlan, inline
+from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.job import addPace, rounds
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
 from natsbroker.spark.jobs.common import (
@@ -20,9 +20,9 @@ from natsbroker.spark.jobs.common import (
     Parser,
     Progress,
     addSource,
-    inSpark,
-    reported,
+    command,
     runnerFor,
+    runnerOf,
     sourceOptions,
 )
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
@@ -59,7 +59,7 @@ def decode(
     @return: what the job's line of JSON says.
     """
     mappings = readMappings(schemas, tables or {}, isUnknownBad)
-    run = inline if spark is None else inSpark(spark)
+    run = runnerOf(spark)
     origin: Origin
     if isinstance(source, str):
         origin = ArchiveOrigin.of(source)
@@ -87,11 +87,8 @@ def decoded(spark: Any, directory: str, table: str) -> Any:
     return spark.read.schema(ddlText(columns)).parquet(*paths)
 
 
-def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    return reported("decode", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
-
-
-def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
+@command("decode")
+def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
     given = _read(arguments)
     mappings = readMappings(given.schema, _names(given.table), given.unknown == "refuse")
     origin: Origin
@@ -126,8 +123,7 @@ def _names(texts: Sequence[str]) -> dict[str, str]:
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
-        prog="natsbroker spark decode",
-        description="Decode the payloads of a log into tables, each message exactly once.",
+        "decode", "Decode the payloads of a log into tables, each message exactly once."
     )
     addSource(parser, isRequired=False)
     parser.add_argument("--archive", help="the directory of an archive, in place of servers")

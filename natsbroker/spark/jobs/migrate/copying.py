@@ -22,7 +22,7 @@ from natsbroker.spark.jobs.common import (
     Parser,
     Progress,
     addServers,
-    reported,
+    command,
     sourceOptions,
 )
 from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
@@ -184,43 +184,42 @@ def _copy(
             summary["stop"] = stop
 
 
-def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    def work(summary: dict[str, Any]) -> int:
-        parser = Parser(
-            prog="natsbroker spark migrate",
-            description="Copy a channel of NATS Streaming, or a stream, to a JetStream stream.",
-        )
-        addServers(parser)
-        parser.add_argument("--channel", help="the channel to copy")
-        parser.add_argument("--stream", help="or the stream")
-        parser.add_argument(
-            "--protocol",
-            choices=("auto", "export", "stan"),
-            default="auto",
-            help="how a channel is read: as our broker gives it, or as clients of NATS Streaming",
-        )
-        parser.add_argument("--discover-prefix", default="_STAN.discover", help="with stan")
-        _addTarget(parser)
-        given = parser.parse_args(list(arguments))
-        options = sourceOptions(given)
-        oneName(options, " to copy", isWhole=True)
-        progress = Progress("migrate", stderr)
-        if not options["channel"] and given.protocol == "stan":
-            raise OptionError("protocol: stan is for channels")
-        state = None if given.protocol == "stan" else _stateOf(options, given.protocol == "auto")
-        if state is None:
-            _copyChannel(given, options, summary, progress)
-            return 0
-        found, peer = state, peerOf(options)
-
-        def read(target: CopyTarget) -> Iterable[Any]:
-            span = SequenceRange(found.name, found.created, target.next, found.stop)
-            return batchesOf(peer, options, COLUMNS, span, (), lambda loss: None)
-
-        _copy(given, logOf(found, options), found.first, found.stop, read, summary, progress)
+@command("migrate")
+def migrateMain(
+    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
+) -> int:
+    parser = Parser(
+        "migrate", "Copy a channel of NATS Streaming, or a stream, to a JetStream stream."
+    )
+    addServers(parser)
+    parser.add_argument("--channel", help="the channel to copy")
+    parser.add_argument("--stream", help="or the stream")
+    parser.add_argument(
+        "--protocol",
+        choices=("auto", "export", "stan"),
+        default="auto",
+        help="how a channel is read: as our broker gives it, or as clients of NATS Streaming",
+    )
+    parser.add_argument("--discover-prefix", default="_STAN.discover", help="with stan")
+    _addTarget(parser)
+    given = parser.parse_args(list(arguments))
+    options = sourceOptions(given)
+    oneName(options, " to copy", isWhole=True)
+    progress = Progress("migrate", stderr)
+    if not options["channel"] and given.protocol == "stan":
+        raise OptionError("protocol: stan is for channels")
+    state = None if given.protocol == "stan" else _stateOf(options, given.protocol == "auto")
+    if state is None:
+        _copyChannel(given, options, summary, progress)
         return 0
+    found, peer = state, peerOf(options)
 
-    return reported("migrate", work, stdout, stderr)
+    def read(target: CopyTarget) -> Iterable[Any]:
+        span = SequenceRange(found.name, found.created, target.next, found.stop)
+        return batchesOf(peer, options, COLUMNS, span, (), lambda loss: None)
+
+    _copy(given, logOf(found, options), found.first, found.stop, read, summary, progress)
+    return 0
 
 
 def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StreamState | None:
@@ -269,25 +268,22 @@ def _copyChannel(
         _copy(given, log, 1, stop, read, summary, progress)
 
 
-def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    def work(summary: dict[str, Any]) -> int:
-        parser = Parser(
-            prog="natsbroker spark restore",
-            description="Copy an archive to a JetStream stream.",
-        )
-        parser.add_argument("--archive", required=True, help="the directory of the archive")
-        _addTarget(parser)
-        given = parser.parse_args(list(arguments))
-        archive = ArchiveOrigin.of(given.archive)
-        manifest = archive.manifest
-        summary["lost"] = [list(each) for each in manifest.lost]
-        progress = Progress("restore", stderr)
+@command("restore")
+def restoreMain(
+    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
+) -> int:
+    parser = Parser("restore", "Copy an archive to a JetStream stream.")
+    parser.add_argument("--archive", required=True, help="the directory of the archive")
+    _addTarget(parser)
+    given = parser.parse_args(list(arguments))
+    archive = ArchiveOrigin.of(given.archive)
+    manifest = archive.manifest
+    summary["lost"] = [list(each) for each in manifest.lost]
+    progress = Progress("restore", stderr)
 
-        def read(target: CopyTarget) -> Iterable[Any]:
-            span = SequenceRange(manifest.log.name, "", target.next, manifest.stop)
-            return archive.batches(span, lambda lost: None)
+    def read(target: CopyTarget) -> Iterable[Any]:
+        span = SequenceRange(manifest.log.name, "", target.next, manifest.stop)
+        return archive.batches(span, lambda lost: None)
 
-        _copy(given, manifest.log, manifest.start, manifest.stop, read, summary, progress)
-        return 0
-
-    return reported("restore", work, stdout, stderr)
+    _copy(given, manifest.log, manifest.start, manifest.stop, read, summary, progress)
+    return 0

@@ -23,9 +23,9 @@ from natsbroker.spark.jobs.common import (
     Progress,
     addMaster,
     addServers,
+    command,
     optionTexts,
     pairsOf,
-    reported,
     sessionFor,
     workersErrors,
 )
@@ -326,11 +326,8 @@ def _dryRuns(publisher: ReplayWork, partition: int, rows: Iterator[Row]) -> Iter
     yield publisher.dryRun(partition, rows)
 
 
-def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    return reported("replay", lambda summary: _work(arguments, summary, stderr), stdout, stderr)
-
-
-def _work(arguments: Sequence[str], summary: dict[str, Any], stderr: TextIO) -> int:
+@command("replay")
+def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
     given = _read(arguments)
     target = {"servers": given.to_servers, "stream": given.to_stream}
     target |= pairsOf(given.to_option, "--to-option")
@@ -383,8 +380,7 @@ def _speed(text: str) -> float:
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
-        prog="natsbroker spark replay",
-        description="Publish what is stored once more: to a JetStream stream, each message once.",
+        "replay", "Publish what is stored once more: to a JetStream stream, each message once."
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--archive", help="from an archive: its directory")

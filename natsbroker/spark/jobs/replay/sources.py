@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -38,35 +38,13 @@ _TYPES = {
 _NEEDED = ("seq", "subject", "data")
 
 
-class Source(Protocol):
-    """
-    What is replayed.
-
-    @ivar origin: what it is called.
-    @ivar identity: tells it from another one of that name.
-    @ivar stop: behind its last sequence; 0 if that is not known.
-    """
-
-    origin: str
-    identity: str
-    stop: int
-
-    def rows(self, start: int, where: str) -> Iterator[Row]:
-        """
-        The rows from a sequence on, read here.
-
-        @param where: a condition; empty for all.
-        """
-
-    def frame(self, spark: Any, start: int) -> Any:
-        """
-        A DataFrame of at least the rows from a sequence on.
-        """
-
-
 class ArchiveSource:
     """
-    An archive.
+    An archive. All sources have what it has.
+
+    @ivar origin: its name.
+    @ivar identity: tells it from another one of that name.
+    @ivar stop: behind its last sequence; 0 if that is not known.
     """
 
     def __init__(self, place: str) -> None:
@@ -78,10 +56,18 @@ class ArchiveSource:
         self.stop = manifest.stop
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
+        """
+        The rows from a sequence on, read here.
+
+        @param where: a condition; empty for all.
+        """
         span = SequenceRange(self.origin, "", start, self.stop)
         return _filtered(self._archive.batches(span, lambda lost: None), SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
+        """
+        A DataFrame of at least the rows from a sequence on.
+        """
         return archived(spark, self._place, COLUMNS)
 
 
@@ -171,15 +157,13 @@ class SqlSource:
         self.identity = f"sql {query}"
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        """
-        See L{Source}.
-
-        @raise OptionError: in any case.
-        """
         raise OptionError("--sql needs Spark: it does not go with --master inline")
 
     def frame(self, spark: Any, start: int) -> Any:
         return spark.sql(self._query)
+
+
+Source = ArchiveSource | LogSource | ParquetSource | SqlSource
 
 
 def _filtered(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from natsbroker.spark.datasource.tasks import batchesOf, logLoss, peerOf
 from natsbroker.spark.errors import DataSourceError
+from natsbroker.spark.jobs.common import Runner
 from natsbroker.spark.logs.channels import nanoseconds
 from natsbroker.spark.logs.planning import planRanges, split
 from natsbroker.spark.logs.reading import SequenceRange
@@ -45,8 +46,6 @@ _NUMBERS = (*COUNTS, "patterns", "refused")
 
 #: How many tasks are handed out at a time, so that it can be told how far they are.
 _AT_ONCE = 8
-
-Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ def _patterns(options: dict[str, Any]) -> tuple[str, ...]:
 def foldEvents(
     options: dict[str, Any],
     make: Callable[[], AnyTotals],
-    run: Run,
+    run: Runner,
     onProgress: Callable[[int, int], object] = lambda done, end: None,
     processors: int = 4,
 ) -> AnyTotals:

@@ -14,16 +14,15 @@ from typing import Any, TextIO
 
 from natsbroker.spark.datasource.tasks import peerOf
 from natsbroker.spark.errors import ApiError, DataSourceError
-from natsbroker.spark.jobs.archive.archiver import inline
 from natsbroker.spark.jobs.common import (
     FOUND,
     JobUsageError,
     Parser,
     Progress,
     addSource,
-    inSpark,
-    reported,
+    command,
     runnerFor,
+    runnerOf,
     sourceOptions,
     writeWhole,
 )
@@ -51,7 +50,7 @@ def interest(spark: Any, options: Mapping[str, str], until: float = 86400.0) -> 
     @param until: for how many seconds advice is to hold.
     @return: what the job's line of JSON says, with the C{policy}, which L{apply} takes.
     """
-    run = inline if spark is None else inSpark(spark)
+    run = runnerOf(spark)
     found = foldEvents(readOptions(options), InterestTotals, run)
     advice = list(found.advice(_LEAST, _SHARE, _QUIET))
     return {**_summary(found, advice), "policy": policyOf(advice, time.time() + until)}
@@ -210,17 +209,8 @@ def reportOf(found: InterestTotals, advice: Sequence[InterestAdvice], top: int =
     return JobReport("Interest", {"Events": found.events}, sections)
 
 
-def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    return reported(
-        "interest", lambda summary: _work(arguments, summary, stdout, stderr), stdout, stderr
-    )
-
-
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser(
-        prog="natsbroker spark interest",
-        description="Find out what clusters send each other in vain, and advise them.",
-    )
+    parser = Parser("interest", "Find out what clusters send each other in vain, and advise them.")
     addSource(parser)
     parser.add_argument("--since", default="", help="from so long ago on (1h, 7d)")
     parser.add_argument("--html", default="", help="a file for the report, with plots")
@@ -245,7 +235,8 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     return given
 
 
-def _work(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
+@command("interest")
+def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
     given = _read(arguments)
     lasts = durationOf("--until", given.until)
     options = sinceOption(given.since, sourceOptions(given), time.time)

@@ -16,15 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from natsbroker.spark.errors import DataSourceError
-from natsbroker.spark.jobs.archive.archiver import inline
 from natsbroker.spark.jobs.common import (
     JobUsageError,
     Parser,
     Progress,
     addSource,
-    inSpark,
-    reported,
+    command,
     runnerFor,
+    runnerOf,
     secondsOf,
     sourceOptions,
     writeWhole,
@@ -78,7 +77,7 @@ def traffic(
     @param to: a directory for the rows as Parquet; none if empty.
     @return: what the job's line of JSON says.
     """
-    run = inline if spark is None else inSpark(spark)
+    run = runnerOf(spark)
     windows = windowsOf(window, slide or window, watermark)
     found = foldEvents(readOptions(options), partial(TrafficTotals, windows), run)
     return _summary(found, final, to)
@@ -291,17 +290,9 @@ def durationOf(name: str, text: str) -> float:
         raise JobUsageError(f"{name} is no duration: {text!r}") from None
 
 
-def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    return reported(
-        "traffic", lambda summary: _work(arguments, summary, stdout, stderr), stdout, stderr
-    )
-
-
-def _work(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser(
-        prog="natsbroker spark traffic",
-        description="Say who causes how much traffic, by the broker's own events.",
-    )
+@command("traffic")
+def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
+    parser = Parser("traffic", "Say who causes how much traffic, by the broker's own events.")
     addSource(parser)
     parser.add_argument("--since", default="", help="from so long ago on (1h, 7d)")
     parser.add_argument("--window", default="1m", help="how long a window is")

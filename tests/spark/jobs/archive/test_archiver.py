@@ -16,7 +16,8 @@ import pytest
 
 from natsbroker.spark.datasource.tasks import peerOf
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
-from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, copyRange, inline
+from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, copyRange
+from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.filing import COLUMNS

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark import cli
-from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, inline
+from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
 from natsbroker.spark.jobs.archive.compacting import bytesOf, compact, runsOf, vacuum
 from natsbroker.spark.jobs.archive.verify import Comparison, verify
+from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.formats import FORMATS, tableAt
 from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError

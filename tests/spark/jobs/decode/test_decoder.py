@@ -14,9 +14,10 @@ import pytest
 
 from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.jobs.archive.archiver import FilePlan, inline
+from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.compacting import compact
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
+from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
 from natsbroker.spark.tables.parquet import ParquetTable
 from tests.spark.logged import extended

@@ -52,7 +52,7 @@ class Given:
         return self
 
 
-def decoded(root: Path, origin: Given) -> DecodeResult:
+def decoded(root: Path, origin: Any) -> DecodeResult:
     """What becomes of messages."""
     plan = DecodePlan(root, MAPPINGS, ("x TINYINT",), ("",))
     for each in plan.targets():
@@ -115,7 +115,7 @@ def test_wide(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FileWriter, "add", watched)
-        origin = Given(many, many, most, many)
+        origin: Any = Given(many, many, most, many)
         done = decodeRange(
             origin, plan, DecodeTask(SequenceRange("LOG", "one", 1, 5), plan.targets())
         )
