@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.accounts.bus import Bus
+from natsbroker.accounts.account import Bus
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import LameDuckStarted, Reloaded
 from natsbroker.clients.context import ClientContext

@@ -1,56 +1,53 @@
 """
-An account: who is subscribed in it, and who watches that.
-
-A subscription counts from the moment that it is made until it ends; subjects of one
-account never reach another; the owner of the account hears of a subscriber that raises.
+An account, and its buses: one for each kind of origin, so the holder of a bus cannot lie about the
+origin of a message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
+
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.batches import Batcher, passOn
-from natsbroker.accounts.bus import Bus, GatewayBus
-from natsbroker.accounts.clocks import Clock, Timeless
-from natsbroker.accounts.delivery import Delivery
-from natsbroker.accounts.exchange import Exchange
-from natsbroker.accounts.gateways import GatewayTargets
-from natsbroker.accounts.interest import AccountInterest
+from natsbroker.accounts.core import AccountCore
+from natsbroker.accounts.delivery import Later
+from natsbroker.accounts.gateways import GatewayOutput
+from natsbroker.accounts.responses import Responses
+from natsbroker.accounts.shadows import ImportedStream, Shadows
 from natsbroker.connections.backlog import SUBSCRIPTION
 from natsbroker.interfaces import (
     IBatchSubscriber,
+    IGatewayBus,
+    IGatewayLink,
+    IInterestTable,
     IInterestWatcher,
+    ILinkSubscriber,
+    IMessageBus,
     IOutboxLink,
     IOutboxSubscriber,
     IRunSubscriber,
     ISubjectRouter,
+    ISubscriber,
+    ISubscription,
 )
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.subjects.interestfilter import InterestFilter
-from natsbroker.wire.values import Kind
+from natsbroker.wire.values import Kind, Message
 
-__all__ = ["Account"]
+__all__ = ["Account", "Bus", "GatewayBus"]
 
 
-class Account:
+class Account(AccountCore):
     """
-    One account of the broker.
+    One account of the broker. Its imports can be replaced while messages flow.
 
-    @ivar name: its name, as text.
-    @ivar matcher: who is subscribed to a subject, remembered; the fast lane asks it too.
-    @ivar random: for choices.
-    @ivar delivery: gives messages to the subscriptions.
-    @ivar clock: tells how long answers to imported services are waited for.
-    @ivar exchange: what it has of other accounts, and they of it.
-    @ivar gateways: what it sends to other clusters.
-    @ivar isSystem: whether this is the system account.
-    @ivar location: gives the name of this broker's cluster, empty for none, and those of the other
-        clusters that are joined to it, nearest first.
+    @ivar responses: the responses that its services owe, and those that it awaits.
     """
 
     def __init__(
@@ -59,104 +56,29 @@ class Account:
         router: ISubjectRouter,
         turn: hot.FlushBatch,
         random: Random | None = None,
-        clock: Clock | None = None,
+        clock: IReactorTime | None = None,
         remembers: bool = True,
         failed: Callable[[str], None] = passOn,
     ) -> None:
-        """
-        @param name: the account's name.
-        @param router: an empty subject router of its own.
-        @param turn: at whose end batch subscribers get what they were sent.
-        @param random: chooses members of queue groups; a seeded one makes it repeatable.
-        @param clock: an account without one cannot serve others.
-        @param remembers: whether it remembers the router's answers.
-        @param failed: called with a sentence while an exception is handled that a subscriber, a
-            filter, a watcher or the router raised; by default it reaches the caller.
-        """
-        self.name = name
-        self.gateways = GatewayTargets(self)
-        merged = _Merged(router, self.gateways)
-        self.matcher = hot.Matcher(merged) if remembers else hot.Matcher(merged, 0)
-        self.random = random or Random()
-        self.clock: Clock = clock or Timeless()
-        self.isSystem = False
-        self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
-        self._router = router
-        self._turn = turn
-        self.failed = failed
-        self.delivery = Delivery(self, turn)
-        self.exchange = Exchange(self)
-        self._interest = AccountInterest(
-            router,
-            lambda: chain(self.gateways.known(), self.exchange.mappedPatterns()),
-            turn,
-            failed,
-        )
+        super().__init__(name, router, turn, random, clock, remembers, failed)
+        self.responses = Responses(self)
+        self._shadows: Shadows | None = None
+        self._services: list[hot.Subscription] = []
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
         self._batchers: WeakValueDictionary[int, Batcher | hot.Collector] = WeakValueDictionary()
         self._buses = {kind: Bus(self, kind) for kind in Kind}
         self._buses[Kind.GATEWAY] = GatewayBus(self, Kind.GATEWAY)
-        router.watchChanges(self.matcher.changed)
 
     def busFor(self, kind: Kind) -> Bus:
         """
-        The bus to this account for one kind of origin.
+        The bus of this account for one kind of origin.
         """
         return self._buses[kind]
 
-    def subscriptions(self) -> Iterator[hot.Subscription]:
-        """
-        All subscriptions there are, in any order.
-        """
-        return iter(self._router)
-
-    def __len__(self) -> int:
-        return len(self._router)
-
-    def attach(self, subscription: hot.Subscription) -> None:
-        """
-        Have a relay, or a leafnode of another account, get what matches its subscription.
-
-        @raise natsbroker.errors.BrokerError: if the router takes no more.
-        """
-        pattern = subscription.pattern
-        self._router.insert(pattern, subscription)
-        self.matcher.changed(pattern)
-        self._interest.added(subscription)
-        if getattr(subscription.subscriber, "isAdvertised", True):
-            self.gateways.subscribed(pattern)
-
-    def detach(self, subscription: hot.Subscription) -> None:
-        """
-        End a relay's subscription.
-        """
-        subscription.closed = True
-        self._router.remove(subscription.pattern, subscription)
-        self.matcher.changed(subscription.pattern)
-        self._interest.removed(subscription)
-
     def refresh(self) -> None:
         self.matcher.changed(b">")
-        self.exchange.refresh()
-
-    @property
-    def isWatched(self) -> bool:
-        """
-        Whether anybody is told of interest.
-        """
-        return bool(self._interest)
-
-    def learned(self, subscription: hot.Subscription) -> None:
-        """
-        Something is wanted beyond other clusters' gateways.
-        """
-        self._interest.added(subscription, True)
-
-    def unlearned(self, subscription: hot.Subscription) -> None:
-        """
-        It is not wanted any more.
-        """
-        self._interest.removed(subscription, True)
+        if self._shadows is not None:
+            self._shadows.refresh()
 
     def watch(
         self,
@@ -187,53 +109,31 @@ class Account:
         self.matcher.changed(pattern)
         self._interest.added(subscription)
         self.gateways.subscribed(pattern)
-        try:
-            self.exchange.subscribed(subscription)
-        except BaseException:
-            subscription.cancel()
-            raise
+        if self._shadows is not None:
+            try:
+                self._shadows.added(subscription)
+            except BaseException:
+                subscription.cancel()
+                raise
         return subscription
 
     def subscriptionCancelled(self, subscription: hot.Subscription) -> None:
-        """
-        Forget a subscription; called by the subscription itself.
-        """
-        self._turn.work += SUBSCRIPTION
-        pattern = subscription.pattern
-        try:
-            self._router.remove(pattern, subscription)
-        except BaseException:
-            # What the router still finds is closed, and the account is done with it.
-            self.failed("The router failed to remove a subscription")
-        self.matcher.changed(pattern)
-        self._interest.removed(subscription)
-        self.exchange.unsubscribed(subscription)
+        super().subscriptionCancelled(subscription)
+        if self._shadows is not None:
+            self._shadows.removed(subscription)
+        if self.responses.pending:
+            self.responses.pending.interestLost(subscription.pattern, self.matcher.match)
         # Remembered answers may keep the subscription for a while, but not who it was for.
         subscription.subscriber = subscription.outbox = None
+
+    def subscriptionReweighed(self, subscription: hot.Subscription, weight: int) -> None:
+        super().subscriptionReweighed(subscription, weight)
+        if self._shadows is not None:
+            self._shadows.reweighed(subscription)
 
     def cancelAll(self, subscriptions: Iterable[hot.Subscription]) -> None:
         closed = hot.closeAll(subscriptions)
         self._turn.backlog.exhaust(map(self.subscriptionCancelled, closed))
-
-    def subscriptionReweighed(self, subscription: hot.Subscription, weight: int) -> None:
-        """
-        A subscription stands for another number of members; called by the subscription itself.
-        """
-        before, subscription.weight = subscription.weight, weight
-        self._interest.reweighed(subscription, before)
-        self.exchange.reweighed(subscription)
-
-    def subscriptionFinished(self, subscription: hot.Subscription) -> None:
-        """
-        Forget a subscription that had its last message, and tell its subscriber.
-        """
-        subscriber = subscription.subscriber
-        subscription.closed = True
-        self.subscriptionCancelled(subscription)
-        try:
-            subscriber.subscriptionEnded(subscription.tag)
-        except BaseException:
-            self.failed(f"The subscriber to {subscription.pattern!r} failed")
 
     def _batcherFor(self, subscriber: Any) -> Batcher | hot.Collector:
         batcher = self._batchers.get(id(subscriber))
@@ -242,28 +142,132 @@ class Account:
             batcher = self._batchers[id(subscriber)] = make(subscriber, self._turn, self.failed)
         return batcher
 
+    def importStreams(self, imports: Sequence[ImportedStream]) -> list[Exception]:
+        """
+        Replace the imported streams.
 
-class _Merged:
+        @return: what went wrong: an exporter's router may take no more subscriptions.
+        """
+        if self._shadows is None:
+            if not imports:
+                return []
+            self._shadows = Shadows(self)
+        problems = self._shadows.replace(imports)
+        if not imports:
+            self._shadows = None
+        return problems
+
+    def importServices(self, subscriptions: Sequence[hot.Subscription]) -> list[Exception]:
+        """
+        Replace the imported services.
+
+        @param subscriptions: from L{natsbroker.accounts.imports.ImportedService.subscription}.
+        @return: what went wrong: the router may take no more subscriptions.
+        """
+        services, self._services = self._services, []
+        for each in services:
+            self.detach(each)
+        problems: list[Exception] = []
+        for each in subscriptions:
+            try:
+                self.attach(each)
+            except Exception as problem:
+                # The others shall be done first; the caller tells of it.
+                problems.append(problem)
+            else:
+                self._services.append(each)
+        return problems
+
+    def close(self) -> None:
+        """
+        Forget the responses that are owed, and what gateways keep for a while.
+        """
+        self.responses.close()
+        self.gateways.close()
+
+
+@implementer(IMessageBus)
+class Bus:
     """
-    The answers of an account's router, with what other clusters want.
+    The bus of an account for one kind of origin.
+
+    @ivar account: the account's name.
+    @ivar kind: the kind of origin.
     """
 
-    __slots__ = ("_gateways", "_match", "_router")
+    __slots__ = ("_account", "_delivery", "account", "kind")
 
-    def __init__(self, router: ISubjectRouter, gateways: GatewayTargets) -> None:
-        self._router = router
-        self._match = router.match
-        self._gateways = gateways
+    def __init__(self, account: Account, kind: Kind) -> None:
+        self._account = account
+        self._delivery = account.delivery
+        self.account = account.name
+        self.kind = kind
 
     @property
-    def shapes(self) -> int:
-        """
-        How many shapes of wildcards the router looks at for each subject, if it says.
-        """
-        return int(getattr(self._router, "shapes", 0))
+    def matcher(self) -> hot.Matcher:
+        return self._account.matcher
 
-    def match(self, subject: bytes) -> Iterable[Any]:
-        """
-        All entries for a literal subject.
-        """
-        return self._gateways.match(self._match(subject), subject)
+    def mapped(self, subject: bytes) -> bytes:
+        return self._account.mapped(subject)
+
+    def refresh(self) -> None:
+        self._account.refresh()
+
+    def publish(self, message: Message, later: Later | None = None) -> int:
+        return self._delivery.publish(self.kind, message, later=later)
+
+    def publishInternal(self, subject: bytes, payload: bytes) -> int:
+        return self._delivery.publishInternal(self.kind, subject, payload)
+
+    def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
+        return self._delivery.publishBatch(self.kind, subject, payloads)
+
+    # The former names, for one more release.
+    post = publishInternal
+    postMany = publishBatch
+
+    def subscribe(
+        self,
+        pattern: bytes,
+        subscriber: ISubscriber | ILinkSubscriber,
+        tag: Any = None,
+        queue: bytes = b"",
+        weight: int = 1,
+    ) -> ISubscription:
+        return cast(
+            ISubscription,
+            self._account.subscribe(self.kind, pattern, subscriber, tag, queue, weight),
+        )
+
+    def cancelAll(self, subscriptions: Iterable[Any]) -> None:
+        self._account.cancelAll(subscriptions)
+
+    def hasInterest(self, subject: bytes) -> bool:
+        return self._delivery.hasInterest(self.kind, subject)
+
+    def watchInterest(
+        self,
+        watcher: IInterestWatcher,
+        interestFilter: InterestFilter | None = None,
+        isPatient: bool = False,
+        whenTold: Callable[[], None] | None = None,
+    ) -> Callable[[], None]:
+        return self._account.watch(watcher, interestFilter, isPatient, whenTold)
+
+
+@implementer(IGatewayBus)
+class GatewayBus(Bus):
+    """
+    The bus for messages and interest of other clusters.
+    """
+
+    __slots__ = ()
+
+    def openGateway(self, link: IGatewayLink, table: IInterestTable) -> GatewayOutput:
+        return self._account.gateways.open(link, table)
+
+    def isWanted(self, subject: bytes) -> bool:
+        return self._delivery.isWanted(subject)
+
+    def answer(self, message: Message) -> int:
+        return self._delivery.publish(Kind.CLIENT, message)

@@ -13,12 +13,17 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from natsbroker.accounts import settings as blocks
 from natsbroker.accounts.account import Account
-from natsbroker.accounts.exports import Latency, ResponseType, ServiceExport
 from natsbroker.accounts.importchecks import exportFor, problems
-from natsbroker.accounts.imports import ImportedService, ImportedStream
-from natsbroker.accounts.settings import bytesOf, mappingFrom
+from natsbroker.accounts.imports import ImportedService
+from natsbroker.accounts.settings import (
+    ServiceExport,
+    StreamImport,
+    SubjectMapping,
+    bytesOf,
+    mappingFrom,
+)
+from natsbroker.accounts.shadows import ImportedStream
 from natsbroker.auth.settings import AccountSettings
 from natsbroker.config.jetstream import JetStream
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
@@ -58,7 +63,7 @@ def describedIn(settings: Settings) -> dict[str, AccountSettings]:
 
 
 #: What the system account exports to the accounts that have JetStream.
-_JETSTREAM = blocks.ServiceExport(API)
+_JETSTREAM = ServiceExport(API)
 
 
 class ImportSetup:
@@ -78,10 +83,10 @@ class ImportSetup:
         self.system: Account | None = None
         self._random = random
         self._cluster = bytesOf(cluster)
-        self._exports: dict[tuple[Account, str], tuple[blocks.ServiceExport, ServiceExport]] = {}
+        self._exports: dict[tuple[Account, str], ServiceExport] = {}
         self._streams: dict[Account, list[Any]] = {}
         self._services: dict[Account, list[Any]] = {}
-        self._mappings: dict[Account, tuple[blocks.SubjectMapping, ...]] = {}
+        self._mappings: dict[Account, tuple[SubjectMapping, ...]] = {}
 
     def apply(
         self, accounts: Mapping[str, Account], described: Mapping[str, AccountSettings]
@@ -107,9 +112,9 @@ class ImportSetup:
                 if export is None:
                     continue
                 renaming = Renaming(bytesOf(each.subject), bytesOf(each.to))
-                if isinstance(each, blocks.StreamImport):
+                if isinstance(each, StreamImport):
                     streams.append((exporter, renaming))
-                elif isinstance(export, blocks.ServiceExport):
+                elif isinstance(export, ServiceExport):
                     made = self._exportFor(exporter, export)
                     services.append((exporter, made, renaming, each.share))
             services += self._jetstreamOf(account, about, services)
@@ -123,7 +128,7 @@ class ImportSetup:
         self._map(account, AccountSettings(account.name))
         self._importStreams(account, [])
         self._importServices(account, [])
-        account.exchange.close()
+        account.responses.close()
         for key in [key for key in self._exports if key[0] is account]:
             del self._exports[key]
 
@@ -134,13 +139,13 @@ class ImportSetup:
         self._mappings[account] = wanted
         made = map(mappingFrom, wanted)
         table = MappingTable(made, self._random.randrange, self._cluster)
-        account.exchange.mapSubjects(table)
+        account.mapSubjects(table)
         if not wanted:
             del self._mappings[account]
 
     # The JetStream of other servers.
 
-    def _domainsOf(self, described: AccountSettings) -> tuple[blocks.SubjectMapping, ...]:
+    def _domainsOf(self, described: AccountSettings) -> tuple[SubjectMapping, ...]:
         """
         What leads to JetStream's domains, besides what the account maps itself.
         """
@@ -169,22 +174,14 @@ class ImportSetup:
             return []
         return [(system, self._exportFor(system, _JETSTREAM), renaming, True)]
 
-    def _exportFor(self, owner: Account, export: blocks.ServiceExport) -> ServiceExport:
+    def _exportFor(self, owner: Account, export: ServiceExport) -> ServiceExport:
         """
-        The export that was made for the same words before, or a new one.
+        An equal export that is in use already, so that responses stay owed, or this one.
         """
-        key = (owner, export.subject)
-        said, made = self._exports.get(key, (None, None))
-        if made is None or said != export:
-            latency = export.latency
-            made = ServiceExport(
-                bytesOf(export.subject),
-                ResponseType(export.response_type),
-                export.response_threshold,
-                None if latency is None else Latency(bytesOf(latency.subject), latency.sampling),
-            )
-            self._exports[key] = (export, made)
-        return made
+        known = self._exports.get((owner, export.subject))
+        if known is None or known != export:
+            known = self._exports[owner, export.subject] = export
+        return known
 
     def _importStreams(self, account: Account, wanted: list[tuple[Account, Renaming]]) -> None:
         same = [(exporter, each.theirs, each.ours, each.keeps) for exporter, each in wanted]
@@ -192,7 +189,7 @@ class ImportSetup:
             return
         self._streams[account] = same
         made = [ImportedStream(*each) for each in wanted]
-        _report(account, account.exchange.importStreams(made))
+        _report(account, account.importStreams(made))
         if not same:
             del self._streams[account]
 
@@ -206,8 +203,8 @@ class ImportSetup:
         if self._services.get(account, []) == same:
             return
         self._services[account] = same
-        made = [ImportedService(account, *each) for each in wanted]
-        _report(account, account.exchange.importServices(made))
+        made = [ImportedService(account, *each).subscription() for each in wanted]
+        _report(account, account.importServices(made))
         if not same:
             del self._services[account]
 

@@ -10,9 +10,11 @@ raises harms only itself, and a filter that raises lets nothing through; the acc
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from natsbroker import hot
+from natsbroker.accounts.gateways import GatewayTargets
 from natsbroker.accounts.links import (
     DIRECTED,
     Group,
@@ -27,9 +29,6 @@ from natsbroker.accounts.relays import ImportPath, Relay
 from natsbroker.connections.backlog import DIVISIBLE, RECEIVER
 from natsbroker.interfaces import ILinkSubscriber, IPublishFilter
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
-
-if TYPE_CHECKING:
-    from natsbroker.accounts.account import Account
 
 __all__ = ["Delivery", "Later"]
 
@@ -50,19 +49,27 @@ class Delivery:
     @ivar filters: what decides for every message.
     """
 
-    def __init__(self, account: Account, turn: hot.FlushBatch) -> None:
+    def __init__(
+        self,
+        matcher: hot.Matcher,
+        gateways: GatewayTargets,
+        random: Random,
+        turn: hot.FlushBatch,
+        failed: Callable[[str], None],
+        finished: Callable[[hot.Subscription], None],
+    ) -> None:
         """
-        @param account: has its matcher, its gateways and its choices already.
         @param turn: counts the work.
+        @param finished: called with a subscription that has had its last message.
         """
         self.filters: list[IPublishFilter] = []
-        self._account = account
         self._turn = turn
-        self._random = account.random
-        self._matcher = account.matcher
-        self._gateways = account.gateways
-        self._internal = hot.InternalPublisher(account.matcher)
-        self._failed = account.failed
+        self._random = random
+        self._matcher = matcher
+        self._gateways = gateways
+        self._internal = hot.InternalPublisher(matcher)
+        self._failed = failed
+        self._finished = finished
 
     def addFilter(self, publishFilter: IPublishFilter) -> Callable[[], None]:
         """
@@ -106,8 +113,8 @@ class Delivery:
         if message.via:
             gateways.asked(message)
         elif kind in _OURS and gateways.replies:
-            reached = gateways.returned(kind, message)
-            if reached is not None:
+            returned = gateways.returned(message)
+            if returned is not None and (reached := self._publishToLinks(kind, returned)):
                 return reached
         matches = self._matcher.match(message.subject)
         if matches.counter is not None and kind is Kind.CLIENT and path is None:
@@ -166,7 +173,7 @@ class Delivery:
             link.forward(message, tuple(chosen))
         return delivered + len(links)
 
-    def publishToLinks(self, kind: Kind, message: Message) -> int:
+    def _publishToLinks(self, kind: Kind, message: Message) -> int:
         """
         Deliver a message to other brokers alone.
 
@@ -313,7 +320,7 @@ class Delivery:
         except BaseException:
             self._failed(f"The subscriber to {subscription.pattern!r} failed")
         if subscription.maximum and subscription.delivered >= subscription.maximum:
-            self._account.subscriptionFinished(subscription)
+            self._finished(subscription)
         return True
 
 

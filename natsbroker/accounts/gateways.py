@@ -1,55 +1,55 @@
 """
-An account's share in what passes between clusters.
+The messages and interest that an account exchanges with other clusters.
 
-What the tables of other clusters say stands among the answers about a subject as if links
-had subscribed, so that readable path and fast lane need no rules of their own: at most one for each
-cluster, and for each queue group only the nearest that has members. Answers are forgotten when a
-table says that they changed. A mapped subject goes to the cluster that mapped it.
+Interest tables of other clusters stand among the matches of a subject as if links had subscribed,
+so that the readable path and the fast lane need no rules of their own: at most one for each
+cluster, and for each queue group only the nearest that has members. Matches are dropped when a
+table reports a change. A mapped subject goes to the cluster that mapped it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from natsbroker import hot
+from natsbroker.accounts.interest import AccountInterest
 from natsbroker.accounts.replies import GatewayReplyMap, RecentSubscriptions
 from natsbroker.interfaces import (
     IGatewayLink,
     IGatewayOutput,
     IInterestTable,
     ILinkSubscriber,
+    ISubjectRouter,
 )
 from natsbroker.wire.mapped import NEW, OLD, prefixOf
 from natsbroker.wire.values import Kind, Message
 
-if TYPE_CHECKING:
-    from natsbroker.accounts.account import Account
-
 __all__ = ["GatewayOutput", "GatewayTargets"]
 
-#: So many queue groups are remembered for each cluster, as members of answers.
+#: The queue groups that are remembered for each cluster, as members of matches.
 _GROUPS = 4096
 
 _GATEWAY = int(Kind.GATEWAY)
 
-#: What leafnodes are told is wanted as long as there are other clusters: answers to be led back.
+#: The interest that leafnodes learn of while there are other clusters: mapped replies.
 _MAPPED = ((NEW + b">", b""), (OLD + b">", b""))
 
-#: And where what nobody spoke of is wanted.
+#: And where other clusters take everything that they did not refuse.
 _EVERYTHING = (b">", b"")
 
 
 @implementer(IGatewayOutput, ILinkSubscriber)
 class GatewayOutput:
     """
-    The way to one other cluster, and the target of what is sent there.
+    What an account sends to one other cluster.
 
-    @ivar table: what it wants.
+    @ivar table: the interest of that cluster.
     @ivar link: the connection.
-    @ivar plain: stands for the plain subscriptions over there.
+    @ivar plain: stands for the plain subscriptions of that cluster.
     @ivar distance: how far it is, in seconds.
     """
 
@@ -65,12 +65,12 @@ class GatewayOutput:
     def _subscription(self, queue: bytes) -> hot.Subscription:
         link = self.link
         return hot.Subscription(
-            self._gateways.account, b">", queue, _GATEWAY, self, link.prefix, link.outbox
+            self._gateways.owner, b">", queue, _GATEWAY, self, link.prefix, link.outbox
         )
 
     def group(self, queue: bytes) -> hot.Subscription:
         """
-        What stands for the members of a queue group over there.
+        The subscription that stands for the members of a queue group of that cluster.
         """
         found = self._groups.get(queue)
         if found is None:
@@ -80,10 +80,7 @@ class GatewayOutput:
         return found
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """
-        See L{ILinkSubscriber.forward}: answers that nobody over there can know of yet are led back
-        here.
-        """
+        # A reply subject that the other cluster cannot know yet is mapped, so that replies return.
         if message.reply and not message.via and self._gateways.isRecent(message.reply):
             message = message.withReplyPrefix(self.link.replyPrefix)
         self.link.forward(message, queues)
@@ -102,22 +99,22 @@ class GatewayOutput:
             if (pattern, queue) != _EVERYTHING:
                 self._learn((pattern, queue), table.wants(pattern, queue))
 
-    # What those hear who are told what is wanted beyond here.
+    # The interest that watchers of this account learn of.
 
     def _wanted(self) -> dict[tuple[bytes, bytes], None]:
         always = (*_MAPPED, _EVERYTHING) if self.table.isOpen else _MAPPED
         return dict.fromkeys((*self.table.interests(), *always))
 
     def _learn(self, key: tuple[bytes, bytes], isWanted: bool) -> None:
-        known, account = self._known, self._gateways.account
+        known, interest = self._known, self._gateways.interest
         if known is None or (key in known) is isWanted:
             return
         if isWanted:
             known[key] = None
-            account.learned(self._standIn(*key))
+            interest.added(self._standIn(*key), True)
         else:
             del known[key]
-            account.unlearned(self._standIn(*key))
+            interest.removed(self._standIn(*key), True)
 
     def _know(self, wanted: dict[tuple[bytes, bytes], None]) -> None:
         for key in [each for each in self._known or () if each not in wanted]:
@@ -127,13 +124,13 @@ class GatewayOutput:
 
     def _standIn(self, pattern: bytes, queue: bytes) -> hot.Subscription:
         return hot.Subscription(
-            self._gateways.account, pattern, queue, _GATEWAY, self, self.link.prefix
+            self._gateways.owner, pattern, queue, _GATEWAY, self, self.link.prefix
         )
 
     def known(self) -> Iterator[hot.Subscription]:
         """
-        What stands for each pattern that is wanted over there. From the first call on the account
-        is told of changes.
+        A subscription for each pattern of interest of that cluster. From the first call on the
+        watchers of the account learn of changes.
         """
         if self._known is None:
             self._known = self._wanted()
@@ -156,45 +153,56 @@ class GatewayOutput:
 
 class GatewayTargets:
     """
-    All of them.
+    The outputs of an account to other clusters, and the account's matches with them.
 
-    @ivar account: whose they are.
-    @ivar replies: the answers that are to go back to where requests came from; C{None} before the
+    @ivar matcher: the cached matches.
+    @ivar owner: the account, as the owner of subscriptions.
+    @ivar interest: the account's interest.
+    @ivar replies: the replies that return to where their requests came from; C{None} before the
         first.
     """
 
-    __slots__ = ("_outputs", "_recent", "_replyMark", "account", "replies")
-
-    def __init__(self, account: Account) -> None:
-        self.account = account
+    def __init__(
+        self,
+        owner: Any,
+        router: ISubjectRouter,
+        interest: AccountInterest,
+        clock: IReactorTime,
+        failed: Callable[[str], None],
+        remembers: bool,
+    ) -> None:
+        self.owner = owner
+        self.interest = interest
         self.replies: GatewayReplyMap | None = None
+        self._clock = clock
+        self._failed = failed
+        self._router = router
+        self._match = router.match
         self._recent: RecentSubscriptions | None = None
         self._outputs: list[GatewayOutput] = []
         self._replyMark: hot.Subscription | None = None
+        self.matcher = hot.Matcher(self) if remembers else hot.Matcher(self, 0)
 
     def open(self, link: IGatewayLink, table: IInterestTable) -> GatewayOutput:
         if self._recent is None:
-            self._recent = RecentSubscriptions(self.account, self.account.clock)
-            self.account.matcher.recentSubscriptions = self._recent.matcher
+            self._recent = RecentSubscriptions(self.owner, self._clock)
+            self.matcher.recentSubscriptions = self._recent.matcher
         output = GatewayOutput(self, link, table)
         self._outputs.append(output)
         self.changed(b">")
-        if self.account.isWatched:
+        if self.interest:
             for subscription in output.known():
-                self.account.learned(subscription)
+                self.interest.added(subscription, True)
         return output
 
     def known(self) -> Iterator[hot.Subscription]:
         """
-        What stands for all that is known to be wanted in other clusters.
+        A subscription for each pattern of known interest in other clusters.
         """
         for output in self._outputs:
             yield from output.known()
 
     def remove(self, output: GatewayOutput) -> None:
-        """
-        A way is no more.
-        """
         if output not in self._outputs:
             return
         self._outputs.remove(output)
@@ -202,7 +210,7 @@ class GatewayTargets:
         if not self._outputs and self._recent is not None:
             self._recent.close()
             self._recent = None
-            self.account.matcher.recentSubscriptions = None
+            self.matcher.recentSubscriptions = None
 
     def order(self) -> None:
         """
@@ -215,14 +223,24 @@ class GatewayTargets:
 
     def changed(self, pattern: bytes) -> None:
         """
-        Answers for what matches a pattern have changed.
+        Drop the cached matches of a pattern.
         """
-        self.account.matcher.changed(pattern)
+        self.matcher.changed(pattern)
 
-    def match(self, found: Iterable[Any], subject: bytes) -> Iterable[Any]:
+    # The source of the matcher.
+
+    @property
+    def shapes(self) -> int:
         """
-        Add to the account's own subscriptions for a literal subject what stands for other clusters.
+        How many shapes of wildcards the router looks at for each subject, if it says.
         """
+        return int(getattr(self._router, "shapes", 0))
+
+    def match(self, subject: bytes) -> Iterable[Any]:
+        """
+        All entries for a literal subject, of the router and of other clusters.
+        """
+        found = self._match(subject)
         if not self._outputs and self.replies is None:
             return found
         return [*found, *self._targets(subject)]
@@ -241,7 +259,7 @@ class GatewayTargets:
             try:
                 plain, queues = output.table.match(subject)
             except BaseException:
-                self.account.failed("The interest table of a gateway failed")
+                self._failed("The interest table of a gateway failed")
                 continue
             if plain:
                 yield output.plain
@@ -254,41 +272,36 @@ class GatewayTargets:
 
     def subscribed(self, pattern: bytes) -> None:
         """
-        Somebody in this cluster has subscribed.
+        Note a new subscription of this cluster.
         """
         if self._recent is not None:
             self._recent.add(pattern)
 
     def isRecent(self, subject: bytes) -> bool:
         """
-        Whether somebody subscribed to a subject so shortly ago that other clusters may not know.
+        Whether a subject was subscribed to so recently that other clusters may not know.
         """
         return self._recent is not None and self._recent.cover(subject)
 
     def asked(self, message: Message) -> None:
         """
-        A request came whose answers are to be led back.
+        Note a request whose replies return over its gateway.
         """
         if self.replies is None:
             # It only keeps the fast lane from publishing there by itself.
-            mark = hot.Subscription(self.account, b">", b"", _GATEWAY, self, None)
+            mark = hot.Subscription(self.owner, b">", b"", _GATEWAY, self, None)
             mark.closed = True
             self._replyMark = mark
-            self.replies = GatewayReplyMap(self.account.clock, self.changed)
+            self.replies = GatewayReplyMap(self._clock, self.changed)
         self.replies.add(message.reply, message.via)
 
-    def returned(self, kind: Kind, message: Message) -> int | None:
+    def returned(self, message: Message) -> Message | None:
         """
-        Lead an answer back to where its request came from.
-
-        @return: how many connections took it; C{None} if it is no such answer, or nobody knows the
-            way any more.
+        The reply as it returns to where its request came from; C{None} if it is no such reply, or
+        the request is too long ago.
         """
         via = self.replies.viaOf(message.subject) if self.replies is not None else b""
-        if not via:
-            return None
-        answer = message.readdressed(via + message.subject, message.reply)
-        return self.account.delivery.publishToLinks(kind, answer) or None
+        return message.readdressed(via + message.subject, message.reply) if via else None
 
     def close(self) -> None:
         """

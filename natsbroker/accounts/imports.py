@@ -1,18 +1,15 @@
 """
-What an account imports.
-
-A stream's messages have our names when they come here and its exporter's names over
-there; a request reaches the exporter under its name, with the broker's word on who asks, and comes
-to nothing if it would go in circles.
+The services that an account imports. A request reaches the exporter under its name there, with the
+broker's description of the requestor, and is dropped where it would go in circles.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from natsbroker import hot
-from natsbroker.accounts.exports import ServiceExport
+from natsbroker.accounts.account import Account
 from natsbroker.accounts.latency import badRequest, sampled, tell
 from natsbroker.accounts.relays import (
     MOST_HOPS,
@@ -22,15 +19,13 @@ from natsbroker.accounts.relays import (
     originOf,
     relaySubscription,
 )
-from natsbroker.subjects.renaming import Renaming, intersection
+from natsbroker.accounts.settings import ServiceExport
+from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.clientinfo import stamped
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
-if TYPE_CHECKING:
-    from natsbroker.accounts.account import Account
-
-__all__ = ["ImportedService", "ImportedStream"]
+__all__ = ["ImportedService"]
 
 #: From these kinds of origin requests are not imported: the broker that they come from did it.
 _IMPORTED_THERE = frozenset({Kind.ROUTE, Kind.GATEWAY})
@@ -39,33 +34,6 @@ _IMPORTED_THERE = frozenset({Kind.ROUTE, Kind.GATEWAY})
 #: of the whole API leaves them alone. (nats-server's C{processServiceImport}.)
 _ALL_OF_JETSTREAM = b"$JS.API.>"
 _NOT_IMPORTED = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET")
-
-
-class ImportedStream:
-    """
-    Messages of another account.
-
-    @ivar exporter: whose they are.
-    @ivar renaming: what it calls them, and what they are called here.
-    """
-
-    __slots__ = ("exporter", "renaming")
-
-    def __init__(self, exporter: Account, renaming: Renaming) -> None:
-        self.exporter = exporter
-        self.renaming = renaming
-
-    def patternFor(self, pattern: bytes) -> bytes | None:
-        """
-        What somebody who subscribes to a pattern here wants over there.
-
-        @return: a pattern of the exporter's; C{None} for nothing.
-        """
-        shared = intersection(pattern, self.renaming.ours)
-        return None if shared is None else self.renaming.toTheirs(shared)
-
-    def __repr__(self) -> str:
-        return f"<StreamImport of {self.exporter.name!r}: {self.renaming!r}>"
 
 
 class ImportedService(ImportHop, Relay):
@@ -113,8 +81,8 @@ class ImportedService(ImportHop, Relay):
         origin, latency, reply, answer = originOf(message), export.latency, message.reply, None
         trigger = None if latency is None else sampled(latency, message, exporter.random)
         if reply and not reply.startswith(ACKNOWLEDGEMENT):
-            answer = exporter.exchange.responses.expect(
-                self._importer, reply, self, origin, trigger
+            answer = exporter.responses.expect(
+                self._importer.responses, reply, self, origin, trigger
             )
             reply = answer.subject
         elif not reply and latency is not None and trigger is not None:
@@ -122,7 +90,7 @@ class ImportedService(ImportHop, Relay):
             tell(exporter, latency, event)
         told = self._told(origin, path)
         body, headerLength = stamped(message.body, message.headerLength, told)
-        subject = exporter.exchange.mapped(self._renaming.toTheirs(message.subject))
+        subject = exporter.mapped(self._renaming.toTheirs(message.subject))
         request = Message(
             subject,
             body,
@@ -134,13 +102,13 @@ class ImportedService(ImportHop, Relay):
         hops = () if path is None else path.hops
         reached = exporter.delivery.publish(kind, request, ImportPath((*hops, self), told))
         if answer is not None and not reached:
-            exporter.exchange.responses.unreachable(answer)
+            exporter.responses.unreachable(answer)
         return reached > 0
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
         if kind in _IMPORTED_THERE or hops >= MOST_HOPS or self._leavesAlone(subject):
             return False
-        theirs = self._exporter.exchange.mapped(self._renaming.toTheirs(subject))
+        theirs = self._exporter.mapped(self._renaming.toTheirs(subject))
         return self._exporter.delivery.hasInterest(kind, theirs, hops + 1)
 
     def _leavesAlone(self, subject: bytes) -> bool:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from natsbroker.accounts.exports import Latency
+from natsbroker.accounts.core import AccountCore
+from natsbroker.accounts.settings import Latency, bytesOf
 from natsbroker.wire.clientinfo import compact, described, eventId
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import ClientInfo, Kind, Message
-
-if TYPE_CHECKING:
-    from natsbroker.accounts.account import Account
 
 __all__ = ["Headers", "answered", "badRequest", "sampled", "tell", "unanswered"]
 
@@ -156,13 +154,13 @@ def _event(
     )
 
 
-def tell(account: Account, latency: Latency, event: dict[str, Any]) -> None:
+def tell(account: AccountCore, latency: Latency, event: dict[str, Any]) -> None:
     """
     Publish an event in the service's account.
     """
     event["id"] = eventId(account.random)
     ordered = {name: event[name] for name in _ORDER if name in event}
-    account.delivery.publish(Kind.INTERNAL, Message(latency.subject, compact(ordered)))
+    account.delivery.publish(Kind.INTERNAL, Message(bytesOf(latency.subject), compact(ordered)))
 
 
 _ORDER = (

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.accounts.account import Account
-from natsbroker.accounts.clocks import Clock
 from natsbroker.accounts.configured import ImportSetup, checkImports, describedIn
 from natsbroker.auth.settings import UNLIMITED, AccountSettings
 from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
@@ -84,7 +84,7 @@ class AccountRegistry:
         turn: hot.FlushBatch,
         makeRouter: Callable[[str], ISubjectRouter],
         random: Random,
-        clock: Clock | None = None,
+        clock: IReactorTime | None = None,
     ) -> None:
         """
         @param turn: the broker's turn.
@@ -184,8 +184,7 @@ class AccountRegistry:
         Wait for no answers any more.
         """
         for place in self._places.values():
-            place.account.exchange.close()
-            place.account.gateways.close()
+            place.account.close()
 
     def _made(self, name: str) -> Account:
         router = self._makeRouter(name)

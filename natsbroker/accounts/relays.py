@@ -7,16 +7,14 @@ accounts have here; a message that goes through several accounts carries with it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from zope.interface import implementer
 
 from natsbroker import hot
+from natsbroker.accounts.settings import ServiceExport
 from natsbroker.interfaces import IOrigin, ISubscriber
 from natsbroker.wire.values import ClientInfo, Kind, Message
-
-if TYPE_CHECKING:
-    from natsbroker.accounts.exports import ServiceExport
 
 __all__ = ["MOST_HOPS", "ImportHop", "ImportPath", "Relay", "originOf", "relaySubscription"]
 

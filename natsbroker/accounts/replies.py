@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from twisted.internet.interfaces import IReactorTime
+
 from natsbroker import hot
-from natsbroker.accounts.clocks import Clock
 from natsbroker.wire.values import Kind
 
 __all__ = ["PERIOD", "GatewayReplyMap", "RecentSubscriptions"]
@@ -33,7 +34,7 @@ class _Aging:
     Something that is called once in a period, as long as there is a reason.
     """
 
-    def __init__(self, clock: Clock, period: float, aged: Callable[[], bool]) -> None:
+    def __init__(self, clock: IReactorTime, period: float, aged: Callable[[], bool]) -> None:
         """
         @param aged: called at the end of a period; tells whether to go on.
         """
@@ -70,7 +71,7 @@ class RecentSubscriptions:
     @ivar matcher: which of them match a subject; the fast lane asks it too.
     """
 
-    def __init__(self, account: Any, clock: Clock, period: float = PERIOD) -> None:
+    def __init__(self, account: Any, clock: IReactorTime, period: float = PERIOD) -> None:
         self._index: hot.SubjectIndex[hot.Subscription] = hot.SubjectIndex(_SHAPES)
         self.matcher = hot.Matcher(self._index, 1024)
         # One entry for all patterns of a period, so that a pattern costs next to nothing.
@@ -129,7 +130,7 @@ class GatewayReplyMap:
     """
 
     def __init__(
-        self, clock: Clock, changed: Callable[[bytes], None], period: float = PERIOD
+        self, clock: IReactorTime, changed: Callable[[bytes], None], period: float = PERIOD
     ) -> None:
         """
         @param changed: called with a subject where answers are published to, when that begins or

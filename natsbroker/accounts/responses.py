@@ -1,26 +1,24 @@
 """
-The answers that an account's services owe to requests from other accounts.
+The responses that an account's services owe to requests from other accounts.
 
-An answer reaches whoever asked, under the reply subject of the request, and is owed no
-longer once it came, took too long, or nobody waits for it; how many are owed is bounded.
+A response reaches the requestor under the reply subject of the request. It is owed until it came,
+took too long or lost its subscriber; how many are owed is bounded.
 
 A service sees a reply subject C{_R_.}I{account}C{.}I{request} of its own account, so it learns
-nothing about whoever asks and can answer nothing but the request.
+nothing about the requestor and can answer nothing but the request.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from natsbroker.accounts.exports import ResponseType, ServiceExport
+from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.latency import Headers, answered, tell, unanswered
 from natsbroker.accounts.relays import ImportHop, ImportPath, Relay, originOf, relaySubscription
+from natsbroker.accounts.settings import SINGLETON, ServiceExport
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
 from natsbroker.wire.values import Kind, Message
-
-if TYPE_CHECKING:
-    from natsbroker.accounts.account import Account
 
 __all__ = ["PendingReplies", "Response", "Responses"]
 
@@ -29,8 +27,8 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #: All pairs of digits; three of them make the part of a reply subject that is left to chance.
 _PAIRS = [(one + other).encode("ascii") for one in _DIGITS for other in _DIGITS]
 
-#: When a pattern with wildcards loses its last subscription, what waits for an answer is gone
-#: through, if it is not more than so many; else it is left to take too long.
+#: When a pattern with wildcards loses its last subscription, this many pending replies at most are
+#: compared with it; more are left to take too long.
 _MOST_COMPARED = 1024
 
 
@@ -39,11 +37,11 @@ class Response(ImportHop):
     What one request is owed.
 
     @ivar subject: the reply subject that the service sees.
-    @ivar requestor: the account of whoever asked.
+    @ivar requestor: the responses of the account that asked.
     @ivar reply: the reply subject there.
-    @ivar since: when the request came, or its last answer.
+    @ivar since: when the request came, or its last response.
     @ivar origin: the client that asked (an C{IOrigin}), or C{None}.
-    @ivar trigger: the headers that made it be measured; C{None} if it is not, or was.
+    @ivar trigger: the headers that caused a measurement; C{None} without or after it.
     """
 
     __slots__ = ("origin", "reply", "requestor", "since", "subject", "trigger")
@@ -51,7 +49,7 @@ class Response(ImportHop):
     def __init__(
         self,
         subject: bytes,
-        requestor: Account,
+        requestor: Responses,
         reply: bytes,
         hop: ImportHop,
         since: float,
@@ -69,58 +67,73 @@ class Response(ImportHop):
 
 class Responses(Relay):
     """
-    The answers that one account owes.
+    The responses that one account owes, and those that it awaits.
 
-    @cvar LIMIT: how many; the oldest is forgotten first.
+    @cvar LIMIT: how many are owed; the oldest is forgotten first.
+    @ivar account: the account.
+    @ivar pending: the replies that it awaits from others.
     """
 
-    __slots__ = ("_account", "_byExport", "_owed", "_prefix", "_timers")
+    __slots__ = ("_byExport", "_owed", "_prefix", "_timers", "account", "pending")
 
     LIMIT = 1 << 18
 
-    def __init__(self, account: Account) -> None:
-        self._account = account
-        self._prefix = b"_R_.%b." % self._drawn()
+    def __init__(self, account: AccountCore) -> None:
+        self.account = account
+        self.pending = PendingReplies()
+        self._prefix = b""
         self._owed: dict[bytes, Response] = {}
-        # Those of one export in the order in which they take too long.
-        self._byExport: dict[ServiceExport, dict[bytes, Response]] = {}
-        self._timers: dict[ServiceExport, Any] = {}
-        account.attach(relaySubscription(account, self._prefix + b">", self))
+        # By the identity of exports, those of one in the order in which they take too long.
+        self._byExport: dict[int, dict[bytes, Response]] = {}
+        self._timers: dict[int, Any] = {}
 
     def __len__(self) -> int:
         return len(self._owed)
 
+    @property
+    def isOpen(self) -> bool:
+        """
+        Whether a response has been owed: from then on there is a subscription to the responses.
+        """
+        return bool(self._prefix)
+
+    def _open(self) -> None:
+        self._prefix = b"_R_.%b." % self._drawn()
+        self.account.attach(relaySubscription(self.account, self._prefix + b">", self))
+
     def expect(
         self,
-        requestor: Account,
+        requestor: Responses,
         reply: bytes,
         hop: ImportHop,
         origin: Any = None,
         trigger: Headers | None = None,
     ) -> Response:
         """
-        A request is about to be made: owe it an answer.
+        Owe a response to a request that is about to be published.
 
-        @param requestor: the account that it comes from.
+        @param requestor: the responses of the account that it comes from.
         @param reply: its reply subject there.
-        @param hop: the way it takes.
-        @param origin: whoever asked, if it is a client.
-        @param trigger: the headers that made it be measured, or C{None}.
+        @param hop: the import that it passes.
+        @param origin: the client that asked, if it is one.
+        @param trigger: the headers that cause a measurement, or C{None}.
         """
+        if not self._prefix:
+            self._open()
         if len(self._owed) >= self.LIMIT:
             self._forget(next(iter(self._owed.values())))
         subject = self._fresh(trigger is not None)
-        now = self._account.clock.seconds()
+        now = self.account.clock.seconds()
         response = Response(subject, requestor, reply, hop, now, origin, trigger)
         self._owed[subject] = response
-        self._byExport.setdefault(response.export, {})[subject] = response
+        self._byExport.setdefault(id(response.export), {})[subject] = response
         self._watch(response.export)
-        requestor.exchange.awaited.add(self, response)
+        requestor.pending.add(self, response)
         return response
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
-        Take an answer to whoever asked. Somebody always took it, as far as the service can tell.
+        Deliver a response to the requestor. For the service it always has a receiver.
         """
         response = self._owed.get(message.subject)
         if response is None or (path is not None and path.refuses(response.export)):
@@ -128,14 +141,15 @@ class Responses(Relay):
         requestor, reply = response.requestor, message.reply
         # What acknowledges to JetStream would no longer do so under another name.
         if reply and not reply.startswith(ACKNOWLEDGEMENT):
-            reply = requestor.exchange.responses.expect(self._account, reply, response).subject
+            reply = requestor.expect(self, reply, response).subject
         self._measured(response, message)
-        answer = message.readdressed(requestor.exchange.mapped(response.reply), reply)
+        answer = message.readdressed(requestor.account.mapped(response.reply), reply)
         hops = () if path is None else path.hops
         # An answer that came over a route may be wanted behind another.
         sender = Kind.INTERNAL if kind is Kind.ROUTE else kind
-        reached = requestor.delivery.publish(sender, answer, ImportPath((*hops, response), None))
-        isLast = response.export.responseType is ResponseType.SINGLETON or not message.body
+        onward = ImportPath((*hops, response), None)
+        reached = requestor.account.delivery.publish(sender, answer, onward)
+        isLast = response.export.response_type == SINGLETON or not message.body
         if isLast or not reached:
             self._forget(response)
         elif response.subject in self._owed:
@@ -177,37 +191,39 @@ class Responses(Relay):
         """
         if self._owed.pop(response.subject, None) is None:
             return False
-        same = self._byExport[response.export]
+        same = self._byExport[id(response.export)]
         del same[response.subject]
         if not same:
-            del self._byExport[response.export]
-        response.requestor.exchange.awaited.remove(response)
+            del self._byExport[id(response.export)]
+        response.requestor.pending.remove(response)
         return True
 
     def _again(self, response: Response) -> None:
         """
         One answer of several came: the time for the next begins.
         """
-        response.since = self._account.clock.seconds()
-        same = self._byExport[response.export]
+        response.since = self.account.clock.seconds()
+        same = self._byExport[id(response.export)]
         same[response.subject] = same.pop(response.subject)
 
     def _watch(self, export: ServiceExport) -> None:
         """
         Have what takes too long forgotten.
         """
-        if export in self._timers or export not in self._byExport:
+        key = id(export)
+        if key in self._timers or key not in self._byExport:
             return
-        oldest = next(iter(self._byExport[export].values()))
-        clock = self._account.clock
-        delay = max(oldest.since + export.threshold - clock.seconds(), 0.0)
-        self._timers[export] = clock.callLater(delay, lambda: self._expire(export))
+        oldest = next(iter(self._byExport[key].values()))
+        clock = self.account.clock
+        delay = max(oldest.since + export.response_threshold - clock.seconds(), 0.0)
+        self._timers[key] = clock.callLater(delay, self._expire, export)
 
     def _expire(self, export: ServiceExport) -> None:
-        del self._timers[export]
-        limit = self._account.clock.seconds() - export.threshold
-        while export in self._byExport:
-            oldest = next(iter(self._byExport[export].values()))
+        key = id(export)
+        del self._timers[key]
+        limit = self.account.clock.seconds() - export.response_threshold
+        while key in self._byExport:
+            oldest = next(iter(self._byExport[key].values()))
             if oldest.since > limit:
                 break
             self._giveUp(oldest, 504)
@@ -221,18 +237,18 @@ class Responses(Relay):
         latency = response.export.latency
         if trigger is None or latency is None:
             return
-        now = self._account.clock.seconds()
+        now = self.account.clock.seconds()
         responder = originOf(message)
         event = answered(response.origin, responder, response.share, trigger, response.since, now)
-        tell(self._account, latency, event)
+        tell(self.account, latency, event)
 
     def _tell(self, response: Response, status: int) -> None:
         latency, trigger = response.export.latency, response.trigger
         if trigger is None or latency is None:
             return
-        now = self._account.clock.seconds()
+        now = self.account.clock.seconds()
         event = unanswered(status, response.origin, response.share, trigger, response.since, now)
-        tell(self._account, latency, event)
+        tell(self.account, latency, event)
 
     def _fresh(self, isMeasured: bool) -> bytes:
         """
@@ -247,7 +263,7 @@ class Responses(Relay):
 
     def _drawn(self) -> bytes:
         pairs, count = _PAIRS, len(_PAIRS)
-        rest, last = divmod(int(self._account.random.random() * count**3), count)
+        rest, last = divmod(int(self.account.random.random() * count**3), count)
         return pairs[rest // count] + pairs[rest % count] + pairs[last]
 
 

@@ -14,24 +14,21 @@ subscription that ends after some messages counts the imported ones too.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.accounts.imports import ImportedStream
+from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.relays import ImportPath, Relay
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.subjects.interestfilter import clusterOf
-from natsbroker.subjects.renaming import Renaming
+from natsbroker.subjects.renaming import Renaming, intersection
 from natsbroker.subjects.subscription import FIRST_LINK_KIND
 from natsbroker.wire.values import Kind, Message
 
-if TYPE_CHECKING:
-    from natsbroker.accounts.account import Account
-
-__all__ = ["Shadows"]
+__all__ = ["ImportedStream", "Shadows"]
 
 #: Links whose peers have subscribers of their own. Members of the cluster, and of other clusters,
 #: import what theirs want by themselves.
@@ -39,6 +36,31 @@ _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 
 #: By these subjects leafnodes tell loops in their own account.
 _BEACONS = b"$LDS."
+
+
+class ImportedStream:
+    """
+    A stream of another account.
+
+    @ivar exporter: the account that exports it.
+    @ivar renaming: between its subjects there and here.
+    """
+
+    __slots__ = ("exporter", "renaming")
+
+    def __init__(self, exporter: AccountCore, renaming: Renaming) -> None:
+        self.exporter = exporter
+        self.renaming = renaming
+
+    def patternFor(self, pattern: bytes) -> bytes | None:
+        """
+        The exporter's pattern for a subscription here; C{None} if they share no subject.
+        """
+        shared = intersection(pattern, self.renaming.ours)
+        return None if shared is None else self.renaming.toTheirs(shared)
+
+    def __repr__(self) -> str:
+        return f"<StreamImport of {self.exporter.name!r}: {self.renaming!r}>"
 
 
 class _ShadowRelay(Relay):
@@ -49,7 +71,7 @@ class _ShadowRelay(Relay):
     __slots__ = ("_importer", "_original", "_renaming")
 
     def __init__(
-        self, importer: Account, imported: ImportedStream, original: hot.Subscription
+        self, importer: AccountCore, imported: ImportedStream, original: hot.Subscription
     ) -> None:
         self._importer = importer
         self._renaming = imported.renaming
@@ -118,14 +140,14 @@ class Shadows:
     The shadows of one account's subscriptions.
     """
 
-    def __init__(self, importer: Account) -> None:
+    def __init__(self, importer: AccountCore) -> None:
         self._importer = importer
         self._imports: tuple[ImportedStream, ...] = ()
         # A renaming link keeps its leafnode, so the key holds for as long as it is here.
         self._links: WeakValueDictionary[tuple[int, ImportedStream], _RenamingLink] = (
             WeakValueDictionary()
         )
-        self._shadows: dict[hot.Subscription, list[tuple[Account, hot.Subscription]]] = {}
+        self._shadows: dict[hot.Subscription, list[tuple[AccountCore, hot.Subscription]]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._shadows.values()))
@@ -166,7 +188,7 @@ class Shadows:
         isLink = subscription.kind >= FIRST_LINK_KIND
         if (isLink and not isLeaf) or isinstance(subscription.subscriber, Relay):
             return
-        made: list[tuple[Account, hot.Subscription]] = []
+        made: list[tuple[AccountCore, hot.Subscription]] = []
         for each in self._imports:
             pattern = each.patternFor(subscription.pattern)
             if pattern is None:
@@ -230,6 +252,6 @@ class Shadows:
         _end(self._shadows.pop(subscription, ()))
 
 
-def _end(shadows: Sequence[tuple[Account, hot.Subscription]]) -> None:
+def _end(shadows: Sequence[tuple[AccountCore, hot.Subscription]]) -> None:
     for exporter, shadow in shadows:
         exporter.detach(shadow)

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from zope.interface.verify import verifyObject
 
 from natsbroker import hot
-from natsbroker.accounts.bus import Bus
+from natsbroker.accounts.account import Bus
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.advisories import Advisory
 from natsbroker.auth.passwords import PasswordChecks

@@ -30,7 +30,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.accounts.bus import Bus
+from natsbroker.accounts.account import Bus
 from natsbroker.broker import Broker
 from natsbroker.config.build import buildText
 from natsbroker.config.model import Settings

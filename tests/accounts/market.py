@@ -16,8 +16,9 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
-from natsbroker.accounts.exports import Latency, ResponseType, ServiceExport
-from natsbroker.accounts.imports import ImportedService, ImportedStream
+from natsbroker.accounts.imports import ImportedService
+from natsbroker.accounts.settings import SINGLETON, Latency, ServiceExport
+from natsbroker.accounts.shadows import ImportedStream
 from natsbroker.interfaces import IOrigin
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.renaming import Renaming
@@ -73,7 +74,7 @@ class Market:
         """
         renaming = Renaming(theirs, ours or theirs)
         self._streams[importer].append(ImportedStream(self[exporter], renaming))
-        assert self[importer].exchange.importStreams(self._streams[importer]) == []
+        assert self[importer].importStreams(self._streams[importer]) == []
 
     def service(
         self,
@@ -82,7 +83,7 @@ class Market:
         theirs: bytes,
         ours: bytes = b"",
         share: bool = False,
-        responseType: ResponseType = ResponseType.SINGLETON,
+        responseType: str = SINGLETON,
         threshold: float = 10.0,
         sampling: int | None = None,
         export: ServiceExport | None = None,
@@ -92,21 +93,32 @@ class Market:
 
         @return: its export.
         """
-        latency = None if sampling is None else Latency(b"latency", sampling)
-        export = export or ServiceExport(theirs, responseType, threshold, latency)
+        latency = None if sampling is None else Latency("latency", sampling)
+        export = export or ServiceExport(
+            theirs.decode(),
+            response_type=responseType,
+            response_threshold=threshold,
+            latency=latency,
+        )
         made = ImportedService(
             self[importer], self[exporter], export, Renaming(theirs, ours or theirs), share
         )
         self._services[importer].append(made)
-        assert self[importer].exchange.importServices(self._services[importer]) == []
+        assert self[importer].importServices(self.services(importer)) == []
         return export
+
+    def services(self, importer: str) -> list[Any]:
+        """
+        @return: the subscriptions that an account's imported services need.
+        """
+        return [each.subscription() for each in self._services[importer]]
 
     def map(self, account: str, **destinations: str) -> None:
         """
         Have an account map subjects.
         """
         made = [Mapping(a.encode(), [Destination(b.encode())]) for a, b in destinations.items()]
-        self[account].exchange.mapSubjects(MappingTable(made, Random(1).randrange))
+        self[account].mapSubjects(MappingTable(made, Random(1).randrange))
 
     def subscribe(
         self, account: str, pattern: bytes, queue: bytes = b"", who: Any = None, tag: Any = b"1"

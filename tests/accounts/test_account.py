@@ -18,6 +18,7 @@ from natsbroker.interfaces import IMessageBus, ISubscription
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.values import Kind, Message
 from tests.accounts.hall import Connection, Hall
+from tests.accounts.market import Market
 from tests.support import (
     BatchRecorder,
     LinkRecorder,
@@ -491,3 +492,45 @@ def test_reweigh() -> None:
         ("=", b"foo", b"q", 5),
         ("-", b"foo", b"q", 0),
     ]
+
+
+def test_busContract() -> None:
+    """A bus keeps its contract and knows which account and kind it is of."""
+    account = Market("A")["A"]
+    for kind in Kind:
+        bus = account.busFor(kind)
+        assert verifyObject(IMessageBus, bus)
+        assert (bus.account, bus.kind) == ("A", kind)
+        assert bus.matcher is account.matcher
+
+
+def test_busMapped() -> None:
+    """A bus applies the mappings of its account."""
+    market = Market("A")
+    bus = market["A"].busFor(Kind.CLIENT)
+    assert bus.mapped(b"a") == b"a"
+    market.map("A", a="b")
+    assert (bus.mapped(b"a"), bus.mapped(b"c")) == (b"b", b"c")
+
+
+def test_busRefresh() -> None:
+    """Matches are sorted again after a refresh."""
+    account = Market("A")["A"]
+    bus = account.busFor(Kind.CLIENT)
+    bus.subscribe(b"a", Recorder())
+    assert account.matcher.match(b"a") is account.matcher.match(b"a")
+    before = account.matcher.match(b"a")
+    bus.refresh()
+    assert account.matcher.match(b"a") is not before
+
+
+def test_busWatchInterest() -> None:
+    """A bus reports interest to a watcher until it is stopped."""
+    account = Market("A")["A"]
+    watcher = WatchRecorder()
+    stop = account.busFor(Kind.ROUTE).watchInterest(watcher)
+    account.busFor(Kind.CLIENT).subscribe(b"a", Recorder())
+    stop()
+    account.busFor(Kind.CLIENT).subscribe(b"b", Recorder())
+    assert watcher.taken() == [("+", b"a", b"", 1)]
+    assert account.busFor(Kind.CLIENT).hasInterest(b"b")

@@ -13,7 +13,6 @@ from twisted.internet.task import Clock
 
 from natsbroker import hot
 from natsbroker.accounts.configured import checkImports, describedIn
-from natsbroker.accounts.exports import ResponseType
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.accounts.settings import StreamImport
 from natsbroker.config.model import AccountSettings, Settings
@@ -115,11 +114,11 @@ class TestApplied:
             for each in town.registry["B"].subscriptions()
             if hasattr(each.subscriber, "export")
         ]
-        terms = {each.pattern: each for each in (first, second)}
-        assert terms[b"q.*"].responseType is ResponseType.STREAM
-        assert (terms[b"q.*"].threshold, terms[b"q.*"].latency) == (7.0, None)
-        latency = terms[b"lat"].latency
-        assert (latency.subject, latency.sampling) == (b"results", 50)
+        terms = {each.subject: each for each in (first, second)}
+        assert terms["q.*"].response_type == "stream"
+        assert (terms["q.*"].response_threshold, terms["q.*"].latency) == (7.0, None)
+        latency = terms["lat"].latency
+        assert (latency.subject, latency.sampling) == ("results", 50)
 
     def test_mappings(self) -> None:
         """Each account maps its own subjects."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from natsbroker.accounts.exports import ServiceExport
-from natsbroker.accounts.imports import ImportedStream
 from natsbroker.accounts.relays import MOST_HOPS
+from natsbroker.accounts.settings import ServiceExport
+from natsbroker.accounts.shadows import ImportedStream
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.values import ClientInfo, Kind, Message
 from tests.accounts.market import Market, Person, requestor, subjects
@@ -57,7 +57,7 @@ class TestRequests:
         service = market.subscribe("A", b"req")
         assert market.publish("B", b"req", b"hi") == 1
         assert service.got[0][0].reply == b""
-        assert market["A"].exchange._responses is None
+        assert market["A"].responses.isOpen is False
 
     def test_acknowledgement(self, market: Market) -> None:
         """The reply subject of a stream's message is kept: it would acknowledge nothing else."""
@@ -70,7 +70,7 @@ class TestRequests:
         """A request that no service takes reaches nobody, and nothing is owed."""
         market.service("B", "A", b"req")
         assert market.publish("B", b"req", reply=b"inbox") == 0
-        assert len(market["A"].exchange.responses) == len(market["B"].exchange.awaited) == 0
+        assert len(market["A"].responses) == len(market["B"].responses.pending) == 0
 
     def test_besidesSubscribers(self, market: Market) -> None:
         """Whoever subscribes to the subject here gets the request too."""
@@ -215,7 +215,7 @@ class TestChains:
         assert market.publish("D", b"s3", b"hi", b"inbox", origin=Person("D")) == 1
         ((message, _),) = service.got
         assert (message.subject, message.payload) == (b"s0", b"hi")
-        assert [len(market[name].exchange.responses) for name in "ABC"] == [1, 1, 1]
+        assert [len(market[name].responses) for name in "ABC"] == [1, 1, 1]
 
     def test_answer(self, market: Market) -> None:
         """And the answer comes back all the way."""
@@ -225,13 +225,13 @@ class TestChains:
         market.publish("A", service.got[0][0].reply, b"yes")
         ((answer, _),) = inbox.got
         assert (answer.subject, answer.body, answer.reply) == (b"inbox", b"yes", b"")
-        assert [len(market[name].exchange.responses) for name in "ABC"] == [0, 0, 0]
+        assert [len(market[name].responses) for name in "ABC"] == [0, 0, 0]
 
     def test_nobody(self, market: Market) -> None:
         """If nobody is at the end, nobody is reached and nothing is owed."""
         self.chain(market, False, False).subscription.cancel()
         assert market.publish("C", b"s2", reply=b"inbox") == 0
-        assert [len(market[name].exchange.responses) for name in "AB"] == [0, 0]
+        assert [len(market[name].responses) for name in "AB"] == [0, 0]
 
     @pytest.mark.parametrize(
         ("shares", "told"),
@@ -296,7 +296,7 @@ class TestInterest:
         market["B"].busFor(Kind.ROUTE).watchInterest(watcher)
         market.service("B", "C", b"other")
         assert watcher.taken() == []
-        market["B"].exchange.importServices([])
+        market["B"].importServices([])
         assert watcher.taken() == []
 
     def test_answersAreWanted(self, market: Market) -> None:
@@ -329,7 +329,7 @@ class TestInterest:
         """What is no longer imported reaches nobody."""
         market.service("B", "A", b"req")
         market.subscribe("A", b"req")
-        assert market["B"].exchange.importServices([]) == []
+        assert market["B"].importServices([]) == []
         assert market.publish("B", b"req") == 0
         assert len(market["B"]) == 0
 

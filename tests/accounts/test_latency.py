@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from natsbroker.accounts.exports import Latency
 from natsbroker.accounts.latency import answered, badRequest, sampled, tell, unanswered
+from natsbroker.accounts.settings import Latency
 from natsbroker.wire.values import Message
 from tests.accounts.market import Market, Person
 
-HEADERS_ONLY = Latency(b"x", 0)
+HEADERS_ONLY = Latency("x", 0)
 
 
 def request(*lines: str) -> Message:
@@ -30,12 +30,12 @@ class TestSampling:
 
     def test_all(self) -> None:
         """With a hundred percent, all are."""
-        assert sampled(Latency(b"x"), Message(b"a"), Random(1)) == {}
+        assert sampled(Latency("x"), Message(b"a"), Random(1)) == {}
 
     def test_some(self) -> None:
         """With less, about as many."""
         random = Random(1)
-        latency = Latency(b"x", 25)
+        latency = Latency("x", 25)
         count = sum(sampled(latency, Message(b"a"), random) is not None for _ in range(2000))
         assert 400 < count < 600
 
@@ -114,8 +114,8 @@ class TestEvents:
         """An event is published in the account, in nats-server's order, with an id."""
         market = Market("A")
         recorder = market.subscribe("A", b"x")
-        tell(market["A"], Latency(b"x"), badRequest(Person("B", rtt=5), False, {}, 1.0))
-        tell(market["A"], Latency(b"x"), badRequest(None, False, {"B3": ["a"]}, 1.0))
+        tell(market["A"], Latency("x"), badRequest(Person("B", rtt=5), False, {}, 1.0))
+        tell(market["A"], Latency("x"), badRequest(None, False, {"B3": ["a"]}, 1.0))
         first, second = [json.loads(body) for body in recorder.bodies]
         assert list(first) == [
             "type",

@@ -7,7 +7,6 @@ from __future__ import annotations
 import pytest
 from zope.interface.verify import verifyObject
 
-from natsbroker.accounts.exports import ServiceExport
 from natsbroker.accounts.relays import (
     MOST_HOPS,
     ImportHop,
@@ -16,6 +15,7 @@ from natsbroker.accounts.relays import (
     originOf,
     relaySubscription,
 )
+from natsbroker.accounts.settings import ServiceExport
 from natsbroker.interfaces import ISubscriber
 from natsbroker.wire.values import Kind, Message
 from tests.accounts.market import Market, Person
@@ -27,7 +27,7 @@ class TestPassage:
 
     def test_sameExport(self) -> None:
         """A message does not pass the same export twice."""
-        one, other = ServiceExport(b"a"), ServiceExport(b"a")
+        one, other = ServiceExport("a"), ServiceExport("a")
         path = ImportPath((ImportHop(one, False),), None)
         assert path.refuses(one)
         assert not path.refuses(other)
@@ -35,8 +35,8 @@ class TestPassage:
     @pytest.mark.parametrize(("hops", "refuses"), [(MOST_HOPS - 1, False), (MOST_HOPS, True)])
     def test_tooFar(self, hops: int, refuses: bool) -> None:
         """Nor more exports than sixteen."""
-        passed = tuple(ImportHop(ServiceExport(b"a"), False) for _ in range(hops))
-        assert ImportPath(passed, None).refuses(ServiceExport(b"a")) == refuses
+        passed = tuple(ImportHop(ServiceExport("a"), False) for _ in range(hops))
+        assert ImportPath(passed, None).refuses(ServiceExport("a")) == refuses
 
 
 class TestRelay:

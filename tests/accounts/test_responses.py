@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from natsbroker.accounts.exports import ResponseType
 from natsbroker.accounts.responses import Responses
+from natsbroker.accounts.settings import CHUNKED, STREAM
 from natsbroker.wire.values import Kind
 from tests.accounts.market import Market, Person, events, subjects
 from tests.support import Recorder
@@ -49,8 +49,8 @@ class Counter:
     @property
     def owed(self) -> tuple[int, int]:
         """How many answers are owed, and how many replies are waited for."""
-        a, b = self.market["A"].exchange, self.market["B"].exchange
-        return len(a.responses), len(b.awaited)
+        a, b = self.market["A"].responses, self.market["B"].responses
+        return len(a), len(b.pending)
 
 
 class TestSingle:
@@ -157,8 +157,8 @@ class TestSingle:
 class TestStream:
     """A service that answers several times."""
 
-    @pytest.mark.parametrize("responseType", [ResponseType.STREAM, ResponseType.CHUNKED])
-    def test_untilEmpty(self, responseType: ResponseType) -> None:
+    @pytest.mark.parametrize("responseType", [STREAM, CHUNKED])
+    def test_untilEmpty(self, responseType: str) -> None:
         """All answers come, until one is empty, which comes too."""
         counter = Counter(responseType=responseType)
         reply = counter.ask()
@@ -169,7 +169,7 @@ class TestStream:
 
     def test_onlyHeaders(self) -> None:
         """An answer with headers is not empty."""
-        counter = Counter(responseType=ResponseType.STREAM)
+        counter = Counter(responseType=STREAM)
         reply = counter.ask()
         counter.answer(reply, b"", headers=b"NATS/1.0\r\n\r\n")
         counter.answer(reply, b"1")
@@ -177,7 +177,7 @@ class TestStream:
 
     def test_nobodyThere(self) -> None:
         """When one reaches nobody, there are no more."""
-        counter = Counter(responseType=ResponseType.STREAM)
+        counter = Counter(responseType=STREAM)
         reply = counter.ask()
         counter.inbox.subscription.cancel()
         assert counter.owed == (0, 0)
@@ -215,7 +215,7 @@ class TestTime:
 
     def test_streamGoesOn(self) -> None:
         """While answers come, there is time for more."""
-        counter = Counter(threshold=5.0, responseType=ResponseType.STREAM)
+        counter = Counter(threshold=5.0, responseType=STREAM)
         reply = counter.ask()
         for _ in range(4):
             counter.market.advance(4.0)
@@ -228,7 +228,7 @@ class TestTime:
         """An account that is closed waits for nothing."""
         counter = Counter()
         counter.ask()
-        counter.market["A"].exchange.close()
+        counter.market["A"].responses.close()
         assert counter.owed == (0, 0)
         assert counter.market.clock.getDelayedCalls() == []
 

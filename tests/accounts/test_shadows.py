@@ -205,11 +205,11 @@ class TestLife:
         market.stream("B", "C", b"c")
         recorder = market.subscribe("B", b">")
         kept = market._streams["B"][1:]
-        assert market["B"].exchange.importStreams(kept) == []
+        assert market["B"].importStreams(kept) == []
         market.publish("A", b"a")
         market.publish("C", b"c")
         assert subjects(recorder) == [b"c"]
-        assert market["B"].exchange.importStreams([]) == []
+        assert market["B"].importStreams([]) == []
         assert (len(market["A"]), len(market["C"]), len(market["B"])) == (0, 0, 1)
 
     def test_routerIsFull(self, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ class TestLife:
             market.subscribe("B", b">")
         assert [len(market[name]) for name in "ABC"] == [0, 0, 0]
         market.subscribe("B", b"other")
-        problems = market["B"].exchange.importStreams(market._streams["B"])
+        problems = market["B"].importStreams(market._streams["B"])
         assert problems == []
 
     def test_routerIsFullLater(self, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ class TestLife:
         market.subscribe("B", b"a")
         market.stream("B", "A", b"a")
         monkeypatch.setattr(market["A"]._router, "insert", refuse)
-        problems = market["B"].exchange.importStreams(market._streams["B"])
+        problems = market["B"].importStreams(market._streams["B"])
         assert [str(problem) for problem in problems] == ["no more"]
 
     @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.GATEWAY])

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from natsbroker.accounts.exports import ServiceExport
-from natsbroker.accounts.imports import ImportedService, ImportedStream
+from natsbroker.accounts.imports import ImportedService
+from natsbroker.accounts.settings import ServiceExport
+from natsbroker.accounts.shadows import ImportedStream
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.errors import Unauthorized
 from natsbroker.routes.interest import RoutePermissions
@@ -216,9 +217,9 @@ class Scene:
     def _import(self) -> None:
         ours, theirs = self.world.accounts["B"], self.world.accounts["A"]
         renaming = Renaming(b"s.>", b"s.>")
-        service = ImportedService(ours, theirs, ServiceExport(b"s.>"), renaming, False)
-        ours.exchange.importServices([service])
-        ours.exchange.importStreams([ImportedStream(theirs, renaming)])
+        service = ImportedService(ours, theirs, ServiceExport("s.>"), renaming, False)
+        ours.importServices([service.subscription()])
+        ours.importStreams([ImportedStream(theirs, renaming)])
 
     def _grantFor(self, hello: ConnectRequest) -> Grant:
         grant = self.grants.get(hello.text("user"))

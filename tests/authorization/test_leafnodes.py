@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from natsbroker.accounts.exports import ServiceExport
 from natsbroker.accounts.imports import ImportedService
+from natsbroker.accounts.settings import ServiceExport
 from natsbroker.errors import Unauthorized
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.subjects.renaming import Renaming
@@ -107,8 +107,8 @@ def test_forged(forged: bytes) -> None:
     service learns the account that the leafnode is in (CVE-2026-33246)."""
     broker = Broker()
     ours, theirs = broker.buses.accounts["A"], broker.buses.accounts["B"]
-    service = ImportedService(ours, theirs, ServiceExport(b"ask"), Renaming(b"ask", b"ask"), True)
-    ours.exchange.importServices([service])
+    service = ImportedService(ours, theirs, ServiceExport("ask"), Renaming(b"ask", b"ask"), True)
+    ours.importServices([service.subscription()])
     asked = broker.subscribe(b"ask", account="B")
     wire = broker.spoke()
     headers = b"NATS/1.0\r\nX: y\r\n" + forged + b"\r\n"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsbroker.accounts.imports import ImportedStream
+from natsbroker.accounts.shadows import ImportedStream
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.connections.backlog import UNLIMITED
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
@@ -190,7 +190,7 @@ class Neighbours(Pair):
         self.publisher = self.world.client(HEADERS)
         self.subscriber = self.world.client(QUIET.replace(b"{", b'{"user":"B",'))
         one, other = self.world.accounts["A"], self.world.accounts["B"]
-        other.exchange.importStreams([ImportedStream(one, Renaming(theirs, ours))])
+        other.importStreams([ImportedStream(one, Renaming(theirs, ours))])
 
     def regrant(self, **changes: Any) -> None:
         """Have the authorizer give the subscriber another grant."""
@@ -294,7 +294,7 @@ class Mapped(Pair):
         """Use other mappings."""
         made = [Mapping(a.encode(), [Destination(b.encode())]) for a, b in destinations.items()]
         table = MappingTable(made, Random(1).randrange)
-        self.world.accounts["$G"].exchange.mapSubjects(table)
+        self.world.accounts["$G"].mapSubjects(table)
 
 
 @onEach
@@ -359,7 +359,7 @@ def test_mappedAndImported(names: Names) -> None:
     with using(names):
         pair = Neighbours()
         made = [Mapping(b"m", [Destination(b"a.b")])]
-        pair.world.accounts["A"].exchange.mapSubjects(MappingTable(made, Random(1).randrange))
+        pair.world.accounts["A"].mapSubjects(MappingTable(made, Random(1).randrange))
         pair.subscriber.send(b"SUB > 1\r\n")
         assert pair.lanes(b"PUB m 3\r\nabc\r\n" * 2) == 2
         assert pair.subscriber.receive() == b"MSG x.a.b 1 3\r\nabc\r\n" * 2

@@ -293,7 +293,7 @@ class TestMapped:
         world = World(authorizer=authorizer)
         made = [Mapping(a.encode(), [Destination(b.encode())]) for a, b in destinations.items()]
         table = MappingTable(made, Random(1).randrange)
-        world.accounts["$G"].exchange.mapSubjects(table)
+        world.accounts["$G"].mapSubjects(table)
         return world
 
     @pytest.mark.parametrize("hello", [HEADERS, b'CONNECT {"verbose":false,"pedantic":true}\r\n'])

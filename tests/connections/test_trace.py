@@ -86,7 +86,7 @@ class TestConversation:
         world = World()
         world.context.tracing = Tracing(protocol=True)
         table = MappingTable([Mapping(b"in", [Destination(b"out")])], Random(1).randrange)
-        world.accounts["$G"].exchange.mapSubjects(table)
+        world.accounts["$G"].mapSubjects(table)
         wire = world.client()
         with logLines(debug=False) as lines:
             wire.ask(b"PUB in 0\r\n\r\n")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from natsbroker import hot
-from natsbroker.accounts.imports import ImportedStream
+from natsbroker.accounts.shadows import ImportedStream
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.testing.strategies import literalSubjects, patterns, payloads
 from natsbroker.wire.dialects.route import messageFrame
@@ -367,7 +367,7 @@ class TestInbound:
             wire = node.joined()
             renaming = Renaming(b"in.>", b"from.>")
             imported = ImportedStream(node.buses.accounts["A"], renaming)
-            assert node.buses.accounts["B"].exchange.importStreams([imported]) == []
+            assert node.buses.accounts["B"].importStreams([imported]) == []
             ear = Ear(COMPILED, node)
             node.bus("B").subscribe(b"from.1", ear, b"7")
             wire.send(b"RMSG A nobody 2\r\nhi\r\n")
@@ -418,7 +418,7 @@ class TestInbound:
             node = Node()
             one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
             imported = ImportedStream(node.buses.accounts["A"], Renaming(b"foo", b"foo"))
-            assert node.buses.accounts["B"].exchange.importStreams([imported]) == []
+            assert node.buses.accounts["B"].importStreams([imported]) == []
             ear = Ear(COMPILED, node)
             member = node.bus(name).subscribe(b"foo", ear, b"1", b"q")
             two.send(b"RS+ A foo q 1\r\n")

@@ -17,8 +17,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from natsbroker.accounts.account import Account
-from natsbroker.accounts.bus import Bus
+from natsbroker.accounts.account import Account, Bus
 from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor

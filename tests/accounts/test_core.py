@@ -1,5 +1,5 @@
 """
-Tests for L{natsbroker.accounts.exchange}.
+Mappings and imports of an account, as they are replaced.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from random import Random
 
 import pytest
 
-from natsbroker.accounts.exchange import Exchange
+from natsbroker import hot
+from natsbroker.accounts.account import Account
 from natsbroker.errors import BrokerError
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.mapping import MappingTable
 from natsbroker.wire.values import Kind
 from tests.accounts.market import Market
-from tests.support import WatchRecorder
+from tests.support import Router, WatchRecorder
 
 
 class TestMappings:
@@ -23,9 +24,9 @@ class TestMappings:
     def test_nothing(self) -> None:
         """Without mappings everything goes where it says, and lanes need not ask."""
         account = Market("A")["A"]
-        assert account.exchange.mapped(b"a") == b"a"
+        assert account.mapped(b"a") == b"a"
         assert account.matcher.mapSubject is None
-        account.exchange.mapSubjects(MappingTable([], Random(1).randrange))
+        account.mapSubjects(MappingTable([], Random(1).randrange))
         assert account.matcher.mapSubject is None
 
     def test_mapped(self) -> None:
@@ -33,7 +34,7 @@ class TestMappings:
         market = Market("A")
         market.map("A", a="b")
         account = market["A"]
-        assert account.exchange.mapped(b"a") == b"b"
+        assert account.mapped(b"a") == b"b"
         assert account.matcher.mapSubject is not None
         assert account.matcher.mapSubject(b"a") == b"b"
 
@@ -49,7 +50,7 @@ class TestMappings:
         bus.watchInterest(late, InterestFilter(Kind, includesImports=True))
         assert late.taken() == [("+", b"a", b"", 1), ("+", b"c.*", b"", 1)]
         assert not bus.hasInterest(b"a")
-        market["A"].exchange.mapSubjects(None)
+        market["A"].mapSubjects(None)
         assert leaf.taken() == [("-", b"a", b"", 0), ("-", b"c.*", b"", 0)]
         assert other.taken() == []
 
@@ -60,10 +61,10 @@ class TestMappings:
         market.map("A", a="b")
         before = account.matcher.match(b"a")
         market.map("A", a="c")
-        assert account.exchange.mapped(b"a") == b"c"
+        assert account.mapped(b"a") == b"c"
         assert account.matcher.match(b"a") is not before
-        account.exchange.mapSubjects(None)
-        assert account.exchange.mapped(b"a") == b"a"
+        account.mapSubjects(None)
+        assert account.mapped(b"a") == b"a"
         assert account.matcher.mapSubject is None
 
     def test_notForOthers(self) -> None:
@@ -91,15 +92,23 @@ class TestImports:
             insert(pattern, entry)
 
         monkeypatch.setattr(market["B"]._router, "insert", refuse)
-        problems = market["B"].exchange.importServices(market._services["B"])
+        problems = market["B"].importServices(market.services("B"))
         assert [str(problem) for problem in problems] == ["no more"]
         assert len(market["B"]) == 1
 
     def test_untouched(self) -> None:
         """An account that exchanges nothing keeps nothing."""
         account = Market("A")["A"]
-        exchange: Exchange = account.exchange
-        assert exchange.importStreams([]) == exchange.importServices([]) == []
-        exchange.refresh()
-        exchange.close()
-        assert (exchange._shadows, exchange._responses) == (None, None)
+        assert account.importStreams([]) == account.importServices([]) == []
+        account.refresh()
+        account.close()
+        assert (account._shadows, account.responses.isOpen) == (None, False)
+
+
+def test_noClock() -> None:
+    """An account without a clock says so when time matters, and not before."""
+    clock = Account("A", Router(), hot.FlushBatch(lambda call: None)).clock
+    with pytest.raises(RuntimeError, match="without a clock"):
+        clock.seconds()
+    with pytest.raises(RuntimeError, match="without a clock"):
+        clock.callLater(1.0, lambda: None)

@@ -1,0 +1,201 @@
+"""
+An account with its subscriptions, interest, subject mappings and delivery: all that other accounts
+need of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from random import Random
+from typing import Any
+
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.accounts.batches import passOn
+from natsbroker.accounts.delivery import Delivery
+from natsbroker.accounts.gateways import GatewayTargets
+from natsbroker.accounts.interest import AccountInterest
+from natsbroker.accounts.relays import Relay, relaySubscription
+from natsbroker.connections.backlog import SUBSCRIPTION
+from natsbroker.interfaces import ISubjectRouter
+from natsbroker.subjects.mapping import MappingTable
+
+__all__ = ["AccountCore"]
+
+
+@implementer(IReactorTime)
+class _NoClock:
+    """
+    The clock of an account that has nothing to do with others.
+    """
+
+    def _refuse(self, *args: Any, **named: Any) -> Any:
+        raise RuntimeError("this account was made without a clock")
+
+    seconds: Any = _refuse
+    callLater: Any = _refuse
+    getDelayedCalls: Any = _refuse
+
+
+class _MappedSubjects(Relay):
+    """
+    The subscriber to mapped subjects, for leafnodes only: they learn that they may publish there.
+    Mapped messages are not delivered as they came, so it receives nothing.
+    """
+
+    __slots__ = ()
+
+    isAdvertised = False
+
+
+_MAPPED = _MappedSubjects()
+
+
+class AccountCore:
+    """
+    What an account is to other accounts.
+
+    @ivar name: its name, as text.
+    @ivar matcher: the cached matches of a subject; the fast lane reads them too.
+    @ivar random: chooses members of queue groups.
+    @ivar delivery: gives messages to the subscriptions.
+    @ivar clock: limits how long responses are awaited.
+    @ivar gateways: what it sends to other clusters.
+    @ivar isSystem: whether this is the system account.
+    @ivar location: gives the name of this broker's cluster, empty for none, and those of the other
+        clusters that are joined to it, nearest first.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        router: ISubjectRouter,
+        turn: hot.FlushBatch,
+        random: Random | None = None,
+        clock: IReactorTime | None = None,
+        remembers: bool = True,
+        failed: Callable[[str], None] = passOn,
+    ) -> None:
+        """
+        @param name: the account's name.
+        @param router: an empty subject router of its own.
+        @param turn: the flush batch, at whose end batch subscribers receive their messages.
+        @param random: chooses members of queue groups; a seeded one makes it repeatable.
+        @param clock: an account without one cannot serve others.
+        @param remembers: whether matches are cached.
+        @param failed: called with a sentence while an exception of a subscriber, a filter, a
+            watcher or the router is handled; by default the exception reaches the caller.
+        """
+        self.name = name
+        self.random = random or Random()
+        self.clock: IReactorTime = clock or _NoClock()
+        self.isSystem = False
+        self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
+        self.failed = failed
+        self._router = router
+        self._turn = turn
+        self._mapping: MappingTable | None = None
+        self._interest = AccountInterest(
+            router, lambda: chain(self.gateways.known(), self._mappedPatterns()), turn, failed
+        )
+        self.gateways = GatewayTargets(self, router, self._interest, self.clock, failed, remembers)
+        self.matcher = self.gateways.matcher
+        self.delivery = Delivery(
+            self.matcher, self.gateways, self.random, turn, failed, self.subscriptionFinished
+        )
+        router.watchChanges(self.matcher.changed)
+
+    def subscriptions(self) -> Iterator[hot.Subscription]:
+        """
+        All subscriptions, in any order.
+        """
+        return iter(self._router)
+
+    def __len__(self) -> int:
+        return len(self._router)
+
+    def attach(self, subscription: hot.Subscription) -> None:
+        """
+        Add the subscription of a relay, or of another account's leafnode.
+
+        @raise natsbroker.errors.BrokerError: if the router takes no more.
+        """
+        pattern = subscription.pattern
+        self._router.insert(pattern, subscription)
+        self.matcher.changed(pattern)
+        self._interest.added(subscription)
+        if getattr(subscription.subscriber, "isAdvertised", True):
+            self.gateways.subscribed(pattern)
+
+    def detach(self, subscription: hot.Subscription) -> None:
+        """
+        End what L{attach} began.
+        """
+        subscription.closed = True
+        self._router.remove(subscription.pattern, subscription)
+        self.matcher.changed(subscription.pattern)
+        self._interest.removed(subscription)
+
+    def subscriptionCancelled(self, subscription: hot.Subscription) -> None:
+        """
+        Forget a subscription; called by the subscription itself.
+        """
+        self._turn.work += SUBSCRIPTION
+        pattern = subscription.pattern
+        try:
+            self._router.remove(pattern, subscription)
+        except BaseException:
+            # What the router still finds is closed, and the account is done with it.
+            self.failed("The router failed to remove a subscription")
+        self.matcher.changed(pattern)
+        self._interest.removed(subscription)
+
+    def subscriptionReweighed(self, subscription: hot.Subscription, weight: int) -> None:
+        """
+        Change how many members of its group a subscription stands for; called by the subscription
+        itself.
+        """
+        before, subscription.weight = subscription.weight, weight
+        self._interest.reweighed(subscription, before)
+
+    def subscriptionFinished(self, subscription: hot.Subscription) -> None:
+        """
+        Forget a subscription that had its last message, and tell its subscriber.
+        """
+        subscriber = subscription.subscriber
+        subscription.closed = True
+        self.subscriptionCancelled(subscription)
+        try:
+            subscriber.subscriptionEnded(subscription.tag)
+        except BaseException:
+            self.failed(f"The subscriber to {subscription.pattern!r} failed")
+
+    # Subject mappings.
+
+    def mapSubjects(self, table: MappingTable | None) -> None:
+        """
+        Map what clients publish.
+
+        @param table: the mappings; C{None} for none.
+        """
+        if table is not None and not table.mappings:
+            table = None
+        if table is self._mapping:
+            return
+        for each in self._mappedPatterns():
+            self._interest.removed(each, True)
+        self._mapping = table
+        for each in self._mappedPatterns():
+            self._interest.added(each, True)
+        self.matcher.mapSubject = None if table is None else table.fixed
+        self.matcher.changed(b">")
+
+    def _mappedPatterns(self) -> Iterator[hot.Subscription]:
+        for each in () if self._mapping is None else self._mapping.mappings:
+            yield relaySubscription(self, each.source, _MAPPED)
+
+    def mapped(self, subject: bytes) -> bytes:
+        return subject if self._mapping is None else self._mapping.map(subject)
