@@ -32,7 +32,7 @@ _GOSSIP = "GW"
 
 class GatewayGossip:
     """
-    The gossip of one broker, and L{natsbroker.routes.news.GatewayGossipListener} for its cluster.
+    The gossip of one broker, a L{natsbroker.routes.members.GatewayGossipListener}.
     """
 
     def __init__(self, gateways: GatewayRegistry) -> None:

@@ -10,35 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from twisted.logger import Logger
+from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.errors import logText
-from natsbroker.gateways.replyrouter import GatewayReplyRouter
 from natsbroker.links.context import LinkContext
-from natsbroker.links.registry import LinkRegistry
+from natsbroker.routes.gossip import ClusterGossip
 from natsbroker.routes.interest import AccountBuses
-from natsbroker.routes.members import IncompatiblePeers, Member, poolIndex
-from natsbroker.routes.news import ClusterGossip, GatewayGossipListener
+from natsbroker.routes.members import Membership
 from natsbroker.routes.pool import RoutePool
-from natsbroker.routes.route import Route
-from natsbroker.routes.terms import (
-    ClusterTerms,
-    LinkIdentity,
-    RouteTarget,
-    connectOptions,
-    infoDocument,
-    isLogin,
-)
-from natsbroker.wire.serverinfo import GossipMode, ServerDocument, infoLine
+from natsbroker.routes.route import IRouteOwner, Route
+from natsbroker.routes.terms import ClusterTerms, LinkIdentity, RouteTarget
+from natsbroker.wire.serverinfo import ServerDocument, infoLine
 
 __all__ = ["Routes"]
 
 _log = Logger(namespace="natsbroker")
+
+#: The longest pause before a peer with another dialect is dialled again, in seconds.
+_LONGEST = 60.0
 
 #: How long after a route was lost it is dialled again, in seconds.
 _REDIAL = 1.0
@@ -47,19 +41,39 @@ _REDIAL = 1.0
 _SOON = 0.1
 
 
-class Routes(LinkRegistry[Route]):
+class IncompatiblePeers:
+    """
+    Those whom the settings name and who speak another dialect: they are dialled less and less
+    often, until they speak ours.
+    """
+
+    def __init__(self) -> None:
+        self._pauses: dict[tuple[str, int], float] = {}
+
+    def pause(self, route: Route, usual: float) -> float:
+        """
+        How long to wait before somebody is dialled again, in seconds.
+
+        @param route: the connection that was lost.
+        @param usual: how long if there is nothing special about it.
+        """
+        target = route.target
+        if target is None:
+            return usual
+        place = target.host, target.port
+        if not route.isIncompatible:
+            if route.document is not None:
+                self._pauses.pop(place, None)
+            return usual
+        pause = self._pauses.get(place, usual)
+        self._pauses[place] = min(2 * pause, _LONGEST)
+        return pause
+
+
+@implementer(IRouteOwner)
+class Routes(Membership):
     """
     All routes of one broker.
-
-    @ivar identity: who we are.
-    @ivar buses: where messages find their accounts.
-    @ivar terms: how we take part.
-    @ivar members: the others, by their ids.
-    @ivar urls: where our own clients connect.
-    @ivar leafPlace: where leafnodes connect to us, for others to tell; empty for nowhere.
-    @ivar changed: to be called when it has changed where clients can connect.
-    @ivar gateways: what members tell of other clusters is for them; C{None} without.
-    @ivar replyRouter: takes answers that members got from other clusters; C{None} without.
     """
 
     def __init__(
@@ -71,27 +85,10 @@ class Routes(LinkRegistry[Route]):
         dial: Callable[[RouteTarget, float], None],
         changed: Callable[[], None],
     ) -> None:
-        """
-        @param dial: has somebody dialled after so many seconds, unless that is going on already.
-        @param changed: called when it has changed where clients can connect, or the cluster's name.
-        """
-        super().__init__(context)
-        self.identity = identity
-        self.buses = buses
-        self.terms = terms
-        self.members: dict[str, Member] = {}
-        self.urls: tuple[str, ...] = ()
-        self.leafPlace = ""
-        self.isLeaving = False
-        self._dial = dial
-        self.changed = changed
-        self.gateways: GatewayGossipListener | None = None
-        self.replyRouter: GatewayReplyRouter | None = None
-        self._news = ClusterGossip(self)
-        self._pool = RoutePool(self, self._news, dial)
+        super().__init__(context, identity, buses, terms, dial, changed)
+        self._gossip = ClusterGossip(self)
+        self._pool = RoutePool(self, self._gossip, dial)
         self._incompatible = IncompatiblePeers()
-        self._selves: set[tuple[str, int]] = set()
-        self._learned: set[str] = set()
 
     def routeFor(self, target: RouteTarget | None) -> Callable[[LinkPeer], Route]:
         """
@@ -101,47 +98,12 @@ class Routes(LinkRegistry[Route]):
         """
         return lambda peer: Route(self, peer, target)
 
-    # What others are told.
-
-    def document(
-        self, account: str, index: int, mode: GossipMode, compression: str = ""
-    ) -> dict[str, Any]:
-        """
-        What our INFO says on a connection.
-
-        @param compression: while it is agreed on: our mode, or that of the connection.
-        """
-        urls = () if self.isLeaving or not self.terms.advertises else self.urls
-        return infoDocument(
-            self.identity,
-            self.terms,
-            connect_urls=list(urls),
-            compression=compression,
-            leafnode_urls=[self.leafPlace] if self.leafPlace and not self.isLeaving else [],
-            ldm=self.isLeaving,
-            route_pool_idx=index,
-            route_account=account,
-            gossip_mode=int(mode),
-        )
-
-    def connectOptions(self, target: RouteTarget) -> dict[str, Any]:
-        """
-        What our CONNECT says to whom we dial.
-        """
-        return connectOptions(self.identity, self.terms, target)
-
     # Who is let in.
-
-    def admits(self, user: str, password: str) -> bool:
-        """
-        Whether somebody who dialled us says the right thing.
-        """
-        return isLogin(self.terms, user, password)
 
     def agreesOn(self, name: str, isDynamic: bool, remoteId: str) -> bool:
         """
-        Whether a peer is of our cluster. If our name was made up and it has a better one, its name
-        becomes ours, and whoever else we had a route to is of another cluster.
+        A generated name gives way to a better one; routes to members without it are then routes to
+        another cluster.
         """
         terms = self.terms
         if name == terms.name:
@@ -158,26 +120,13 @@ class Routes(LinkRegistry[Route]):
         return True
 
     def introduced(self, route: Route, document: ServerDocument) -> None:
-        """
-        A peer has said who it is: give its connection a place, or close it.
-        """
         if self.isOver:
             route.close(errors.SERVER_SHUTDOWN)
         else:
             self._pool.place(route, document)
 
     def extend(self, route: Route) -> None:
-        """
-        A peer that we dialled has let us in: dial the other connections that there are to be.
-        """
         self._pool.extend(route)
-
-    def isDedicated(self, account: str) -> bool:
-        """
-        Whether an account has connections of its own.
-        """
-        known = account in self.terms.dedicated or account in self._learned
-        return known and self.buses.busOf(account) is not None
 
     def metSelf(self, route: Route) -> None:
         """
@@ -190,17 +139,14 @@ class Routes(LinkRegistry[Route]):
     # Gossip.
 
     def informed(self, route: Route, document: ServerDocument) -> None:
-        """
-        A peer has said something more: of itself, or of another member.
-        """
         if document.client_id:
             return
         if document.gateway:
-            self._news.heardOfGateway(route, document)
+            self._gossip.heardOfGateway(route, document)
         elif document.route_acc_add_reqid:
             self._dedicatedLater(route, document)
         else:
-            self._news.heard(route, document)
+            self._gossip.heard(route, document)
 
     def _dedicatedLater(self, route: Route, document: ServerDocument) -> None:
         """
@@ -227,13 +173,6 @@ class Routes(LinkRegistry[Route]):
         if route.target is not None:
             # The peer waits for the answers of all before it takes such connections.
             self.dial(route.target.forAccount(account), _SOON)
-
-    def dial(self, target: RouteTarget, after: float) -> None:
-        """
-        Have somebody dialled, unless it is us.
-        """
-        if not self.isOver and (target.host, target.port) not in self._selves:
-            self._dial(target, after)
 
     # Coming and going.
 
@@ -314,42 +253,6 @@ class Routes(LinkRegistry[Route]):
                 if route.traffic is not None:
                     route.traffic.accountsChanged()
                     route.traffic.tell(self.accountsOf(route, member))
-
-    def accountsOf(self, route: Route, member: Member) -> list[str]:
-        """
-        Whose interest is told over a connection.
-        """
-        if route.account:
-            return [route.account]
-        names = self.buses.names()
-        if not member.isPooled:
-            return list(names)
-        size = self.terms.poolSize
-        return [
-            name
-            for name in names
-            if not self.isDedicated(name) and poolIndex(size, name) == route.poolIndex
-        ]
-
-    def connectUrls(self) -> tuple[str, ...]:
-        """
-        Where clients can connect in the whole cluster: our own places first.
-        """
-        if not self.terms.advertises:
-            return ()
-        found = dict.fromkeys(() if self.isLeaving else self.urls)
-        for member in self.members.values():
-            found.update(dict.fromkeys(member.urls))
-        return tuple(found)
-
-    def leafUrls(self) -> tuple[str, ...]:
-        """
-        Where leafnodes can connect to the other members.
-        """
-        found: dict[str, None] = {}
-        for member in self.members.values():
-            found.update(dict.fromkeys(member.leafUrls))
-        return tuple(found)
 
     def leave(self) -> None:
         """

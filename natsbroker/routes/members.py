@@ -17,22 +17,29 @@ little later. Here is known more:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
+from natsbroker.gateways.replyrouter import GatewayReplyRouter
+from natsbroker.links.context import LinkContext
+from natsbroker.links.registry import LinkRegistry
+from natsbroker.routes.interest import AccountBuses
+from natsbroker.routes.route import Route
+from natsbroker.routes.terms import (
+    ClusterTerms,
+    LinkIdentity,
+    RouteTarget,
+    connectOptions,
+    infoDocument,
+    isLogin,
+)
 from natsbroker.subjects.functions import partitionOf
-from natsbroker.wire.serverinfo import ServerDocument
+from natsbroker.wire.serverinfo import GossipMode, ServerDocument
 
-if TYPE_CHECKING:
-    from natsbroker.routes.route import Route
-
-__all__ = ["IncompatiblePeers", "Member", "poolIndex", "prevails"]
+__all__ = ["GatewayGossipListener", "Member", "Membership", "poolIndex", "prevails"]
 
 #: How long two connections may be on their way at the same time, in seconds.
 _RACE = 5.0
-
-#: How long it takes at most until somebody is dialled again who speaks another dialect, in seconds.
-_LONGEST = 60.0
 
 #: What our INFO has and no other server's.
 _OURS = "natsbroker"
@@ -143,30 +150,143 @@ class Member:
         return bool(self.pool or self.dedicated)
 
 
-class IncompatiblePeers:
+class GatewayGossipListener(Protocol):
     """
-    Those whom the settings name and who speak another dialect: they are dialled less and less
-    often, until they speak ours.
+    What wants to know of the members of our cluster because of other clusters.
     """
 
-    def __init__(self) -> None:
-        self._pauses: dict[tuple[str, int], float] = {}
-
-    def pause(self, route: Route, usual: float) -> float:
+    def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
         """
-        How long to wait before somebody is dialled again, in seconds.
+        There is one more member.
 
-        @param route: the connection that was lost.
-        @param usual: how long if there is nothing special about it.
+        @param url: where it listens for gateways; empty for nowhere.
+        @param say: sends a line to it.
         """
-        target = route.target
-        if target is None:
-            return usual
-        place = target.host, target.port
-        if not route.isIncompatible:
-            if route.document is not None:
-                self._pauses.pop(place, None)
-            return usual
-        pause = self._pauses.get(place, usual)
-        self._pauses[place] = min(2 * pause, _LONGEST)
-        return pause
+
+    def memberLeft(self, url: str) -> None:
+        """
+        One is gone.
+        """
+
+    def heard(self, document: ServerDocument, who: str) -> None:
+        """
+        One tells of another cluster.
+
+        @param who: names it in the log.
+        """
+
+
+class Membership(LinkRegistry[Route]):
+    """
+    The members of a cluster, and what this one sends about itself.
+
+    @ivar identity: this broker.
+    @ivar buses: the accounts' buses.
+    @ivar terms: the settings in force.
+    @ivar members: the others, by their ids.
+    @ivar urls: the addresses of this broker's clients.
+    @ivar leafPlace: the address for leafnodes that members announce; empty for none.
+    @ivar isLeaving: this broker is a lame duck.
+    @ivar changed: called when the addresses for clients, or the cluster's name, have changed.
+    @ivar gateways: receives gossip about other clusters; C{None} without gateways.
+    @ivar replyRouter: takes replies that members received from other clusters; C{None} without.
+    """
+
+    def __init__(
+        self,
+        context: LinkContext,
+        identity: LinkIdentity,
+        buses: AccountBuses,
+        terms: ClusterTerms,
+        dial: Callable[[RouteTarget, float], None],
+        changed: Callable[[], None],
+    ) -> None:
+        """
+        @param dial: dials a member after a number of seconds, unless it is being dialled.
+        """
+        super().__init__(context)
+        self.identity = identity
+        self.buses = buses
+        self.terms = terms
+        self.members: dict[str, Member] = {}
+        self.urls: tuple[str, ...] = ()
+        self.leafPlace = ""
+        self.isLeaving = False
+        self.changed = changed
+        self.gateways: GatewayGossipListener | None = None
+        self.replyRouter: GatewayReplyRouter | None = None
+        self._dial = dial
+        self._selves: set[tuple[str, int]] = set()
+        self._learned: set[str] = set()
+
+    def document(
+        self, account: str, index: int, mode: GossipMode, compression: str = ""
+    ) -> dict[str, Any]:
+        urls = () if self.isLeaving or not self.terms.advertises else self.urls
+        return infoDocument(
+            self.identity,
+            self.terms,
+            connect_urls=list(urls),
+            compression=compression,
+            leafnode_urls=[self.leafPlace] if self.leafPlace and not self.isLeaving else [],
+            ldm=self.isLeaving,
+            route_pool_idx=index,
+            route_account=account,
+            gossip_mode=int(mode),
+        )
+
+    def connectOptions(self, target: RouteTarget) -> dict[str, Any]:
+        return connectOptions(self.identity, self.terms, target)
+
+    def admits(self, user: str, password: str) -> bool:
+        return isLogin(self.terms, user, password)
+
+    def isDedicated(self, account: str) -> bool:
+        """
+        Whether an account has connections of its own.
+        """
+        known = account in self.terms.dedicated or account in self._learned
+        return known and self.buses.busOf(account) is not None
+
+    def accountsOf(self, route: Route, member: Member) -> list[str]:
+        """
+        Whose interest is told over a connection.
+        """
+        if route.account:
+            return [route.account]
+        names = self.buses.names()
+        if not member.isPooled:
+            return list(names)
+        size = self.terms.poolSize
+        return [
+            name
+            for name in names
+            if not self.isDedicated(name) and poolIndex(size, name) == route.poolIndex
+        ]
+
+    def connectUrls(self) -> tuple[str, ...]:
+        """
+        Where clients can connect in the whole cluster: our own places first.
+        """
+        if not self.terms.advertises:
+            return ()
+        found = dict.fromkeys(() if self.isLeaving else self.urls)
+        for member in self.members.values():
+            found.update(dict.fromkeys(member.urls))
+        return tuple(found)
+
+    def leafUrls(self) -> tuple[str, ...]:
+        """
+        Where leafnodes can connect to the other members.
+        """
+        found: dict[str, None] = {}
+        for member in self.members.values():
+            found.update(dict.fromkeys(member.leafUrls))
+        return tuple(found)
+
+    def dial(self, target: RouteTarget, after: float) -> None:
+        """
+        Have somebody dialled, unless it is us.
+        """
+        if not self.isOver and (target.host, target.port) not in self._selves:
+            self._dial(target, after)

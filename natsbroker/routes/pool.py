@@ -8,17 +8,13 @@ one goes, and the other one takes over why it was dialled.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from natsbroker import errors
-from natsbroker.routes.members import Member, prevails
-from natsbroker.routes.news import ClusterGossip
+from natsbroker.routes.gossip import ClusterGossip
+from natsbroker.routes.members import Member, Membership, prevails
+from natsbroker.routes.route import Route
+from natsbroker.routes.terms import RouteTarget
 from natsbroker.wire.serverinfo import ServerDocument
-
-if TYPE_CHECKING:
-    from natsbroker.routes.cluster import Routes
-    from natsbroker.routes.route import Route
-    from natsbroker.routes.terms import RouteTarget
 
 __all__ = ["RoutePool"]
 
@@ -29,15 +25,15 @@ class RoutePool:
     """
 
     def __init__(
-        self, cluster: Routes, news: ClusterGossip, dial: Callable[[RouteTarget, float], None]
+        self, cluster: Membership, gossip: ClusterGossip, dial: Callable[[RouteTarget, float], None]
     ) -> None:
         """
-        @param news: tells of members that are new.
+        @param gossip: tells of members that are new.
         @param dial: has somebody dialled after so many seconds, unless that is going on already;
             also by a name that has led to ourselves before, and need not always.
         """
         self._cluster = cluster
-        self._news = news
+        self._gossip = gossip
         self._dial = dial
 
     def place(self, route: Route, document: ServerDocument) -> None:
@@ -78,7 +74,7 @@ class RoutePool:
         member.dedicated[route.account] = route
         self._makeWay(there, route)
         route.begin([route.account])
-        self._news.tell(route, member)
+        self._gossip.tell(route, member)
 
     def _placePooled(
         self, route: Route, member: Member, document: ServerDocument, size: int
@@ -98,8 +94,8 @@ class RoutePool:
         if isFirst:
             member.urls = document.connect_urls
             member.leafUrls = document.leafnode_urls
-            self._news.tell(route, member)
-            self._news.tellGateways(member, document)
+            self._gossip.tell(route, member)
+            self._gossip.tellGateways(member, document)
             self._cluster.changed()
         if route.isDialled and route.isPooled:
             route.wantsMore = True
@@ -130,9 +126,6 @@ class RoutePool:
         goes.close(errors.DUPLICATE_ROUTE)
 
     def extend(self, route: Route) -> None:
-        """
-        A peer that we dialled has let us in: dial the other connections that there are to be.
-        """
         cluster = self._cluster
         member, target = cluster.members.get(route.remoteId), route.target
         if member is None or target is None:

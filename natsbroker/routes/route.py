@@ -9,14 +9,15 @@ for whoever is refused; what the peer stood for is gone the moment the connectio
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.logger import Logger
+from zope.interface import Attribute
 
 from natsbroker import errors
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
-from natsbroker.links.link import Link
+from natsbroker.links.link import ILinkOwner, Link
 from natsbroker.routes.classic import ClassicTraffic
 from natsbroker.routes.dialects import RouteDialect, chosen
 from natsbroker.routes.modern import ModernTraffic
@@ -34,15 +35,67 @@ from natsbroker.wire.serverinfo import (
     parseDocument,
 )
 
-if TYPE_CHECKING:
-    from natsbroker.routes.cluster import Routes
-
-__all__ = ["Route"]
+__all__ = ["IRouteOwner", "Route"]
 
 _log = Logger(namespace="natsbroker")
 
 #: What a peer says of one line and goes on, in the classic dialect.
 _HARMLESS = b"'Invalid Subject'"
+
+
+class IRouteOwner(ILinkOwner):
+    """
+    The cluster as its routes see it.
+    """
+
+    identity = Attribute("This broker, a L{natsbroker.routes.terms.LinkIdentity}.")
+    terms = Attribute("The settings in force, a L{natsbroker.routes.terms.ClusterTerms}.")
+    buses = Attribute("The accounts' buses, an L{natsbroker.routes.interest.AccountBuses}.")
+    replyRouter = Attribute("Takes replies that members received from other clusters, or C{None}.")
+
+    def document(
+        account: str, index: int, mode: GossipMode, compression: str = ""
+    ) -> dict[str, Any]:
+        """
+        The INFO of this broker on a route.
+
+        @param compression: while it is negotiated: this broker's mode, or that of the route.
+        """
+
+    def connectOptions(target: RouteTarget) -> dict[str, Any]:
+        """
+        The CONNECT of this broker to a member that it dialled.
+        """
+
+    def admits(user: str, password: str) -> bool:
+        """
+        Whether the credentials of a peer are right.
+        """
+
+    def agreesOn(name: str, isDynamic: bool, remoteId: str) -> bool:
+        """
+        Whether a peer is of this cluster.
+        """
+
+    def introduced(route: Any, document: ServerDocument) -> None:
+        """
+        A peer has sent its INFO: give its connection a place in the pool, or close it.
+        """
+
+    def informed(route: Any, document: ServerDocument) -> None:
+        """
+        A peer has sent another INFO, about itself or another member.
+        """
+
+    def extend(route: Any) -> None:
+        """
+        A peer has admitted this broker: dial the further connections to it.
+        """
+
+    def metSelf(route: Any) -> None:
+        """
+        The peer is this broker.
+        """
 
 
 class Route(Link):
@@ -65,7 +118,7 @@ class Route(Link):
     KIND = "Router"
     LETTER = "rid"
 
-    def __init__(self, cluster: Routes, peer: LinkPeer, target: RouteTarget | None) -> None:
+    def __init__(self, cluster: IRouteOwner, peer: LinkPeer, target: RouteTarget | None) -> None:
         super().__init__(cluster, peer, FROM_ROUTE, cluster.terms.compression)
         self._cluster = cluster
         self.target = target

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from natsbroker import errors
+from natsbroker.routes.cluster import IncompatiblePeers
 from natsbroker.routes.interest import RoutePermissions
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from tests.routes.clusters import Node, connect, info, mesh, target
@@ -275,3 +276,21 @@ class TestNames:
         wire.send(connect(cluster=name, cluster_dynamic=True))
         assert (node.cluster.terms.name == name) is isTaken
         assert bool(wire.closed) is not isTaken
+
+
+def test_incompatiblePeers() -> None:
+    """A peer with another dialect is dialled less and less often, each by itself."""
+    node, backoff = Node(), IncompatiblePeers()
+    strange, other, accepted = node.dialling(), node.dialling(port=7778), node.accepted()
+    for wire in (strange, other):
+        wire.send(info(proto=1))
+    pauses = [backoff.pause(strange.route, 1.0) for _ in range(8)]
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert backoff.pause(other.route, 1.0) == 1.0
+    assert backoff.pause(accepted.route, 0.1) == 0.1
+    silent, known = node.dialling(), node.dialling()
+    assert backoff.pause(silent.route, 1.0) == 1.0
+    assert backoff.pause(strange.route, 1.0) == 60.0
+    known.send(info())
+    assert backoff.pause(known.route, 1.0) == 1.0
+    assert backoff.pause(strange.route, 1.0) == 1.0

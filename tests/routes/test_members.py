@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.routes.members import IncompatiblePeers, Member, poolIndex, prevails
+from natsbroker.routes.members import Member, poolIndex, prevails
 from natsbroker.wire.serverinfo import ServerDocument
-from tests.routes.clusters import Node, info
+from tests.routes.clusters import Node
 
 
 @pytest.mark.parametrize(
@@ -89,24 +89,6 @@ def test_bothAgree() -> None:
             stays = newcomer if prevails(newcomer, there, ours, now) else there
             kept.setdefault(ours, set()).add("dialled" if stays is dialled else "accepted")
     assert kept == {"A": {"dialled"}, "B": {"accepted"}}
-
-
-def test_foreigners() -> None:
-    """Who speaks another dialect is dialled less and less often, each by itself."""
-    node, foreigners = Node(), IncompatiblePeers()
-    strange, other, accepted = node.dialling(), node.dialling(port=7778), node.accepted()
-    for wire in (strange, other):
-        wire.send(info(proto=1))
-    pauses = [foreigners.pause(strange.route, 1.0) for _ in range(8)]
-    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
-    assert foreigners.pause(other.route, 1.0) == 1.0
-    assert foreigners.pause(accepted.route, 0.1) == 0.1
-    silent, known = node.dialling(), node.dialling()
-    assert foreigners.pause(silent.route, 1.0) == 1.0
-    assert foreigners.pause(strange.route, 1.0) == 60.0
-    known.send(info())
-    assert foreigners.pause(known.route, 1.0) == 1.0
-    assert foreigners.pause(strange.route, 1.0) == 1.0
 
 
 def test_serverWithoutInfoReplacesNone() -> None:
