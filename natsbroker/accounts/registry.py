@@ -252,9 +252,12 @@ class AccountRegistry:
 
     def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> IMessageBus:
         """
-        See L{natsbroker.clients.context.Accounts.admit}, and
-        L{natsbroker.leafnodes.leafnodes.LeafBuses.admit}
-        for leafnodes, which have a limit of their own.
+        Count a connection into its account. Leafnodes have a limit of their own.
+
+        @param kind: what the peer is to us.
+        @return: the account's bus for messages of this kind.
+        @raise KeyError: if there is no such account.
+        @raise errors.ConnectionLimit: if the account takes no more.
         """
         place = self._places[grant.account]
         if place.leaving:
@@ -276,8 +279,7 @@ class AccountRegistry:
 
     def dismiss(self, grant: Grant, kind: Kind = Kind.CLIENT) -> None:
         """
-        See L{natsbroker.clients.context.Accounts.dismiss}, and
-        L{natsbroker.leafnodes.leafnodes.LeafBuses}.
+        Count a connection out again.
         """
         place = self._places[grant.account]
         if kind in _LEAFS:

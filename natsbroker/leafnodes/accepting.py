@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.logger import Logger
 
@@ -19,7 +19,7 @@ from natsbroker import errors
 from natsbroker.advisories import LeafRefused
 from natsbroker.clients.login import Login
 from natsbroker.errors import logText
-from natsbroker.leafnodes.leafnode import LeafLink, LeafPeer
+from natsbroker.leafnodes.registry import LeafLink, LeafPeer, LeafRegistry
 from natsbroker.leafnodes.rules import hubRules, permissionsOf, spokeRules
 from natsbroker.links.compression import OFF, UNSUPPORTED
 from natsbroker.wire import ops
@@ -28,9 +28,6 @@ from natsbroker.wire.dialects.leaf import FROM_LEAF, FROM_NEW_LEAF
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.serverinfo import LeafConnect, infoLine, parseDocument, parseLeafConnect
 from natsbroker.wire.values import Kind
-
-if TYPE_CHECKING:
-    from natsbroker.leafnodes.leafnodes import LeafRegistry
 
 __all__ = ["AcceptedLeaf"]
 
@@ -207,7 +204,7 @@ class AcceptedLeaf(LeafLink):
 
     def _rulesFor(self, grant: Grant) -> Any:
         refused = [each.encode("utf-8", "surrogateescape") for each in self._connect.deny_pub]
-        refused += self.leafs.apartFor(grant.account, self._connect.domain)
+        refused += self.leafs.denialsFor(grant.account, self._connect.domain)
         try:
             return hubRules(grant, refused)
         except ValueError as error:

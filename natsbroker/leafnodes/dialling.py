@@ -8,13 +8,11 @@ a reason that does not go away soon is left in peace for a while.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from twisted.logger import Logger
 
 from natsbroker import errors
 from natsbroker.errors import logText
-from natsbroker.leafnodes.leafnode import LeafLink, LeafPeer
+from natsbroker.leafnodes.registry import LeafLink, LeafPeer, LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.rules import LeafRules, spokeRules
 from natsbroker.leafnodes.terms import LeafURL
@@ -23,9 +21,6 @@ from natsbroker.wire import ops
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.serverinfo import ServerDocument, connectLine, infoLine, parseDocument
 from natsbroker.wire.values import Kind
-
-if TYPE_CHECKING:
-    from natsbroker.leafnodes.leafnodes import LeafRegistry
 
 __all__ = ["DialledLeaf"]
 
@@ -48,12 +43,12 @@ _PAUSES = {
 
 class DialledLeaf(LeafLink):
     """
-    Somebody whom we dialled.
-
-    @ivar target: why.
+    A connection that we dialled.
     """
 
-    def __init__(self, leafs: LeafRegistry, peer: LeafPeer, target: LeafRemote) -> None:
+    target: LeafRemote
+
+    def __init__(self, leafs: LeafRegistry, target: LeafRemote, peer: LeafPeer) -> None:
         kind = Kind.SPOKE if target.terms.isHub else Kind.HUB
         super().__init__(leafs, peer, kind, target.terms.compression)
         self.target = target
@@ -63,10 +58,6 @@ class DialledLeaf(LeafLink):
         self._rules: LeafRules | None = None
         self.isIsolated = self.isIsolated or target.terms.isIsolated
         self.handlers[ops.INFO] = self._informed
-
-    @property
-    def isDialled(self) -> bool:
-        return True
 
     @property
     def timeoutError(self) -> errors.WireError:
@@ -192,13 +183,13 @@ class DialledLeaf(LeafLink):
         @return: whether that makes sense.
         """
         terms, said = self.target.terms, self._document or document
-        apart = self.leafs.apartFor(terms.account, said.domain)
+        denied = self.leafs.denialsFor(terms.account, said.domain)
         try:
             rules = spokeRules(
                 document.permitImport,
                 document.permitExport,
-                (*terms.denyImports, *apart),
-                (*terms.denyExports, *apart),
+                (*terms.denyImports, *denied),
+                (*terms.denyExports, *denied),
             )
         except ValueError as error:
             _log.error("{link} - {why}", link=str(self), why=logText(str(error)))

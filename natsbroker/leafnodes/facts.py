@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from natsbroker.leafnodes.leafnode import LeafLink
+from natsbroker.leafnodes.registry import LeafLink
 from natsbroker.links.facts import LinkFacts, sharedFacts
 from natsbroker.wire.values import Kind
 

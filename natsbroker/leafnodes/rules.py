@@ -16,20 +16,20 @@ from natsbroker.subjects.permissions import SubscribePermissions, Verdict, queue
 from natsbroker.wire.grants import Grant
 
 __all__ = [
-    "BEACON",
+    "LOOP_SUBJECT",
     "Gate",
     "LeafRules",
-    "apartFor",
+    "domainDenials",
     "hubRules",
     "permissionsOf",
     "spokeRules",
 ]
 
 #: How the subjects begin that tell loops.
-BEACON = b"$LDS."
+LOOP_SUBJECT = b"$LDS."
 
 #: Interest in what begins so is always told: without it, loops and answers would be lost.
-_ALWAYS_TOLD = (BEACON, b"_GR_.", b"$GR.")
+_ALWAYS_TOLD = (LOOP_SUBJECT, b"_GR_.", b"$GR.")
 
 #: Messages that begin so are answers, and always pass.
 _ANSWERS = (b"_R_.", b"$JS.ACK.")
@@ -171,7 +171,7 @@ class LeafRules:
     __hash__ = None  # type: ignore[assignment]
 
 
-def apartFor(
+def domainDenials(
     account: str,
     system: str,
     domains: tuple[str, str],

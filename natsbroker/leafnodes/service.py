@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
@@ -20,8 +21,10 @@ from natsbroker.advisories import Advisory
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.leafnodes.leafnodes import LeafRegistry
+from natsbroker.leafnodes.accepting import AcceptedLeaf
+from natsbroker.leafnodes.dialling import DialledLeaf
 from natsbroker.leafnodes.protocol import LeafFactory
+from natsbroker.leafnodes.registry import LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.settings import Leafnodes
 from natsbroker.leafnodes.settingsmapper import (
@@ -82,7 +85,7 @@ class LeafnodeService(LinkService[LeafRemote]):
             self._notify,
             dependencies.clients.nonceBytes,
         )
-        self._factory = LeafFactory(self.leafs.accepted, acceptingTLSFrom(block))
+        self._factory = LeafFactory(partial(AcceptedLeaf, self.leafs), acceptingTLSFrom(block))
         self._port = LinkPort(
             dependencies.reactor, block.host, block.port, self._factory, "leafnode", "nats-leaf"
         )
@@ -199,7 +202,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         url = remote.next()
         _log.debug("Trying to connect as leafnode to remote server on {target}", target=f'"{url}"')
         terms = remote.terms
-        factory = LeafFactory(self.leafs.dialled(remote), terms.tls, remote.name)
+        factory = LeafFactory(partial(DialledLeaf, self.leafs, remote), terms.tls, remote.name)
         return self._diallers.connect(url.host, url.port, terms.dialling, factory)
 
     # Changing.
@@ -261,7 +264,7 @@ class LeafnodeService(LinkService[LeafRemote]):
                 remote.isWanted = not terms.isDisabled
             if not remote.isWanted:
                 self._drop(remote)
-            elif not self.leafs.isDialled(remote):
+            elif not self.leafs.linksTo(remote):
                 self._dial(remote, 0.0)
 
     def _useCompression(self, terms: LeafTerms) -> None:

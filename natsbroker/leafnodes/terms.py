@@ -127,7 +127,7 @@ class LeafTerms:
     @ivar handshake: how long somebody who dials us may take to say who it is, in seconds.
     @ivar domain: our JetStream domain; empty for none.
     @ivar system: the name of our system account; empty for none.
-    @ivar extends: see L{natsbroker.leafnodes.rules.apartFor}.
+    @ivar extends: see L{natsbroker.leafnodes.rules.domainDenials}.
     @ivar defaultDomains: likewise.
     @ivar compression: how connections of those who dial us are compressed.
     """

@@ -17,7 +17,7 @@ from zope.interface import implementer
 from natsbroker import errors, hot
 from natsbroker.clients.publishing import ReplyTracker
 from natsbroker.interfaces import ILinkSubscriber, IMessageBus, IOrigin, IOutboxLink
-from natsbroker.leafnodes.rules import BEACON, LeafRules
+from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules
 from natsbroker.links.link import Handler, Link
 from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest
 from natsbroker.subjects.grammar import hasWildcard
@@ -171,7 +171,7 @@ class LeafTraffic:
             includesImports=True,
             exclude=self.target,
             cluster=cluster,
-            loopSubject=BEACON,
+            loopSubject=LOOP_SUBJECT,
         )
         self._announcer: InterestAdvertiser | None = None
         self._useLane(peer, cluster)

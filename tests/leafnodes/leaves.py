@@ -9,6 +9,7 @@ Must never know: what a test is about.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 from typing import Any, cast
 
@@ -19,9 +20,10 @@ from natsbroker.accounts.account import Account
 from natsbroker.advisories import Advisory
 from natsbroker.client.transports import connectPipe
 from natsbroker.interfaces import IAuthorizer, IMessageBus
-from natsbroker.leafnodes.leafnode import LeafLink
-from natsbroker.leafnodes.leafnodes import LeafRegistry
+from natsbroker.leafnodes.accepting import AcceptedLeaf
+from natsbroker.leafnodes.dialling import DialledLeaf
 from natsbroker.leafnodes.protocol import LeafProtocol
+from natsbroker.leafnodes.registry import LeafLink, LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.terms import LeafRemoteTerms, LeafTerms, LeafURL
 from natsbroker.links.context import LinkLimits
@@ -138,12 +140,12 @@ class Broker(AccountNode):
 
     def accepted(self) -> Wire:
         """A connection from somebody who dialled us."""
-        return Wire(self, LeafProtocol(self.leafs.accepted, None))
+        return Wire(self, LeafProtocol(partial(AcceptedLeaf, self.leafs), None))
 
     def dialling(self, remote: LeafRemote | None = None) -> Wire:
         """A connection to somebody whom we dialled."""
         target = remote or self.remote()
-        return Wire(self, LeafProtocol(self.leafs.dialled(target), None, target.name))
+        return Wire(self, LeafProtocol(partial(DialledLeaf, self.leafs, target), None, target.name))
 
     def spoke(self, **changes: Any) -> Wire:
         """A peer that dialled us and was let in."""
@@ -170,8 +172,8 @@ class Broker(AccountNode):
         """
         hub.decider.answer = Grant(theirs, "u")
         remote = self.remote(account=account, **changes)
-        ours = LeafProtocol(self.leafs.dialled(remote), None, remote.name)
-        connectPipe(self.clock, LeafProtocol(hub.leafs.accepted, None), ours)
+        ours = LeafProtocol(partial(DialledLeaf, self.leafs, remote), None, remote.name)
+        connectPipe(self.clock, LeafProtocol(partial(AcceptedLeaf, hub.leafs), None), ours)
         self.settle()
         return remote
 

@@ -236,7 +236,7 @@ class TestRefusals:
         broker = Broker("spoke")
         remote = broker.remote()
         wire = broker.hub(remote)
-        wire.send(b"LS+ %b\r\n" % broker.leafs.beaconOf("A"))
+        wire.send(b"LS+ %b\r\n" % broker.leafs.loopSubjectOf("A"))
         (line,) = wire.lines()
         assert line.endswith(b'leafnode account="A". Delaying attempt to reconnect for 30s\'')
         assert broker.redialled == [(remote, 30.0)]

@@ -4,12 +4,15 @@ When a handshake begins on leafnode connections.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 import pytest
 from OpenSSL import SSL
 from twisted.internet.address import IPv4Address
 
+from natsbroker.leafnodes.accepting import AcceptedLeaf
+from natsbroker.leafnodes.dialling import DialledLeaf
 from natsbroker.leafnodes.protocol import LeafFactory, LeafProtocol
 from natsbroker.leafnodes.terms import LeafTLS
 from natsbroker.links.tls import LinkTLS
@@ -71,7 +74,9 @@ class TestAccepting:
 
     def made(self, broker: Broker, **more: Any) -> tuple[LeafProtocol, Secure]:
         """A connection of somebody who dialled us."""
-        protocol = LeafFactory(broker.leafs.accepted, terms(**more)).buildProtocol(None)
+        protocol = LeafFactory(partial(AcceptedLeaf, broker.leafs), terms(**more)).buildProtocol(
+            None
+        )
         protocol._tls = _NoCreator()  # type: ignore[assignment]
         return protocol, joined(broker, protocol)
 
@@ -115,7 +120,9 @@ class TestDialling:
 
     def made(self, broker: Broker, **more: Any) -> tuple[LeafProtocol, Secure]:
         """A connection to somebody whom we dialled."""
-        factory = LeafFactory(broker.leafs.dialled(broker.remote(tls=terms(**more))), terms(**more))
+        factory = LeafFactory(
+            partial(DialledLeaf, broker.leafs, broker.remote(tls=terms(**more))), terms(**more)
+        )
         factory._name = "h"
         protocol = factory.buildProtocol(None)
         protocol._tls = _NoCreator()  # type: ignore[assignment]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from natsbroker.leafnodes.rules import (
     Gate,
     LeafRules,
-    apartFor,
+    domainDenials,
     hubRules,
     permissionsOf,
     spokeRules,
@@ -142,12 +142,12 @@ class TestJetStream:
     @pytest.mark.parametrize("domains", [("", ""), ("hub", ""), ("hub", "leaf"), ("hub", "hub")])
     def test_account(self, domains: tuple[str, str]) -> None:
         """Requests without a domain, whatever the domains are."""
-        assert apartFor("A", "SYS", domains, True, {}) == CLIENTS
-        assert apartFor("A", "", domains, False, {"A": "hub", "B": ""}) == CLIENTS
+        assert domainDenials("A", "SYS", domains, True, {}) == CLIENTS
+        assert domainDenials("A", "", domains, False, {"A": "hub", "B": ""}) == CLIENTS
 
     def test_oneJetStream(self) -> None:
         """Nothing for an account whose default is no domain."""
-        assert apartFor("A", "SYS", ("", ""), False, {"A": ""}) == ()
+        assert domainDenials("A", "SYS", ("", ""), False, {"A": ""}) == ()
 
     @pytest.mark.parametrize(
         ("domains", "extends", "defaults", "isApart"),
@@ -165,5 +165,5 @@ class TestJetStream:
         self, domains: tuple[str, str], extends: bool, defaults: dict[str, str], isApart: bool
     ) -> None:
         """The system account's traffic passes within one domain."""
-        found = apartFor("SYS", "SYS", domains, extends, defaults)
+        found = domainDenials("SYS", "SYS", domains, extends, defaults)
         assert found == (CLIENTS + SERVERS if isApart else ())

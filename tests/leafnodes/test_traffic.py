@@ -107,7 +107,7 @@ class TestTelling:
         wires[0].send(b"LS+ foo\r\n")
         assert (wires[1].lines(), third.lines()) == ([], [b"LS+ foo"])
 
-    def test_beacons(self) -> None:
+    def test_loopSubjects(self) -> None:
         """What tells loops is passed on by those who pass on nothing else of a hub's."""
         broker = Broker("spoke")
         hubs = [broker.hub(cluster=name) for name in ("C1", "C2")]
@@ -231,7 +231,7 @@ class TestMessages:
         """Interest of ours that comes back ends it."""
         broker = Broker()
         wire = broker.spoke()
-        wire.send(b"LS+ %b\r\n" % broker.leafs.beaconOf("A"))
+        wire.send(b"LS+ %b\r\n" % broker.leafs.loopSubjectOf("A"))
         (line,) = wire.lines()
         assert line.startswith(b'-ERR \'Loop detected for leafnode account="A"')
 

@@ -162,7 +162,7 @@ class TestTopologies:
         assert not any(broker.redialled for broker in (spoke, one, two))
 
     def test_loop(self) -> None:
-        """Three that are each other's hubs are told apart from a chain, and the loop is opened."""
+        """Three brokers that are hubs of each other are a loop, which is opened."""
         clock = Clock()
         brokers = [Broker(name, clock, cluster=name) for name in ("a", "b", "c")]
         for spoke, hub in ((0, 1), (1, 2), (2, 0)):
@@ -172,7 +172,7 @@ class TestTopologies:
         assert delays and set(delays) == {30.0}
 
     def test_self(self) -> None:
-        """Nobody is a leafnode of its own."""
+        """A broker does not stay a leafnode of itself."""
         broker = Broker("a")
         broker.join(broker)
         broker.settle()
@@ -205,26 +205,26 @@ class TestDuplicates:
         "changes",
         [{"name": "x"}, {"cluster": "x"}, {"remote_account": "y"}, {"remote_account": ""}],
     )
-    def test_others(self, changes: dict[str, str]) -> None:
-        """Those that differ stay."""
+    def test_otherLeafnodesStay(self, changes: dict[str, str]) -> None:
+        """Connections of different leafnodes stay."""
         broker = Broker()
         wires = [broker.spoke(cluster="LC"), broker.spoke(**{"cluster": "LC", **changes})]
         assert not any(wire.closed for wire in wires)
 
 
 def test_redialling() -> None:
-    """It is known who is connected, and who can be hung up."""
+    """The connections to a remote are found, and closed."""
     broker = Broker("spoke")
     remote = broker.remote()
-    assert not broker.leafs.isDialled(remote)
+    assert not broker.leafs.linksTo(remote)
     wire = broker.hub(remote)
-    assert broker.leafs.isDialled(remote)
+    assert broker.leafs.linksTo(remote)
     broker.leafs.hangUp(remote)
-    assert wire.closed == "Client Closed" and not broker.leafs.isDialled(remote)
+    assert wire.closed == "Client Closed" and not broker.leafs.linksTo(remote)
 
 
 def test_closing() -> None:
-    """Nobody joins who comes too late."""
+    """A connection that comes while the registry closes is closed at once."""
     broker = Broker()
     broker.leafs.close(lambda: None)
     wire = broker.accepted()

@@ -1,0 +1,398 @@
+"""
+Leafnode connections: what dialled and accepted ones share, and the registry of all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import string
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from twisted.logger import Logger
+
+from natsbroker import errors
+from natsbroker.accounts.registry import AccountRegistry
+from natsbroker.advisories import Advisory, LeafConnected, LeafDisconnected
+from natsbroker.connections.labels import inQuotes
+from natsbroker.connections.peer import LinkPeer
+from natsbroker.errors import logText
+from natsbroker.interfaces import IAuthorizer, IMessageBus
+from natsbroker.leafnodes.remote import LeafRemote
+from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules, domainDenials
+from natsbroker.leafnodes.terms import (
+    LeafRemoteTerms,
+    LeafTerms,
+    LeafURL,
+    connectOptions,
+    infoDocument,
+)
+from natsbroker.leafnodes.traffic import LeafTraffic
+from natsbroker.links.compression import Compression
+from natsbroker.links.context import LinkContext
+from natsbroker.links.link import Link
+from natsbroker.links.registry import LinkRegistry
+from natsbroker.routes.terms import LinkIdentity
+from natsbroker.wire.dialects.leaf import FROM_LEAF
+from natsbroker.wire.grants import Grant, Security
+from natsbroker.wire.serverinfo import infoLine
+from natsbroker.wire.values import ClientInfo, Kind
+
+__all__ = ["LeafLink", "LeafPeer", "LeafRegistry"]
+
+_log = Logger(namespace="natsbroker")
+
+_LETTERS = string.ascii_letters + string.digits
+_TOKEN_LENGTH = 22
+
+
+class LeafPeer(LinkPeer, Protocol):
+    """
+    The transport of a leafnode connection.
+
+    @ivar isSecured: the transport is encrypted.
+    @ivar certificate: the peer's verified certificate; C{None} without one.
+    """
+
+    isSecured: bool
+    certificate: object
+
+    @property
+    def tls(self) -> Security | None: ...
+
+    def startTLS(self) -> None:
+        """
+        Start the handshake. No more input is read in the clear.
+        """
+
+    def stayPlain(self) -> None:
+        """
+        Go on without TLS.
+        """
+
+
+class LeafLink(Link):
+    """
+    A leafnode connection, dialled or accepted. No interest passes before both sides have
+    introduced themselves, and the peer's interest goes the moment the connection ends.
+
+    @ivar grant: the peer's permissions here; C{None} before it is authenticated.
+    @ivar kind: what the peer is to us.
+    @ivar name: the peer's name for itself.
+    @ivar cluster: the peer's cluster; empty for none.
+    @ivar remoteAccount: the peer's name for the account.
+    @ivar isIsolated: the peer gets no interest of other leafnodes.
+    @ivar target: the remote that was dialled; C{None} for an accepted connection.
+    """
+
+    CREATED = "Leafnode"
+    KIND = "Leafnode"
+    LETTER = "lid"
+
+    peer: LeafPeer
+    target: LeafRemote | None = None
+
+    def __init__(
+        self, leafs: LeafRegistry, peer: LeafPeer, kind: Kind, wanted: Compression
+    ) -> None:
+        super().__init__(leafs, peer, FROM_LEAF, wanted)
+        self.leafs = leafs
+        self.kind = kind
+        self.grant: Grant | None = None
+        self.name = ""
+        self.cluster = ""
+        self.remoteAccount = ""
+        self.isIsolated = leafs.terms.isIsolated
+        self.traffic: LeafTraffic | None = None
+        self.decoder.maxPayload = leafs.terms.maxPayload
+
+    @property
+    def remote(self) -> str:
+        return self.name
+
+    @property
+    def account(self) -> str:
+        return "" if self.grant is None else self.grant.account
+
+    @property
+    def isDialled(self) -> bool:
+        return self.target is not None
+
+    def secured(self) -> None:
+        """
+        The TLS handshake is complete.
+        """
+
+    # Agreeing.
+
+    def admit(self, grant: Grant) -> IMessageBus | None:
+        """
+        Count the connection into its account.
+
+        @return: the account's bus; C{None} if the account is missing or full: then the connection
+            is closed.
+        """
+        try:
+            bus = self.leafs.accounts.admit(grant, self.kind)
+        except errors.ConnectionLimit as limit:
+            self.close(limit.error)
+        except KeyError:
+            _log.error(
+                "{link} - Unable to lookup account {name} for leafnode connection",
+                link=str(self),
+                name=logText(grant.account),
+            )
+            self.close(errors.MISSING_ACCOUNT)
+        else:
+            self.grant = grant
+            return bus
+        return None
+
+    def begin(self, bus: IMessageBus, rules: LeafRules, headers: bool) -> None:
+        """
+        Start to exchange interest and messages.
+        """
+        grant = self.grant
+        if grant is None:
+            raise RuntimeError("a leafnode begins before it has a grant")
+        self.agreed()
+        self.usePayload(grant)
+        leafs = self.leafs
+        traffic = self.traffic = LeafTraffic(
+            self,
+            bus,
+            self.kind,
+            rules,
+            grant,
+            self.cluster.encode("utf-8", "surrogateescape"),
+            self._describe,
+            leafs.loopSubjectOf(grant.account),
+            headers and leafs.terms.headers,
+            self.isIsolated,
+        )
+        self.handlers.update(traffic.handlers)
+        traffic.tell()
+
+    def usePayload(self, grant: Grant | None) -> None:
+        """
+        Limit messages to the size that the grant allows.
+        """
+        most = None if grant is None else grant.maxPayload
+        self.decoder.maxPayload = self.leafs.terms.maxPayload if most is None else most
+
+    def limitsChanged(self) -> None:
+        super().limitsChanged()
+        self.usePayload(self.grant)
+
+    def _describe(self) -> ClientInfo:
+        return ClientInfo(
+            start=self.started,
+            host=self.peer.host,
+            id=self.number,
+            acc=self.account,
+            user="" if self.grant is None else self.grant.user,
+            name=self.name,
+            rtt=round(self.roundTrip * 1e9),
+            server=self.leafs.identity.server_name,
+            kind="Leafnode",
+        )
+
+    # The end.
+
+    def _peerFailed(self, text: bytes) -> None:
+        told = text.strip().strip(b"'")[:256]
+        _log.error("{link} - Leafnode Error {text}", link=str(self), text=inQuotes(told))
+        self.failed(told)
+
+    def failed(self, told: bytes) -> None:
+        """
+        Handle the peer's -ERR: close the connection if it cannot continue.
+        """
+
+    def reauthorize(self) -> None:
+        """
+        Ask again whether the peer may stay. A peer that we dialled needs no permission of ours.
+        """
+
+
+class LeafRegistry(LinkRegistry[LeafLink]):
+    """
+    All leafnode connections of one broker; iterating gives those that have started.
+
+    @ivar terms: the settings in force.
+    @ivar authorizer: gives the authorizer of accepted leafnodes.
+    @ivar cluster: gives the name of our cluster.
+    """
+
+    def __init__(
+        self,
+        context: LinkContext,
+        identity: LinkIdentity,
+        accounts: AccountRegistry,
+        terms: LeafTerms,
+        authorizer: Callable[[], IAuthorizer],
+        cluster: Callable[[], str],
+        redial: Callable[[LeafRemote], None],
+        notify: Callable[[Advisory], None],
+        nonceBytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """
+        @param redial: called with the remote when a dialled connection is gone.
+        @param notify: takes advisories.
+        @param nonceBytes: makes the bytes of a nonce.
+        """
+        super().__init__(context)
+        self.identity = identity
+        self.accounts = accounts
+        self.terms = terms
+        self.authorizer = authorizer
+        self.cluster = cluster
+        self.notify = notify
+        self.nonceBytes = nonceBytes
+        self.isLeaving = False
+        self._redial = redial
+        self._urls: tuple[str, ...] = ()
+        self._loopSubjects: dict[str, bytes] = {}
+
+    def __iter__(self) -> Iterator[LeafLink]:
+        return iter([leaf for leaf in self.everyone() if leaf.traffic is not None])
+
+    def __len__(self) -> int:
+        return sum(leaf.traffic is not None for leaf in self.everyone())
+
+    def denialsFor(self, account: str, domain: str) -> tuple[bytes, ...]:
+        """
+        The JetStream subjects that are kept from a peer of a JetStream domain.
+        """
+        terms = self.terms
+        domains = terms.domain, domain
+        return domainDenials(account, terms.system, domains, terms.extends, terms.defaultDomains)
+
+    # INFO and CONNECT.
+
+    def document(self, **connection: Any) -> dict[str, Any]:
+        """
+        Our INFO for a connection.
+        """
+        urls = () if self.isLeaving else self._urls
+        return infoDocument(
+            self.identity,
+            self.terms,
+            self.cluster(),
+            **connection,
+            leafnode_urls=list(urls or [self.identity.ip]),
+            ldm=self.isLeaving,
+        )
+
+    def connectOptions(
+        self, remote: LeafRemoteTerms, url: LeafURL, compression: str
+    ) -> dict[str, Any]:
+        """
+        Our CONNECT without credentials.
+
+        @param compression: the level that we send at.
+        """
+        return connectOptions(self.identity, self.terms, self.cluster(), remote, url, compression)
+
+    def useUrls(self, urls: Iterable[str]) -> None:
+        """
+        Set where leafnodes can connect, and announce it if it has changed.
+        """
+        before, self._urls = self._urls, tuple(urls)
+        if self._urls != before:
+            self.announce()
+
+    def announce(self) -> None:
+        """
+        Send our INFO to all accepted leafnodes.
+        """
+        line = infoLine(self.document())
+        for leaf in self:
+            if not leaf.isDialled:
+                leaf.say(line)
+
+    def loopSubjectOf(self, account: str) -> bytes:
+        """
+        A subject that only we subscribe to: a peer that sends it back is part of a loop.
+        """
+        known = self._loopSubjects.get(account)
+        if known is None:
+            letters = self.context.random.choices(_LETTERS, k=_TOKEN_LENGTH)
+            known = self._loopSubjects[account] = LOOP_SUBJECT + "".join(letters).encode("ascii")
+        return known
+
+    # Links.
+
+    def established(self, leaf: LeafLink) -> None:
+        """
+        A connection is in its account: an older one of the same leafnode is closed.
+        """
+        for other in self if not leaf.isDialled and leaf.name and leaf.remoteAccount else ():
+            if other is not leaf and not other.isDialled and _sameness(other) == _sameness(leaf):
+                other.close(errors.DUPLICATE_LEAF)
+                _log.warn("{link} - Replacing connection from same server", link=str(leaf))
+                break
+        user = "" if leaf.grant is None else leaf.grant.user
+        self.notify(LeafConnected(leaf.number, leaf.account, user))
+
+    def linkEnding(self, leaf: LeafLink) -> None:
+        grant = leaf.grant
+        if grant is None:
+            return
+        self.notify(LeafDisconnected(leaf.number, grant.account, grant.user, leaf.reason))
+        leaf.grant = None
+        self.accounts.dismiss(grant, leaf.kind)
+
+    def linkGone(self, leaf: LeafLink) -> None:
+        super().linkGone(leaf)
+        if leaf.target is not None and not self.isOver:
+            self._redial(leaf.target)
+
+    def linksTo(self, target: LeafRemote) -> list[LeafLink]:
+        """
+        The connections to a remote that are not closing.
+        """
+        return [leaf for leaf in self.everyone() if leaf.target is target and not leaf.reason]
+
+    def hangUp(self, target: LeafRemote) -> None:
+        """
+        Close the connection to a remote.
+        """
+        for leaf in self.linksTo(target):
+            leaf.close(errors.LEAF_REMOVED)
+
+    # Reload.
+
+    def reauthorize(self, account: str | None = None) -> None:
+        """
+        Ask again about accepted leafnodes.
+
+        @param account: only in this account; C{None} for all.
+        """
+        for leaf in self:
+            if account in (None, leaf.account):
+                leaf.reauthorize()
+
+    def useCompression(self, wanted: Compression, target: LeafRemote | None = None) -> None:
+        """
+        Change the compression.
+
+        @param target: of the connection to this remote; C{None} for all accepted connections.
+        """
+        for leaf in self.everyone():
+            if leaf.target is target:
+                leaf.useCompression(wanted)
+
+    def leave(self) -> None:
+        """
+        Announce that leafnodes have to connect elsewhere.
+        """
+        self.isLeaving = True
+        self.announce()
+
+
+def _sameness(leaf: LeafLink) -> tuple[str, ...]:
+    """
+    Equal for two connections of the same leafnode.
+    """
+    return leaf.name, leaf.cluster, leaf.account, leaf.remoteAccount
