@@ -65,6 +65,7 @@ class Broker(MultiService):
         *,
         reactor: Any = None,
         authorizer: Any = None,
+        accountResolver: Any = None,
         routerFactory: Callable[[str], Any] | None = None,
         services: Sequence[Any] = (),
         observers: Sequence[Any] = (),
@@ -85,6 +86,8 @@ class Broker(MultiService):
         @param authorizer: an L{natsbroker.interfaces.IAuthorizer}, or an
             L{natsbroker.interfaces.IAuthorizerPlugin} that makes one, instead of the settings'.
             One that is a service is started and stopped with the broker.
+        @param accountResolver: in operator mode, an L{natsbroker.interfaces.IAccountResolver}
+            instead of the C{resolver} of the settings.
         @param routerFactory: makes the L{natsbroker.interfaces.ISubjectRouter} for an account's
             name.
         @param services: further services, each an L{natsbroker.interfaces.IBrokerService}.
@@ -105,7 +108,8 @@ class Broker(MultiService):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.reactor = reactor if reactor is not None else _globalReactor()
-        self.settings = withOperators(settings or Settings())
+        self._hasResolver = accountResolver is not None
+        self.settings = withOperators(settings or Settings(), self._hasResolver)
         self.keys = keys or ServerKeys()
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
@@ -115,6 +119,7 @@ class Broker(MultiService):
         )
         given = Replacements(
             authorizer=authorizer,
+            accountResolver=accountResolver,
             routerFactory=routerFactory,
             services=services,
             observers=observers,
@@ -285,7 +290,7 @@ class Broker(MultiService):
         @raise natsbroker.server.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
         try:
-            settings = withOperators(settings)
+            settings = withOperators(settings, self._hasResolver)
         except ValueError as error:
             raise ReloadError([str(error)]) from error
         new = settled(self.settings, settings, self._parts.isElsewhere)

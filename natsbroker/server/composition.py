@@ -59,8 +59,9 @@ __all__ = ["BrokerParts", "Observers", "Replacements", "withOperators"]
 _log = Logger(namespace="natsbroker")
 
 
-def withOperators(settings: Settings) -> Settings:
+def withOperators(settings: Settings, hasResolver: bool = False) -> Settings:
     """
+    @param hasResolver: the embedder has given an account resolver.
     @return: settings with the system account that their operators name.
     @raise ValueError: see L{natsbroker.auth.operator.operators.operatorsIn}.
     """
@@ -68,7 +69,7 @@ def withOperators(settings: Settings) -> Settings:
         return settings
     from natsbroker.auth.operator.operators import operatorsIn
 
-    return replace(settings, system_account=operatorsIn(settings).systemAccount)
+    return replace(settings, system_account=operatorsIn(settings, hasResolver).systemAccount)
 
 
 class Observers:
@@ -109,6 +110,7 @@ class Replacements:
     """
 
     authorizer: Any = None
+    accountResolver: Any = None
     routerFactory: Callable[[str], Any] | None = None
     services: Sequence[Any] = ()
     observers: Sequence[Any] = ()
@@ -234,6 +236,7 @@ class BrokerParts:
             lambda account: closeExcess(self.clients, self.accounts, account),
             self.callouts(),
             lambda: self.links.countNeighbours(),
+            self._given.accountResolver,
         )
 
     def _makeClients(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from natsbroker import NATS_VERSION
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.accountclaims import AccountClaims
-from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL
+from natsbroker.auth.operator.settings import CACHE, FULL, GIVEN, MEMORY, URL
 from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.auth.operator.userclaims import UserClaims, UserPermissionLimits
 from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
@@ -124,15 +124,16 @@ class Operators:
     systemAccount: str
 
 
-def operatorsIn(settings: Settings) -> Operators:
+def operatorsIn(settings: Settings, hasResolver: bool = False) -> Operators:
     """
+    @param hasResolver: the embedder has given a resolver, which replaces that of the settings.
     @raise ValueError: if the operators and the settings contradict each other.
     """
     mode = settings.operator
     claims = [_decoded(text) for text in mode.operators]
     for each in claims:
         _checkVersion(each)
-    resolver = mode.resolver or _resolverOf(claims)
+    resolver = Resolver(GIVEN) if hasResolver else mode.resolver or _resolverOf(claims)
     if resolver is None:
         raise ValueError("operators require an account resolver to be configured")
     system = _systemAccount(settings.system_account, claims)

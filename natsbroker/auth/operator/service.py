@@ -82,6 +82,7 @@ class OperatorService(Service):
         closeExcess: CloseExcess,
         callouts: Callouts | None = None,
         neighbours: Callable[[], float] = lambda: 0,
+        resolver: IAccountResolver | None = None,
     ) -> None:
         """
         @param runInThread: calls a function with arguments in a thread.
@@ -89,9 +90,11 @@ class OperatorService(Service):
         @param closeExcess: takes the name of an account whose limits have changed.
         @param callouts: for accounts with auth callout; without it, their users are denied.
         @param neighbours: gives the number of other servers; infinity if it is unknown.
+        @param resolver: instead of the one that the settings describe.
         @raise ValueError: if the settings of operator mode contradict each other.
         """
-        operators = operatorsIn(settings)
+        self._given = resolver
+        operators = operatorsIn(settings, resolver is not None)
         self._registry = registry
         self._reactor = reactor
         self._describe = describe
@@ -111,8 +114,8 @@ class OperatorService(Service):
         self._count = neighbours
         self._neighbours: PeerLookup | None = None
         self._wanted = operators.resolver
-        resolver = self._resolverFor(operators.resolver, settings, runInThread)
-        self.directory = AccountDirectory(operators.trust, resolver, reactor)
+        found = resolver or self._resolverFor(operators.resolver, settings, runInThread)
+        self.directory = AccountDirectory(operators.trust, found, reactor)
         self.directory.watch(self._accountChanged, self._accountEnded)
         self._delegate: CalloutDelegate | None = None
         if callouts is not None:
@@ -305,7 +308,7 @@ class OperatorService(Service):
         @return: applies them; cannot fail.
         @raise ValueError: if they contradict each other.
         """
-        operatorsIn(settings)
+        operatorsIn(settings, self._given is not None)
         mode = settings.operator
 
         def apply() -> None:
@@ -319,6 +322,8 @@ class OperatorService(Service):
             if self._folder is not None:
                 reading = self._folder.read().addCallback(lambda _: self._refreshAll())
                 reading.addErrback(lambda why: _log.failure("The resolver's folder", why))
+            if self._given is not None:
+                self._refreshAll()
 
         return apply
 

@@ -15,6 +15,7 @@ MEMORY = "memory"
 FULL = "full"
 CACHE = "cache"
 URL = "url"
+GIVEN = "given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Resolver:
     """
     The source of accounts' JWTs.
 
-    @ivar type: L{MEMORY}, L{FULL}, L{CACHE} or L{URL}.
+    @ivar type: L{MEMORY}, L{FULL}, L{CACHE}, L{URL}, or L{GIVEN} for the object of an embedder.
     @ivar url: of an account server, without the public key.
     @ivar dir: the folder of C{full} and C{cache}.
     @ivar limit: the most JWTs in the folder; 0 for any number, or for the default of C{cache}.

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from zope.interface import implementer
 
 from natsbroker.config.build import buildText
+from natsbroker.interfaces import IAccountResolver
 from natsbroker.server.reload import ReloadError
 from natsbroker.streaming import protocol
 from natsbroker.testing.memory import MemoryConnection
@@ -613,3 +615,38 @@ class TestServices:
         """What is no account's key is still unknown."""
         with memory.start() as broker, pytest.raises(KeyError):
             broker.bus("A")
+
+
+@implementer(IAccountResolver)
+class Table:
+    """A resolver of the embedding program."""
+
+    def __init__(self) -> None:
+        self.texts = {ONE.key: ONE.jwt(), SYSTEM.key: SYSTEM.jwt()}
+
+    def fetch(self, account: str) -> str:
+        """Look it up."""
+        return self.texts[account]
+
+
+class TestGivenResolver:
+    """An account resolver that the embedding program gives to the broker."""
+
+    def test_replacesTheSetting(self) -> None:
+        """No resolver is configured; accounts come from the object."""
+        config = f"operator: {OPERATOR.jwt()}\nsystem_account: {SYSTEM.key}\n"
+        with pytest.raises(ValueError, match="require an account resolver"):
+            OperatorBroker(configText=config)
+        with OperatorBroker(configText=config, accountResolver=Table()) as broker:
+            assert broker.login(ONE.user(USER), USER)[1] == PONG
+            assert broker.login(TWO.user(USER), USER)[1] == DENIED
+
+    def test_reload(self) -> None:
+        """A reload needs no resolver in the settings and asks for the accounts in use again."""
+        config, table = f"operator: {OPERATOR.jwt()}\nsystem_account: {SYSTEM.key}\n", Table()
+        with OperatorBroker(configText=config, accountResolver=table) as broker:
+            user, _ = broker.login(ONE.user(USER), USER)
+            table.texts[ONE.key] = ONE.jwt({"revocations": {"*": 1_700_000_000}})
+            settings = buildText(config, {}).settings
+            broker.broker.reload(replace(settings, host="127.0.0.1"))
+            assert user.receive() == REVOKED
