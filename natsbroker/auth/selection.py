@@ -24,42 +24,7 @@ if TYPE_CHECKING:
     from natsbroker.auth.callout.callouts import Callouts
     from natsbroker.auth.operator.service import OperatorService
 
-__all__ = ["Authorization", "AuthorizerSelection"]
-
-
-class Authorization:
-    def __init__(self, checks: PasswordChecks, callouts: Callable[[], Callouts]) -> None:
-        self._checks = checks
-        self._callouts = callouts
-
-    def authorizerFor(self, settings: Settings) -> IAuthorizer:
-        authorizer = authorizerFrom(settings, self._checks)
-        callout = settings.authorization.auth_callout
-        if callout is None:
-            return authorizer
-        from natsbroker.auth.callout.authorizer import CalloutAuthorizer
-        from natsbroker.auth.callout.callouts import CalloutService
-
-        return CalloutAuthorizer(
-            authorizer,
-            self._callouts(),
-            CalloutService(callout.account, callout.issuer, callout.xkey),
-            frozenset(callout.auth_users),
-            frozenset(callout.allowed_accounts),
-            _members(settings),
-        )
-
-
-def _members(settings: Settings) -> Callable[[str], Grant | None]:
-    """
-    Give the grant of an unrestricted member of an account.
-    """
-    names = accountNames(settings)
-
-    def memberOf(account: str) -> Grant | None:
-        return grantFrom(User("", account=account), settings) if account in names else None
-
-    return memberOf
+__all__ = ["AuthorizerSelection"]
 
 
 class AuthorizerSelection:
@@ -78,8 +43,9 @@ class AuthorizerSelection:
         @param callouts: called only if the settings name an auth callout service.
         @param operators: C{None} without operator mode.
         """
+        self._checks = checks
+        self._callouts = callouts
         self._operators = operators
-        self._own = Authorization(checks, callouts)
         self.chosen: IAuthorizer | None = None
 
     def choose(self, settings: Settings, given: IAuthorizer | None) -> IAuthorizer:
@@ -91,9 +57,18 @@ class AuthorizerSelection:
         self.chosen = given
         if given is None and self._operators is not None:
             self.chosen = self._operators.authorizer
-        first = self.chosen or self._own.authorizerFor(settings)
+        first = self.chosen or self._configured(settings)
         verifyObject(IAuthorizer, first)
         return first
+
+    def _configured(self, settings: Settings) -> IAuthorizer:
+        authorizer = authorizerFrom(settings, self._checks)
+        service = settings.authorization.auth_callout
+        if service is None:
+            return authorizer
+        from natsbroker.auth.callout.authorizer import CalloutAuthorizer
+
+        return CalloutAuthorizer(authorizer, self._callouts(), service, _members(settings))
 
     def nameOf(self, account: str) -> str:
         """
@@ -111,5 +86,17 @@ class AuthorizerSelection:
     def planner(self, context: ClientContext, accounts: AccountRegistry) -> Planner:
         if self._operators is not None:
             return operatorPlanner(context, self._operators)
-        make = self._own.authorizerFor if self.chosen is None else None
+        make = self._configured if self.chosen is None else None
         return authorizationPlanner(context, accounts, make)
+
+
+def _members(settings: Settings) -> Callable[[str], Grant | None]:
+    """
+    Give the grant of an unrestricted member of an account.
+    """
+    names = accountNames(settings)
+
+    def memberOf(account: str) -> Grant | None:
+        return grantFrom(User("", account=account), settings) if account in names else None
+
+    return memberOf

@@ -16,9 +16,10 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.auth.authenticator import Revocations
-from natsbroker.auth.callout.callouts import Callouts, CalloutService, guarded
+from natsbroker.auth.callout.callouts import Callouts, guarded
 from natsbroker.auth.callout.messages import AuthorizationResponse, CalloutUser, nameIn, stayOf
 from natsbroker.auth.operator.granting import expiryOf, rulesInto
+from natsbroker.auth.settings import AuthCallout
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, ConnectRequest, Grant
@@ -39,16 +40,11 @@ class CalloutAuthorizer(Revocations):
         self,
         settings: IAuthorizer,
         callouts: Callouts,
-        service: CalloutService,
-        users: frozenset[str],
-        accounts: frozenset[str],
+        service: AuthCallout,
         memberOf: Callable[[str], Grant | None],
     ) -> None:
         """
         @param settings: decides about the users of the configuration.
-        @param users: the service's own users.
-        @param accounts: the accounts, beside the global one, whose users the service decides about;
-            empty for all.
         @param memberOf: gives the grant of an unrestricted member of an account; C{None} if there
             is no such account.
         """
@@ -56,8 +52,7 @@ class CalloutAuthorizer(Revocations):
         self._settings = settings
         self._callouts = callouts
         self._service = service
-        self._users = users
-        self._accounts = accounts
+        self._users = frozenset(service.auth_users)
         self._memberOf = memberOf
         self.nonce = settings.nonce
 
@@ -79,9 +74,9 @@ class CalloutAuthorizer(Revocations):
         return self._unknown(request, error)
 
     def _known(self, request: ConnectRequest, grant: Grant) -> Grant | Deferred[Grant]:
-        if grant.account != GLOBAL_ACCOUNT and self._accounts:
-            if grant.account not in self._accounts:
-                return grant
+        decided = self._service.allowed_accounts
+        if grant.account != GLOBAL_ACCOUNT and decided and grant.account not in decided:
+            return grant
         name = grant.user or nameIn(request)
         if name in self._users:
             return guarded(grant, self._service)

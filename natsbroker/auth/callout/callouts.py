@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -28,6 +28,7 @@ from natsbroker.auth.callout.xkeys import CurveKeys, SealError
 from natsbroker.auth.nkeys import Signer
 from natsbroker.auth.operator.tokens import encodeToken
 from natsbroker.auth.responder import Describe
+from natsbroker.auth.settings import AuthCallout
 from natsbroker.errors import NoResponders, RequestTimeout, Unauthorized, logText
 from natsbroker.interfaces import IMessageBus
 from natsbroker.subjects.permissions import PermissionSet
@@ -35,7 +36,7 @@ from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.nkeys import Role
 
-__all__ = ["SUBJECT", "CalloutService", "Callouts", "guarded"]
+__all__ = ["SUBJECT", "Callouts", "guarded"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -48,20 +49,7 @@ _AUDIENCE = "nats-authorization-request"
 _XKEY = "Nats-Server-Xkey"
 
 
-@dataclass(frozen=True, slots=True)
-class CalloutService:
-    """
-    @ivar account: the account in which it is asked.
-    @ivar issuer: the public key of the account that signs its answers.
-    @ivar xkey: the public key for encryption; empty for none.
-    """
-
-    account: str
-    issuer: str
-    xkey: str = ""
-
-
-def guarded(grant: Grant, service: CalloutService) -> Grant:
+def guarded(grant: Grant, service: AuthCallout) -> Grant:
     """
     Deny the owner of a grant to publish requests to the service itself.
     """
@@ -109,7 +97,7 @@ class Callouts:
         return self._clock.seconds()
 
     def ask(
-        self, service: CalloutService, request: ConnectRequest, applicant: CalloutUser
+        self, service: AuthCallout, request: ConnectRequest, applicant: CalloutUser
     ) -> Deferred[AuthorizationResponse]:
         """
         @return: fires with the response; fails with L{Unauthorized} if it denies.
@@ -146,7 +134,7 @@ class Callouts:
             raise self.denied(str(error)) from error
 
     def _question(
-        self, service: CalloutService, request: ConnectRequest, applicant: CalloutUser, key: str
+        self, service: AuthCallout, request: ConnectRequest, applicant: CalloutUser, key: str
     ) -> tuple[bytes, Headers | None]:
         now = self.now()
         server = {**self._describe(), **({"xkey": self._curve.publicKey} if service.xkey else {})}
@@ -166,7 +154,7 @@ class Callouts:
         sealed = self._curve.seal(text.encode("ascii"), service.xkey, self._random)
         return sealed, Headers([(_XKEY, self._curve.publicKey)])
 
-    def _read(self, service: CalloutService, data: bytes, key: str) -> AuthorizationResponse:
+    def _read(self, service: AuthCallout, data: bytes, key: str) -> AuthorizationResponse:
         def unseal(sealed: bytes) -> bytes:
             return self._curve.open(sealed, service.xkey)
 
@@ -182,7 +170,7 @@ class Callouts:
             )
         )
 
-    def _silent(self, service: CalloutService, why: Any) -> Any:
+    def _silent(self, service: AuthCallout, why: Any) -> Any:
         why.trap(NoResponders, RequestTimeout)
         raise self.denied(
             "Authorization callout response not received in time on account "

@@ -14,12 +14,13 @@ from typing import Any
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from natsbroker import errors
-from natsbroker.auth.callout.callouts import Callouts, CalloutService, guarded
+from natsbroker.auth.callout.callouts import Callouts, guarded
 from natsbroker.auth.callout.messages import AuthorizationResponse, CalloutUser, nameIn, stayOf
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
 from natsbroker.auth.operator.userclaims import NO_LIMIT, UserClaims
+from natsbroker.auth.settings import AuthCallout
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 __all__ = ["CalloutDelegate"]
@@ -35,7 +36,7 @@ class _Placement:
     @ivar tags: the tags in that JWT.
     """
 
-    service: CalloutService
+    service: AuthCallout
     user: UserClaims
     account: str
     name: str
@@ -120,6 +121,6 @@ class CalloutDelegate:
         return guarded(grant, placement.service)
 
 
-def _serviceOf(account: AccountClaims) -> CalloutService:
+def _serviceOf(account: AccountClaims) -> AuthCallout:
     key = account.token.subject
-    return CalloutService(key, key, account.external.xkey)
+    return AuthCallout(key, key, xkey=account.external.xkey)

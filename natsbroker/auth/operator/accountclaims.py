@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from natsbroker.accounts.settings import SubjectMapping
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.operator.exchangeclaims import (
     ExportClaim,
     ImportClaim,
-    MappingClaim,
     readExports,
     readImports,
     readMappings,
@@ -82,7 +82,6 @@ class AccountClaims:
     @ivar revocations: by user, or L{EVERYBODY}: JWTs that were issued until then are invalid.
         Seconds since the epoch.
     @ivar defaults: the permissions of users without any.
-    @ivar mappings: the destinations by subject.
     """
 
     token: SignedJWT
@@ -94,7 +93,7 @@ class AccountClaims:
     external: ExternalAuthorization = ExternalAuthorization()
     exports: tuple[ExportClaim, ...] = ()
     imports: tuple[ImportClaim, ...] = ()
-    mappings: Mapping[str, tuple[MappingClaim, ...]] = field(default_factory=dict)
+    mappings: tuple[SubjectMapping, ...] = ()
 
     @classmethod
     def decode(cls, text: str) -> AccountClaims:

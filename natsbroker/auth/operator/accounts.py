@@ -21,7 +21,6 @@ from natsbroker.accounts.settings import (
     Export,
     Import,
     Latency,
-    MappingDestination,
     ServiceExport,
     ServiceImport,
     StreamExport,
@@ -30,7 +29,7 @@ from natsbroker.accounts.settings import (
     mappingFrom,
 )
 from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
-from natsbroker.auth.operator.exchangeclaims import ExportClaim, ImportClaim, MappingClaim
+from natsbroker.auth.operator.exchangeclaims import ExportClaim, ImportClaim
 from natsbroker.auth.settings import AccountLimits, AccountSettings
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.subjects.mapping import InvalidMapping
@@ -69,7 +68,7 @@ def accountsFrom(
             limits=limitsFrom(claims),
             exports=tuple(_export(each, name, imports) for each in claims.exports),
             imports=tuple(map(_import, imports[name])),
-            mappings=tuple(_mappings(name, claims.mappings, report)),
+            mappings=tuple(_mappings(claims, report)),
             jetstream=claims.terms.jetstream,
         )
         for name, claims in known.items()
@@ -191,20 +190,14 @@ def _import(claim: ImportClaim) -> Import:
     return StreamImport(claim.account, there, here, claim.allowTrace)
 
 
-def _mappings(
-    account: str, claims: Mapping[str, tuple[MappingClaim, ...]], report: Report
-) -> Iterable[SubjectMapping]:
-    for source, places in claims.items():
-        made = SubjectMapping(
-            source,
-            tuple(MappingDestination(each.subject, each.weight, each.cluster) for each in places),
-        )
+def _mappings(claims: AccountClaims, report: Report) -> Iterable[SubjectMapping]:
+    for each in claims.mappings:
         try:
-            _checkMapping(made)
+            _checkMapping(each)
         except InvalidMapping as error:
-            report(account, f"mapping of {source}: {error}")
+            report(claims.token.subject, f"mapping of {each.source}: {error}")
         else:
-            yield made
+            yield each
 
 
 def _checkMapping(made: SubjectMapping) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from natsbroker.accounts.settings import MappingDestination, SubjectMapping
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject
@@ -17,7 +18,6 @@ from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject
 __all__ = [
     "ExportClaim",
     "ImportClaim",
-    "MappingClaim",
     "readExports",
     "readImports",
     "readMappings",
@@ -72,20 +72,6 @@ class ImportClaim:
     share: bool = False
     allowTrace: bool = False
     activation: SignedJWT | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MappingClaim:
-    """
-    A destination.
-
-    @ivar weight: percent.
-    @ivar cluster: the only cluster in which it applies; empty for all.
-    """
-
-    subject: str
-    weight: int = 100
-    cluster: str = ""
 
 
 def readExports(fields: Fields) -> tuple[ExportClaim, ...]:
@@ -183,21 +169,23 @@ def _checkActivation(claim: ImportClaim, token: SignedJWT, account: str) -> None
         raise FieldError("imports: the activation token is for another subject")
 
 
-def readMappings(fields: Fields) -> dict[str, tuple[MappingClaim, ...]]:
+def readMappings(fields: Fields) -> tuple[SubjectMapping, ...]:
     """
     @raise FieldError: if one is invalid.
     """
     found = fields.blocksByName("mappings")
     if not all(isValidSubject(source.encode("utf-8")) for source in found):
         raise FieldError("mappings: not a valid subject")
-    return {source: tuple(map(_mapping, places)) for source, places in found.items()}
+    return tuple(
+        SubjectMapping(source, tuple(map(_destination, each))) for source, each in found.items()
+    )
 
 
-def _mapping(fields: Fields) -> MappingClaim:
+def _destination(fields: Fields) -> MappingDestination:
     weight = fields.integer("weight") or 100
     if not 0 < weight <= 100:
         raise FieldError("mappings: no such weight")
-    return MappingClaim(fields.text("subject"), weight, fields.text("cluster"))
+    return MappingDestination(fields.text("subject"), weight, fields.text("cluster"))
 
 
 def _kind(fields: Fields) -> str:

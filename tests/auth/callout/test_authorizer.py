@@ -13,7 +13,8 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.auth.authenticator import Revocations
 from natsbroker.auth.callout.authorizer import CalloutAuthorizer
-from natsbroker.auth.callout.callouts import SUBJECT, CalloutService
+from natsbroker.auth.callout.callouts import SUBJECT
+from natsbroker.auth.settings import AuthCallout
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -66,9 +67,7 @@ class World(CalloutWorld):
         self.authorizer = CalloutAuthorizer(
             Settings(later),
             self.callouts,
-            CalloutService("AUTH", ISSUER.key, xkey),
-            frozenset({"auth"}),
-            accounts,
+            AuthCallout(ISSUER.key, "AUTH", ("auth",), xkey, tuple(accounts)),
             members.get,
         )
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from natsbroker.auth.callout.callouts import SUBJECT, CalloutService, guarded
+from natsbroker.auth.callout.callouts import SUBJECT, guarded
 from natsbroker.auth.callout.messages import CalloutUser
+from natsbroker.auth.settings import AuthCallout
 from natsbroker.errors import Unauthorized
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -19,8 +20,8 @@ from tests.auth.operator.chain import Account, Operator
 
 ISSUER = Account(Operator())
 CURVE = Curve()
-PLAIN = CalloutService("AUTH", ISSUER.key)
-SEALED = CalloutService("AUTH", ISSUER.key, CURVE.key)
+PLAIN = AuthCallout(ISSUER.key, "AUTH")
+SEALED = AuthCallout(ISSUER.key, "AUTH", xkey=CURVE.key)
 HELLO = ConnectRequest(options={"user": "bob", "pass": "secret"}, host="127.0.0.1", cid=5)
 
 
@@ -31,7 +32,7 @@ def letIn(question: Question) -> bytes:
     return question.response(ISSUER, {"jwt": question.user(ISSUER, aud="APP", iat=1)}, iat=1)
 
 
-def ask(world: CalloutWorld, service: CalloutService = PLAIN) -> list[Any]:
+def ask(world: CalloutWorld, service: AuthCallout = PLAIN) -> list[Any]:
     """
     Ask about somebody.
     """
@@ -119,7 +120,7 @@ class TestNoAnswer:
 
     def test_badKey(self) -> None:
         """Nor where questions cannot be sealed."""
-        [denied] = ask(CalloutWorld("AUTH").serve(), CalloutService("AUTH", ISSUER.key, "x"))
+        [denied] = ask(CalloutWorld("AUTH").serve(), AuthCallout(ISSUER.key, "AUTH", xkey="x"))
         assert isinstance(denied, Unauthorized)
 
 

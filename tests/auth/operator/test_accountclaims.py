@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from natsbroker.accounts.settings import MappingDestination, SubjectMapping
 from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.accountclaims import (
@@ -18,7 +19,6 @@ from natsbroker.auth.operator.accountclaims import (
     ExternalAuthorization,
     OperatorLimits,
 )
-from natsbroker.auth.operator.exchangeclaims import MappingClaim
 from natsbroker.auth.operator.userclaims import NO_LIMIT, PermissionClaims
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, oldToken, token
 from tests.auth.operator.claimvalues import KNOWN, VALUES
@@ -63,7 +63,11 @@ class TestAccountClaims:
         )
         assert [each.subject for each in claims.exports] == ["svc.*"]
         assert [each.activation is not None for each in claims.imports] == [True]
-        assert claims.mappings == {"m.*": (MappingClaim("n.$1", 40), MappingClaim("o.$1", 60, "c"))}
+        assert claims.mappings == (
+            SubjectMapping(
+                "m.*", (MappingDestination("n.$1", 40), MappingDestination("o.$1", 60, "c"))
+            ),
+        )
         assert claims.external.accounts == (EVERYBODY,)
 
     @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from natsbroker.accounts.settings import MappingDestination, SubjectMapping
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.operator.exchangeclaims import (
     ExportClaim,
-    MappingClaim,
     readExports,
     readImports,
     readMappings,
@@ -200,9 +200,9 @@ class TestMappings:
     def test_read(self) -> None:
         """Mappings are read with their weights; one without has the whole."""
         places = [{"subject": "b", "weight": 40}, {"subject": "c", "cluster": "X"}]
-        assert readMappings(fieldsOf(mappings={"a.*": places})) == {
-            "a.*": (MappingClaim("b", 40), MappingClaim("c", 100, "X"))
-        }
+        assert readMappings(fieldsOf(mappings={"a.*": places})) == (
+            SubjectMapping("a.*", (MappingDestination("b", 40), MappingDestination("c", 100, "X"))),
+        )
 
     @pytest.mark.parametrize(
         "mappings",
