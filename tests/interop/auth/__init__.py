@@ -1,3 +1,3 @@
 """
-Who is let in, and what they may do, with real clients and beside the real server.
+Who is let in, and what they may do, with real clients and beside nats-server.
 """

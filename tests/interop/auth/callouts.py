@@ -1,10 +1,6 @@
 """
 An auth callout service as people write them, with nats-py: it reads the server's questions and
 answers what a test wants.
-
-Promises: questions are noted as they came; the service ends with the test.
-
-This module must never know which server asks.
 """
 
 from __future__ import annotations
@@ -131,7 +127,7 @@ class Worlds:
 
     def compare(self, decide: Decide, play: Callable[[Server], Any]) -> Any:
         """
-        Do the same with each, while the service decides in a way.
+        Do the same with each, while the service decides.
 
         @return: what came of it on both.
         """

@@ -1,10 +1,7 @@
 """
-Clients that log in with JWTs, on sockets: what a server answers them, and what it says at the end.
+Clients that log in with JWTs, on sockets: its answers, and its error at the end.
 
-Promises: an answer is what the server sends until the PONG or the end that it owes; a peer's wait
-is bounded.
-
-This module must never know which server it talks to, or what a JWT says.
+An answer is what the server sends until the PONG or the end that it owes, within a bounded time.
 """
 
 from __future__ import annotations
@@ -88,7 +85,7 @@ class Peer:
 
     def settle(self, patience: float) -> None:
         """
-        Wait so many seconds at most for what comes.
+        Wait at most this many seconds for data.
         """
         self._socket.settimeout(patience)
 
@@ -105,7 +102,7 @@ class Peer:
         Say who it is.
 
         @param user: who signs the nonce; C{None} for nobody.
-        @param options: what CONNECT says beside that.
+        @param options: further options of CONNECT.
         @return: C{""} if it is let in, else the error.
         """
         hello: dict[str, Any] = {"verbose": False, "pedantic": False, "protocol": 1}

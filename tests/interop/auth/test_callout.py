@@ -113,7 +113,7 @@ def elsewhere(question: Question) -> bytes:
 
 def hours(start: int, end: int) -> dict[str, Any]:
     """
-    A time of the day, so many hours from now.
+    A time of the day, some hours from now.
     """
     now = time.time()
     texts = [time.strftime("%H:%M:%S", time.gmtime(now + each * 3600)) for each in (start, end)]
@@ -205,7 +205,7 @@ def test_permissions(worlds: Worlds) -> None:
 
 
 def test_nobodyElseAsks(worlds: Worlds) -> None:
-    """Whoever is in the service's account cannot ask it, not even the service."""
+    """No user of the service's account can ask it, not even the service."""
     ask = b"PUB $SYS.REQ.USER.AUTH 0\r\n\r\n"
     own = {"user": "auth", "pass": "pw"}
     expected = ["", 'Permissions Violation for Publish to "$SYS.REQ.USER.AUTH"']
@@ -214,7 +214,7 @@ def test_nobodyElseAsks(worlds: Worlds) -> None:
 
 
 def test_expires(worlds: Worlds) -> None:
-    """A user is told when its JWT expires, and cut."""
+    """A user gets an error when its JWT expires, and is closed."""
 
     def play(server: Server) -> tuple[str, str]:
         with closing(Peer(server)) as peer:
@@ -257,7 +257,7 @@ class TestWhoIsAskedAbout:
     ],
 )
 def test_question(worlds: Worlds, options: dict[str, Any]) -> None:
-    """The service is told the same of a client by both servers."""
+    """The service receives the same about a client from both servers."""
     assert worlds.login(placed, options) == [""]
     theirs, ours = (told(question) for question in worlds.questions())
     assert ours == theirs
@@ -310,7 +310,7 @@ def test_natsPy(worlds: Worlds) -> None:
 
 
 def test_certificates(tmp_path: Path) -> None:
-    """The service is told how a connection is secured, and sees the certificates of the client."""
+    """The service receives the TLS facts of a connection and the certificates of the client."""
     writeCertificates(tmp_path)
     files = ", ".join(
         f'{key}: "{tmp_path}/{name}.pem"'
@@ -368,8 +368,8 @@ def test_nobodyThere(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def test_reload(tmp_path: Path) -> None:
     """
-    When users change, the service is asked again about everybody; whom it refuses is cut.
-    nats-server closes everybody whom the service let in, and asks when they come back.
+    When users change, the service is asked again about every user; those that it denies are closed.
+    nats-server closes every user that the service accepted, and asks when they come back.
     """
     running = Worlds(Both(tmp_path, CONFIG % ""), None, **LOGIN)
 

@@ -102,7 +102,7 @@ def placed(
 
     @param issuer: who issues the user JWT.
     @param answerer: who signs the answer.
-    @param answer: what it says besides.
+    @param answer: its further members.
     """
 
     def decide(question: Question) -> bytes:
@@ -176,7 +176,7 @@ def test_sealed(sealed: Worlds, name: str, isAnswerSealed: bool) -> None:
 
 
 def test_question(worlds: Worlds) -> None:
-    """The service is told the same of a client by both servers, the sentinel's JWT included."""
+    """The service receives the same about a client from both servers, with the sentinel's JWT."""
     hello = {"user": "bob", "pass": "secret", "name": "n"}
     worlds.login(placed(), hello)
     told = []
@@ -217,7 +217,7 @@ def test_notProved(worlds: Worlds) -> None:
 
 
 def test_revoked(worlds: Worlds) -> None:
-    """Users whom a service placed can be revoked in the account that they are in."""
+    """Users that a service placed can be revoked in the account that they are in."""
 
     def play(server: Server) -> list[str]:
         with closing(Peer(server)) as peer, closing(Peer(server)) as operator:
@@ -234,7 +234,7 @@ def test_revoked(worlds: Worlds) -> None:
 
 
 def test_accountChanges(worlds: Worlds) -> None:
-    """When an account changes, whoever a service placed there stays, and nobody is asked again."""
+    """When an account changes, users that a service placed there stay without another request."""
 
     def play(server: Server) -> list[str]:
         with closing(Peer(server)) as peer, closing(Peer(server)) as operator:

@@ -302,7 +302,7 @@ class TestReload:
 
     @realAndOurs
     def test_password(self, flavour: Flavour, startServer: StartServer) -> None:
-        """Whose password is another one now is told so."""
+        """A user whose password has changed gets an error."""
         server = startServer(flavour, self.BEFORE.format("{user: goes, password: x}"))
         with self.connected(server, "goes") as goes:
             reload(server, self.BEFORE.format("{user: goes, password: y}"))
@@ -320,8 +320,8 @@ class TestReload:
 
     @realAndOurs
     def test_permission(self, flavour: Flavour, startServer: StartServer) -> None:
-        """A subscription that is not allowed any more ends, plain or in a queue, and its owner is
-        told; the others go on."""
+        """A subscription that is not allowed any more ends, plain or in a queue, and its owner gets
+        an error; the others go on."""
         before = self.RULED.format('"a", "b", "c", "d q"')
         server = startServer(flavour, self.BEFORE.format(before))
         with self.connected(server, "goes") as goes, self.connected(server, "stays") as stays:
@@ -343,7 +343,7 @@ class TestReload:
             assert goes.ask() == b"MSG b 2 1\r\nx\r\nPONG\r\n"
 
 
-#: A configuration, another one, and what somebody says who is let in by the first.
+#: A configuration, another one, and the login of a user of the first.
 CHANGES: dict[str, tuple[str, str, dict[str, str]]] = {
     "another password of the only user": (
         "authorization {user: a, password: x}",
@@ -382,7 +382,7 @@ CHANGES: dict[str, tuple[str, str, dict[str, str]]] = {
 
 def lastWords(server: Server, before: str, after: str, said: dict[str, str]) -> bytes:
     """
-    @return: what somebody is told who is cut by a reload.
+    @return: the error of a user that a reload closes.
     """
     reload(server, before + "\nmax_payload: 1000\n")
     with Wire(server.port) as wire:
@@ -406,7 +406,7 @@ def reload(server: Server, config: str) -> None:
 
 
 def test_lastWords(startServer: StartServer) -> None:
-    """Who is let in no longer is told the same by both servers, or nothing by both."""
+    """A user that is denied now gets the same error from both servers, or none from both."""
     told = {}
     for flavour in (REAL, OURS_FAST):
         server = startServer(flavour, "max_payload: 999\n")

@@ -48,7 +48,7 @@ class Attempt:
 
     @ivar jwt: its user JWT.
     @ivar signer: who signs the nonce; C{None} for nobody.
-    @ivar options: what it says besides.
+    @ivar options: further options.
     @ivar asks: what it does if it is let in.
     """
 
@@ -68,7 +68,7 @@ def scoped(nats: Mapping[str, Any] | None = None, **claims: Any) -> str:
 
 def hours(start: int, end: int) -> dict[str, str]:
     """
-    A time of the day, so many hours from now.
+    A time of the day, some hours from now.
     """
     texts = [time.strftime("%H:%M:%S", time.gmtime(NOW + each * 3600)) for each in (start, end)]
     return {"start": texts[0], "end": texts[1]}
@@ -199,7 +199,7 @@ def tried(attempt: Attempt) -> Callable[[Server], list[str]]:
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.name)
 def test_attempt(both: Both, attempt: Attempt) -> None:
-    """Whoever nats-server lets in is let in, and may the same; all others get the same error."""
+    """Users are accepted with the same permissions as by nats-server, or get the same error."""
     play = tried(attempt)
     if attempt.name in OTHERWISE:
         real, ours = (play(server)[0] for server in both.servers)
@@ -229,7 +229,7 @@ def test_credentialsFile(both: Both, tmp_path: Path) -> None:
 
 
 def test_wrongCredentialsFile(both: Both, tmp_path: Path) -> None:
-    """nats-py is told that it is not let in when the key is not the JWT's."""
+    """nats-py gets the error when the key is not the JWT's."""
     path = tmp_path / "user.creds"
     path.write_text(credentialsFile(ONE.user(USER), KeyPair("U")))
 
@@ -254,7 +254,7 @@ def test_info(both: Both) -> None:
 
 
 def test_userExpires(both: Both) -> None:
-    """A user whose JWT expires is told so, and cut."""
+    """A user whose JWT expires gets that error, and is closed."""
     peers = [Peer(server) for server in both.servers]
     text = ONE.user(USER, exp=int(time.time()) + 2)
     assert [peer.login(text, USER) for peer in peers] == ["", ""]

@@ -61,7 +61,7 @@ class World:
 
     def ask(self, subject: str, body: bytes | str = b"") -> Any:
         """
-        What the operator is answered, without what it says of the server.
+        The answer to the operator, without the description of the server.
         """
         answer = json.loads(self._operator.request(subject, body))
         del answer["server"]
@@ -98,7 +98,7 @@ class TestService:
     """What operators may ask."""
 
     def test_push(self, both: Both) -> None:
-        """A JWT that is pushed is stored, and used for whoever comes."""
+        """A JWT that is pushed is stored, and used for new connections."""
         account = Account(OPERATOR)
 
         def play(server: Server) -> list[Any]:
@@ -139,7 +139,7 @@ class TestService:
         assert both.compare(play) == b""
 
     @pytest.mark.parametrize("wrong", ["", "nonsense", "other", "user"])
-    def test_refused(self, both: Both, wrong: str) -> None:
+    def test_otherJWTsAreRefused(self, both: Both, wrong: str) -> None:
         """What is no JWT of the account that the subject names is refused."""
         account, other = Account(OPERATOR), Account(OPERATOR)
         body = {"other": other.jwt(), "user": account.user(USER)}.get(wrong, wrong)
@@ -153,7 +153,7 @@ class TestService:
         assert both.compare(play) == (500, True)
 
     def test_untrusted(self, both: Both) -> None:
-        """A JWT of another operator changes nothing for whoever is there."""
+        """A JWT of another operator changes nothing for open connections."""
         account = Account(OPERATOR)
 
         def play(server: Server) -> list[str]:
@@ -202,7 +202,7 @@ _REFUSED = "jwt update resulted in error"
 class TestLive:
     """What becomes of users who are connected when their account's JWT changes."""
 
-    def test_nothing(self, both: Both) -> None:
+    def test_unrelatedChangeGoesUnnoticed(self, both: Both) -> None:
         """A change that does not concern them goes unnoticed."""
         account = Account(OPERATOR)
 
@@ -215,7 +215,7 @@ class TestLive:
         assert both.compare(play) == ["", ""]
 
     def test_revoked(self, both: Both) -> None:
-        """A user that is revoked is told so and cut, and comes no more; the other stays."""
+        """A user that is revoked gets that error, is closed and denied; the other stays."""
         account = Account(OPERATOR)
 
         def play(server: Server) -> list[str]:
@@ -236,7 +236,7 @@ class TestLive:
     def test_signingKeyGone(self, both: Both) -> None:
         """
         A user whose signer is no longer the account's is cut. nats-server does not say why; a
-        client that is told does not try for ever.
+        client that gets an error does not try for ever.
         """
         account = Account(OPERATOR)
 
@@ -310,7 +310,7 @@ class TestLive:
         assert both.compare(play) == ("news.today", b"hi")
 
     def test_expires(self, both: Both) -> None:
-        """When the account's JWT expires its users are told so and cut."""
+        """When the account's JWT expires its users get that error and are closed."""
         account = Account(OPERATOR)
         text = account.jwt(exp=int(time.time()) + 2)
         worlds = [World(server, account, text) for server in both.servers]

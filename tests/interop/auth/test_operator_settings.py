@@ -35,7 +35,7 @@ MEMORY = f"resolver: MEMORY\nresolver_preload {{\n{PRELOAD}}}\n"
 
 def logins(server: Server) -> list[str]:
     """
-    What a user of each account is told, and who brings nothing.
+    The answers to a user of each account, and to one without credentials.
     """
     answers = []
     for account in EVERYBODY:
@@ -157,7 +157,7 @@ class TestURL:
                 assert both.compare(logins) == ["", "", NO, NO, NO]
 
     def test_untrustedServer(self, tmp_path: Path) -> None:
-        """Without that nobody comes but whoever has the system account's key."""
+        """Without that only a user with the system account's key is accepted."""
         writeCertificates(tmp_path)
         with self.accountServer(tmp_path) as port:
             config = f"operator: {NAMED}\nresolver: URL(https://localhost:{port}/accounts/)\n"

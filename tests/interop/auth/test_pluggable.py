@@ -182,8 +182,8 @@ class TestHTTPS:
         )
 
     def test_login(self, service: Service, startServer: StartServer, tmp_path: Path) -> None:
-        """Who it lets in may do what it says; who it denies, or of whom it says what makes no
-        sense, is not let in; an answer is remembered."""
+        """Its grants apply; users that it denies, and those with a grant that makes no
+        sense, are not accepted; an answer is remembered."""
         more = f"ca_file: '{tmp_path}/ca.pem', cache: '1m'"
         server = startServer(OURS_FAST, self.text(service, "localhost", more))
         assert talk(server.url, "anna", "apple") == "heard"

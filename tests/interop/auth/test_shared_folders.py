@@ -105,7 +105,7 @@ class Pair:
 
     def login(self, server: Server, account: Account) -> str:
         """
-        What a user of an account is told.
+        The answer to a user of an account.
         """
         with Peer(server) as peer:
             return peer.login(account.user(USER), USER)

@@ -1,5 +1,5 @@
 """
-C{$SYS.REQ.USER.INFO} on nats-server and on natsbroker: clients are told the same about themselves.
+C{$SYS.REQ.USER.INFO} on nats-server and on natsbroker: clients get the same about themselves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Login = Callable[[Peer], str]
 
 def told(server: Server, login: Login) -> Any:
     """
-    What a client is told, with lists in order.
+    The answer to a client, with lists in order.
     """
     with closing(Peer(server)) as peer:
         assert login(peer) == ""

@@ -14,9 +14,7 @@ A file begins with remarks: who can log in, and which subjects and queues are wo
 
 A file of C{changes} holds two configurations, with C{# after} between them.
 
-Promises: what is tried depends on the file, the seed and the number only, so that any conversation
-can be made again.
-Must never know: what a server answers.
+The attempts depend on the file, the seed and the number only, so that they can be made again.
 """
 
 from __future__ import annotations
@@ -31,9 +29,9 @@ from typing import Any
 __all__ = [
     "FOLDER",
     "Change",
-    "Conversation",
     "Login",
     "Matter",
+    "Script",
     "Try",
     "changes",
     "conversation",
@@ -59,14 +57,14 @@ _MISTAKES = {
 }
 
 
-#: How often a client says once more who it is, as whoever.
+#: How often a client says once more who it is, as any of them.
 _ANOTHER_LOGIN = 0.05
 
 
 @dataclass(frozen=True)
 class Login:
     """
-    What a client says of itself.
+    The options of CONNECT.
 
     @ivar options: of CONNECT.
     @ivar seed: of the key that it signs the nonce with; empty for none.
@@ -93,7 +91,7 @@ class Try:
 
 
 @dataclass(frozen=True)
-class Conversation:
+class Script:
     """
     Some clients, and what they try, in order.
     """
@@ -125,7 +123,7 @@ class Matter:
     @ivar subjects: what is worth trying.
     @ivar isAlone: whether no server can take it as a reload.
     @ivar isFresh: whether nats-server, which forgets no users when it gets other credentials
-        instead, is started anew before each conversation.
+        instead, is started again before each conversation.
     """
 
     name: str
@@ -204,7 +202,7 @@ def _login(kind: str, *rest: str) -> Login:
     return Login()
 
 
-def conversation(matter: Matter, seed: int, number: int) -> Conversation:
+def conversation(matter: Matter, seed: int, number: int) -> Script:
     """
     Make one conversation.
     """
@@ -218,7 +216,7 @@ def conversation(matter: Matter, seed: int, number: int) -> Conversation:
     queues = list(matter.queues)
     random.shuffle(queues)
     tries = [_try(matter, queues, count, random) for _ in range(random.randint(3, 9))]
-    return Conversation(logins, tuple(tries))
+    return Script(logins, tuple(tries))
 
 
 def _varied(login: Login, known: tuple[Login, ...], random: Random) -> Login:

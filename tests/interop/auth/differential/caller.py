@@ -1,9 +1,7 @@
 """
-A client that says what it is told to say, and tells what it hears.
+A client that plays a script and returns what it receives.
 
-Promises: when a call returns, everything that it caused has been heard by its caller; what depends
-on chance is replaced by a star.
-Must never know: which server it talks to, or what is right.
+When a call returns, its effects have been received; what depends on chance is replaced by a star.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import Any
 import nkeys  # type: ignore[import-untyped]
 
 from natsbroker.testing.frames import splitFrames
-from tests.interop.auth.differential.attempts import Conversation, Login
+from tests.interop.auth.differential.attempts import Login, Script
 from tests.interop.neighbours import partsOf, plain
 from tests.interop.servers import PATIENCE
 
@@ -103,7 +101,7 @@ class Caller:
         Hear what others have caused.
 
         @param cut: whether the server may just have closed the connection. Then what it said is
-            waited for a moment: whoever writes to what is closed may lose it.
+            waited for a moment: a client that writes to a closed connection may lose it.
         """
         if cut and not self.isGone and select.select([self._socket], [], [], _MOMENT)[0]:
             self._take()
@@ -144,7 +142,7 @@ class Caller:
 
 
 def converse(
-    port: int, conversation: Conversation, change: Callable[[], object] | None = None
+    port: int, conversation: Script, change: Callable[[], object] | None = None
 ) -> list[list[bytes]]:
     """
     @param change: called after half of the tries.

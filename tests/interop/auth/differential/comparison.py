@@ -1,9 +1,8 @@
 """
 nats-server and natsbroker side by side, taking one configuration after the other.
 
-Promises: a difference that no allowance explains is reported with what was tried, what each said,
-and one command that tries it again.
-Must never know: which of the two is right.
+A difference that no allowance explains is reported with the attempt, both answers, and a command
+that repeats it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop.allowances import explained
-from tests.interop.auth.differential.attempts import Change, Conversation, Matter, conversation
+from tests.interop.auth.differential.attempts import Change, Matter, Script, conversation
 from tests.interop.auth.differential.caller import converse
 from tests.interop.servers import REAL, Flavour, Server
 
@@ -49,7 +48,7 @@ class Difference:
     seed: int
     number: int
     flavour: str
-    conversation: Conversation
+    conversation: Script
     theirs: list[list[bytes]]
     ours: list[list[bytes]]
 
@@ -70,7 +69,7 @@ class Difference:
 
 class Comparison:
     """
-    Two servers. nats-server is started anew with each configuration; natsbroker takes it as a
+    Two servers. nats-server is started again with each configuration; natsbroker takes it as a
     reload where it can.
 
     @ivar attempts: how many logins, publications and subscriptions were compared.
@@ -107,7 +106,7 @@ class Comparison:
         """
         Start nats-server with a configuration.
 
-        @return: what it says if it does not start; empty if it does.
+        @return: its error if it does not start; else empty.
         """
         self._stopTheirs()
         server = Server(REAL, self._places[0], text)
@@ -125,7 +124,7 @@ class Comparison:
         """
         return _reload(self._ours, text)
 
-    def differences(self, matter: Matter, seed: int, numbers: range) -> Iterator[Difference]:
+    def differences(self, matter: Matter, seed: int, indexes: range) -> Iterator[Difference]:
         """
         @return: what of some conversations no allowance explains.
         @raise AssertionError: if a server does not take the configuration.
@@ -135,34 +134,34 @@ class Comparison:
             self._restart(text)
         refusals = [self.theirsRefuses(text), self.oursRefuses(text)]
         assert refusals == ["", ""], matter.name
-        yield from self.again(matter, seed, numbers)
+        yield from self.again(matter, seed, indexes)
         if matter.isAlone:
             self._restart(_NOTHING)
 
-    def again(self, matter: Matter, seed: int, numbers: range) -> Iterator[Difference]:
+    def again(self, matter: Matter, seed: int, indexes: range) -> Iterator[Difference]:
         """
         The same with the configurations that the servers have.
         """
-        for number in numbers:
+        for number in indexes:
             difference = self._difference(matter, seed, number)
             if difference is not None:
                 yield difference
 
     def _restart(self, text: str) -> None:
         """
-        Start natsbroker anew.
+        Start natsbroker again.
         """
         self._ours.stop()
         self._ours = Server(self.flavour, self._places[1], text).start()
 
-    def changed(self, change: Change, seed: int, numbers: range) -> Iterator[Difference]:
+    def changed(self, change: Change, seed: int, indexes: range) -> Iterator[Difference]:
         """
         The same, with a configuration that becomes another one while clients are connected. Both
         servers take both as reloads.
 
         @raise AssertionError: if a server does not take one.
         """
-        for number in numbers:
+        for number in indexes:
             difference = self._difference(change.matter, seed, number, change)
             if difference is not None:
                 yield difference
@@ -185,7 +184,7 @@ class Comparison:
         return Difference(matter.name, seed, number, self.flavour.name, tried, theirs, ours)
 
 
-def _heard(server: Server, tried: Conversation, change: Change | None) -> list[list[bytes]]:
+def _heard(server: Server, tried: Script, change: Change | None) -> list[list[bytes]]:
     if change is None:
         return converse(server.port, tried)
 

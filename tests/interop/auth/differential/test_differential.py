@@ -13,9 +13,9 @@ import pytest
 from tests.interop.allowances import explained
 from tests.interop.auth.differential.attempts import (
     FOLDER,
-    Conversation,
     Login,
     Matter,
+    Script,
     Try,
     changes,
     conversation,
@@ -52,8 +52,8 @@ def test_sameVerdicts(flavour: Flavour, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
 def test_sameChanges(flavour: Flavour, tmp_path: Path) -> None:
-    """When a configuration becomes another one, those who are connected keep, lose and are told
-    the same."""
+    """When a configuration becomes another one, clients keep, lose and receive the
+    same."""
     requireRealServer()
     with Comparison(flavour, tmp_path) as comparison:
         found = [
@@ -161,7 +161,7 @@ class TestCorpus:
 
     def test_report(self) -> None:
         """A difference is reported with the command that makes it again."""
-        talk = Conversation((Login(),), (Try(0, b"SUB a 1\r\n"),))
+        talk = Script((Login(),), (Try(0, b"SUB a 1\r\n"),))
         difference = Difference("users", 3, 17, "ours-pure", talk, [[b"a"], []], [[b"b"], []])
         report = str(difference).splitlines()
         assert report[0] == (
