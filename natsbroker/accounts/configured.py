@@ -25,8 +25,7 @@ from natsbroker.accounts.settings import (
 )
 from natsbroker.accounts.shadows import ImportedStream
 from natsbroker.auth.settings import AccountSettings
-from natsbroker.config.jetstream import JetStream
-from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
+from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.leafnodes.domains import API, fromDomain, toDomain
 from natsbroker.subjects.mapping import MappingTable
 from natsbroker.subjects.renaming import Renaming

@@ -19,9 +19,15 @@ from natsbroker.config.blocks import Diagnostics, ParsedBlock, plainValues, posi
 from natsbroker.config.checks import check
 from natsbroker.config.errors import ConfigError, ConfigErrors, Position
 from natsbroker.config.files import readText
-from natsbroker.config.jetstream import JetStream
 from natsbroker.config.language.tree import TableNode
-from natsbroker.config.model import SYSTEM_ACCOUNT, Logging, Monitoring, RouterSettings, Settings
+from natsbroker.config.model import (
+    SYSTEM_ACCOUNT,
+    JetStream,
+    Logging,
+    Monitoring,
+    RouterSettings,
+    Settings,
+)
 from natsbroker.config.tls import tlsOf
 from natsbroker.links.kinds import KINDS
 from natsbroker.wire.durations import durationText

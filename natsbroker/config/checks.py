@@ -130,7 +130,7 @@ class _Checker:
             checkStreaming(streaming, self._root, self._findings)
 
     def jetstream(self) -> None:
-        if self._settings.jetstream.isSaid:
+        if self._settings.jetstream.isSet:
             checkJetStream(self._settings, self._root, self._findings)
 
     def monitoring(self) -> Monitoring:

@@ -26,7 +26,6 @@ from natsbroker.auth.settings import (
     SubjectPermission,
     User,
 )
-from natsbroker.config.jetstream import JetStream
 from natsbroker.config.tls import TLSSettings
 from natsbroker.subjects.permissions import ResponsePermission
 
@@ -148,6 +147,27 @@ class Monitoring:
     https_port: int = 0
     http_base_path: str = "/"
     insecure_monitor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JetStream:
+    """
+    How the JetStream of nats-servers in the same cluster, or beyond gateways and leafnodes, is
+    reached. There is none here: requests of clients go to those servers.
+
+    @ivar domain: the domain that this broker belongs to; empty for none.
+    @ivar will_extend: without a domain, leafnodes may belong to the same JetStream.
+    @ivar default_domains: by account: the domain behind a leafnode that answers requests without
+        one; an empty one takes the barrier between the two away.
+    """
+
+    domain: str = ""
+    will_extend: bool = False
+    default_domains: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def isSet(self) -> bool:
+        return self != JetStream()
 
 
 @dataclass(frozen=True, slots=True)

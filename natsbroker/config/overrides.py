@@ -6,16 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from natsbroker.config.addresses import checkPort
 from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.config.flags import flagNamed
 from natsbroker.config.goflags import FlagType, FlagValue
-from natsbroker.config.model import DEFAULT_PORT, Settings, TLSSettings, changed
-from natsbroker.routes.overrides import withCluster
+from natsbroker.config.model import DEFAULT_PORT, RANDOM_PORT, Settings, TLSSettings, changed
 from natsbroker.streaming.overrides import withStreaming
+
+if TYPE_CHECKING:
+    from natsbroker.routes.settings import Cluster
 
 __all__ = ["overriding"]
 
@@ -37,11 +40,7 @@ def overriding(
                 settings = _CHANGES.get(name, _setting(name))(settings, value)
             except ValueError as error:
                 raise ConfigError(str(error), flagNamed(name).name) from None
-        try:
-            settings = withCluster(withStreaming(settings, given), given)
-        except ValueError as error:
-            raise ConfigError(str(error), "--cluster") from None
-        return _withTLS(settings, given, read)
+        return _withTLS(withStreaming(settings, given), given, read)
 
     return override
 
@@ -51,16 +50,15 @@ Change = Callable[[Settings, Any], Settings]
 
 def _setting(name: str) -> Change:
     """
-    @return: the change of a flag that is one setting of the server, of the log or of the login;
-        those of a cluster and of NATS Streaming have functions in their rooms.
+    @return: the change of a flag that is one setting; L{withStreaming} has those of NATS Streaming.
     """
     flag = flagNamed(name)
     block = flag.setting.partition(".")[0]
 
     def change(settings: Settings, value: Any) -> Settings:
-        if not flag.setting or block in ("cluster", "streaming"):
+        if not flag.setting or block == "streaming":
             return settings
-        if flag.type is FlagType.INTEGER and value < 0:
+        if flag.type is FlagType.INTEGER and value < 0 and block != "cluster":
             raise ValueError("value can not be negative")
         if block == "authorization":
             if not value:
@@ -109,6 +107,47 @@ def _pure(settings: Settings, value: Any) -> Settings:
     return replace(settings, fast_lane=not value)
 
 
+def _clusterListener(settings: Settings, url: Any) -> Settings:
+    """
+    The listener and the login of a URL replace those of the file.
+    """
+    from natsbroker.routes.settings import Cluster
+
+    try:
+        return replace(settings, cluster=_listening(settings.cluster or Cluster(), url))
+    except ValueError as error:
+        raise ConfigError(str(error), "--cluster") from None
+
+
+def _listening(cluster: Cluster, url: str) -> Cluster:
+    if not url:
+        return replace(cluster, port=0)
+    wantsRandom = url.endswith(":-1")
+    try:
+        parts = urlsplit(url[:-2] + "0" if wantsRandom else url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("not the URL of a listener") from None
+    if not host or port is None:
+        raise ValueError("not the URL of a listener: it needs a host and a port")
+    if parts.username and parts.password is None:
+        raise ValueError("expected cluster password to be set")
+    if "" in (parts.username, parts.password):
+        raise ValueError(f"the login {OPEN}")
+    return replace(
+        cluster,
+        host=host,
+        port=RANDOM_PORT if wantsRandom or not port else checkPort(port),
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+    )
+
+
+def _routes(settings: Settings, value: Any) -> Settings:
+    urls = (url.strip() for url in value.split(","))
+    return changed(settings, "cluster.routes", tuple(url for url in urls if url))
+
+
 _CHANGES: dict[str, Change] = {
     "p": _port,
     "a": _host,
@@ -118,6 +157,8 @@ _CHANGES: dict[str, Change] = {
     "VV": _logging("trace", "trace_verbose"),
     "DV": _logging("debug", "trace"),
     "DVV": _logging("debug", "trace", "trace_verbose"),
+    "cluster": _clusterListener,
+    "routes": _routes,
     "pure": _pure,
 }
 """First spelling of a flag that is more than one setting -> its change."""

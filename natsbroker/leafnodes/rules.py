@@ -185,7 +185,7 @@ def domainDenials(
     @param system: the name of our system account; empty for none.
     @param domains: of JetStream: ours and the peer's; empty for none.
     @param extends: whether the peer may belong to the same JetStream without a domain.
-    @param defaults: see L{natsbroker.config.jetstream.JetStream.default_domains}.
+    @param defaults: see L{natsbroker.config.model.JetStream.default_domains}.
     """
     if account != system:
         return () if defaults.get(account) == "" else _JETSTREAM

@@ -19,7 +19,7 @@ from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.diallers import Diallers
 from natsbroker.links.listener import LinkPort, ended
 from natsbroker.links.registry import LinkRegistry
-from natsbroker.server.planners import below, nothing
+from natsbroker.server.reload import below, nothing
 
 __all__ = ["ConnectionService", "LinkService"]
 

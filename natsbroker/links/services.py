@@ -26,8 +26,7 @@ from natsbroker.interfaces import (
 )
 from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.kinds import KINDS
-from natsbroker.server.planners import nothing
-from natsbroker.server.reload import Planner, Step
+from natsbroker.server.reload import Planner, Step, nothing
 
 __all__ = ["Links"]
 

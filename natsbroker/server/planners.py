@@ -20,7 +20,7 @@ from natsbroker.clients.listeners import Listeners
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.interfaces import IAuthorizer, IReloadable
-from natsbroker.server.reload import Planner, Step
+from natsbroker.server.reload import Planner, Step, below, nothing
 
 if TYPE_CHECKING:
     from natsbroker.auth.operator.service import OperatorService
@@ -28,24 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "authorizationPlanner",
-    "below",
     "limitsPlanner",
-    "nothing",
     "operatorPlanner",
     "sectionsPlanner",
     "tlsPlanner",
 ]
-
-
-def below(changes: Iterable[Change], *paths: str) -> bool:
-    """
-    @return: whether anything at or below one of the paths changed.
-    """
-    return any(
-        change.path == path or change.path.startswith(path + ".")
-        for change in changes
-        for path in paths
-    )
 
 
 def limitsPlanner(context: ClientContext) -> Planner:
@@ -213,9 +200,3 @@ def sectionsPlanner(services: Mapping[str, IService], others: Container[str] = (
 def _sectionsIn(changes: Iterable[Change]) -> set[str]:
     parts = [change.path.split(".") for change in changes]
     return {part[1] for part in parts if len(part) > 1 and part[0] in ("services", "plugins")}
-
-
-def nothing() -> None:
-    """
-    Nothing changes.
-    """

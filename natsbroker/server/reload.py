@@ -14,7 +14,16 @@ from natsbroker.config.diff import Change, differences, reloadProblems
 from natsbroker.config.model import RANDOM_PORT, Settings
 from natsbroker.errors import BrokerError
 
-__all__ = ["Planner", "ReloadError", "Step", "logChanges", "plan", "settled"]
+__all__ = [
+    "Planner",
+    "ReloadError",
+    "Step",
+    "below",
+    "logChanges",
+    "nothing",
+    "plan",
+    "settled",
+]
 
 _log = Logger(namespace="natsbroker")
 
@@ -35,6 +44,23 @@ class ReloadError(BrokerError):
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(self.problems))
+
+
+def below(changes: Iterable[Change], *paths: str) -> bool:
+    """
+    @return: whether anything at or below one of the paths changed.
+    """
+    return any(
+        change.path == path or change.path.startswith(path + ".")
+        for change in changes
+        for path in paths
+    )
+
+
+def nothing() -> None:
+    """
+    Nothing changes.
+    """
 
 
 def settled(old: Settings, new: Settings, isElsewhere: bool = False) -> Settings:

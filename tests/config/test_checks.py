@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.config.addresses import isLoopback
-from natsbroker.config.jetstream import JetStream
+from natsbroker.config.model import JetStream
 from tests.config.support import built, complaintsOf, settingsOf
 
 USERS = "authorization { users: [ {user: a} ] }"

@@ -10,7 +10,7 @@ import pytest
 
 from natsbroker.auth.settings import AccountSettings, AuthorizationSettings, User
 from natsbroker.config import model
-from natsbroker.config.model import Settings
+from natsbroker.config.model import JetStream, Settings
 
 
 def test_defaults() -> None:
@@ -59,3 +59,13 @@ def test_secretsStayOut() -> None:
 def test_everyNameLoads(name: str) -> None:
     """Each public name is there, also those of modules that load with their first use."""
     assert getattr(model, name) is not None
+
+
+@pytest.mark.parametrize(
+    "jetstream",
+    [JetStream("hub"), JetStream(will_extend=True), JetStream(default_domains={"A": ""})],
+)
+def test_jetStreamIsSet(jetstream: JetStream) -> None:
+    """Each of its parts counts."""
+    assert jetstream.isSet
+    assert not JetStream().isSet

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from natsbroker.config.commandline import invocationFrom
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import (
@@ -18,6 +19,7 @@ from natsbroker.config.model import (
     TLSSettings,
 )
 from natsbroker.config.overrides import overriding
+from natsbroker.routes.settings import Cluster
 from tests.config.support import CERTIFICATES, filesystem
 
 PAIR: dict[str, FlagValue] = {"tlscert": "cert.pem", "tlskey": "key.pem"}
@@ -149,3 +151,94 @@ def test_mistakes(flag: str, value: FlagValue, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         apply({flag: value})
     assert str(raised.value) == message
+
+
+FILES = {
+    "s.conf": """port: 5
+        cluster {
+            name: file, listen: "127.0.0.1:1", pool_size: 2
+            authorization { user: f, password: x }
+        }"""
+}
+
+
+def settingsOf(*arguments: str) -> Settings:
+    """The settings of a command line."""
+
+    def read(path: str) -> str:
+        if path not in FILES:
+            raise FileNotFoundError(path)
+        return FILES[path]
+
+    made = invocationFrom(arguments, {}, read).settings
+    assert made is not None
+    return made
+
+
+def test_clusterAlone() -> None:
+    """A cluster can be asked for with flags alone."""
+    made = settingsOf(
+        "--cluster",
+        "nats://u:p@127.0.0.1:6222",
+        "--cluster_name",
+        "C1",
+        "--routes",
+        "nats-route://a:1, nats-route://b:2",
+        "--no_advertise",
+        "--connect_retries",
+        "3",
+        "--cluster_advertise",
+        "h:7",
+    )
+    assert made.cluster == Cluster(
+        name="C1",
+        host="127.0.0.1",
+        port=6222,
+        user="u",
+        password="p",
+        routes=("nats-route://a:1", "nats-route://b:2"),
+        no_advertise=True,
+        connect_retries=3,
+        advertise="h:7",
+    )
+
+
+def test_clusterOverFile() -> None:
+    """Flags win over the file; the login of the file alone is not accepted then."""
+    cluster = settingsOf("-c", "s.conf", "--cluster_listen", "nats://localhost:-1").cluster
+    assert cluster is not None
+    assert (cluster.name, cluster.pool_size) == ("file", 2)
+    assert (cluster.host, cluster.port, cluster.user) == ("localhost", -1, "")
+
+
+def test_clusterOff() -> None:
+    """An empty URL leaves the cluster."""
+    cluster = settingsOf("-c", "s.conf", "--cluster", "").cluster
+    assert cluster is not None and cluster.port == 0
+
+
+@pytest.mark.parametrize(
+    "url, message",
+    [
+        ("nonsense", "--cluster: not the URL of a listener: it needs a host and a port"),
+        ("nats://h", "--cluster: not the URL of a listener: it needs a host and a port"),
+        ("nats://h:x", "--cluster: not the URL of a listener"),
+        ("nats://u@h:1", "--cluster: expected cluster password to be set"),
+        ("nats://h:99999", "--cluster: not the URL of a listener"),
+        ("nats://:@h:1", "--cluster: the login is empty: everybody would be let in"),
+        ("nats://u:@h:1", "--cluster: the login is empty: everybody would be let in"),
+    ],
+)
+def test_clusterURL(url: str, message: str) -> None:
+    """A URL that is none is refused; nothing of it is shown."""
+    with pytest.raises(ConfigError) as raised:
+        settingsOf("--cluster", url)
+    assert str(raised.value) == message
+
+
+def test_clusterChecked() -> None:
+    """What holds for the file holds for flags."""
+    with pytest.raises(ConfigError, match="insecure_listen"):
+        settingsOf("--cluster", "nats://0.0.0.0:6222")
+    with pytest.raises(ConfigError, match="solicited routes require cluster"):
+        settingsOf("--routes", "nats://a:1")

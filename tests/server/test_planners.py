@@ -18,9 +18,8 @@ from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.diff import Change
 from natsbroker.connections.tls import TLSClientFactory
 from natsbroker.interfaces import IBrokerHost, IBrokerService, IReloadable
-from natsbroker.server.planners import below
 from natsbroker.server.plugins import Plugins
-from natsbroker.server.reload import ReloadError
+from natsbroker.server.reload import ReloadError, below
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.interop.certificates import writeCertificates
 from tests.server.support import Host, logLines, settingsOf
