@@ -23,9 +23,6 @@ nearest one as a suggestion.
 
 
 def page() -> str:
-    """
-    The page, in Markdown.
-    """
     parts = [_TOP]
     for group in dict.fromkeys(each.group for each in OPTIONS):
         rows = [each for each in OPTIONS if each.group == group]

@@ -330,7 +330,6 @@ def readOptions(given: Mapping[str, str], use: str | None = "read") -> dict[str,
     """
     The value of every option, by its name in the table.
 
-    @param given: what a user gave, in any case.
     @param use: what for; options for other uses are not in the result. C{None}: for any.
     @raise OptionError: if one is unknown, planned, missing, for another use or has a wrong value.
     """

@@ -147,9 +147,6 @@ def mapOf(item: Read) -> Read:
 
 
 def _blocks(source: Input, least: int, one: Callable[[], object]) -> None:
-    """
-    Read the items of all blocks.
-    """
     while True:
         place = source.place
         count = source.long()

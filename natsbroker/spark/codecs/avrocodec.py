@@ -37,8 +37,6 @@ class AvroCodec:
     def decode(self, data: bytes) -> Mapping[str, Any]:
         """
         Read one payload.
-
-        @raise BadPayload: if it is no value of the schema, or more than one.
         """
         source = Input(data)
         value = self.schema.root.read(source)
@@ -75,8 +73,6 @@ class FramedAvro:
     def decode(self, data: bytes) -> Mapping[str, Any]:
         """
         Read one payload.
-
-        @raise BadPayload: if it is no such value.
         """
         key, place = self._opened(data)
         codec = self._codecs.get(key)

@@ -79,7 +79,6 @@ def readSchema(text: str) -> Any:
 
     @param text: in Spark's language.
     @return: an Arrow schema.
-    @raise OptionError: if it makes no sense.
     """
     try:
         schema = pa.schema(_ColumnParser(text).columns())
@@ -111,7 +110,6 @@ def checkNames(fields: Sequence[Any], place: str = "") -> None:
     See that Spark can tell columns apart, to which C{A} and C{a} are the same.
 
     @param fields: of a schema or a struct.
-    @raise OptionError: otherwise.
     """
     seen: set[str] = set()
     for each in fields:
@@ -191,9 +189,6 @@ class _ColumnParser:
         self._step()
 
     def columns(self, end: str = "") -> list[Any]:
-        """
-        Columns up to an end.
-        """
         found = [self._column()]
         while self._token == "," and self._kind == "mark":
             self._step()

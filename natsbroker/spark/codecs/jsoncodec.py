@@ -38,10 +38,6 @@ _TIME = re.compile(
 
 
 class JSONCodec:
-    """
-    Reads objects.
-    """
-
     def __init__(self, columns: Any, isUnknownBad: bool = True) -> None:
         """
         @param columns: an Arrow schema; a column that is C{NOT NULL} must be there.
@@ -58,8 +54,6 @@ class JSONCodec:
     def decode(self, data: bytes) -> Mapping[str, Any]:
         """
         Read one payload.
-
-        @raise BadPayload: if it is no such object.
         """
         try:
             value = self._decoder.decode(data.decode("utf-8"))

@@ -102,8 +102,6 @@ def placeOf(mappings: Sequence[PayloadMapping], subject: str) -> int:
 def codecOf(mapping: PayloadMapping) -> Codec:
     """
     What decodes for a mapping.
-
-    @raise OptionError: if its schema makes no sense.
     """
     if mapping.kind == "json":
         return JSONCodec(readSchema(mapping.what), mapping.isUnknownBad)

@@ -42,7 +42,6 @@ class Codec(Protocol):
         Read one payload.
 
         @return: the values by the names of the columns; those that are missing are null.
-        @raise BadPayload: if it is none of the schema's.
         """
 
 
@@ -53,9 +52,6 @@ def checkedLong(value: int, place: str) -> int:
 
 
 def decimalOf(value: int | decimal.Decimal, precision: int, scale: int, place: str) -> Any:
-    """
-    A decimal, without rounding.
-    """
     try:
         exponent = decimal.Decimal((0, (1,), -scale))
         found = decimal.Decimal(value).quantize(exponent, context=_EXACT)

@@ -104,8 +104,6 @@ class ProtobufCodec:
     def decode(self, data: bytes) -> Mapping[str, Any]:
         """
         Read one payload.
-
-        @raise BadPayload: if it is no such message.
         """
         message: Any = self._class()
         try:
@@ -131,8 +129,6 @@ class ProtobufCodec:
 def _pool(data: bytes) -> Any:
     """
     The messages of a set.
-
-    @raise OptionError: if it lacks a file.
     """
     files = descriptor_pb2.FileDescriptorSet.FromString(data)
     pool = descriptor_pool.DescriptorPool()

@@ -20,9 +20,6 @@ _Places = Mapping[str, tuple[str, int]]
 
 
 def offsetOf(places: _Places) -> dict[str, Any]:
-    """
-    What Spark keeps.
-    """
     logs = {name: {"created": created, "seq": seq} for name, (created, seq) in places.items()}
     return {"v": _VERSION, "logs": logs}
 

@@ -144,9 +144,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
 
     def stop(self) -> None:
-        """
-        Close the connection.
-        """
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -62,7 +62,6 @@ def batchesOf(
     The rows of a range, as Arrow batches.
 
     @param patterns: the filters.
-    @param onLoss: told of losses that are no errors.
     """
     if span.start >= span.stop:
         return

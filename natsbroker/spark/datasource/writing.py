@@ -79,8 +79,6 @@ class _Writer:
     def write(self, iterator: Iterator[Any]) -> Written:
         """
         Publish the rows of one task.
-
-        @param iterator: of Arrow batches.
         """
         first: Any = next(iterator, None)
         if first is None:

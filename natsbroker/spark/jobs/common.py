@@ -129,8 +129,6 @@ def addMaster(parser: argparse.ArgumentParser) -> None:
 def pairsOf(texts: Iterable[str], flag: str) -> dict[str, str]:
     """
     What C{NAME=VALUE} says, each of it.
-
-    @raise UsageError: if it is something else.
     """
     found = {}
     for each in texts:
@@ -144,8 +142,6 @@ def pairsOf(texts: Iterable[str], flag: str) -> dict[str, str]:
 def optionTexts(given: argparse.Namespace, **more: str) -> dict[str, str]:
     """
     The options of the data source that a command line gives, as they are given.
-
-    @raise UsageError: if one of them has no name.
     """
     named = {name: getattr(given, name, None) for name in ("stream", "channel")}
     texts = {name: text for name, text in named.items() if text}
@@ -155,8 +151,6 @@ def optionTexts(given: argparse.Namespace, **more: str) -> dict[str, str]:
 def sourceOptions(given: argparse.Namespace, **more: str) -> dict[str, Any]:
     """
     The same, read.
-
-    @raise UsageError: if they make no sense.
     """
     texts = optionTexts(given, **more)
     try:
@@ -239,9 +233,6 @@ def sessionFor(master: str) -> Iterator[Any]:
 
 @contextmanager
 def runnerFor(master: str) -> Iterator[Runner]:
-    """
-    What runs tasks where a command line says.
-    """
     with sessionFor(master) as spark:
         yield runnerOf(spark)
 
@@ -279,7 +270,6 @@ def reported(
 
     @param work: does it, puts what is to be said into the dict that it is given, and returns the
         exit code.
-    @return: the exit code.
     """
     fields: dict[str, Any] = {}
     begun = clock()

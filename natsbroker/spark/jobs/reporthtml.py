@@ -70,9 +70,6 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def pageOf(report: JobReport) -> str:
-    """
-    A report as HTML.
-    """
     return "".join(_page(report))
 
 
@@ -168,9 +165,6 @@ def _titleOf(title: str, chart: Chart) -> str:
 
 
 def _label(x: float, y: float, text: Any, anchor: str = "start", room: float = _WIDTH) -> str:
-    """
-    @param room: how wide it may be.
-    """
     shown = escape(_fitted(cellOf(text), room))
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{shown}</text>\n'
 

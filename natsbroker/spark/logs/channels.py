@@ -27,8 +27,6 @@ _RFC3339 = re.compile(r"(?P<second>[^.+Z]+?)(\.(?P<part>\d{1,9}))?(?P<offset>Z|[
 def checkedChannel(name: str) -> str:
     """
     The name of a channel, or a pattern that channels match.
-
-    @raise OptionError: if no channel can be called so.
     """
     if not isValidSubject(name.encode("utf-8", "replace")) or "/" in name:
         raise OptionError(f"channel: no channel can be called {name!r}")
@@ -62,9 +60,6 @@ class ChannelApi:
     word = "channel"
 
     def __init__(self, connection: BlockingConnection, clusterId: str) -> None:
-        """
-        @raise OptionError: if no cluster can have that id.
-        """
         if not isValidLiteral(clusterId.encode("utf-8", "replace")) or "/" in clusterId:
             raise OptionError(f"clusterId: no cluster can have the id {clusterId!r}")
         self.connection = connection
@@ -101,9 +96,6 @@ class ChannelApi:
                 raise ApiError(f"channel {pattern}: the answer makes no sense") from None
 
     def state(self, name: str) -> StreamState:
-        """
-        The state of a channel now.
-        """
         answer = self.call("INFO", name)
         try:
             stop = int(answer["last"]) + 1
@@ -133,16 +125,10 @@ class ChannelApi:
         return found if found <= last else None
 
     def subject(self, verb: str, name: str) -> str:
-        """
-        Where something is asked about a channel.
-        """
         tail = f".{name}" if name else ""
         return f"$NB.API.CHANNEL.{verb}.{self._clusterId}{tail}"
 
     def call(self, verb: str, name: str, question: dict[str, Any] | None = None) -> dict[str, Any]:
-        """
-        Ask something that has one answer.
-        """
         subject = self.subject(verb, name)
         payload = json.dumps(question).encode() if question else b""
         try:

@@ -97,9 +97,6 @@ class MessageRows:
         self.size += len(subject) + len(head) + len(payload)
 
     def cut(self, count: int) -> None:
-        """
-        Keep the first messages only.
-        """
         for column in (self.seqs, self.subjects, self.times, self.heads, self.payloads):
             del column[count:]
 

@@ -108,10 +108,6 @@ _PAUSE = 0.2
 
 
 class ExportReader:
-    """
-    Reads one span.
-    """
-
     def __init__(
         self,
         channels: ChannelApi,
@@ -123,7 +119,6 @@ class ExportReader:
     ) -> None:
         """
         @param columns: the names of those to make.
-        @param onLoss: told of losses that are no errors.
         """
         self._channels = channels
         self._span = span
@@ -228,9 +223,6 @@ class ExportReader:
     # Losses.
 
     def _check(self, frame: Frame) -> None:
-        """
-        See what is not in a frame.
-        """
         name, place = self._span.stream, frame.place
         if frame.damaged:
             listed = ", ".join(map(str, frame.damaged[:10]))

@@ -33,8 +33,6 @@ _RFC3339 = re.compile(
 def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
     """
     Filters without those that another one includes.
-
-    @raise OptionError: if one is no subject.
     """
     encoded = [each.encode("utf-8") for each in patterns]
     for each in encoded:
@@ -80,8 +78,6 @@ def planRanges(
     """
     One range for each stream or channel that is read.
 
-    @param onLoss: told of losses that are no errors.
-    @raise OptionError: if offsets are wrong.
     @raise DataLoss: if they name what is not stored any more.
     """
     _checkTimes("endingTimestamp", "endingOffsets", "latest", options)

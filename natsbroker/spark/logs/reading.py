@@ -200,10 +200,6 @@ def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
 
 
 class RangeReader:
-    """
-    Reads one span.
-    """
-
     def __init__(
         self,
         streams: StreamApi,
@@ -212,9 +208,6 @@ class RangeReader:
         onLoss: Callable[[str], object],
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """
-        @param onLoss: told of losses that are no errors.
-        """
         self._streams = streams
         self._span = span
         self._options = options

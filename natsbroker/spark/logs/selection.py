@@ -20,9 +20,6 @@ Logs = StreamApi | ChannelApi
 
 
 def namesGiven(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """
-    The names and patterns in the options.
-    """
     found: tuple[str, ...] = options["channel"] or options["stream"]
     return found
 
@@ -74,7 +71,4 @@ def logsOf(connection: BlockingConnection, options: Mapping[str, Any]) -> Logs:
 
 
 def isMissing(error: ApiError) -> bool:
-    """
-    Whether an error says that there is no such stream or channel.
-    """
     return error.code in (NO_STREAM, NO_CHANNEL)

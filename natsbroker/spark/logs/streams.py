@@ -23,8 +23,6 @@ _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")
 def checkedName(name: str) -> str:
     """
     The name of a stream.
-
-    @raise OptionError: if no stream can be called so.
     """
     if _NAME.fullmatch(name) is None:
         raise OptionError(f"stream: no stream can be called {name!r}")
@@ -75,9 +73,6 @@ class StreamApi:
     word = "stream"
 
     def __init__(self, connection: BlockingConnection, domain: str = "") -> None:
-        """
-        @param domain: the JetStream domain; by default the server's own.
-        """
         if domain and _NAME.fullmatch(domain) is None:
             raise OptionError(f"domain: no domain can be called {domain!r}")
         self.connection = connection
@@ -87,9 +82,6 @@ class StreamApi:
         return tuple(wanted)
 
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
-        """
-        The state of a stream now.
-        """
         question = {"deleted_details": True} if withDeleted else {}
         answer = self.call(f"STREAM.INFO.{checkedName(name)}", question, name)
         try:
@@ -136,9 +128,6 @@ class StreamApi:
             raise ApiError(f"stream {name}: its answer makes no sense") from None
 
     def call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:
-        """
-        Ask the API something about a stream that has one answer.
-        """
         payload = json.dumps(question).encode() if question else b""
         try:
             answer = self.connection.request(self.prefix + call, payload)

@@ -181,9 +181,6 @@ class BlockingConnection:
     # Bytes.
 
     def send(self, *pieces: bytes) -> None:
-        """
-        Send bytes.
-        """
         try:
             self._socket.settimeout(self._peer.requestTimeout)
             self._socket.sendall(b"".join(pieces))

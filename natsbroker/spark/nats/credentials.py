@@ -79,8 +79,6 @@ def connectFields(credentials: Credentials, nonce: str, isTLS: bool) -> dict[str
 def readCredentials(path: str) -> tuple[str, bytes]:
     """
     The JWT and the seed in a file of credentials.
-
-    @raise OptionError: if they are not there.
     """
     parts = {found["name"]: found["text"] for found in _PART.finditer(_contents(path))}
     jwt, seed = parts.get("NATS USER JWT"), parts.get("USER NKEY SEED")

@@ -36,10 +36,6 @@ class ReplyReceiver(Protocol):
 
 
 class Pipeline:
-    """
-    The requests over one connection.
-    """
-
     def __init__(
         self,
         connection: BlockingConnection,
@@ -62,9 +58,6 @@ class Pipeline:
 
     @property
     def waiting(self) -> int:
-        """
-        How many requests are not answered.
-        """
         return len(self._waiting)
 
     def send(

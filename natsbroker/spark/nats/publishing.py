@@ -38,7 +38,6 @@ class Publisher:
         pipeline: Pipeline | None = None,
     ) -> None:
         """
-        @param window: how many messages may wait for their acknowledgement.
         @param pipeline: one of the connection, where somebody else uses it too.
         """
         self.what = f"stream {stream}"
@@ -84,9 +83,6 @@ class Publisher:
             raise DataSourceError(f"{self.what}: {error}") from None
 
     def finish(self) -> None:
-        """
-        Wait for every acknowledgement.
-        """
         self.pipeline.finish()
 
     def _block(self, pairs: list[tuple[str, str]], msgId: str | None) -> bytes:

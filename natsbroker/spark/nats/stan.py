@@ -112,9 +112,6 @@ class ChannelPublisher:
         discoverPrefix: str,
         window: int,
     ) -> None:
-        """
-        @param window: how many messages may wait for their acknowledgement.
-        """
         self.stored = 0
         self.what = f"channel {channel}"
         self._channel = channel
@@ -129,9 +126,6 @@ class ChannelPublisher:
         self._subject = f"{self._client.answer.pubPrefix}.{channel}".encode()
 
     def publish(self, data: bytes) -> None:
-        """
-        Publish one message; waits while too many are on their way.
-        """
         guid = f"{self.stored + self._pipeline.waiting + 1:x}"
         self._message.guid = guid
         self._message.data = data
@@ -147,9 +141,6 @@ class ChannelPublisher:
         )
 
     def finish(self) -> None:
-        """
-        Wait for every acknowledgement.
-        """
         self._pipeline.finish()
 
     def close(self) -> None:

@@ -108,9 +108,6 @@ class DeltaLakeTable(ArchiveTable):
             raise self._failed(error) from None
 
     def _open(self) -> Any:
-        """
-        The Delta table; C{None} if there is none.
-        """
         try:
             return deltalake.DeltaTable(str(self.root))
         except TableNotFoundError:
@@ -187,9 +184,6 @@ class DeltaLakeTable(ArchiveTable):
         raise self._failed(error) from None
 
     def _added(self, manifest: Manifest, known: set[str], isChange: bool) -> Iterable[AddAction]:
-        """
-        @param isChange: whether they bring rows that were not there.
-        """
         for each in manifest.files:
             if each.path and each.path not in known:
                 path = self.root / each.path

@@ -161,9 +161,6 @@ class FileWriter:
         self._last = self._moment(group, group.num_rows - 1)
 
     def _moment(self, group: Any, row: int) -> int:
-        """
-        When the message of a row was stored, in nanoseconds since 1970.
-        """
         column = group.column(self._time)
         scale = 1000 if pa.types.is_timestamp(column.type) else 1
         return int(column[row].value if scale == 1000 else column[row].as_py()) * scale
@@ -200,9 +197,6 @@ def writeFile(
     Write the messages of a range.
 
     @param root: the directory of the table.
-    @param batches: Arrow batches.
-    @param time: see L{FileWriter}.
-    @param day: see L{FileWriter}.
     """
     writer = FileWriter(root, start, stop, time, day)
     try:

@@ -169,9 +169,6 @@ class IcebergTable(ArchiveTable):
             raise self._failed(error) from None
 
     def _open(self) -> Any:
-        """
-        The Iceberg table; C{None} if there is none.
-        """
         try:
             catalog = self._place.catalog()
             return None if catalog is None else catalog.load_table(self._place.identifier)

@@ -84,9 +84,6 @@ class IcebergLocation:
     """
 
     def __init__(self, root: Path, catalog: str, identifier: str) -> None:
-        """
-        @param catalog: the catalog's name; empty for one of its own.
-        """
         self.identifier = identifier
         self.location = f"file://{root}"
         self._root = root

@@ -110,9 +110,6 @@ class Manifest:
 
     @classmethod
     def first(cls, log: Log, start: int, partition: str = "") -> Manifest:
-        """
-        An archive that has nothing yet.
-        """
         return cls(0, uuid.uuid4().hex, log, start, partition=partition)
 
     @property
@@ -156,9 +153,6 @@ class Manifest:
         return replace(self, version=self.version + 1, files=files, written=now)
 
     def check(self) -> None:
-        """
-        See that nothing is missing and nothing twice.
-        """
         cursor = self.start
         for group in self.groups:
             start, stop = group[0].start, group[0].stop

@@ -38,9 +38,6 @@ class ParquetTable(ArchiveTable):
         self.versionsAt = self.root / "_nb"
 
     def make(self) -> None:
-        """
-        Make the directories, if they are not there.
-        """
         super().make()
         try:
             self.versionsAt.mkdir(exist_ok=True)

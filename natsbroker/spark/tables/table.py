@@ -47,9 +47,6 @@ class ArchiveTable(ABC):
         self.root = root
 
     def make(self) -> None:
-        """
-        Make the directories, if they are not there.
-        """
         try:
             (self.root / "data").mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -81,9 +78,6 @@ class ArchiveTable(ABC):
         """
 
     def require(self) -> Manifest:
-        """
-        The version that holds.
-        """
         manifest = self.latest()
         if manifest is None:
             raise TableError(f"{self.root}: there is no archive")
@@ -120,7 +114,4 @@ def deleted(files: list[Path], oldest: float, isDryRun: bool) -> Vacuumed:
 
 
 def failed(path: Path, error: OSError) -> TableError:
-    """
-    What went wrong with a file.
-    """
     return TableError(f"{path}: {error.strerror or error}")

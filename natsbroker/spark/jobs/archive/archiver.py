@@ -67,9 +67,6 @@ class CopyResult:
 
 
 def logOf(state: StreamState, options: dict[str, Any]) -> Log:
-    """
-    The log of an archive.
-    """
     isChannel = bool(options["channel"])
     scope = options["clusterId"] if isChannel else options["domain"]
     return Log("channel" if isChannel else "stream", state.name, scope, state.created)

@@ -58,9 +58,6 @@ def runsOf(manifest: Manifest, target: int) -> list[tuple[File, ...]]:
 
 
 def merged(root: Path, files: Sequence[File]) -> File:
-    """
-    Write the messages of some files into one.
-    """
     columns = columnsOf(ParquetTable(root))
     if columns is None:
         groups = groupby(files, lambda each: (each.start, each.stop))

@@ -60,9 +60,6 @@ class LogOrigin:
         return cls({**options, "failOnDataLoss": False})
 
     def state(self) -> StoredRange:
-        """
-        What there is now.
-        """
         with connect(peerOf(self.options)) as connection:
             logs = logsOf(connection, self.options)
             found = logs.state(oneName(self.options))
@@ -102,9 +99,6 @@ class ArchiveOrigin:
 
     @classmethod
     def of(cls, root: str) -> ArchiveOrigin:
-        """
-        The version that holds.
-        """
         table = tableAt(root)
         return cls(table.root, table.require())
 

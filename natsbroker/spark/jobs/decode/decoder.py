@@ -199,9 +199,6 @@ class TableDecoder:
     def _advance(
         self, decodePlan: DecodePlan, manifests: dict[str, Manifest], start: int, end: int
     ) -> None:
-        """
-        Decode what is next, for the tables that have not accounted for it.
-        """
         targets = tuple(x for x in decodePlan.targets() if manifests[x.name].stop == start)
         log = manifests[targets[0].name].log
         works = [DecodeTask(each, targets) for each in self._plan.spans(log, start, end)]

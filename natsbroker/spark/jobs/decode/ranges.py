@@ -215,8 +215,6 @@ class _Task:
     def _row(self, place: int, data: bytes) -> Any:
         """
         One message.
-
-        @raise BadPayload: if it is a dead letter.
         """
         if place < 0:
             raise BadPayload("no schema is for its subject")
@@ -228,8 +226,6 @@ class _Task:
     def _weighed(self, place: int, row: Any) -> int:
         """
         How many values a row is, beneath arrays.
-
-        @raise BadPayload: if these are too many for columns.
         """
         count = self._cells[place]
         cells = 0 if count is None else count(row)

@@ -103,7 +103,6 @@ class CopyTarget:
         Copy rows, from L{next} on.
 
         @param batches: Arrow batches with the columns of archives.
-        @param window: how many messages may wait for their acknowledgement.
         @param prefix: what is put before each subject.
         @param rate: how many messages a second at most; 0 for any number.
         """

@@ -51,9 +51,6 @@ class ChannelReader:
         discoverPrefix: str,
         window: int = 1024,
     ) -> None:
-        """
-        @param window: how many messages may wait to be acknowledged.
-        """
         self._connection = connection
         self._channel = channel
         self._window = window
@@ -178,9 +175,6 @@ class ChannelReader:
             ) from None
 
     def _message(self) -> Any:
-        """
-        The next message of the subscription.
-        """
         while True:
             subject, reply, headerLength, body = self._connection.anyMessage()
             if subject == self._inbox:

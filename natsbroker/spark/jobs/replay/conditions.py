@@ -41,13 +41,8 @@ _DEEPEST = 50
 
 
 class Condition:
-    """
-    What rows must meet.
-    """
-
     def __init__(self, text: str, schema: Any) -> None:
         """
-        @param schema: of the rows.
         @raise OptionError: if it is not understood, or does not fit the rows.
         """
         self._text = text

@@ -72,9 +72,6 @@ class DryRun:
 
     @classmethod
     def joined(cls, parts: Sequence[DryRun]) -> DryRun:
-        """
-        What would come of several tasks.
-        """
         some = [each for each in parts if each.rows]
         examples = sorted({name for each in parts for name in each.examples})
         return cls(
@@ -278,10 +275,6 @@ def _summed(done: Sequence[TaskResult]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ReplayWork:
-    """
-    What tasks do; passes to workers as it is.
-    """
-
     peer: ServerAccess
     domain: str
     task: ReplayTask
@@ -305,9 +298,6 @@ class ReplayWork:
             return TaskResult(replayer.next, replayer.rows, replayer.duplicates, replayer.found)
 
     def start(self, count: int) -> int:
-        """
-        The first sequence that some of the tasks may still have to publish.
-        """
         with connect(self.peer) as connection:
             return startOf(connection, self.domain, self.task, count)
 

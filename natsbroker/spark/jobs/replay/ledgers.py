@@ -94,9 +94,6 @@ class ReplayLedger:
                 raise
 
     def read(self) -> LedgerEntry | None:
-        """
-        The entry; C{None} if there is none.
-        """
         self._revision = 0
         question = {"last_by_subj": self._subject}
         try:
@@ -132,9 +129,6 @@ class ReplayLedger:
         return error.code == _WRONG_LAST and _STREAM in str(error)
 
     def write(self, entry: LedgerEntry) -> None:
-        """
-        Have an entry on its way; one at a time.
-        """
         if self._isWriting:
             raise RuntimeError("an entry is on its way")
         self._isWriting = True

@@ -42,16 +42,10 @@ class Renamer:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        """
-        @raise OptionError: if one cannot be.
-        """
         self._transforms = [_read(each) for each in texts]
         self._find = lru_cache(4096)(self._found)
 
     def __call__(self, subject: str) -> str:
-        """
-        What a subject becomes.
-        """
         return self._find(subject) if self._transforms else subject
 
     def _found(self, subject: str) -> str:
@@ -130,9 +124,6 @@ class Replayer:
     """
 
     def __init__(self, connection: BlockingConnection, domain: str, task: ReplayTask) -> None:
-        """
-        @raise OptionError: if the ledger is about something else.
-        """
         self.rows = 0
         self.found = 0
         self._task = task

@@ -117,9 +117,6 @@ class ParquetSource:
     stop = 0
 
     def __init__(self, place: str, origin: str = "") -> None:
-        """
-        @param origin: what it is called; by default as the directory.
-        """
         self._root = rootOf(place)
         self.origin = origin or self._root.name
         self.identity = f"parquet {self._root}"
@@ -140,16 +137,9 @@ class ParquetSource:
 
 
 class SqlSource:
-    """
-    What an SQL query finds.
-    """
-
     stop = 0
 
     def __init__(self, query: str, origin: str) -> None:
-        """
-        @raise OptionError: if it has no name.
-        """
         if not origin:
             raise OptionError("--origin: what SQL finds needs a name, which messages are known by")
         self._query = query
@@ -178,9 +168,6 @@ def _rows(batches: Iterable[Any], condition: Condition | None) -> Iterator[Row]:
 
 
 def rowsIn(table: Any) -> Iterator[Row]:
-    """
-    The rows of an Arrow table.
-    """
     names, nothing = table.schema.names, [None] * table.num_rows
     times: list[Any] = nothing
     if "time_ns" in names:

@@ -279,9 +279,6 @@ def _apiOptions(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _policyAt(path: str) -> dict[str, Any]:
-    """
-    A policy that was written before.
-    """
     try:
         found = json.loads(Path(path).read_text("utf-8"))
     except OSError as error:

@@ -86,8 +86,6 @@ def traffic(
 def windowsOf(window: float, slide: float, watermark: float) -> TimeWindows:
     """
     Windows of a number of seconds.
-
-    @raise UsageError: if they make no sense.
     """
     size, step = round(window * _SECOND), round(slide * _SECOND)
     if not 0 < step <= size:
@@ -263,7 +261,6 @@ def sinceOption(since: str, options: dict[str, Any], now: Callable[[], float]) -
     The options of the data source, with a beginning so long ago.
 
     @param since: a duration; empty for what they say.
-    @raise UsageError: if it is no duration.
     """
     if not since:
         return options
@@ -281,8 +278,6 @@ def sinceOption(since: str, options: dict[str, Any], now: Callable[[], float]) -
 def durationOf(name: str, text: str) -> float:
     """
     The seconds that an option says.
-
-    @raise UsageError: if it says none.
     """
     try:
         return secondsOf(text)
