@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.export.gatewayadvice import AdviceService, adviceRow
 from natsbroker.gateways.advice import AdvisedPolicy, InterestAdvice
-from natsbroker.gateways.gateways import GatewayRegistry
+from natsbroker.gateways.registry import GatewayRegistry
 from natsbroker.interfaces import IMessageBus
 from natsbroker.subjects.grammar import isValidLiteral
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from natsbroker.gateways.gateway import GatewayLink
+from natsbroker.gateways.registry import GatewayLink
 from natsbroker.links.facts import LinkFacts, sharedFacts
 
 __all__ = ["GatewayFacts", "gatewayFacts"]

@@ -1,129 +1,33 @@
 """
-One connection to another cluster: how it is agreed on.
+The handshakes of gateway connections, inbound and outbound.
 
-Two clusters have two connections for each pair of members that talk, one dialled by each side.
-Messages pass from whoever dialled to whoever was, and interest passes the other way.
-
-Nobody is taken for a gateway who does not say the right password first; nothing is said
-to whom we dialled before it has said that it is the gateway that we wanted; the real server's words
-for whoever is refused.
+A peer is a gateway only after it has sent the right login. We send nothing to a peer that we
+dialled before its INFO names the gateway that we wanted.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.logger import Logger
 
 from natsbroker import errors
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
+from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
+from natsbroker.gateways.remote import Remote
 from natsbroker.gateways.terms import GatewayTarget
-from natsbroker.links.link import Link
 from natsbroker.wire import ops
-from natsbroker.wire.dialects.gateway import FROM_GATEWAY
-from natsbroker.wire.serverinfo import (
-    LinkConnect,
-    ServerDocument,
-    connectLine,
-    infoLine,
-    parseConnect,
-    parseDocument,
-)
+from natsbroker.wire.serverinfo import LinkConnect, ServerDocument, connectLine, parseConnect
 
-if TYPE_CHECKING:
-    from natsbroker.gateways.gateways import GatewayRegistry
-    from natsbroker.gateways.remote import Remote
-
-__all__ = ["END", "GatewayLink", "InboundGateway", "OutboundGateway"]
+__all__ = ["InboundGateway", "OutboundGateway"]
 
 _log = Logger(namespace="natsbroker")
-
-#: What an INFO ends with between gateways.
-END = b"\r\n"
-
-
-class GatewayLink(Link):
-    """
-    @ivar document: what the peer's first INFO said.
-    """
-
-    CREATED = "Gateway"
-    KIND = "Gateway"
-    LETTER = "gid"
-
-    def __init__(self, gateways: GatewayRegistry, peer: LinkPeer) -> None:
-        super().__init__(gateways, peer, FROM_GATEWAY)
-        self._gateways = gateways
-        self.document: ServerDocument | None = None
-        self.handlers[ops.INFO] = self._informed
-
-    @property
-    def remote(self) -> str:
-        return self.document.server_name if self.document is not None else ""
-
-    @property
-    @abstractmethod
-    def gateway(self) -> str:
-        """
-        The name of the gateway that it leads to, or comes from; empty while that is not known.
-        """
-
-    def tell(self, document: dict[str, Any]) -> None:
-        """
-        Send an INFO.
-        """
-        self.say(infoLine(document, END))
-
-    def _informed(self, argument: bytes) -> None:
-        try:
-            document = parseDocument(argument)
-        except ValueError:
-            self.close(errors.BAD_ARGUMENTS)
-            return
-        if self.document is not None:
-            self._informedAgain(document)
-        elif self._gateways.isTaken(document.server_name):
-            _log.error(
-                "{link} - Remote server has a duplicate name: {name}",
-                link=str(self),
-                name=inQuotes(document.server_name),
-            )
-            self.close(errors.DUPLICATE_SERVER_NAME)
-        else:
-            self._introduced(document)
-
-    @abstractmethod
-    def _introduced(self, document: ServerDocument) -> None:
-        """
-        The first INFO has come.
-        """
-
-    @abstractmethod
-    def _informedAgain(self, document: ServerDocument) -> None:
-        """
-        Another INFO has come.
-        """
-
-    def _misdirected(self, *_: object) -> None:
-        """
-        The peer says what only the other side may say on this connection.
-        """
-        self.close(errors.WRONG_DIRECTION)
-
-    def begin(self, traffic: Any) -> None:
-        """
-        The connection is agreed on: let messages and interest pass.
-        """
-        self.traffic = traffic
-        self.handlers.update(traffic.handlers)
-        traffic.begin()
 
 
 class InboundGateway(GatewayLink):
     """
-    A connection that a member of another cluster dialled: messages come, and interest is told.
+    A connection that a member of another cluster dialled: messages come in, interest goes out.
     """
 
     def __init__(self, gateways: GatewayRegistry, peer: LinkPeer) -> None:
@@ -141,15 +45,12 @@ class InboundGateway(GatewayLink):
     @property
     def credentials(self) -> tuple[str, str]:
         """
-        The user and the password that the peer said.
+        The user and the password in the peer's CONNECT.
         """
         connect = self._connect or LinkConnect()
         return connect.user, connect.password
 
     def greet(self) -> None:
-        """
-        See L{Link.greet}: whoever is dialled says who it is.
-        """
         self.tell(self._gateways.document())
 
     def _connected(self, argument: bytes) -> None:
@@ -179,7 +80,7 @@ class InboundGateway(GatewayLink):
     def _introduced(self, document: ServerDocument) -> None:
         connect = self._connect
         if connect is None or document.gateway != connect.gateway:
-            # Its CONNECT was let in under another name.
+            # Its CONNECT was accepted under another name.
             self.close(errors.UNKNOWN_GATEWAY, self._gateways.terms.name)
             return
         self.document = document
@@ -188,21 +89,21 @@ class InboundGateway(GatewayLink):
 
     def _informedAgain(self, document: ServerDocument) -> None:
         """
-        What the peer says of itself later, it says to those who dialled it too.
+        Ignore it: the peer sends the same over the connection that we dialled.
         """
 
 
 class OutboundGateway(GatewayLink):
     """
-    A connection to a member of another cluster that we dialled: messages go, and interest is heard.
+    A connection to a member of another cluster: messages go out, interest comes in.
 
-    @ivar cluster: where it leads.
-    @ivar target: whom we dialled.
-    @ivar mayRedial: whether its loss is a reason to dial again.
+    @ivar target: the member that was dialled.
     """
 
+    cluster: Remote
+
     def __init__(
-        self, gateways: GatewayRegistry, peer: LinkPeer, cluster: Remote, target: GatewayTarget
+        self, gateways: GatewayRegistry, cluster: Remote, target: GatewayTarget, peer: LinkPeer
     ) -> None:
         super().__init__(gateways, peer)
         self.cluster = cluster
@@ -219,7 +120,7 @@ class OutboundGateway(GatewayLink):
 
     def greet(self) -> None:
         """
-        See L{Link.greet}: whoever dialled is silent until it knows whom it reached.
+        Wait for the peer's INFO.
         """
 
     def _introduced(self, document: ServerDocument) -> None:
@@ -237,18 +138,15 @@ class OutboundGateway(GatewayLink):
             self.close(errors.WRONG_GATEWAY, gateways.terms.name, name, document.gateway)
             return
         self.document = document
-        self.outbox.write(connectLine(gateways.connectOptions(self)))
+        self.outbox.write(connectLine(gateways.connectOptions(self.cluster, self.target)))
         self.tell(gateways.document())
         self.agreed()
-        gateways.reached(self, document)
+        gateways.reached(self, self.cluster, document)
 
     def _informedAgain(self, document: ServerDocument) -> None:
-        self._gateways.informed(self, document)
+        self._gateways.informed(self, self.cluster, document)
 
     def begin(self, traffic: Any) -> None:
-        """
-        See L{GatewayLink.begin}: and find out how far the peer is.
-        """
         super().begin(traffic)
         self._asked = self.context.reactor.seconds()
         self.ping()

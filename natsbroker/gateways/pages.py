@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.gateways.facts import GatewayFacts, gatewayFacts
-from natsbroker.gateways.gateway import GatewayLink, OutboundGateway
-from natsbroker.gateways.gateways import GatewayRegistry
+from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
 from natsbroker.gateways.settings import Gateway
 from natsbroker.monitoring.formats import number
 
@@ -51,7 +50,7 @@ class LinkPage:
         Whether it was dialled because the settings say so.
         """
         link = self._link
-        return isinstance(link, OutboundGateway) and not link.cluster.isImplicit
+        return link.cluster is not None and not link.cluster.isImplicit
 
     def facts(self) -> GatewayFacts:
         """
@@ -59,7 +58,7 @@ class LinkPage:
         """
         link = self._link
         count = 0
-        if isinstance(link, OutboundGateway):
+        if link.cluster is not None:
             count = sum(
                 figures.get("interest", 0) + figures.get("queues", 0)
                 for figures in self.accounts().values()
@@ -72,7 +71,7 @@ class LinkPage:
         """
         traffic = self._link.traffic
         figures: Mapping[str, Mapping[str, Any]] = {} if traffic is None else traffic.figures()
-        if isinstance(self._link, OutboundGateway):
+        if self._link.cluster is not None:
             return figures
         advised = {name: self._advice(self._link.gateway, name) for name in figures}
         return {
@@ -85,7 +84,7 @@ class LinkPage:
         The patterns and queue groups that are known to be wanted in an account.
         """
         traffic = self._link.traffic
-        if traffic is None or not isinstance(self._link, OutboundGateway):
+        if traffic is None or self._link.cluster is None:
             return ()
         found: Iterable[tuple[bytes, bytes]] = traffic.interests(account)
         return found

@@ -1,15 +1,11 @@
 """
-Another cluster: where its members are, and our connection to it.
-
-What the settings say of it stays, and what its members say of each other comes and goes;
-nothing here says or dials anything.
+Another cluster: the URLs of its members, from the settings and from gossip.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from random import Random
-from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
@@ -23,9 +19,6 @@ from natsbroker.gateways.terms import (
     placeOf,
 )
 from natsbroker.links.tls import LinkTLS
-
-if TYPE_CHECKING:
-    from natsbroker.gateways.gateway import OutboundGateway
 
 __all__ = ["Remote"]
 
@@ -46,14 +39,12 @@ class Remote:
 
     @ivar name: of its gateway.
     @ivar terms: what the settings say of it; C{None} for one that others told of.
-    @ivar link: our connection to it; C{None} while there is none.
     @ivar failures: how often in a row a connection ended before it was agreed on.
     """
 
     def __init__(self, name: str, terms: RemoteClusterTerms | None) -> None:
         self.name = name
         self.terms = terms
-        self.link: OutboundGateway | None = None
         self.failures = 0
         self._told: dict[str, GatewayTarget] = {}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -23,7 +24,8 @@ from natsbroker.config.model import Settings
 from natsbroker.gateways.advice import AdvisedPolicy
 from natsbroker.gateways.advisingsettings import AdviceResponder, GatewayAdvice
 from natsbroker.gateways.clustermembers import ClusterMembers
-from natsbroker.gateways.gateways import GatewayRegistry
+from natsbroker.gateways.gateway import InboundGateway, OutboundGateway
+from natsbroker.gateways.registry import GatewayRegistry
 from natsbroker.gateways.remote import Remote
 from natsbroker.gateways.replies import ReplyNames, newHash
 from natsbroker.gateways.settings import Gateway
@@ -116,7 +118,7 @@ class GatewayService(LinkService[str]):
         if cluster is not None:
             cluster.gateways = self.gateways.gossip
             cluster.replyRouter = traffic.replyRouter
-        self._factory = LinkFactory(self.gateways.accepting, tls)
+        self._factory = LinkFactory(partial(InboundGateway, self.gateways), tls)
         self._port = LinkPort(
             dependencies.reactor, block.host, block.port, self._factory, "gateway", "nats-gw"
         )
@@ -225,7 +227,7 @@ class GatewayService(LinkService[str]):
         _log.debug("Connecting to gateway {name} at {place}", name=remote.name, place=target.place)
         gateways = self.gateways
         factory = LinkFactory(
-            gateways.dialling(remote, target),
+            partial(OutboundGateway, gateways, remote, target),
             remote.tls(gateways.terms),
             remote.certified(target),
         )

@@ -41,7 +41,7 @@ class ReplyPrefixes(Protocol):
 
 class GatewayTraffic:
     """
-    Provides L{natsbroker.gateways.gateways.Traffic}.
+    Makes the traffic of connections that start.
 
     @ivar replyRouter: takes the answers that members of our cluster send us.
     """

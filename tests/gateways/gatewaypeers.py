@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 from typing import Any, cast
 
 from twisted.internet.task import Clock
 
 from natsbroker.client.transports import connectPipe
-from natsbroker.gateways.gateway import GatewayLink
-from natsbroker.gateways.gateways import GatewayRegistry
+from natsbroker.gateways.gateway import InboundGateway, OutboundGateway
+from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
 from natsbroker.gateways.remote import Remote
 from natsbroker.gateways.terms import GatewayTarget, GatewayTerms, RemoteClusterTerms
 from natsbroker.links.context import LinkLimits
@@ -186,21 +187,23 @@ class Joined(LinkNode):
         for target in remote.shuffled(self.random):
             other = self.network.get(target.port)
             if other is not None:
-                ours = LinkProtocol(self.gateways.dialling(remote, target), None)
-                theirs = LinkProtocol(other.gateways.accepting, None)
+                ours = LinkProtocol(partial(OutboundGateway, self.gateways, remote, target), None)
+                theirs = LinkProtocol(partial(InboundGateway, other.gateways), None)
                 connectPipe(self.clock, ours, theirs)
                 return
         self.gateways.unreachable(remote)
 
     def accepted(self) -> GatewayWire:
         """A connection from somebody who dialled us."""
-        return GatewayWire(self, LinkProtocol(self.gateways.accepting, None))
+        return GatewayWire(self, LinkProtocol(partial(InboundGateway, self.gateways), None))
 
     def dialling(self, name: str = "B", port: int = 7777) -> GatewayWire:
         """A connection to somebody whom we dialled."""
         target = GatewayTarget(name, "127.0.0.1", port)
         found = self.gateways.remotes.setdefault(name, Remote(name, remote(name, port)))
-        return GatewayWire(self, LinkProtocol(self.gateways.dialling(found, target), None))
+        return GatewayWire(
+            self, LinkProtocol(partial(OutboundGateway, self.gateways, found, target), None)
+        )
 
     def arrived(self, **changes: Any) -> GatewayWire:
         """A peer that has dialled us and was let in."""

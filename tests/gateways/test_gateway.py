@@ -190,8 +190,8 @@ class TestDialling:
         link = wire.link
         object.__setattr__(link.target, "user", "x")
         object.__setattr__(link.target, "password", "y")
-        assert node.gateways.connectOptions(link)["user"] == "x"
-        assert node.gateways.connectOptions(link)["pass"] == "y"
+        assert node.gateways.connectOptions(link.cluster, link.target)["user"] == "x"
+        assert node.gateways.connectOptions(link.cluster, link.target)["pass"] == "y"
 
     def test_noGateway(self) -> None:
         """Who is no gateway is told so."""

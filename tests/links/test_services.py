@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from natsbroker.gateways.remote import Remote
 from natsbroker.links.services import Links
 from tests.routes.brokers import Member
 from tests.routes.clusters import info
@@ -57,11 +56,10 @@ def test_location() -> None:
     found = Host(ALL).start().broker
     account = found.accounts["$G"]
     assert account.location() == ("C1", ())
-    remotes = found.links.find("gateway").gateways.remotes
+    gateways: Any = found.links.find("gateway").gateways
     for name, roundTrip in (("far", 0.2), ("near", 0.1)):
         link: Any = SimpleNamespace(roundTrip=roundTrip)
-        remotes[name] = Remote(name, None)
-        remotes[name].link = link
+        gateways.outbound[name] = link
     assert account.location() == ("C1", ("near", "far"))
     alone = Host('server_name: n1, listen: "127.0.0.1:4222"').start().broker
     assert alone.accounts["$G"].location() == ("", ())

@@ -1,5 +1,5 @@
 """
-Which clusters there are, who is connected to whom, and how they find each other.
+The registry of gateway connections: the known clusters, and how they find and dial each other.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class TestFinding:
         assert node.dialled == [("B", 0.0)]
 
     def test_rejected(self) -> None:
-        """With a list of those who may come, others are not dialled either, whoever tells."""
+        """Where unknown clusters are rejected, those that gossip names are not dialled either."""
         node = Joined("A", 1, [remote("B", 2)], rejectsUnknown=True)
         wire = node.reached("B")
         wire.send(info(gateway="C", gateway_cmd=1, gateway_urls=["127.0.0.1:3"]))

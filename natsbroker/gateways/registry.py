@@ -1,0 +1,450 @@
+"""
+Gateway connections: what inbound and outbound ones share, the registry of all of them, and gossip.
+
+A broker has one outbound connection to each known cluster, or is dialling it. A cluster that dials
+us is dialled back, and so is one that gossip names, unless unknown clusters are rejected.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker import errors
+from natsbroker.connections.labels import inQuotes
+from natsbroker.connections.peer import LinkPeer
+from natsbroker.errors import logText
+from natsbroker.gateways.clustermembers import ClusterMembers
+from natsbroker.gateways.remote import Remote
+from natsbroker.gateways.terms import (
+    GatewayTarget,
+    GatewayTerms,
+    connectOptions,
+    gossipDocument,
+    infoDocument,
+)
+from natsbroker.gateways.traffic import GatewayTraffic
+from natsbroker.links.context import LinkContext
+from natsbroker.links.link import Link
+from natsbroker.links.registry import LinkRegistry
+from natsbroker.routes.terms import LinkIdentity, isLogin
+from natsbroker.wire import ops
+from natsbroker.wire.dialects.gateway import FROM_GATEWAY
+from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine, parseDocument
+
+__all__ = ["END", "GatewayGossip", "GatewayLink", "GatewayRegistry"]
+
+_log = Logger(namespace="natsbroker")
+
+#: What an INFO ends with between gateways.
+END = b"\r\n"
+
+#: What the server id of gossip to members begins with: it is the id of no server.
+_GOSSIP = "GW"
+
+
+class GatewayLink(Link):
+    """
+    A connection to another cluster. Two clusters have two for each pair of members that talk, one
+    dialled by each side. Messages go to the side that was dialled, and interest goes back.
+
+    @ivar document: the peer's first INFO.
+    @ivar cluster: the cluster that was dialled; C{None} for an inbound connection.
+    @ivar mayRedial: the cluster is dialled again when the connection is lost.
+    """
+
+    CREATED = "Gateway"
+    KIND = "Gateway"
+    LETTER = "gid"
+
+    cluster: Remote | None = None
+    mayRedial = False
+
+    def __init__(self, gateways: GatewayRegistry, peer: LinkPeer) -> None:
+        super().__init__(gateways, peer, FROM_GATEWAY)
+        self._gateways = gateways
+        self.document: ServerDocument | None = None
+        self.handlers[ops.INFO] = self._informed
+
+    @property
+    def remote(self) -> str:
+        return self.document.server_name if self.document is not None else ""
+
+    @property
+    @abstractmethod
+    def gateway(self) -> str:
+        """
+        The name of the peer's gateway; empty while it is not known.
+        """
+
+    def tell(self, document: dict[str, Any]) -> None:
+        """
+        Send an INFO.
+        """
+        self.say(infoLine(document, END))
+
+    def _informed(self, argument: bytes) -> None:
+        try:
+            document = parseDocument(argument)
+        except ValueError:
+            self.close(errors.BAD_ARGUMENTS)
+            return
+        if self.document is not None:
+            self._informedAgain(document)
+        elif self._gateways.isTaken(document.server_name):
+            _log.error(
+                "{link} - Remote server has a duplicate name: {name}",
+                link=str(self),
+                name=inQuotes(document.server_name),
+            )
+            self.close(errors.DUPLICATE_SERVER_NAME)
+        else:
+            self._introduced(document)
+
+    @abstractmethod
+    def _introduced(self, document: ServerDocument) -> None:
+        """
+        Handle the first INFO.
+        """
+
+    @abstractmethod
+    def _informedAgain(self, document: ServerDocument) -> None:
+        """
+        Handle a later INFO.
+        """
+
+    def _misdirected(self, *_: object) -> None:
+        """
+        Handle an operation that only the other side may send on this connection.
+        """
+        self.close(errors.WRONG_DIRECTION)
+
+    def begin(self, traffic: Any) -> None:
+        """
+        Start to exchange messages and interest.
+        """
+        self.traffic = traffic
+        self.handlers.update(traffic.handlers)
+        traffic.begin()
+
+
+class GatewayRegistry(LinkRegistry[GatewayLink]):
+    """
+    All gateway connections of one broker.
+
+    @ivar terms: the settings in force.
+    @ivar members: the other members of our cluster.
+    @ivar remotes: the other clusters by name.
+    @ivar inbound: the inbound connections that have started, by number.
+    @ivar outbound: the outbound connections that have started, by the name of the cluster.
+    @ivar url: where other clusters can dial us, as C{host:port}.
+    @ivar isLeaving: other clusters are to dial the other members of ours.
+    """
+
+    def __init__(
+        self,
+        context: LinkContext,
+        identity: LinkIdentity,
+        terms: GatewayTerms,
+        traffic: GatewayTraffic,
+        members: ClusterMembers,
+        dial: Callable[[Remote, float], None],
+    ) -> None:
+        """
+        @param dial: dials a cluster after some seconds, unless it is being dialled.
+        """
+        super().__init__(context)
+        self.identity = identity
+        self.terms = terms
+        self.members = members
+        self.url = ""
+        self.inbound: dict[int, GatewayLink] = {}
+        self.outbound: dict[str, GatewayLink] = {}
+        self.remotes: dict[str, Remote] = {
+            each.name: Remote(each.name, each) for each in terms.remotes if each.name != terms.name
+        }
+        self._traffic = traffic
+        self._dial = dial
+        self.isLeaving = False
+        self.gossip = GatewayGossip(self)
+
+    # INFO and CONNECT.
+
+    def document(self) -> dict[str, Any]:
+        """
+        Our INFO.
+        """
+        return infoDocument(self.identity, self.terms, self.url, self.gossip.urls())
+
+    def connectOptions(self, remote: Remote, target: GatewayTarget) -> dict[str, Any]:
+        """
+        Our CONNECT for a member of another cluster.
+        """
+        hasTLS = remote.tls(self.terms) is not None
+        return connectOptions(self.identity, self.terms, target, hasTLS)
+
+    def update(self) -> None:
+        """
+        Send our INFO over all inbound connections.
+        """
+        document = self.document()
+        for link in list(self.inbound.values()):
+            link.tell(document)
+
+    # Admission.
+
+    def admits(self, user: str, password: str) -> bool:
+        """
+        Whether a peer that dialled us sent the right login.
+        """
+        return isLogin(self.terms, user, password)
+
+    def welcomes(self, name: str) -> bool:
+        """
+        Whether the gateway of this name may be connected to ours.
+        """
+        return name != self.terms.name and (not self.terms.rejectsUnknown or name in self.remotes)
+
+    def isTaken(self, name: str) -> bool:
+        """
+        Whether a server of our own cluster has a name.
+        """
+        return bool(name) and (name == self.identity.server_name or self.members.hasName(name))
+
+    # Links.
+
+    def arrived(self, link: GatewayLink, document: ServerDocument) -> None:
+        """
+        Start an inbound connection.
+        """
+        self.inbound[link.number] = link
+        _log.info(
+            "{link} - Inbound gateway connection from {name} ({id}) registered",
+            link=str(link),
+            name=inQuotes(document.gateway),
+            id=logText(document.server_id),
+        )
+        link.begin(self._traffic.arriving(link))
+        self.learned(document.gateway, document.gateway_urls)
+        self.gossip.tellOthers(link, document.gateway)
+
+    def reached(self, link: GatewayLink, remote: Remote, document: ServerDocument) -> None:
+        """
+        Start an outbound connection.
+        """
+        if self.isOver or remote.name in self.outbound:
+            link.mayRedial = False
+            link.close(errors.DUPLICATE_GATEWAY)
+            return
+        self.outbound[remote.name] = link
+        remote.failures = 0
+        remote.update(document.gateway_urls)
+        _log.info(
+            "{link} - Outbound gateway connection to {name} ({id}) registered",
+            link=str(link),
+            name=inQuotes(remote.name),
+            id=logText(document.server_id),
+        )
+        link.begin(self._traffic.leaving(link))
+        self.gossip.spread(document.gateway, document.gateway_urls)
+
+    def linkEnding(self, link: GatewayLink) -> None:
+        self.inbound.pop(link.number, None)
+        if link.cluster is not None and self.outbound.get(link.cluster.name) is link:
+            del self.outbound[link.cluster.name]
+
+    def linkGone(self, link: GatewayLink) -> None:
+        super().linkGone(link)
+        remote = link.cluster
+        if remote is None or not link.mayRedial:
+            return
+        if self.remotes.get(remote.name) is remote and remote.name not in self.outbound:
+            if link.document is None:
+                remote.failures += 1
+            self.dial(remote, remote.pause)
+
+    def dial(self, remote: Remote, after: float) -> None:
+        """
+        Dial a cluster after some seconds.
+        """
+        if not self.isOver:
+            self._dial(remote, after)
+
+    def solicit(self) -> None:
+        """
+        Dial the clusters in the settings.
+        """
+        for remote in list(self.remotes.values()):
+            if not remote.isImplicit and remote.name not in self.outbound:
+                self.dial(remote, 0.0)
+
+    def unreachable(self, remote: Remote) -> None:
+        """
+        Forget a cluster after the last attempt to dial it, unless it has dialled us.
+        """
+        if any(link.gateway == remote.name for link in self.inbound.values()):
+            self.dial(remote, remote.pause)
+        elif remote.isImplicit and self.remotes.get(remote.name) is remote:
+            del self.remotes[remote.name]
+
+    # Gossip.
+
+    def informed(self, link: GatewayLink, remote: Remote, document: ServerDocument) -> None:
+        """
+        Handle a later INFO from a peer that we dialled.
+        """
+        command = document.gateway_cmd
+        if not document.gateway:
+            link.close(errors.NO_GATEWAY_THERE, link.gateway)
+        elif command == GatewayCommand.GOSSIP:
+            if self.welcomes(document.gateway):
+                self.learned(document.gateway, document.gateway_urls)
+        elif document.gateway != link.gateway:
+            link.close(errors.WRONG_GATEWAY, self.terms.name, link.gateway, document.gateway)
+        elif not command:
+            remote.update(document.gateway_urls)
+            self.gossip.spread(document.gateway, document.gateway_urls)
+        elif link.traffic is not None and not link.traffic.commanded(document):
+            _log.warn(
+                "{link} - Received unknown command {command} from gateway {name}",
+                link=str(link),
+                command=command,
+                name=inQuotes(link.gateway),
+            )
+
+    def learned(self, name: str, urls: Iterable[str]) -> None:
+        """
+        Note the members of a cluster, and dial it if it is new.
+        """
+        if name == self.terms.name:
+            return
+        remote = self.remotes.get(name)
+        if remote is not None:
+            remote.learn(urls)
+            return
+        remote = Remote(name, None)
+        remote.learn(urls)
+        if remote.places:
+            self.remotes[name] = remote
+            self.dial(remote, 0.0)
+
+    # Reload.
+
+    def use(self, terms: GatewayTerms) -> None:
+        """
+        Replace the settings.
+        """
+        self.terms = terms
+        found = {each.name: each for each in terms.remotes}
+        for remote in self.remotes.values():
+            remote.terms = found.get(remote.name)
+
+    def accountsChanged(self) -> None:
+        """
+        Adapt all connections to the accounts of the broker.
+        """
+        for link in self:
+            if link.traffic is not None:
+                link.traffic.accountsChanged()
+
+    def leave(self) -> None:
+        """
+        Send other clusters to the other members of ours.
+        """
+        self.isLeaving = True
+        self.update()
+
+
+class GatewayGossip:
+    """
+    The gossip of one broker: a L{natsbroker.routes.members.GatewayGossipListener} for its cluster.
+
+    A cluster that dials us learns of all others, the members of ours learn of each cluster that one
+    of them reaches, and other clusters learn where all our members are.
+    """
+
+    def __init__(self, gateways: GatewayRegistry) -> None:
+        self._gateways = gateways
+        self._urls: Counter[str] = Counter()
+
+    def urls(self) -> list[str]:
+        """
+        Where members of our cluster can be dialled.
+        """
+        gateways = self._gateways
+        own = [gateways.url] if gateways.url else []
+        others = [each for each in self._urls if each != gateways.url]
+        return others if gateways.isLeaving and others else own + others
+
+    def tellOthers(self, link: GatewayLink, name: str) -> None:
+        """
+        Send a peer that dialled us the clusters other than its own.
+
+        @param name: the name of its cluster.
+        """
+        gateways = self._gateways
+        for remote in gateways.remotes.values():
+            places = remote.places
+            if remote.name != name and places:
+                link.tell(gossipDocument(gateways.identity.server_id, remote.name, places))
+
+    def spread(self, name: str, urls: Iterable[str]) -> None:
+        """
+        Send the members of our cluster the URLs of another cluster.
+        """
+        gateways = self._gateways
+        serverName = gateways.identity.server_name
+        document = gossipDocument(self._sender, name, urls, serverName)
+        gateways.members.send(infoLine(document))
+
+    @property
+    def _sender(self) -> str:
+        return f"{_GOSSIP}{self._gateways.identity.server_id}"
+
+    def heard(self, document: ServerDocument, who: str) -> None:
+        """
+        Handle gossip from a member of our cluster.
+
+        @param who: names the member in the log.
+        """
+        if document.gateway_cmd != GatewayCommand.GOSSIP:
+            _log.error(
+                "Unknown command {command} from server {who}",
+                command=document.gateway_cmd,
+                who=logText(who),
+            )
+        elif self._gateways.welcomes(document.gateway):
+            self._gateways.learned(document.gateway, document.gateway_urls)
+
+    def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
+        """
+        Note a new member of our cluster, and send it the clusters that we have reached.
+
+        @param url: where it listens for gateways; empty for nowhere.
+        @param say: sends a line to it.
+        """
+        gateways = self._gateways
+        if url:
+            self._urls[url] += 1
+            if self._urls[url] == 1:
+                gateways.update()
+        for remote in gateways.remotes.values():
+            places = remote.places
+            if remote.name in gateways.outbound and places:
+                say(infoLine(gossipDocument(self._sender, remote.name, places)))
+
+    def memberLeft(self, url: str) -> None:
+        """
+        Forget a member of our cluster.
+        """
+        if not self._urls[url]:
+            return
+        self._urls[url] -= 1
+        if not self._urls[url]:
+            del self._urls[url]
+            if not self._gateways.isOver:
+                self._gateways.update()
