@@ -234,6 +234,14 @@ class Broker(MultiService):
         """
         return self._parts.publisher.addresses()
 
+    @property
+    def readers(self) -> Any:
+        """
+        What watches descriptors with C{addReader} and C{removeReader}: best what polls the clients,
+        since what follows is sent at once then.
+        """
+        return self._parts.poller or self.reactor
+
     def whenReady(self) -> Deferred[None]:
         """
         @return: fires when the broker listens everywhere, or fails with the reason why it cannot.
@@ -247,10 +255,10 @@ class Broker(MultiService):
         @raise StartError: if it is known at once that it cannot listen.
         """
         announceStart(self.settings, self.serverId, self._parts.choices())
-        super().startService()  # type: ignore[no-untyped-call]
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
             self._parts.poller = SocketPoller(self.reactor, self.clientContext.turn)
             self.links.usePoller(self._parts.poller)
+        super().startService()  # type: ignore[no-untyped-call]
         opening = ensureDeferred(self._open())
         opening.addCallbacks(self._opened, self._readiness.failed)
         self._readiness.raiseFailure()

@@ -27,6 +27,7 @@ __all__ = [
     "SidTable",
     "SubjectIndex",
     "Subscription",
+    "SyncedWriter",
     "TrafficCounter",
     "closeAll",
     "decodeBlock",
@@ -48,6 +49,9 @@ Poller: Any = None
 
 #: What reads and writes TLS records in bulk; C{None} where it is not compiled.
 Seal: Any = None
+
+#: A thread that writes without the interpreter; C{None} where it is not compiled.
+SyncedWriter: Any = None
 
 #: The lane of messages that come over routes; C{None} where it is not compiled.
 LinkLane: Any = None
@@ -104,6 +108,7 @@ else:
     SidTable = _accel.SidTable
     SubjectIndex = _accel.SubjectIndex
     Subscription = _accel.Subscription
+    SyncedWriter = _accel.SyncedWriter
     TrafficCounter = _accel.TrafficCounter
     FlushBatch = _accel.FlushBatch
     closeAll = _accel.closeAll

@@ -48,6 +48,7 @@ __all__ = [
     "SidTable",
     "SubjectIndex",
     "Subscription",
+    "SyncedWriter",
     "TrafficCounter",
     "FlushBatch",
     "closeAll",
@@ -74,6 +75,7 @@ include "clientlane.pxi"
 include "linklane.pxi"
 include "internalpublishing.pxi"
 include "polling.pxi"
+include "syncing.pxi"
 include "sealing.pxi"
 include "blocks.pxi"
 include "records.pxi"

@@ -202,7 +202,8 @@ cdef class Poller:
     """
 
     cdef int epoll
-    cdef dict connections
+    # By file descriptor; and what is to be called for descriptors that are no connections.
+    cdef dict connections, watched
     # What was ready when a round's work was used up, as pairs of file descriptor and events.
     cdef list left
     cdef long long came
@@ -213,6 +214,7 @@ cdef class Poller:
 
     def __init__(self, FlushBatch turn not None):
         self.connections = {}
+        self.watched = {}
         self.left = []
         self.turn = turn
         self.epoll = epoll_create1(EPOLL_CLOEXEC)
@@ -239,6 +241,25 @@ cdef class Poller:
 
     def __len__(self):
         return len(self.connections)
+
+    def watch(self, int fd, call):
+        """
+        Have something called, in a turn, when a descriptor that is no connection is readable.
+        """
+        cdef epoll_event event
+        event.events = EPOLLIN
+        event.data.fd = fd
+        if epoll_ctl(self.epoll, EPOLL_CTL_ADD, fd, &event) < 0:
+            raise OSError(errno, "epoll_ctl failed")
+        self.watched[fd] = call
+
+    def unwatch(self, int fd):
+        """
+        End what C{watch} began, before the descriptor is closed.
+        """
+        cdef epoll_event event
+        del self.watched[fd]
+        epoll_ctl(self.epoll, EPOLL_CTL_DEL, fd, &event)
 
     cdef int control(self, int operation, Connection connection) except -1:
         cdef epoll_event event
@@ -304,6 +325,9 @@ cdef class Poller:
                 self.turn.until = self.turn.work + share
                 found = self.connections.get(events[place].data.fd)
                 if found is None:
+                    found = self.watched.get(events[place].data.fd)
+                    if found is not None:
+                        self.turn.contain(found)
                     continue
                 connection = <Connection> found
                 try:

@@ -75,6 +75,18 @@ class SocketPoller:
             _log.failure("The reactor dropped the connections", reason)
             self._reactor.addReader(self)
 
+    def addReader(self, reader: IReadDescriptor) -> None:
+        """
+        Have C{doRead} called, in a turn, whenever something that is no connection is readable.
+        """
+        self.sockets.watch(reader.fileno(), reader.doRead)
+
+    def removeReader(self, reader: IReadDescriptor) -> None:
+        """
+        End what L{addReader} began.
+        """
+        self.sockets.unwatch(reader.fileno())
+
     @property
     def trouble(self) -> str:
         """

@@ -11,8 +11,9 @@ and without being tried.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
 
 from twisted.internet.interfaces import IReactorFromThreads
 
@@ -44,6 +45,19 @@ class IRefusing(Protocol):
 Owner = TypeVar("Owner", bound=IRefusing)
 
 
+class Holder(Enum):
+    """
+    Who has a commit, and may change what only one may change at a time.
+
+    The thread takes it when it is woken, and gives it up before it waits. The reactor may lend it
+    to a L{CommitThread.handOver} while nobody has it, and passes it on when that is done.
+    """
+
+    NOBODY = "nobody"
+    THREAD = "the thread"
+    WRITER = "what was handed over"
+
+
 class CommitThread(Generic[Owner]):
     """
     A thread that writes, to be derived from.
@@ -58,10 +72,13 @@ class CommitThread(Generic[Owner]):
         self.leftover: set[int] = set()
         self.unfinished: list[Job] = []
         self._condition = threading.Condition()
+        self._holder = Holder.NOBODY
         self._queue: list[Job] = []
+        self._failed: tuple[list[Job], Exception] | None = None
         self._refusal: StoreError | None = None
         self._reopening = False
         self._closing = False
+        self._told = self._toTell = 0
         self._thread = threading.Thread(target=self._run, name="natsbroker-store", daemon=True)
 
     def start(self) -> None:
@@ -82,8 +99,40 @@ class CommitThread(Generic[Owner]):
             if self._refusal is not None:
                 return self._refusal
             self._queue.append(job)
-            self._condition.notify()
+            if self._holder is Holder.NOBODY:
+                self._pass()
         return None
+
+    def _pass(self) -> None:
+        """
+        Have what waits done. Called with the condition, while nobody has the commit.
+        """
+        mustWait = self._failed is not None or self._reopening or self._closing
+        if not mustWait and self._told == self._toTell and self.handOver(self._queue):
+            self._holder = Holder.WRITER
+            self._queue = []
+        else:
+            self._holder = Holder.THREAD
+            self._condition.notify()
+
+    def handedBack(self, jobs: Sequence[Job] = (), failure: Exception | None = None) -> None:
+        """
+        What was handed over is done.
+
+        @param jobs: what was not done, and is to be done by the thread; before all that waits.
+        @param failure: an error after which the thread refuses these and all that waits.
+        """
+        with self._condition:
+            self._holder = Holder.NOBODY
+            if failure is not None:
+                self._failed = list(jobs), failure
+            else:
+                self._queue[:0] = jobs
+            if jobs and failure is None:
+                self._holder = Holder.THREAD
+                self._condition.notify()
+            elif self._hasWork():
+                self._pass()
 
     def accept(self) -> None:
         """
@@ -110,6 +159,32 @@ class CommitThread(Generic[Owner]):
             self._refusal = StoreClosed("the store is closed")
             self._condition.notify()
 
+    def ended(self) -> None:
+        """
+        The thread has ended.
+        """
+        self.owner.stopped()
+
+    def tell(self, call: Callable[..., None], *arguments: Any) -> None:
+        """
+        Call something in the reactor's thread, from the thread that writes.
+        """
+        self._toTell += 1
+        self.reactor.callFromThread(self._telling, call, *arguments)
+
+    def _telling(self, call: Callable[..., None], *arguments: Any) -> None:
+        self._told += 1
+        call(*arguments)
+
+    def handOver(self, jobs: list[Job]) -> bool:
+        """
+        Have all of these committed without the thread; may be overridden. L{handedBack} is called
+        when that is done. Called with the condition, while nobody has the commit.
+
+        @return: whether they will be.
+        """
+        return False
+
     # In the thread that writes, to be overridden
 
     def commitGroup(self, jobs: list[Job]) -> None:
@@ -117,6 +192,12 @@ class CommitThread(Generic[Owner]):
         Commit, and tell the reactor.
         """
         raise NotImplementedError
+
+    def commitFailed(self, jobs: list[Job], failure: Exception) -> None:
+        """
+        Refuse what was handed over and failed, and all that waits; to be overridden with
+        L{handOver}.
+        """
 
     def openAgain(self) -> None:
         """
@@ -137,13 +218,16 @@ class CommitThread(Generic[Owner]):
         Commit until closed.
         """
         while (jobs := self._next()) is not None:
-            if self._reopening:
+            if self._failed is not None:
+                failed, self._failed = self._failed, None
+                self.commitFailed(*failed)
+            elif self._reopening:
                 self._reopening = False
                 self.openAgain()
             else:
                 self.commitGroup(jobs)
         self.leave()
-        self.reactor.callFromThread(self.owner.stopped)
+        self.tell(self.ended)
 
     def _next(self) -> list[Job] | None:
         """
@@ -152,11 +236,12 @@ class CommitThread(Generic[Owner]):
         @return: the jobs of the next commit; L{None} to end.
         """
         with self._condition:
-            while not (self._queue or self._reopening or self._closing):
-                if self._refusal is None and (self.unfinished or self.leftover):
-                    break
+            while not self._hasWork() or self._holder is Holder.WRITER:
+                if self._holder is Holder.THREAD:
+                    self._holder = Holder.NOBODY
                 self._condition.wait()
-            if self._reopening and not self._closing:
+            self._holder = Holder.THREAD
+            if self._failed is not None or (self._reopening and not self._closing):
                 return []
             self._reopening = False
             if self._closing and not self._queue and not self.unfinished:
@@ -172,6 +257,18 @@ class CommitThread(Generic[Owner]):
             unfinished, self.unfinished = self.unfinished, []
             return unfinished + jobs
 
+    def _hasWork(self) -> bool:
+        """
+        Whether something is to be done. Called with the condition.
+        """
+        return bool(
+            self._queue
+            or self._reopening
+            or self._closing
+            or self._failed
+            or (self._refusal is None and (self.unfinished or self.leftover))
+        )
+
     def refuse(self, jobs: list[Job], error: StoreError) -> None:
         """
         Refuse what was asked, now and until the reactor knows.
@@ -182,7 +279,7 @@ class CommitThread(Generic[Owner]):
             self.unfinished = []
             if not isinstance(self._refusal, StoreClosed):
                 self._refusal = error
-        self.reactor.callFromThread(self.owner.refused, jobs, error)
+        self.tell(self.owner.refused, jobs, error)
 
     def takeAgain(self) -> None:
         """

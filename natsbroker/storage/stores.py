@@ -91,7 +91,9 @@ class LMDBOpener:
         directory = section.get("dir")
         if not isinstance(directory, str) or not directory:
             raise ValueError("a store on disk needs dir")
-        opening = openLMDB(host.reactor, directory, _size(section), wallClockOf(host.reactor))
+        clock = wallClockOf(host.reactor)
+        readers = getattr(host, "readers", host.reactor)
+        opening = openLMDB(host.reactor, directory, _size(section), clock, readers)
         return opening  # type: ignore[return-value]
 
 

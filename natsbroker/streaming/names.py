@@ -10,6 +10,7 @@ channels in subjects.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from natsbroker.subjects.grammar import isValidSubject
 
@@ -30,6 +31,7 @@ def isClientID(text: str) -> bool:
     return _CLIENT_ID.fullmatch(text) is not None
 
 
+@lru_cache(1024)
 def isChannel(name: bytes) -> bool:
     """
     Whether this is the name of a channel.

@@ -7,12 +7,15 @@ that waits, in order, and never by itself. Time passes by C{advance} only.
 
 from __future__ import annotations
 
-import queue
+import select
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from socket import socketpair
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.interfaces import IReactorFromThreads, IReadDescriptor
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -39,16 +42,39 @@ class PumpedReactor(Clock):
 
     def __init__(self) -> None:
         super().__init__()
-        self._calls: queue.SimpleQueue[tuple[Callable[..., Any], Any, Any]] = queue.SimpleQueue()
+        self._calls: deque[tuple[Callable[..., Any], Any, Any]] = deque()
+        self._awake, self._wake = socketpair()
+        self._awake.setblocking(False)
+        self._wake.setblocking(False)
+        self._readers: dict[int, IReadDescriptor] = {}
+        self._poll = select.poll()
+        self._poll.register(self._awake, select.POLLIN)
 
     def callFromThread(self, callable: Callable[..., Any], *args: object, **kwargs: object) -> None:
-        self._calls.put((callable, args, kwargs))
+        self._calls.append((callable, args, kwargs))
+        # If the buffer is full, the reactor is awake.
+        with suppress(BlockingIOError):
+            self._wake.send(b".")
+
+    def addReader(self, reader: IReadDescriptor) -> None:
+        """
+        Have C{doRead} called, in a turn, when a descriptor is readable.
+        """
+        self._readers[reader.fileno()] = reader
+        self._poll.register(reader.fileno(), select.POLLIN)
+
+    def removeReader(self, reader: IReadDescriptor) -> None:
+        """
+        Do that no more.
+        """
+        if self._readers.pop(reader.fileno(), None) is not None:
+            self._poll.unregister(reader.fileno())
 
     def catchUp(self) -> None:
         """
         Run what threads asked for up to now.
         """
-        while not self._calls.empty():
+        while self._calls or any(each in self._readers for each, _ in self._poll.poll(0)):
             self.turn()
 
     def wait(self, deferred: Deferred[T]) -> T:
@@ -69,12 +95,21 @@ class PumpedReactor(Clock):
 
     def turn(self) -> None:
         """
-        Wait for one call from a thread, and run it.
+        Wait for one call from a thread, or for readers, and run it.
 
         @raise StillWaiting: if nothing happens for a long time.
         """
-        try:
-            call, args, kw = self._calls.get(timeout=PATIENCE)
-        except queue.Empty:
-            raise StillWaiting(f"nothing came for {PATIENCE:.0f} seconds") from None
-        call(*args, **kw)
+        while True:
+            ready = dict(self._poll.poll(0 if self._calls else PATIENCE * 1000))
+            if ready.pop(self._awake.fileno(), None):
+                self._awake.recv(4096)
+            elif not ready and not self._calls:
+                raise StillWaiting(f"nothing came for {PATIENCE:.0f} seconds")
+            if ready or self._calls:
+                break
+        if self._calls:
+            call, args, kw = self._calls.popleft()
+            call(*args, **kw)
+        for each in ready:
+            if each in self._readers:
+                self._readers[each].doRead()

@@ -443,3 +443,59 @@ class TestTakingOver:
         assert not poller.installTransport(port, server.poller)
         assert not poller.installTransport(object(), server.poller)
         port.stopListening()
+
+
+class Reader:
+    """
+    Something with a descriptor that is no connection.
+    """
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        self.then = then
+        self.ours, self.theirs = socket.socketpair()
+        self.read: list[bytes] = []
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self.ours.fileno()
+
+    def doRead(self) -> None:
+        """Read, and do what was asked."""
+        self.read.append(self.ours.recv(1))
+        self.then()
+
+    def close(self) -> None:
+        """End."""
+        self.ours.close()
+        self.theirs.close()
+
+
+def test_readerIsCalledInATurn(server: Server) -> None:
+    """What a reader writes to a client is sent when it returns, without a timer."""
+    client = server.client()
+    reader = Reader(lambda: client.session.outbox.write(b"+OK\r\n"))
+    server.poller.addReader(reader)  # type: ignore[arg-type]
+    timers = server.reactor.getDelayedCalls()
+    reader.theirs.send(b"a")
+    server.until(lambda: reader.read)
+    assert server.reactor.getDelayedCalls() == timers
+    assert client.read(1) == b"+OK\r\n"
+    server.poller.removeReader(reader)  # type: ignore[arg-type]
+    reader.theirs.send(b"b")
+    assert client.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
+    assert reader.read == [b"a"]
+    reader.close()
+
+
+def test_readerThatRaises(server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
+    """A reader that raises disturbs neither clients nor its own next call."""
+    client = server.client()
+    reader = Reader(lambda: 1 / 0)
+    server.poller.addReader(reader)  # type: ignore[arg-type]
+    for each in (b"a", b"b"):
+        reader.theirs.send(each)
+        server.until(lambda: each in reader.read)  # noqa: B023
+        assert client.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
+    server.poller.removeReader(reader)  # type: ignore[arg-type]
+    reader.close()
+    assert len(flushLoggedErrors(ZeroDivisionError)) == 2

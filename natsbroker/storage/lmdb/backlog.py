@@ -49,10 +49,12 @@ class Backlog:
         @return: nothing if the jobs are not for the journal: they do something else than to append
             a few records, or a log has tallies or goes beyond its limits.
         """
-        if sum(job.weight for job in jobs) > LARGEST_FRAME:
-            return {}
+        weight = 0
         found: dict[int, LogRow] = {}
         for job in jobs:
+            weight += job.weight
+            if weight > LARGEST_FRAME:
+                return {}
             if not job.writes:
                 continue
             if not isinstance(job, AppendJob):
@@ -63,10 +65,10 @@ class Backlog:
                 return {}
             if identity not in found:
                 row = row.copy()
-            policy = policies.get(identity) or Policy()
             if not job.extend(row):
                 return {}
-            if policy.isExceeded(row.count, row.size):
+            policy = policies.get(identity)
+            if policy is not None and policy.isExceeded(row.count, row.size):
                 return {}
             found[identity] = row
         return found
@@ -77,8 +79,9 @@ class Backlog:
 
         @return: C{room} if that is enough.
         """
-        needed = self._weight + sum(job.weight for job in jobs) + SPARE
-        needed += LOG_WEIGHT * len(self.rows.keys() | {job.identity for job in jobs})
+        needed = self._weight + sum([job.weight for job in jobs]) + SPARE
+        more = {job.identity for job in jobs if job.identity not in self.rows}
+        needed += LOG_WEIGHT * (len(self.rows) + len(more))
         return self.room if needed <= self.room else needed + SPARE
 
     def add(self, jobs: Sequence[Job], rows: Mapping[int, LogRow]) -> None:
@@ -89,4 +92,4 @@ class Backlog:
         """
         self.jobs += [job for job in jobs if job.writes]
         self.rows.update(rows)
-        self._weight += sum(job.weight for job in jobs)
+        self._weight += sum([job.weight for job in jobs])

@@ -19,11 +19,12 @@ Must never know: what the requests are about.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import lmdb
 from twisted.internet.interfaces import IReactorFromThreads
@@ -37,7 +38,7 @@ from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog
 from natsbroker.storage.lmdb.environment import Environment, asStoreError, asStoreFailed
 from natsbroker.storage.lmdb.files import Commits, Mark, Marks
 from natsbroker.storage.lmdb.jobs import AppendJob
-from natsbroker.storage.lmdb.journal import Journal
+from natsbroker.storage.lmdb.journal import Journal, journalWriter
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.transaction import Transaction
 from natsbroker.storage.policy import Policy, sweepAgain
@@ -103,7 +104,7 @@ class Opened:
             self.journal.close()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """
     What a commit did.
@@ -122,6 +123,29 @@ class Outcome:
     touched: set[tuple[int, int]] = field(default_factory=set)
     ahead: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
     caughtUp: bool = False
+
+
+@dataclass(slots=True)
+class JournalGroup:
+    """
+    Jobs that are one frame of the journal.
+
+    @ivar rows: the logs in it, as they will be.
+    @ivar ahead: their new records.
+    @ivar generation: of the frame.
+    """
+
+    jobs: list[Job]
+    rows: dict[int, LogRow]
+    ahead: Mapping[int, Sequence[bytes]]
+    generation: int
+
+    @property
+    def blobs(self) -> list[bytes]:
+        """
+        All records, log by log.
+        """
+        return list(chain.from_iterable(self.ahead.values()))
 
 
 class ICommitOwner(IRefusing, Protocol):
@@ -154,12 +178,14 @@ class Committer(CommitThread[ICommitOwner]):
         policies: dict[int, Policy],
         now: Callable[[], int],
         release: Callable[[], None],
+        readers: Any,
     ) -> None:
         """
         @param reopen: opens and verifies the store again, in this thread.
         @param policies: what the logs keep, by identity; changed by the reactor's thread.
         @param now: the wall clock, in nanoseconds.
         @param release: lets go of the store's lock.
+        @param readers: with C{addReader} and C{removeReader}.
         """
         super().__init__(reactor, owner)
         self._opened = opened
@@ -175,13 +201,15 @@ class Committer(CommitThread[ICommitOwner]):
         self._unmarked: set[int] = set()
         self._backlog = Backlog()
         self._transaction = opened.environment.lastTransaction()
+        self._writer = journalWriter(readers, self._written)
+        self._handed: JournalGroup | None = None
 
     def commitGroup(self, jobs: list[Job]) -> None:
         """
         Commit, and tell the reactor.
         """
         if not self.leftover and not any(job.writes for job in jobs):
-            self.reactor.callFromThread(self.owner.committed, Outcome(jobs))
+            self.tell(self.owner.committed, Outcome(jobs))
             return
         try:
             if self._journalled(jobs):
@@ -196,7 +224,7 @@ class Committer(CommitThread[ICommitOwner]):
             self._fail(jobs, failure)
         else:
             outcome = self._committed(transaction, jobs, gone)
-            self.reactor.callFromThread(self.owner.committed, outcome)
+            self.tell(self.owner.committed, outcome)
             self._note(transaction)
 
     def _journalled(self, jobs: list[Job]) -> bool:
@@ -216,22 +244,77 @@ class Committer(CommitThread[ICommitOwner]):
             opened.environment.prepare(room)
             backlog.room = room
         self._reserve(rows)
-        opened.base += 1
+        group = self._group(jobs, rows)
+        if not opened.journal.append(group.generation, opened.generation, group.blobs):
+            return False
+        self.tell(self.owner.committed, self._inJournal(group))
+        self._noteGeneration(group.generation)
+        return True
+
+    def _group(self, jobs: list[Job], rows: dict[int, LogRow]) -> JournalGroup:
+        """
+        What the jobs append, as it goes into the journal.
+        """
+        self._opened.base += 1
         self._formatted = False
-        generation = opened.base + self._transaction
         ahead: dict[int, list[bytes]] = {}
         for job in jobs:
             if isinstance(job, AppendJob):
                 ahead.setdefault(job.identity, []).extend(job.blobs)
-        blobs = list(chain.from_iterable(ahead.values()))
-        if not opened.journal.append(generation, opened.generation, blobs):
+        return JournalGroup(jobs, rows, ahead, self._opened.base + self._transaction)
+
+    def _inJournal(self, group: JournalGroup) -> Outcome:
+        """
+        Take over what is durable now.
+        """
+        self._backlog.add(group.jobs, group.rows)
+        oldest = {each: self._oldest[each] for each in group.rows if each in self._oldest}
+        return Outcome(group.jobs, group.rows, oldest, ahead=group.ahead)
+
+    # In the reactor's thread
+
+    def handOver(self, jobs: list[Job]) -> bool:
+        """
+        Have the journal's writer do what the thread would do in L{_journalled}, if nothing but the
+        frame is to be written for it.
+        """
+        opened, backlog = self._opened, self._backlog
+        if self._writer is None or opened.journal is None or self.leftover or self.unfinished:
             return False
-        backlog.add(jobs, rows)
-        oldest = {each: self._oldest[each] for each in rows if each in self._oldest}
-        outcome = Outcome(jobs, rows, oldest, ahead=ahead)
-        self.reactor.callFromThread(self.owner.committed, outcome)
-        self._noteGeneration(generation)
+        rows = backlog.after(jobs, self._rows, self._policies)
+        if not rows or backlog.roomFor(jobs) > backlog.room or not self._isReserved(rows):
+            return False
+        group = self._group(jobs, rows)
+        frame = opened.journal.frame(group.generation, opened.generation, group.blobs)
+        if not frame:
+            return False
+        self._handed = group
+        self._writer.write(opened.journal, frame, opened.commits, group.generation)
         return True
+
+    def _written(self, failure: OSError | None, noteFailure: OSError | None) -> None:
+        """
+        The journal's writer has written what it was handed, or failed.
+        """
+        group, self._handed = self._handed, None
+        if group is None:
+            return
+        if failure is None:
+            outcome = self._inJournal(group)
+            self.handedBack(failure=noteFailure)
+            self.owner.committed(outcome)
+        elif failure.errno == errno.EINVAL:
+            # The thread knows another way to write to this file system.
+            self.handedBack(group.jobs)
+        else:
+            self.handedBack(group.jobs, failure)
+
+    def ended(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        super().ended()
+
+    # In the thread that writes
 
     def _commit(self, jobs: list[Job]) -> tuple[Transaction, list[int]]:
         """
@@ -289,12 +372,9 @@ class Committer(CommitThread[ICommitOwner]):
 
         @param rows: the logs as they will be.
         """
-        marks = self._opened.marks
-        if all(
-            row.dropped or (each in marks.logs and row.last <= marks.logs[each].reserved)
-            for each, row in rows.items()
-        ):
+        if self._isReserved(rows):
             return
+        marks = self._opened.marks
         logs = dict(marks.logs)
         for identity, row in rows.items():
             known = logs.get(identity)
@@ -302,6 +382,16 @@ class Committer(CommitThread[ICommitOwner]):
                 logs[identity] = Mark(row.name, row.last + RESERVED)
         if logs != marks.logs:
             marks.write(self._opened.mark, logs)
+
+    def _isReserved(self, rows: Mapping[int, LogRow]) -> bool:
+        """
+        Whether the logs may write as far as they will.
+        """
+        logs = self._opened.marks.logs
+        return all(
+            row.dropped or (each in logs and row.last <= logs[each].reserved)
+            for each, row in rows.items()
+        )
 
     def _committed(
         self, transaction: Transaction, jobs: Sequence[Job], gone: Sequence[int]
@@ -364,6 +454,9 @@ class Committer(CommitThread[ICommitOwner]):
         except OSError as failure:
             self._fail([], failure)
 
+    def commitFailed(self, jobs: list[Job], failure: Exception) -> None:
+        self._fail(jobs, failure)
+
     def _fail(self, jobs: list[Job], failure: Exception) -> None:
         """
         Refuse what was asked, now and until the reactor knows.
@@ -393,7 +486,7 @@ class Committer(CommitThread[ICommitOwner]):
             opened = self._reopen()
         except Exception as failure:
             environment.stopWriting()
-            self.reactor.callFromThread(self.owner.refused, [], asStoreFailed(failure))
+            self.tell(self.owner.refused, [], asStoreFailed(failure))
             return
         environment.succeed(opened.environment)
         self._opened = opened
@@ -404,7 +497,7 @@ class Committer(CommitThread[ICommitOwner]):
         self.leftover = {row.identity for row in self._rows.values() if row.dropped}
         self._formatted = False
         self.takeAgain()
-        self.reactor.callFromThread(self.owner.reopened, opened)
+        self.tell(self.owner.reopened, opened)
 
     def leave(self) -> None:
         """

@@ -253,11 +253,13 @@ _SLOT = 512
 class Commits:
     """
     The file that counts commits: two places, written in turn.
+
+    @ivar descriptor: of the file.
     """
 
     def __init__(self, path: Path, mark: bytes) -> None:
         self._mark = mark
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def read(self) -> int:
         """
@@ -266,7 +268,7 @@ class Commits:
         newest = 0
         for slot in (0, 1):
             try:
-                data = os.pread(self._descriptor, _COMMIT.size, slot * _SLOT)
+                data = os.pread(self.descriptor, _COMMIT.size, slot * _SLOT)
             except OSError as failure:
                 if failure.errno != errno.EIO:
                     raise
@@ -277,18 +279,23 @@ class Commits:
                     newest = max(newest, generation)
         return newest
 
+    def note(self, generation: int) -> tuple[bytes, int]:
+        """
+        What is written of the last commit, and where.
+        """
+        data = _COMMIT.pack(self._mark, generation, 0)[:-4]
+        return data + crc32c(data).to_bytes(4, "little"), (generation & 1) * _SLOT
+
     def write(self, generation: int) -> None:
         """
         Note the last commit.
         """
-        data = _COMMIT.pack(self._mark, generation, 0)[:-4]
-        data += crc32c(data).to_bytes(4, "little")
-        writeAt(self._descriptor, data, (generation & 1) * _SLOT)
+        writeAt(self.descriptor, *self.note(generation))
 
     def close(self) -> None:
         """
         Let go of the file.
         """
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1

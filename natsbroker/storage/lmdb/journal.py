@@ -36,16 +36,25 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IReadDescriptor
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker import hot
 from natsbroker.files import syncDirectory
-from natsbroker.storage.lmdb.files import readPiece, writeAt
+from natsbroker.storage.lmdb.files import Commits, readPiece, writeAt
 from natsbroker.storage.records import crc32c, identityOf, lengthAt, sequenceOf
 
-__all__ = ["LARGEST_FRAME", "Frame", "Journal", "readFrames", "runsIn"]
+__all__ = ["LARGEST_FRAME", "Frame", "Journal", "journalWriter", "readFrames", "runsIn"]
+
+_log = Logger(namespace="natsbroker.storage.lmdb")
 
 SIZE = 2 << 20
 """How long the file is."""
@@ -203,9 +212,16 @@ def _openDirect(path: Path) -> int:
         return os.open(path, _FLAGS)
 
 
+WIDEST = _roundedUp(2 * (_HEAD_SIZE + LARGEST_FRAME))
+"""How long both copies of the largest frame are."""
+
+
 class Journal:
     """
     The journal of an open store, to be written from its beginning.
+
+    @ivar descriptor: of the file.
+    @ivar position: where the next frame goes.
     """
 
     def __init__(self, path: Path, mark: bytes) -> None:
@@ -217,10 +233,17 @@ class Journal:
         """
         self._mark = mark
         self._path = path
-        self._position = 0
+        self.position = 0
         _fill(path)
-        self._descriptor = _openDirect(path)
-        self._buffer = mmap.mmap(-1, _roundedUp(2 * (_HEAD_SIZE + LARGEST_FRAME)))
+        self.descriptor = _openDirect(path)
+        self._buffer = mmap.mmap(-1, WIDEST)
+
+    def frame(self, generation: int, since: int, blobs: Sequence[bytes]) -> bytes:
+        """
+        A frame as it is to be written next; empty if there is no room for it.
+        """
+        data = _pack(self._mark, generation, since, blobs)
+        return data if self.position + len(data) <= SIZE and len(data) <= WIDEST else b""
 
     def append(self, generation: int, since: int, blobs: Sequence[bytes]) -> bool:
         """
@@ -229,34 +252,125 @@ class Journal:
         @return: whether there was room for it.
         @raise OSError: if the disk does not let it; the frame may be there all the same.
         """
-        data = _pack(self._mark, generation, since, blobs)
-        length = len(data)
-        if self._position + length > SIZE or length > len(self._buffer):
+        data = self.frame(generation, since, blobs)
+        if not data:
             return False
-        self._buffer[:length] = data
+        self._buffer[: len(data)] = data
         with memoryview(self._buffer) as view:
             try:
-                writeAt(self._descriptor, view[:length], self._position)
+                writeAt(self.descriptor, view[: len(data)], self.position)
             except OSError as failure:
                 if failure.errno != errno.EINVAL:
                     raise
                 # The file system opens files for such writes, and does not take this one.
                 self.close()
-                self._descriptor = os.open(self._path, _FLAGS)
-                writeAt(self._descriptor, view[:length], self._position)
-        self._position += length
+                self.descriptor = os.open(self._path, _FLAGS)
+                writeAt(self.descriptor, view[: len(data)], self.position)
+        self.position += len(data)
         return True
 
     def rewind(self) -> None:
         """
         Begin again: the database has what the frames say.
         """
-        self._position = 0
+        self.position = 0
 
     def close(self) -> None:
         """
         Let go of the file.
         """
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+@implementer(IReadDescriptor)
+class JournalWriter:
+    """
+    Writes frames beside the interpreter: the reactor's thread hands one over and is woken when it
+    is on disk, without another thread of Python.
+    """
+
+    def __init__(
+        self, readers: Any, done: Callable[[OSError | None, OSError | None], None]
+    ) -> None:
+        """
+        @param done: called with what kept the frame, and the note, from being written.
+        @raise OSError: if there can be no such thread.
+        """
+        self._readers = readers
+        self._done = done
+        self._writer = hot.SyncedWriter(WIDEST)
+        readers.addReader(self)
+
+    def write(self, journal: Journal, frame: bytes, commits: Commits, generation: int) -> None:
+        """
+        Write what L{Journal.frame} gave, and note it in C{commits} then. Until C{done} is called,
+        nothing else may use either file.
+        """
+        self._frame = journal, len(frame)
+        self._writer.write(
+            journal.descriptor,
+            frame,
+            journal.position,
+            commits.descriptor,
+            *commits.note(generation),
+        )
+
+    def fileno(self) -> int:
+        return int(self._writer.fileno())
+
+    def logPrefix(self) -> str:
+        return "journal"
+
+    def doRead(self) -> None:
+        """
+        A frame is written. An exception from here would have the reactor drop the writer.
+        """
+        errors = self._writer.result()
+        if errors is None:
+            return
+        failure, noteFailure = (
+            OSError(each, os.strerror(each)) if each else None for each in errors
+        )
+        if failure is None:
+            journal, length = self._frame
+            journal.position += length
+        try:
+            self._done(failure, noteFailure)
+        except Exception:
+            _log.failure("What follows a commit failed")
+
+    def connectionLost(self, reason: Failure) -> None:
+        """
+        The reactor has dropped the writer: because it ends, or because of an exception.
+        """
+        if not reason.check(ConnectionDone, ConnectionLost):
+            _log.failure("The reactor dropped the journal", reason)
+            self._readers.addReader(self)
+
+    def close(self) -> None:
+        """
+        End, when what was handed over is written.
+        """
+        self._readers.removeReader(self)
+        self._writer.close()
+
+
+def _error(number: int) -> OSError | None:
+    return OSError(number, os.strerror(number)) if number else None
+
+
+def journalWriter(
+    readers: Any, done: Callable[[OSError | None, OSError | None], None]
+) -> JournalWriter | None:
+    """
+    A L{JournalWriter}, where it is compiled and there is something that can wait for it.
+    """
+    if hot.SyncedWriter is None or not hasattr(readers, "addReader"):
+        return None
+    try:
+        return JournalWriter(readers, done)
+    except OSError as failure:
+        _log.warn("The journal is written by the thread of the store: {why}", why=failure)
+        return None

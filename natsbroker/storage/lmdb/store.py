@@ -66,6 +66,7 @@ def openLMDB(
     directory: str | os.PathLike[str],
     maxSize: int = 0,
     now: Callable[[], int] = time.time_ns,
+    readers: Any = None,
 ) -> Deferred[LMDBStore]:
     """
     Open the store in a directory, or make one there.
@@ -73,6 +74,7 @@ def openLMDB(
     @param reactor: with C{callFromThread} and C{callLater}.
     @param maxSize: how many bytes the database may have; 0 for any number.
     @param now: the wall clock, in nanoseconds since 1970.
+    @param readers: with C{addReader} and C{removeReader}, if it is not the reactor.
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.StoreLocked},
         L{natsbroker.interfaces.records.UnknownFormat}, L{natsbroker.interfaces.records.StoreFull}
         or L{StoreFailed}.
@@ -90,7 +92,7 @@ def openLMDB(
             pool.stop()
         else:
             store = LMDBStore(reactor, path, maxSize, now, pool)
-            store.begin(lock, opened)
+            store.begin(lock, opened, readers or reactor)
             result.callback(store)
 
     def failed(failure: Failure) -> None:
@@ -156,9 +158,11 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._losses = Losses(reactor, pool, path)
         self._scrubber = Scrubber(reactor, self)
 
-    def begin(self, lock: Lock, opened: Opened) -> None:
+    def begin(self, lock: Lock, opened: Opened, readers: Any) -> None:
         """
         Start the thread that writes.
+
+        @param readers: see L{openLMDB}.
         """
         self._environment = opened.environment
         self._learn(opened)
@@ -170,6 +174,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             self._policies,
             self.now,
             lock.release,
+            readers,
         )
         self._committer.start()
         self.troubles.watch(self._losses)

@@ -121,7 +121,7 @@ class Committer(CommitThread[ICommitOwner]):
         Commit, and tell the reactor.
         """
         if not self.leftover and not any(job.writes for job in jobs):
-            self.reactor.callFromThread(self.owner.committed, Outcome(jobs))
+            self.tell(self.owner.committed, Outcome(jobs))
             return
         try:
             transaction = self._commit(jobs)
@@ -129,7 +129,7 @@ class Committer(CommitThread[ICommitOwner]):
             self.refuse(jobs, asStoreError(failure))
         else:
             outcome = self._committed(transaction, jobs)
-            self.reactor.callFromThread(self.owner.committed, outcome)
+            self.tell(self.owner.committed, outcome)
 
     def _commit(self, jobs: Sequence[Job]) -> Transaction:
         """
@@ -230,4 +230,4 @@ class Committer(CommitThread[ICommitOwner]):
         self._rows, self._spaces = rows, spaces
         self.leftover &= self._rows.keys()
         self.takeAgain()
-        self.reactor.callFromThread(self.owner.reopened, rows)
+        self.tell(self.owner.reopened, rows)

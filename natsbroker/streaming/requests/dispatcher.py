@@ -17,7 +17,7 @@ from zope.interface import implementer
 from natsbroker.interfaces import IRunSubscriber, ISubscription
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.model import ChannelSubscription
-from natsbroker.streaming.requests.access import Requester, requesterOf
+from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.streaming.requests.acks import AckHandler
 from natsbroker.streaming.requests.close import CloseHandler
 from natsbroker.streaming.requests.connect import ConnectHandler
@@ -65,7 +65,7 @@ class Dispatcher:
         }
         self._subscriptions: list[ISubscription] = []
         self._origin: object = _NOTHING
-        self._limited: Requester | None = None
+        self._requester = requesterOf(_NOTHING)
 
     def start(self) -> None:
         """
@@ -98,7 +98,7 @@ class Dispatcher:
             try:
                 run = self._answerable(run)
                 if tag is None:
-                    self.publish.take(run)
+                    self.publish.take(run, self._requester)
                 elif type(tag) is ChannelSubscription:
                     self.acks.take(run, tag)
                 else:
@@ -113,10 +113,10 @@ class Dispatcher:
         The run, without its reply subject if the requester may not subscribe to that.
         """
         if run.origin is not self._origin:
+            self._requester = requesterOf(run.origin)
             self._origin = run.origin
-            requester = requesterOf(run.origin)
-            self._limited = None if requester.hearsAll else requester
-        if not run.reply or self._limited is None or self._limited.mayHear(run.reply):
+        requester = self._requester
+        if not run.reply or requester.hearsAll or requester.mayHear(run.reply):
             return run
         return Run(run.subject, b"", run.bodies, run.headerLength, run.origin)
 

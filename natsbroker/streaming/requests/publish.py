@@ -22,7 +22,7 @@ from natsbroker.streaming.messages import pubAcks, publishedIn, replyBlock, stor
 from natsbroker.streaming.model import Channel
 from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, PubMsg
-from natsbroker.streaming.requests.access import requesterOf
+from natsbroker.streaming.requests.access import Requester, requesterOf
 from natsbroker.wire.values import Run
 
 __all__ = ["PublishHandler"]
@@ -98,13 +98,15 @@ class PublishHandler:
         self._open: dict[str, _Batch] = {}
         self._batches: dict[Channel, _Batch] = {}
 
-    def take(self, run: Run) -> None:
+    def take(self, run: Run, requester: Requester) -> None:
         """
         Take messages; they are stored with others when L{flush} is called.
+
+        @param requester: who published them.
         """
         if run.origin is not self._origin:
             self._origin = run.origin
-            self._requester = requesterOf(run.origin)
+            self._requester = requester
             self._client = None
             self._open = {}
         payloads = run.payloads

@@ -8,15 +8,19 @@ Must never know: how the database looks.
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from natsbroker.interfaces.records import Retention, SubjectTally
+from natsbroker import hot
+from natsbroker.interfaces.records import Retention, StoreFailed, StoreFull, SubjectTally
+from natsbroker.storage.committing import Holder
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME, Frame, Journal, readFrames, runsIn
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import encodeBatch
@@ -374,6 +378,206 @@ def test_noDirectWrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     third = Frame(7, 4, records(2, 10, 2))
     written(tmp_path / "journal", third)
     assert readFrames(tmp_path / "journal", MARK)[-1] == third
+
+
+class ScriptedWriter:
+    """
+    A writer whose writes become what was said before; then they go well.
+    """
+
+    script: list[tuple[int, int]]
+
+    def __init__(self, capacity: int) -> None:
+        self._done = os.eventfd(0, os.EFD_NONBLOCK)
+        self._result = 0, 0
+
+    def fileno(self) -> int:
+        """As L{hot.SyncedWriter}."""
+        return self._done
+
+    def write(
+        self, fd: int, data: bytes, offset: int, noteFd: int, note: bytes, noteOffset: int
+    ) -> None:
+        """Write at once, unless this fails."""
+        self._result = self.script.pop(0) if self.script else (0, 0)
+        if self._result == (0, 0):
+            with mmap.mmap(-1, len(data)) as aligned:
+                aligned[:] = data
+                os.pwrite(fd, aligned, offset)
+            os.pwrite(noteFd, note, noteOffset)
+        os.eventfd_write(self._done, 1)
+
+    def result(self) -> tuple[int, int]:
+        """As L{hot.SyncedWriter}."""
+        os.eventfd_read(self._done)
+        return self._result
+
+    def close(self) -> None:
+        """End."""
+        os.close(self._done)
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """What becomes of the next writes to the journal."""
+    ScriptedWriter.script = []
+    monkeypatch.setattr(hot, "SyncedWriter", ScriptedWriter)
+    return ScriptedWriter.script
+
+
+def _hasStopped(recorder: Recorder) -> bool:
+    return bool(recorder.writing) and recorder.writing[-1] != "resumed"
+
+
+def _untilIdle(store: Any) -> None:
+    """Wait for the thread of a store to wait: then the writer gets what is asked next."""
+    while store._committer._holder is not Holder.NOBODY:
+        time.sleep(0.001)
+
+
+def _entry(number: int) -> list[Any]:
+    return [(b"s", b"", b"payload %d" % number, 0)]
+
+
+@pytest.mark.skipif(hot.SyncedWriter is None, reason="the lane is not compiled")
+def test_writtenWithoutTheThread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of small appends that follow each other, most are written by the compiled writer: those that
+    come when the thread of the store waits."""
+    byThread: list[int] = []
+    append = Journal.append
+
+    def counting(journal: Journal, generation: int, *rest: Any) -> bool:
+        byThread.append(generation)
+        return append(journal, generation, *rest)
+
+    monkeypatch.setattr(Journal, "append", counting)
+    appendOne, _, close = _openStore(tmp_path / "store")
+    for each in range(40):
+        appendOne("a", each)
+    assert len(byThread) < 20
+    close()
+    assert _contents(tmp_path / "store", "a")[1] == EXPECTED
+
+
+def test_orderOfGroups(tmp_path: Path) -> None:
+    """Whoever writes a group, what is asked is done in the order in which it was asked."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    log: Any = reactor.wait(store.open("a"))
+    done: list[int] = []
+    asked: list[Any] = []
+    for each in range(300):
+        # Some are too large for the journal, and some are no appends: the thread does those.
+        size = LARGEST_FRAME if each % 13 == 5 else 1
+        if each % 17 == 3:
+            asked.append(log.delete([each]))
+        else:
+            asked.append(log.append([(b"s", b"", b"x" * size, 0)] * (1 + each % 3)))
+        asked[-1].addCallback(lambda _, each=each: done.append(each))
+        if each % 4 == 0:
+            reactor.turn()
+    for one in asked:
+        if not one.called:
+            reactor.wait(one)
+    assert done == list(range(300))
+    reactor.wait(store.close())
+
+
+def test_closeWhileWriting(tmp_path: Path) -> None:
+    """A store that is closed while the writer has a group finishes it, and what came after it."""
+    for count in range(1, 8):
+        reactor = PumpedReactor()
+        store = reactor.wait(openLMDB(reactor, tmp_path / f"store{count}"))
+        log: Any = reactor.wait(store.open("a"))
+        reactor.wait(log.append(_entry(0)))
+        reactor.wait(log.append(_entry(1)))
+        asked = [log.append(_entry(each)) for each in range(2, 2 + count)]
+        reactor.wait(store.close())
+        assert all(each.called for each in asked)
+        assert _contents(tmp_path / f"store{count}", "a")[1] == EXPECTED[: 2 + count]
+
+
+def test_writerFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
+    """A failed write to the journal fails what was asked and all that waits, until the store was
+    opened again."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    recorder = Recorder()
+    store.watch(recorder)
+    log: Any = reactor.wait(store.open("a"))
+    reactor.wait(log.append(_entry(0)))
+    reactor.wait(log.append(_entry(1)))
+    _untilIdle(store)
+    scripted.append((errno.EIO, 0))
+    asked = [log.append(_entry(each)) for each in range(2, 5)]
+    for each in asked:
+        with pytest.raises(StoreFailed):
+            reactor.wait(each)
+    assert _hasStopped(recorder)
+    with pytest.raises(StoreFailed):
+        reactor.wait(log.append(_entry(5)))
+    reactor.advance(1.01)
+    while _hasStopped(recorder):
+        reactor.turn()
+    first = reactor.wait(log.append(_entry(6)))
+    assert first.start > 2
+    assert [each.payload for each in reactor.wait(log.read(first.start))] == [b"payload 6"]
+    reactor.wait(store.close())
+    assert {b"payload 0", b"payload 1", b"payload 6"} <= {*_contents(tmp_path / "store", "a")[1]}
+
+
+def test_writerHasNoSpace(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
+    """A full disk fails what was asked, and the next request is tried again."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    log: Any = reactor.wait(store.open("a"))
+    reactor.wait(log.append(_entry(0)))
+    reactor.wait(log.append(_entry(1)))
+    _untilIdle(store)
+    scripted.append((errno.EDQUOT, 0))
+    with pytest.raises(StoreFull):
+        reactor.wait(log.append(_entry(9)))
+    for each in range(2, 40):
+        assert reactor.wait(log.append(_entry(each))).start == each + 1
+    reactor.wait(store.close())
+    assert _contents(tmp_path / "store", "a")[1] == EXPECTED
+
+
+def test_noteFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
+    """What is in the journal is acknowledged also if it cannot be noted; then no more is taken."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    recorder = Recorder()
+    store.watch(recorder)
+    log: Any = reactor.wait(store.open("a"))
+    reactor.wait(log.append(_entry(0)))
+    reactor.wait(log.append(_entry(1)))
+    _untilIdle(store)
+    scripted.append((0, errno.EIO))
+    assert reactor.wait(log.append(_entry(2))).start == 3
+    while not _hasStopped(recorder):
+        reactor.turn()
+    with pytest.raises(StoreFailed):
+        reactor.wait(log.append(_entry(3)))
+    reactor.wait(store.close())
+
+
+def test_writerCannotWriteLikeThat(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
+    """Where the file system does not take such a write, the thread writes the same group."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    log: Any = reactor.wait(store.open("a"))
+    reactor.wait(log.append(_entry(0)))
+    _untilIdle(store)
+    for each in range(1, 40):
+        scripted.append((errno.EINVAL if each % 3 else 0, 0))
+    asked = [log.append(_entry(each)) for each in range(1, 20)]
+    assert [reactor.wait(each).start for each in asked] == list(range(2, 21))
+    assert len(scripted) < 39
+    for each in range(20, 40):
+        log.append(_entry(each))
+    reactor.wait(store.close())
+    assert _contents(tmp_path / "store", "a")[1] == EXPECTED
 
 
 def test_noSpaceForJournal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

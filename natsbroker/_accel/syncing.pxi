@@ -1,0 +1,221 @@
+# Writing without the GIL: a thread that writes one piece at a time, to a file that syncs each write.
+
+cdef extern from "semaphore.h" nogil:
+    ctypedef struct sem_t:
+        pass
+    int sem_init(sem_t*, int, unsigned int)
+    int sem_destroy(sem_t*)
+    int sem_post(sem_t*)
+    int sem_wait(sem_t*)
+
+cdef extern from "signal.h" nogil:
+    ctypedef struct sigset_t:
+        pass
+    int sigfillset(sigset_t*)
+    int SIG_SETMASK
+
+cdef extern from "pthread.h" nogil:
+    ctypedef unsigned long pthread_t
+    ctypedef struct pthread_attr_t:
+        pass
+    int pthread_create(pthread_t*, pthread_attr_t*, void* (*)(void*) noexcept nogil, void*)
+    int pthread_join(pthread_t, void**)
+    int pthread_sigmask(int, sigset_t*, sigset_t*)
+
+cdef extern from "sys/eventfd.h" nogil:
+    int c_eventfd "eventfd"(unsigned int, int)
+    int eventfd_read(int, uint64_t*)
+    int eventfd_write(int, uint64_t)
+    int EFD_CLOEXEC, EFD_NONBLOCK
+
+cdef extern from "sys/types.h" nogil:
+    ctypedef long long off_t
+    ctypedef int pid_t
+
+cdef extern from "unistd.h" nogil:
+    ssize_t pwrite(int, void*, size_t, off_t)
+    pid_t getpid()
+
+cdef extern from "stdlib.h" nogil:
+    int posix_memalign(void**, size_t, size_t)
+
+from libc.errno cimport EIO
+
+cdef enum:
+    # What files that are opened past the cache want buffers to be aligned to.
+    ALIGNMENT = 4096
+
+
+cdef struct Piece:
+    int fd
+    char* data
+    size_t length
+    off_t offset
+    int error
+
+
+# What the thread and the object share. The semaphore and the eventfd pass it to and fro.
+cdef struct Orders:
+    sem_t wanted
+    int done
+    # Whether there is something to write. The thread ends when it is woken for nothing.
+    bint isGiven
+    Piece synced
+    Piece noted
+
+
+cdef void writePiece(Piece* piece) noexcept nogil:
+    cdef char* data = piece.data
+    cdef size_t length = piece.length
+    cdef off_t offset = piece.offset
+    cdef ssize_t count
+    piece.error = 0
+    while length:
+        count = pwrite(piece.fd, data, length, offset)
+        if count > 0:
+            data += count
+            length -= count
+            offset += count
+        elif count == 0:
+            piece.error = EIO
+            return
+        elif errno != EINTR:
+            piece.error = errno
+            return
+
+
+cdef void* followOrders(void* given) noexcept nogil:
+    cdef Orders* orders = <Orders*> given
+    while True:
+        while sem_wait(&orders.wanted) != 0:
+            pass
+        if not orders.isGiven:
+            return NULL
+        orders.isGiven = False
+        orders.noted.error = 0
+        writePiece(&orders.synced)
+        if not orders.synced.error:
+            writePiece(&orders.noted)
+        eventfd_write(orders.done, 1)
+
+
+@cython.final
+cdef class SyncedWriter:
+    """
+    A thread that writes a piece to a file that syncs each write, and then a note to another file.
+    It takes one piece at a time, and its descriptor is readable when that is written.
+    """
+
+    cdef Orders* orders
+    cdef pthread_t thread
+    cdef pid_t process
+    cdef bint isRunning
+    cdef readonly bint isBusy
+    cdef size_t capacity
+    # The note is written from here.
+    cdef bytes note
+
+    def __cinit__(self):
+        self.orders = <Orders*> calloc(1, sizeof(Orders))
+        if self.orders == NULL:
+            raise MemoryError
+        self.orders.done = -1
+
+    def __init__(self, size_t capacity):
+        """
+        @param capacity: the longest piece, in bytes.
+        @raise OSError: if there can be no thread.
+        """
+        cdef sigset_t every, before
+        cdef int problem
+        if self.isRunning:
+            raise RuntimeError("the writer has begun")
+        if posix_memalign(<void**> &self.orders.synced.data, ALIGNMENT, capacity):
+            self.orders.synced.data = NULL
+            raise MemoryError
+        self.capacity = capacity
+        self.orders.done = c_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+        if self.orders.done < 0:
+            raise OSError(errno, os.strerror(errno))
+        sem_init(&self.orders.wanted, 0, 0)
+        # Signals are the business of the main thread.
+        sigfillset(&every)
+        pthread_sigmask(SIG_SETMASK, &every, &before)
+        problem = pthread_create(&self.thread, NULL, followOrders, self.orders)
+        pthread_sigmask(SIG_SETMASK, &before, NULL)
+        if problem:
+            raise OSError(problem, os.strerror(problem))
+        self.process = getpid()
+        self.isRunning = True
+
+    def __dealloc__(self):
+        if self.orders != NULL:
+            self.end()
+            if self.orders.done >= 0:
+                close(self.orders.done)
+            free(self.orders.synced.data)
+            free(self.orders)
+
+    def fileno(self):
+        """
+        What is readable when a piece is written; -1 after C{close}.
+        """
+        return self.orders.done
+
+    def write(self, int fd, bytes data not None, off_t offset, int noteFd, bytes note not None,
+              off_t noteOffset):
+        """
+        Write a piece, and when it is written the note.
+
+        @raise RuntimeError: if there is another piece, or no thread.
+        @raise ValueError: if the piece is too long.
+        """
+        cdef Orders* orders = self.orders
+        if self.isBusy or not self.isRunning:
+            raise RuntimeError("the writer takes nothing")
+        if <size_t> len(data) > self.capacity:
+            raise ValueError("the piece is too long")
+        memcpy(orders.synced.data, PyBytes_AS_STRING(data), len(data))
+        orders.synced.fd = fd
+        orders.synced.length = len(data)
+        orders.synced.offset = offset
+        self.note = note
+        orders.noted.fd = noteFd
+        orders.noted.data = PyBytes_AS_STRING(note)
+        orders.noted.length = len(note)
+        orders.noted.offset = noteOffset
+        orders.isGiven = True
+        self.isBusy = True
+        sem_post(&orders.wanted)
+
+    def result(self):
+        """
+        What became of the piece.
+
+        @return: the error numbers of writing the piece, and of writing the note; 0 for none. C{None}
+            while it is not written.
+        """
+        cdef uint64_t count
+        if eventfd_read(self.orders.done, &count) < 0:
+            return None
+        self.isBusy = False
+        return self.orders.synced.error, self.orders.noted.error
+
+    def close(self):
+        """
+        End the thread, when it has written what it was given.
+        """
+        self.end()
+        if self.orders.done >= 0:
+            close(self.orders.done)
+            self.orders.done = -1
+
+    cdef void end(self) noexcept:
+        # In a process that was forked from the thread's there is no thread.
+        if self.isRunning and self.process == getpid():
+            sem_post(&self.orders.wanted)
+            with nogil:
+                pthread_join(self.thread, NULL)
+        if self.isRunning:
+            self.isRunning = False
+            sem_destroy(&self.orders.wanted)

@@ -1,0 +1,165 @@
+"""
+The thread that writes without the interpreter.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import select
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker import hot
+
+pytestmark = pytest.mark.skipif(hot.SyncedWriter is None, reason="the lane is not compiled")
+
+PIECE = bytes(range(256)) * 16
+
+
+class Files:
+    """A file for pieces and one for notes, and a writer for them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.pieces, self.notes = directory / "pieces", directory / "notes"
+        flags = os.O_RDWR | os.O_CREAT | os.O_DSYNC
+        self.descriptors = [os.open(each, flags, 0o600) for each in (self.pieces, self.notes)]
+        self.writer: Any = hot.SyncedWriter(8192)
+
+    def write(self, piece: bytes, offset: int, note: bytes = b"note") -> None:
+        """Hand over a piece."""
+        self.writer.write(self.descriptors[0], piece, offset, self.descriptors[1], note, 0)
+
+    def wait(self) -> tuple[int, int]:
+        """What became of it."""
+        assert select.select([self.writer.fileno()], [], [], 30)[0]
+        result: tuple[int, int] = self.writer.result()
+        return result
+
+    def close(self) -> None:
+        """End."""
+        self.writer.close()
+        for each in self.descriptors:
+            os.close(each)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[Files]:
+    """Files and a writer."""
+    found = Files(tmp_path)
+    yield found
+    found.close()
+
+
+def threads() -> int:
+    """How many threads this process has."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_pieceThenNote(files: Files) -> None:
+    """A piece and a note are written where they belong, and the descriptor tells when."""
+    assert files.writer.result() is None
+    files.write(PIECE, 4096, b"first")
+    assert files.writer.isBusy
+    assert files.wait() == (0, 0)
+    assert not files.writer.isBusy
+    assert files.writer.result() is None
+    assert files.pieces.read_bytes() == bytes(4096) + PIECE
+    assert files.notes.read_bytes() == b"first"
+
+
+def test_oneAfterAnother(files: Files) -> None:
+    """Each piece may be written when the one before is."""
+    for each in range(200):
+        files.write(b"%04d" % each, each * 4, b"%04d" % each)
+        assert files.wait() == (0, 0)
+    assert files.pieces.read_bytes() == b"".join(b"%04d" % each for each in range(200))
+    assert files.notes.read_bytes() == b"0199"
+
+
+def test_onePieceAtATime(files: Files) -> None:
+    """A second piece is refused until the result of the first one was taken."""
+    files.write(PIECE, 0)
+    with pytest.raises(RuntimeError):
+        files.write(PIECE, 0)
+    assert files.wait() == (0, 0)
+    files.write(PIECE, 0)
+    assert files.wait() == (0, 0)
+
+
+def test_tooLongPiece(files: Files) -> None:
+    """A piece that is longer than was said is refused, and the writer goes on."""
+    with pytest.raises(ValueError, match="too long"):
+        files.write(bytes(8193), 0)
+    files.write(bytes(8192), 0)
+    assert files.wait() == (0, 0)
+
+
+def test_pieceFails(files: Files) -> None:
+    """An error of the first write is reported, and no note is written; the writer goes on."""
+    writing = files.descriptors[0]
+    files.descriptors[0] = os.open(files.pieces, os.O_RDONLY)
+    files.write(PIECE, 0)
+    assert files.wait() == (errno.EBADF, 0)
+    assert files.notes.read_bytes() == b""
+    os.close(files.descriptors[0])
+    files.descriptors[0] = writing
+    files.write(PIECE, 0)
+    assert files.wait() == (0, 0)
+
+
+def test_noteFails(files: Files) -> None:
+    """An error of the note is told apart: the piece is written."""
+    os.close(files.descriptors[1])
+    files.descriptors[1] = os.open(files.notes, os.O_RDONLY)
+    files.write(PIECE, 0)
+    assert files.wait() == (0, errno.EBADF)
+    assert files.pieces.read_bytes() == PIECE
+
+
+def test_closeWhileWriting(tmp_path: Path) -> None:
+    """Closing waits for what was handed over, note included."""
+    for each in range(50):
+        files = Files(tmp_path)
+        files.write(PIECE, each * len(PIECE), b"%d" % each)
+        files.close()
+        assert files.writer.fileno() == -1
+        assert files.notes.read_bytes() == b"%d" % each
+    assert files.pieces.read_bytes() == PIECE * 50
+
+
+def test_closedTakesNothing(files: Files) -> None:
+    """A closed writer refuses pieces; closing it again does nothing."""
+    files.writer.close()
+    files.writer.close()
+    with pytest.raises(RuntimeError):
+        files.write(PIECE, 0)
+
+
+def test_threadEndsWithItsWriter() -> None:
+    """A writer that is forgotten ends its thread and its descriptor."""
+    gc.collect()
+    before = threads()
+    writer = hot.SyncedWriter(4096)
+    descriptor = writer.fileno()
+    assert threads() == before + 1
+    del writer
+    gc.collect()
+    assert threads() == before
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(descriptor)
+
+
+def test_forkedProcess(files: Files) -> None:
+    """A forked process, in which the thread is not, can close its copy; the other one goes on."""
+    child = os.fork()
+    if child == 0:
+        files.writer.close()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    files.write(PIECE, 0)
+    assert files.wait() == (0, 0)
