@@ -45,7 +45,7 @@ class ClusterMembers:
         members = [] if cluster is None else list(cluster.members.values())
         for member in members:
             if cluster is not None and self._hashOf(member.serverId) == server:
-                route = member.leading(account, cluster.terms.poolSize)
+                route = member.routeFor(account, cluster.terms.poolSize)
                 traffic = None if route is None else route.traffic
                 return traffic.wayTo(account) if isinstance(traffic, ModernTraffic) else None
         return None

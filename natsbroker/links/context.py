@@ -1,7 +1,5 @@
 """
-What all links of one kind share.
-
-A reload replaces the values in it, and running links see the new ones.
+What all links of one kind share. A reload replaces values in it.
 """
 
 from __future__ import annotations
@@ -24,14 +22,14 @@ class LinkLimits:
     """
     Sizes in bytes, times in seconds.
 
-    @ivar handshake: how long the peer may take to say who it is.
+    @ivar handshake: the limit until the peer has introduced itself.
     @ivar ping_interval: between PINGs.
     @ivar ping_max: unanswered PINGs.
     @ivar max_control_line: bytes after the operation on a line.
-    @ivar max_payload: bytes of headers and payload that are taken at all. Members of a cluster do
-        not hold each other to what they allow their clients; this is what bounds memory.
+    @ivar max_payload: bytes of headers and payload. It bounds memory: members of a cluster do not
+        apply the limits of their clients to each other.
     @ivar max_pending: bytes that may wait for the peer.
-    @ivar write_deadline: how long it may take nothing while something waits.
+    @ivar write_deadline: the longest time in which it takes nothing of what waits.
     @ivar stall: whether publishers, and links, wait for receivers that lag.
     """
 
@@ -81,15 +79,9 @@ class LinkContext:
         self._last = 0
 
     def useTracing(self, tracing: Tracing) -> None:
-        """
-        Log as much as is logged of clients.
-        """
         self.tracing = tracing.protocol
         self.maxTraced = tracing.maxLength
 
     def nextNumber(self) -> int:
-        """
-        A number for a new link.
-        """
         self._last += 1
         return self._last

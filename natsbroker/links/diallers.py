@@ -1,8 +1,5 @@
 """
-Everybody whom one kind of link dials.
-
-Whoever is dialled is dialled by one at a time; before this is opened, and after it is
-closed, nobody is.
+The diallers of one kind of link, one for each peer.
 """
 
 from __future__ import annotations
@@ -22,14 +19,12 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def _nothing(isReached: bool) -> None:
-    """
-    What is done when it is over, unless somebody wants to know.
-    """
+    pass
 
 
 class Diallers(Generic[Key]):
     """
-    Those that are being dialled, by what tells them apart; iterating gives that.
+    Diallers by the peer's key. Iterating gives the keys.
     """
 
     def __init__(self, reactor: Any, random: Random) -> None:
@@ -42,15 +37,9 @@ class Diallers(Generic[Key]):
         return iter(list(self._diallers))
 
     def open(self) -> None:
-        """
-        From now on, dial.
-        """
         self._isOpen = True
 
     def close(self) -> None:
-        """
-        Dial nobody any more.
-        """
         self._isOpen = False
         for key in self:
             self.stop(key)
@@ -65,12 +54,12 @@ class Diallers(Generic[Key]):
         over: Callable[[bool], None] = _nothing,
     ) -> None:
         """
-        Dial somebody, unless that is going on already.
+        Dial a peer, unless it is being dialled. Does nothing before L{open} or after L{close}.
 
         @param what: names the peer in the log.
         @param connect: makes one attempt.
-        @param after: how many seconds from now it begins.
-        @param over: called once with whether it was reached; not if it was stopped.
+        @param after: seconds until the first attempt.
+        @param over: called once with whether the peer answered; not if dialling was stopped.
         """
         if not self._isOpen or key in self._diallers:
             return
@@ -84,9 +73,6 @@ class Diallers(Generic[Key]):
         dialler.start(after)
 
     def stop(self, key: Key) -> None:
-        """
-        Dial somebody no more, if that is going on.
-        """
         dialler = self._diallers.pop(key, None)
         if dialler is not None:
             dialler.stop()
@@ -95,7 +81,7 @@ class Diallers(Generic[Key]):
         """
         Connect once.
 
-        @param timeout: how long that may take, in seconds.
+        @param timeout: in seconds.
         @param factory: makes the protocol of the connection.
         """
         endpoint = peerEndpoint(self._reactor, host, port, timeout)

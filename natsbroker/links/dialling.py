@@ -1,9 +1,8 @@
 """
 Dialling one peer until it answers.
 
-One attempt at a time, with a pause in between that grows if that is wanted and is never
-quite the same, so that two who dial each other do not stay in step; after it was stopped, nothing
-happens any more.
+One attempt at a time; the pauses between them have jitter, so that two servers that dial each other
+do not stay in step.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ _log = Logger(namespace="natsbroker")
 
 def peerEndpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClientEndpoint:
     """
-    Where a peer is dialled.
-
     @param host: a name, or an address of either kind.
     @param timeout: how long one attempt to connect may take, in seconds.
     """
@@ -43,13 +40,13 @@ def peerEndpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamC
 @dataclass(frozen=True, slots=True)
 class DialTerms:
     """
-    How somebody is dialled; times in seconds.
+    The pauses and limits of dialling; times in seconds.
 
     @ivar pause: between attempts.
-    @ivar longest: the pause grows up to this; C{pause} for not at all.
-    @ivar jitter: so much more at most.
-    @ivar retries: attempts after the first; negative for as long as it takes.
-    @ivar reports: each how many attempts a failure is logged.
+    @ivar longest: the limit of a pause, which doubles each time; C{pause} if it stays the same.
+    @ivar jitter: the limit of what is added to a pause.
+    @ivar retries: attempts after the first; negative for no limit.
+    @ivar reports: the number of attempts between errors in the log.
     """
 
     pause: float = 1.0
@@ -76,7 +73,7 @@ class Dialler:
         """
         @param connect: makes one attempt.
         @param what: names the peer in the log.
-        @param over: called once at the end with whether it was reached; not when it was stopped.
+        @param over: called once with whether the peer answered; not after L{stop}.
         """
         self._reactor = reactor
         self._random = random
@@ -92,17 +89,12 @@ class Dialler:
 
     def start(self, after: float = 0.0) -> None:
         """
-        Begin.
-
-        @param after: in so many seconds, and a little more.
+        @param after: seconds from now, plus jitter; 0 for at once.
         """
         delay = after + self._random.uniform(0.0, self._terms.jitter) if after else 0.0
         self._call = self._reactor.callLater(delay, self._dial)
 
     def stop(self) -> None:
-        """
-        Give up.
-        """
         self._isStopped = True
         call, self._call = self._call, None
         if call is not None:

@@ -1,7 +1,5 @@
 """
-What there is to tell of any link at one moment.
-
-A frozen value without secrets.
+A link at one moment, as monitoring shows it.
 """
 
 from __future__ import annotations
@@ -25,11 +23,11 @@ class LinkFacts:
     @ivar host: of the peer, as its connection shows it.
     @ivar port: likewise.
     @ivar started: when the connection began.
-    @ivar lastActivity: when the peer last said something.
-    @ivar roundTrip: as it was measured last.
-    @ivar pending: how many bytes wait for the peer.
+    @ivar lastActivity: when the peer last sent something.
+    @ivar roundTrip: the last measured one.
+    @ivar pending: the bytes that wait for the peer.
     @ivar traffic: messages in, bytes in, messages out, bytes out.
-    @ivar subscriptions: how much interest the peer has told.
+    @ivar subscriptions: the number of the peer's subscriptions.
     """
 
     number: int
@@ -45,9 +43,7 @@ class LinkFacts:
 
 def sharedFacts(link: Link, subscriptions: int) -> Shared:
     """
-    What is told of a link of any kind.
-
-    @param subscriptions: how much interest the peer has told.
+    The members of L{LinkFacts}.
     """
     return (
         link.number,

@@ -1,8 +1,5 @@
 """
-Where one kind of link is listened for.
-
-A place that is taken is told in nats-server's words; where none is wanted, nothing
-listens, and everything else holds all the same.
+The listener of one kind of link.
 """
 
 from __future__ import annotations
@@ -22,16 +19,16 @@ __all__ = ["LinkPort", "ended"]
 
 class LinkPort:
     """
-    One place, or none.
+    A listening port, or none.
     """
 
     def __init__(
         self, reactor: Any, host: str, port: int, factory: Factory, what: str, scheme: str
     ) -> None:
         """
-        @param port: 0 for nowhere; negative for one that the kernel chooses.
+        @param port: 0 for none; negative for one that the kernel chooses.
         @param factory: makes the protocols of connections.
-        @param what: names the port where it is told that it is taken.
+        @param what: names the port in the error when it is in use.
         @param scheme: of its URL.
         """
         self._wanted = port
@@ -43,9 +40,7 @@ class LinkPort:
 
     async def open(self) -> None:
         """
-        Listen.
-
-        @raise StartError: if the place is taken.
+        @raise StartError: if the address is in use, in nats-server's words.
         """
         if self._listener is None:
             return
@@ -58,7 +53,7 @@ class LinkPort:
 
     async def close(self) -> None:
         """
-        Listen no more; connections that there are stay.
+        Stop listening. Connections stay.
         """
         if self._listener is not None:
             await self._listener.close()
@@ -70,21 +65,18 @@ class LinkPort:
     @property
     def number(self) -> int:
         """
-        Where it listens; 0 while it does not.
+        The port; 0 while it does not listen.
         """
         address = self._address
         return 0 if address is None else int(address.port)
 
     def urls(self) -> list[str]:
-        """
-        Where it listens, as URLs.
-        """
         address = self._address
         return [] if address is None else [urlOf(self._scheme, address)]
 
     def __str__(self) -> str:
         """
-        Where it listens, as people read it; no text while it does not.
+        The address; empty while it does not listen.
         """
         address = self._address
         return "" if address is None else describe(address)
@@ -92,9 +84,9 @@ class LinkPort:
 
 async def ended(close: Callable[[Callable[[], None]], None]) -> None:
     """
-    End all links of one kind, and wait until they are gone.
+    Close all links of one kind, and wait until they are gone.
 
-    @param close: ends them, and calls what it is given when there is none.
+    @param close: closes them, and calls its argument when none is left.
     """
     gone: Deferred[None] = Deferred()
     close(lambda: gone.callback(None))

@@ -1,7 +1,5 @@
 """
-Accounts at other servers, as origins of messages.
-
-Services that may know it are told which server a request comes from.
+Accounts at other servers, as origins of messages. Service imports with details show the server.
 """
 
 from __future__ import annotations
@@ -20,11 +18,10 @@ __all__ = ["PeerOrigin"]
 @implementer(IOrigin)
 class PeerOrigin:
     """
-    One account at a peer. Its clients were let in over there, where it was checked what they may
-    publish.
+    One account at a peer, which has authenticated its clients and checked their permissions.
 
-    @cvar ORIGIN: what services are told that it is.
-    @ivar grant: whoever sends from there may do here what anybody in the account may.
+    @cvar ORIGIN: the kind of connection that services see.
+    @ivar grant: everything in the account.
     """
 
     __slots__ = ("_server", "grant")

@@ -60,7 +60,7 @@ class LinkProtocol(Protocol):
     def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
         """
         @param tls: how TLS is done; C{None} for not at all.
-        @param name: whom we dial, as a certificate would call it; C{None} where we are dialled.
+        @param name: the name in the peer's certificate; C{None} on an accepted connection.
         """
         self._makeLink = makeLink
         self._tls = tls

@@ -155,7 +155,7 @@ class S2Decoder:
         Get bytes of one chunk.
 
         @param most: how many at most.
-        @return: they, or no bytes if there are none so far: see L{isStarved}. Empty chunks count as
+        @return: they, or empty if there are none so far: see L{isStarved}. Empty chunks count as
             if they had some.
         @raise S2Error: for input that is wrong.
         """

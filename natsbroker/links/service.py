@@ -143,14 +143,11 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
     def usePoller(self, poller: Any) -> None:
         self.context.poller = poller
 
-    def _warnOfUnverified(self, whom: str) -> None:
-        """
-        Say that we take anybody for those whom we dial.
-        """
+    def _warnOfUnverified(self, peers: str) -> None:
         _log.warn(
-            "TLS certificate chain and hostname of solicited {whom} will not be verified. "
+            "TLS certificate chain and hostname of solicited {peers} will not be verified. "
             "DO NOT USE IN PRODUCTION!",
-            whom=whom,
+            peers=peers,
         )
 
     async def stopListening(self) -> None:

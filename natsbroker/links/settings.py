@@ -1,9 +1,6 @@
 """
-What the blocks of all links to other servers have in common: a listener, who is let in there, and
-where others are told to connect.
-
-This module promises the same keys and the same complaints for each of them, in nats-server's words.
-It must never know what passes over a link.
+The keys that the blocks of all links have in common: a listener, its credentials, and the address
+that is advertised. Error texts are nats-server's.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ Problem = tuple[str, str]
 
 class Guarded(Protocol):
     """
-    The settings of a listener that lets in whoever says or shows the right thing.
+    The settings of a listener with credentials or certificates.
     """
 
     @property
@@ -91,9 +88,9 @@ def isSpaced(name: str) -> bool:
 
 def guardProblems(settings: Guarded, one: str) -> Iterator[Problem]:
     """
-    Complain of a listener that makes one of us of whoever reaches it from another machine.
+    The problem of a listener that other machines reach without credentials.
 
-    @param one: what that is.
+    @param one: what an unauthenticated peer becomes.
     """
     known = bool(settings.user) or settings.tls is not None
     if settings.port and not (known or settings.insecure_listen or isLoopback(settings.host)):

@@ -1,8 +1,5 @@
 """
-TLS on links: both ends show a certificate, and whoever dials checks the name of whoever answers.
-
-Nothing is said before the handshake, and nothing after it to a peer whose certificate is
-not for the name that was dialled.
+TLS on links: both ends present a certificate, and the dialling end checks the name in the other's.
 """
 
 from __future__ import annotations
@@ -31,12 +28,12 @@ __all__ = ["DialledConnections", "LinkTLS", "isAddress", "nameProblem", "pinProb
 @dataclass(frozen=True, slots=True)
 class LinkTLS:
     """
-    How TLS is done on links. A reload replaces the whole.
+    The TLS contexts and checks of links. A reload replaces the whole.
 
-    @ivar context: for those who dial us.
-    @ivar dialling: for those whom we dial.
+    @ivar context: for accepted connections.
+    @ivar dialling: for dialled connections.
     @ivar timeout: seconds for the handshake.
-    @ivar insecure: whoever dials does not check whom it reached.
+    @ivar insecure: the dialling end does not check the peer's name.
     @ivar pins: SHA-256 of the public keys that peers' certificates may have, as lower-case
         hexadecimal; empty for any.
     """
@@ -51,7 +48,7 @@ class LinkTLS:
         """
         Makes OpenSSL connections.
 
-        @param name: whom we dial; C{None} where we are dialled.
+        @param name: the peer's name; C{None} for accepted connections.
         @param owner: gets the one that we dial with as C{connection}; a protocol that was dialled
             may be inside another one, so it cannot be found.
         """
@@ -63,7 +60,7 @@ class LinkTLS:
 @implementer(IOpenSSLClientConnectionCreator)
 class DialledConnections:
     """
-    Makes the OpenSSL connection of somebody who dials.
+    Makes OpenSSL connections for the dialling end.
     """
 
     def __init__(self, context: SSL.Context, name: str, owner: Any = None) -> None:

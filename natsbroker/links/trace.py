@@ -1,8 +1,5 @@
 """
-What passes over links, in the log.
-
-An arrow for the direction and the operation as it stands on the wire; payloads are cut
-where they are to be, and passwords are not shown.
+The trace of a link's operations in the log, without passwords.
 """
 
 from __future__ import annotations
@@ -24,9 +21,9 @@ _WITH_PAYLOAD = frozenset({ops.RMSG, ops.HMSG, ops.LMSG, ops.MSG, ops.PUB})
 
 def traceCame(link: str, frame: tuple[Any, ...], longest: int) -> None:
     """
-    A frame has come.
+    Log a received frame.
 
-    @param longest: how many bytes of a payload are shown; 0 for all.
+    @param longest: the bytes of a payload that are shown; 0 for all.
     """
     name = ops.NAMES.get(frame[0])
     if name is None:
@@ -41,7 +38,7 @@ def traceCame(link: str, frame: tuple[Any, ...], longest: int) -> None:
 
 def traceSaid(link: str, line: bytes) -> None:
     """
-    A line is sent.
+    Log a line that is sent.
     """
     _trace(link, "->>", line.rstrip())
 

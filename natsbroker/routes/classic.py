@@ -212,7 +212,7 @@ class ClassicTraffic:
         if heard.isFull and not self._link.reason:
             self._lose(heard)
 
-    # What the peer says.
+    # Operations of the peer.
 
     def _subscribed(self, line: bytes) -> None:
         given = cluster.splitSubscription(line)

@@ -1,9 +1,5 @@
 """
-The cluster as one of its members sees it.
-
-Everybody who is told of is dialled, once; of two connections for the same purpose one
-goes; clients learn where else they can connect, as members come and go; whose interest passes over
-which connection follows from the pool, from one moment to the next.
+All routes of a broker: admission, redialling, and reloads.
 """
 
 from __future__ import annotations
@@ -43,8 +39,7 @@ _SOON = 0.1
 
 class IncompatiblePeers:
     """
-    Those whom the settings name and who speak another dialect: they are dialled less and less
-    often, until they speak ours.
+    The backoff for configured peers that speak another dialect.
     """
 
     def __init__(self) -> None:
@@ -52,10 +47,10 @@ class IncompatiblePeers:
 
     def pause(self, route: Route, usual: float) -> float:
         """
-        How long to wait before somebody is dialled again, in seconds.
+        The seconds until a peer is dialled again.
 
         @param route: the connection that was lost.
-        @param usual: how long if there is nothing special about it.
+        @param usual: the pause for a compatible peer.
         """
         target = route.target
         if target is None:
@@ -92,13 +87,13 @@ class Routes(Membership):
 
     def routeFor(self, target: RouteTarget | None) -> Callable[[LinkPeer], Route]:
         """
-        What makes the session of a connection.
+        The factory of routes.
 
-        @param target: whom we dialled; C{None} where we are dialled.
+        @param target: the dialled peer; C{None} for accepted connections.
         """
         return lambda peer: Route(self, peer, target)
 
-    # Who is let in.
+    # Admission.
 
     def agreesOn(self, name: str, isDynamic: bool, remoteId: str) -> bool:
         """
@@ -129,9 +124,6 @@ class Routes(Membership):
         self._pool.extend(route)
 
     def metSelf(self, route: Route) -> None:
-        """
-        We have dialled ourselves.
-        """
         if route.target is not None:
             self._selves.add((route.target.host, route.target.port))
             _log.debug("Detected route to self, ignoring {target}", target=str(route.target))
@@ -150,8 +142,7 @@ class Routes(Membership):
 
     def _dedicatedLater(self, route: Route, document: ServerDocument) -> None:
         """
-        An account gets connections of its own while we run: interest in it is told over those from
-        now on.
+        An account becomes dedicated: its interest moves to connections of its own.
         """
         account = document.route_account
         if not account:
@@ -177,9 +168,6 @@ class Routes(Membership):
     # Coming and going.
 
     def linkEnding(self, route: Route) -> None:
-        """
-        A connection ends: at once it leads to nobody.
-        """
         member = self.members.get(route.remoteId)
         if member is None:
             return
@@ -193,7 +181,7 @@ class Routes(Membership):
 
     def linkGone(self, route: Route) -> None:
         """
-        A connection is gone: dial again if somebody wants it.
+        Dial again if the peer is still wanted.
         """
         super().linkGone(route)
         target = route.target
@@ -218,9 +206,6 @@ class Routes(Membership):
     # Changing.
 
     def use(self, terms: ClusterTerms) -> None:
-        """
-        Take part in another way from now on.
-        """
         before, self.terms = self.terms, terms
         isOther = (before.poolSize, before.dedicated, before.hasTLS, before.dialect) != (
             terms.poolSize,
@@ -245,9 +230,6 @@ class Routes(Membership):
                 self.dial(target, 0.0)
 
     def accountsChanged(self) -> None:
-        """
-        There may be other accounts now.
-        """
         for member in list(self.members.values()):
             for route in member:
                 if route.traffic is not None:
@@ -256,7 +238,7 @@ class Routes(Membership):
 
     def leave(self) -> None:
         """
-        Tell the others that our clients will come to them.
+        Announce that the clients of this broker will move to the others.
         """
         self.isLeaving = True
         for member in self.members.values():

@@ -1,7 +1,7 @@
 """
-Which of the two dialects of routes two members speak with each other.
+The choice between the two dialects of routes.
 
-Both ends come to the same answer from what the other's INFO says, whoever dialled.
+Both ends derive the same answer from the other's INFO.
 
 Servers before 2.0 say in INFO that they understand protocol 1, or say nothing; those since say 2 or
 more. A natsbroker that understands both says 2 and adds a member of its own, C{classic}, by which
@@ -16,7 +16,7 @@ from natsbroker.wire.serverinfo import ServerDocument
 
 __all__ = ["CLASSIC_TOO", "RouteDialect", "chosen", "understand"]
 
-#: What the INFO of a natsbroker has that speaks the classic dialect with whoever knows no other.
+#: The member of INFO of a natsbroker that also speaks the classic dialect.
 CLASSIC_TOO = "classic"
 
 #: Those who understand accounts on routes say this protocol, or a later one.

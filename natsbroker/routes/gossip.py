@@ -1,13 +1,11 @@
 """
-News of members: who is told of a new one, and what that makes of it.
+Gossip: the addresses of members that members announce to each other.
 
-A news reaches everybody who can use it and does not go round in circles.
-
-Each member that gets a connection to a new one tells the others, unless it dialled because it was
-told itself. What a news says besides, its mode, keeps the number of messages down: one who was told
-by a member that knows everybody need not tell anybody (C{DISABLED}); one who was told over a route
-that was configured, so that the two sides of it may not know each other, must (C{OVERRIDE}).
-(Observed of nats-server 2.15; older ones know no modes.)
+A member with a route to a new one announces it to the others, unless it dialled because of an
+announcement. The mode of an announcement limits their number: after one from a member that knows
+all others, the receiver announces nothing (C{DISABLED}); after one over a configured route, whose
+ends may not know each other's members, it does (C{OVERRIDE}). (Observed of nats-server 2.15; older
+releases have no modes.)
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ _log = Logger(namespace="natsbroker")
 
 def isNews(route: Route, document: ServerDocument) -> bool:
     """
-    Whether others are told of whom a route leads to.
+    Whether the peer of a route is announced to other members.
     """
     target = route.target
     wasTold = route.isDialled and target is not None and not target.isConfigured
@@ -44,10 +42,10 @@ def isNews(route: Route, document: ServerDocument) -> bool:
 
 def modeFor(route: Route, listener: Route) -> GossipMode:
     """
-    The mode in which somebody is told.
+    The mode of an announcement.
 
-    @param route: leads to the new member.
-    @param listener: leads to whoever is told.
+    @param route: to the new member.
+    @param listener: to the member that receives it.
     """
     leads = route if route.isDialled else listener
     if leads.target is not None and leads.target.isConfigured:
@@ -57,9 +55,9 @@ def modeFor(route: Route, listener: Route) -> GossipMode:
 
 def reachable(document: ServerDocument, host: str) -> ServerDocument:
     """
-    What a member said of itself, with where it can be dialled.
+    The INFO of a member, with an address to dial.
 
-    @param host: where its connection comes from; empty where that is no address.
+    @param host: the address of its connection; empty if there is none.
     """
     if document.ip or not host or not document.port:
         return document
@@ -69,12 +67,12 @@ def reachable(document: ServerDocument, host: str) -> ServerDocument:
 
 def targetFrom(document: ServerDocument, user: str, password: str, name: str) -> RouteTarget:
     """
-    Whom to dial because of a news.
+    The member to dial because of an announcement.
 
-    @param user: as whom, if the member wants to know.
+    @param user: for members that require credentials.
     @param password: of that user.
-    @param name: whom its certificate is for, if it is dialled by an address.
-    @raise ValueError: if the news does not say where it is.
+    @param name: the name in its certificate, if it is dialled by an address.
+    @raise ValueError: if the announcement has no valid URL.
     """
     parts = urlsplit(document.ip)
     host, port = parts.hostname, parts.port
@@ -89,7 +87,7 @@ def targetFrom(document: ServerDocument, user: str, password: str, name: str) ->
 
 def isConfigured(document: ServerDocument, targets: Iterable[RouteTarget]) -> bool:
     """
-    Whether the settings name a member, so that it is dialled anyway.
+    Whether the settings name a member: then it is dialled anyway.
     """
     hosts = {document.host.lower(), (urlsplit(document.ip).hostname or "").lower()}
     return any(target.port == document.port and target.host.lower() in hosts for target in targets)
@@ -97,7 +95,7 @@ def isConfigured(document: ServerDocument, targets: Iterable[RouteTarget]) -> bo
 
 class ClusterGossip:
     """
-    The news of one cluster.
+    The gossip of one broker.
     """
 
     def __init__(self, cluster: Membership) -> None:
@@ -105,9 +103,9 @@ class ClusterGossip:
 
     def tell(self, route: Route, member: Member) -> None:
         """
-        Tell the others of a new member, if they are to know.
+        Announce a new member to the others that can use it.
 
-        @param route: leads to it.
+        @param route: to the new member.
         """
         document = route.document
         if document is None or not isNews(route, document):
@@ -126,7 +124,7 @@ class ClusterGossip:
 
     def heard(self, route: Route, document: ServerDocument) -> None:
         """
-        A peer has said something of itself, or of another member.
+        Handle an INFO of a peer, about itself or another member.
         """
         if document.server_id != route.remoteId:
             self._heardOf(document)
@@ -140,7 +138,7 @@ class ClusterGossip:
 
     def tellGateways(self, member: Member, document: ServerDocument) -> None:
         """
-        There is a new member: other clusters are to know it, and it is to know other clusters.
+        Introduce a new member to other clusters, and these to it.
         """
         gateways, first = self._cluster.gateways, member.first
         member.gatewayUrl = document.gateway_url
@@ -149,7 +147,7 @@ class ClusterGossip:
 
     def heardOfGateway(self, route: Route, document: ServerDocument) -> None:
         """
-        A peer tells of another cluster.
+        Handle an INFO about another cluster.
         """
         if self._cluster.gateways is not None:
             self._cluster.gateways.heard(document, route.remoteId)
@@ -189,8 +187,8 @@ class ClusterGossip:
 
     def _certified(self) -> str:
         """
-        The name that certificates of members are for where they are dialled by their addresses:
-        the first that the settings name.
+        The name in the certificates of members that are dialled by their addresses: the first one
+        in the settings.
         """
         return next(
             (each.host for each in self._cluster.terms.targets if not isAddress(each.host)), ""

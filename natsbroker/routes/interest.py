@@ -1,9 +1,8 @@
 """
-Interest between two members of a cluster: what is told to the peer, and what it tells.
+Interest between two members of a cluster, in both directions.
 
-The peer knows what this member serves, account by account, and nothing that was learned
-from others; what the peer tells stands among the account's subscriptions until it takes it back or
-its connection ends; what it tells of an account that is not known here is kept for when it is.
+The peer's interest is in the account's subscriptions until it is withdrawn or the connection ends.
+For an unknown account it is kept until the account exists.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class LinkPermissions(Protocol):
 
     def mayTell(self, pattern: bytes) -> bool:
         """
-        Whether the peer is told of interest in a pattern.
+        Whether the peer receives interest in a pattern.
         """
 
     def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
@@ -75,10 +74,10 @@ class LinkPermissions(Protocol):
 
 class RoutePermissions:
     """
-    What passes between this member and the others.
+    The permissions of routes.
 
-    @ivar told: the interest that others are told of; C{None} for all.
-    @ivar taken: the interest of others that is honoured; C{None} for all.
+    @ivar told: the interest that other members receive; C{None} for all.
+    @ivar taken: the interest of other members that is honoured; C{None} for all.
     """
 
     __slots__ = ("_grant", "taken", "told")
@@ -91,15 +90,9 @@ class RoutePermissions:
         self._grant = Grant(publish=told, subscribe=taken)
 
     def mayTell(self, pattern: bytes) -> bool:
-        """
-        Whether others are told of interest in a pattern.
-        """
         return self._grant.may(Verb.PUBLISH, pattern) is not Verdict.DENIED
 
     def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
-        """
-        Whether interest of others is honoured.
-        """
         return self._grant.may(Verb.SUBSCRIBE, pattern, queue)
 
     def __eq__(self, other: object) -> bool:
@@ -118,7 +111,7 @@ _Told = tuple[bytes, bytes, bytes]
 @implementer(IInterestWatcher)
 class InterestAdvertiser:
     """
-    Tells one peer what one account is subscribed to here.
+    Sends the interest of one account to one peer.
     """
 
     def __init__(
@@ -130,11 +123,10 @@ class InterestAdvertiser:
         interestFilter: InterestFilter | None = None,
     ) -> None:
         """
-        @param gained: tells the peer of a pattern, a queue group, its weight, and the cluster of
-            the leafnode that it is of.
-        @param lost: tells it that nobody is left.
-        @param interestFilter: of which subscriptions the peer is told; by default of those of this
-            broker.
+        @param gained: sends the peer a pattern, a queue group, its weight, and the cluster of the
+            leafnode.
+        @param lost: withdraws it.
+        @param interestFilter: the subscriptions that count; by default those of this broker.
         """
         self._permissions = permissions
         self._gained = gained

@@ -1,8 +1,8 @@
 """
-The other members of a cluster, and the connections to each.
+The members of a cluster, and the routes to each.
 
-Each place in a pool has one connection at most; when both ends dial at once, both keep
-the same connection wherever that can be known; nothing here says or closes anything.
+Each place in a pool has one route at most. When both ends dial at once, both keep the same route
+wherever that can be known.
 
 Two members that dial each other at the same moment each have a connection of their own when the
 other's arrives. nats-server closes whatever comes second, so both may go, and both dial again a
@@ -114,7 +114,7 @@ class Member:
         free = (place for place in range(self.size) if place not in self.pool)
         return next(free, None)
 
-    def leading(self, account: str, size: int) -> Route | None:
+    def routeFor(self, account: str, size: int) -> Route | None:
         """
         The connection that an account's messages take.
 
@@ -152,27 +152,25 @@ class Member:
 
 class GatewayGossipListener(Protocol):
     """
-    What wants to know of the members of our cluster because of other clusters.
+    Receives the members of the cluster and their gossip about other clusters.
     """
 
     def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
         """
-        There is one more member.
-
-        @param url: where it listens for gateways; empty for nowhere.
+        @param url: its listener for gateways; empty for none.
         @param say: sends a line to it.
         """
 
     def memberLeft(self, url: str) -> None:
         """
-        One is gone.
+        @param url: as for L{memberJoined}.
         """
 
     def heard(self, document: ServerDocument, who: str) -> None:
         """
-        One tells of another cluster.
+        A member has announced another cluster.
 
-        @param who: names it in the log.
+        @param who: names the member in the log.
         """
 
 
@@ -243,14 +241,14 @@ class Membership(LinkRegistry[Route]):
 
     def isDedicated(self, account: str) -> bool:
         """
-        Whether an account has connections of its own.
+        Whether an account has routes of its own.
         """
         known = account in self.terms.dedicated or account in self._learned
         return known and self.buses.busOf(account) is not None
 
     def accountsOf(self, route: Route, member: Member) -> list[str]:
         """
-        Whose interest is told over a connection.
+        The accounts whose interest is sent over a connection.
         """
         if route.account:
             return [route.account]
@@ -266,7 +264,7 @@ class Membership(LinkRegistry[Route]):
 
     def connectUrls(self) -> tuple[str, ...]:
         """
-        Where clients can connect in the whole cluster: our own places first.
+        The addresses for clients in the whole cluster, those of this broker first.
         """
         if not self.terms.advertises:
             return ()
@@ -277,7 +275,7 @@ class Membership(LinkRegistry[Route]):
 
     def leafUrls(self) -> tuple[str, ...]:
         """
-        Where leafnodes can connect to the other members.
+        The addresses for leafnodes of the other members.
         """
         found: dict[str, None] = {}
         for member in self.members.values():
@@ -286,7 +284,7 @@ class Membership(LinkRegistry[Route]):
 
     def dial(self, target: RouteTarget, after: float) -> None:
         """
-        Have somebody dialled, unless it is us.
+        Dial a member, unless the address was found to be this broker's.
         """
         if not self.isOver and (target.host, target.port) not in self._selves:
             self._dial(target, after)

@@ -3,7 +3,7 @@ What passes over a route in the dialect since NATS 2.0: interest by account, and
 
 A message that came is given to what this member serves, of each queue group that its
 sender chose to one member, and to another route only for a group whose last member here has gone;
-interest of accounts is told over the connection that is theirs.
+the interest of an account is sent over its connection in the pool.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["ModernTraffic", "RouteAccount"]
 
 _log = Logger(namespace="natsbroker")
 
-#: Of what a peer is told that wants to know of which leafnode it is.
+#: The interest that peers receive which distinguish the clusters of leafnodes.
 _NAMING = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}, namesClusters=True)
 
 #: The origin of interest whose origin is not told: no cluster has this name.
@@ -49,8 +49,8 @@ class RouteAccount(PeerOrigin):
     One account at a peer: where messages for it are sent, and where those from it come from.
 
     @ivar outbox: the connection's.
-    @ivar cluster: of the leafnode at the peer that this is about; no bytes for none.
-    @ivar prefix: the account as the wire names it, with a blank behind; no bytes where it does not.
+    @ivar cluster: of the leafnode at the peer; empty for none.
+    @ivar prefix: the account's name and a space; empty where the wire omits it.
     """
 
     __slots__ = ("_name", "cluster", "outbox", "prefix", "takesOrigin")
@@ -67,9 +67,9 @@ class RouteAccount(PeerOrigin):
         takesOrigin: bool = True,
     ) -> None:
         """
-        @param name: as the wire names the account; no bytes where it does not.
+        @param name: the account on the wire; empty where it is omitted.
         @param server: the peer's name.
-        @param takesOrigin: whether the peer is told where messages of leafnodes are from.
+        @param takesOrigin: whether messages of leafnodes name their cluster to the peer.
         """
         super().__init__(account, server)
         self._name = name
@@ -220,7 +220,7 @@ class ModernTraffic:
         if self._link.lane is not None:
             self._link.lane.forget()
 
-    # What the peer says.
+    # Operations of the peer.
 
     def _gained(self, isLeaf: bool, line: bytes) -> None:
         interest = route.splitInterest(line, isLeaf, self._dedicated)

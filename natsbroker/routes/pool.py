@@ -1,8 +1,5 @@
 """
-Which connection to a member has which place: in the pool, or as the one of an account.
-
-A connection that is agreed on has a place or goes; of two connections for the same place
-one goes, and the other one takes over why it was dialled.
+The route pool: the place of each route to a member, among the shared ones or for one account.
 """
 
 from __future__ import annotations
@@ -21,16 +18,16 @@ __all__ = ["RoutePool"]
 
 class RoutePool:
     """
-    The places of one cluster.
+    The places of one cluster's routes.
     """
 
     def __init__(
         self, cluster: Membership, gossip: ClusterGossip, dial: Callable[[RouteTarget, float], None]
     ) -> None:
         """
-        @param gossip: tells of members that are new.
-        @param dial: has somebody dialled after so many seconds, unless that is going on already;
-            also by a name that has led to ourselves before, and need not always.
+        @param gossip: announces new members.
+        @param dial: dials after a number of seconds, unless the peer is being dialled; also at
+            an address that was found to be this broker's, since it need not stay so.
         """
         self._cluster = cluster
         self._gossip = gossip
@@ -38,9 +35,9 @@ class RoutePool:
 
     def place(self, route: Route, document: ServerDocument) -> None:
         """
-        Give a connection a place, or close it.
+        Give a route a place, or close it.
 
-        @param document: what the peer has said of itself.
+        @param document: the peer's INFO.
         """
         cluster = self._cluster
         size = cluster.terms.poolSize
@@ -103,7 +100,7 @@ class RoutePool:
 
     def _prevails(self, newcomer: Route, there: Route | None) -> bool:
         """
-        Whether a connection gets a place; one that does not is closed.
+        Whether a route gets a place; one that does not is closed.
         """
         now = self._cluster.context.reactor.seconds()
         if there is None or prevails(newcomer, there, self._cluster.identity.server_id, now):
@@ -113,8 +110,7 @@ class RoutePool:
 
     def _makeWay(self, goes: Route | None, stays: Route | None) -> None:
         """
-        Close one of two connections for the same purpose; the other one takes over why it was
-        dialled.
+        Close one of two routes for the same purpose; the other takes over its target.
         """
         if goes is None:
             return

@@ -1,8 +1,5 @@
 """
-From what was read to the settings of the cluster.
-
-This module promises values that make sense, or an error at the place of each that does
-not, in nats-server's words.  It must never know connections.
+Reading and checking the C{cluster} block. Error texts are nats-server's.
 """
 
 from __future__ import annotations
@@ -38,8 +35,6 @@ def clusterFrom(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Cluster | None:
     """
-    Make the settings of the cluster.
-
     @param read: gives the text of a path, or raises L{OSError}.
     @return: L{None} when the file has no such block.
     """
@@ -95,7 +90,7 @@ def _permissions(
 
 def checkCluster(cluster: Cluster, root: ParsedBlock, findings: Diagnostics) -> Cluster:
     """
-    Report what makes no sense, where the file says it if it does.
+    Report inconsistent values, at their place in the file if they have one.
     """
     findings.errorsAt(root.blockOrEmpty("cluster"), _problems(cluster))
     if cluster.tls is not None and not cluster.tls.verify:
@@ -106,7 +101,7 @@ def checkCluster(cluster: Cluster, root: ParsedBlock, findings: Diagnostics) -> 
 
 def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:
     """
-    The name of each key that makes no sense, with what is wrong with it.
+    The keys with inconsistent values, each with the error.
     """
     if isSpaced(cluster.name):
         yield "name", "cluster name cannot contain spaces or new lines"

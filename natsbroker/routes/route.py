@@ -1,9 +1,8 @@
 """
-One connection to another member of the cluster: how it is agreed on.
+One connection to another member of the cluster: the handshake, and the choice of the dialect.
 
-Nobody is taken for a member who does not say the right password and the right name of the
-cluster, in that order, and who is asked first says so before anything else; the real server's words
-for whoever is refused; what the peer stood for is gone the moment the connection ends.
+A peer must send the right credentials and the right cluster name, in that order. Refusals have the
+texts of nats-server.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ __all__ = ["IRouteOwner", "Route"]
 
 _log = Logger(namespace="natsbroker")
 
-#: What a peer says of one line and goes on, in the classic dialect.
+#: The error of the classic dialect that concerns one line and does not end the connection.
 _HARMLESS = b"'Invalid Subject'"
 
 
@@ -100,10 +99,10 @@ class IRouteOwner(ILinkOwner):
 
 class Route(Link):
     """
-    @ivar target: why it was dialled; C{None} if the peer dialled us. A route that the peer dialled
+    @ivar target: the dialled address; C{None} if the peer dialled. A route that the peer dialled
         takes over the target of one that was closed in its favour.
-    @ivar isDialled: whether it was we who dialled.
-    @ivar document: what the peer's first INFO said.
+    @ivar isDialled: whether this broker dialled.
+    @ivar document: the peer's first INFO.
     @ivar account: the account that it is dedicated to; empty for none.
     @ivar poolIndex: which of the connections to the peer it is; negative before it is one.
     @ivar isPooled: whether the peer shares connections among accounts.
@@ -163,7 +162,7 @@ class Route(Link):
     @property
     def credentials(self) -> tuple[str, str] | None:
         """
-        The user and the password that the peer said; C{None} if it was we who dialled.
+        The user and the password of the peer; C{None} on a dialled route.
         """
         connect = self._connect or LinkConnect()
         return None if self.isDialled else (connect.user, connect.password)
@@ -172,8 +171,8 @@ class Route(Link):
 
     def greet(self) -> None:
         """
-        See L{Link.greet}: whoever dialled says who it is; its INFO may have to wait for the
-        peer's, which says how many connections there are to be, and which compression.
+        The dialling end sends CONNECT. Its INFO may have to wait for the peer's, which has the size
+        of the pool and the compression.
         """
         target = self.target
         if target is not None:
@@ -222,7 +221,7 @@ class Route(Link):
 
     def _beClassic(self) -> None:
         """
-        Expect the classic dialect, until the peer's INFO says otherwise.
+        Expect the classic dialect until the peer's INFO.
         """
         if self.document is None:
             self.isClassic = True
@@ -232,7 +231,7 @@ class Route(Link):
 
     def _early(self, op: int, *arguments: Any) -> None:
         """
-        A peer goes on without an INFO: its CONNECT is all that there is to know of it.
+        A peer without an INFO: only its CONNECT is known.
         """
         connect = self._connect
         if connect is None or not connect.name:
@@ -244,9 +243,9 @@ class Route(Link):
 
     def _choose(self, document: ServerDocument) -> bool:
         """
-        Speak what both understand.
+        Choose the dialect.
 
-        @return: whether there is such a thing, and the peer may speak it.
+        @return: whether there is a common one that the peer may speak; else the route is closed.
         """
         terms, connect = self._cluster.terms, self._connect
         dialect = chosen(terms.dialect, document)
@@ -267,7 +266,7 @@ class Route(Link):
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
         """
-        See L{Link.close}: some things are called something else in the classic dialect.
+        Some errors have another text in the classic dialect.
         """
         if self.isClassic:
             error = errors.CLASSIC_ERRORS.get(error, error)
@@ -297,8 +296,8 @@ class Route(Link):
 
     def _met(self, document: ServerDocument) -> None:
         """
-        Agree on compression, by what the peer's first INFO says. With S2, both sides say who they
-        are once more in it, and what they said before that counts for nothing else.
+        Agree on compression by the peer's first INFO. With S2, both sides send another INFO in
+        it, and the one before counts for nothing else.
         """
         if not self._select(document.compression):
             return
@@ -321,7 +320,7 @@ class Route(Link):
 
     def _admits(self, document: ServerDocument) -> bool:
         """
-        Whether a peer may be a member by what it says of itself; else the route is closed.
+        Whether a peer may be a member by its INFO; else the route is closed.
         """
         cluster = self._cluster
         self.document = document
@@ -348,9 +347,9 @@ class Route(Link):
 
     def begin(self, accounts: list[str]) -> None:
         """
-        The connection is one of the cluster's: let interest and messages pass.
+        Let interest and messages pass.
 
-        @param accounts: whose interest is told over it.
+        @param accounts: the accounts whose interest is sent over it.
         """
         document = self.document
         if document is None:
@@ -384,7 +383,7 @@ class Route(Link):
 
     def update(self) -> None:
         """
-        Tell the peer anew who we are, unless it is so old that it would hang up.
+        Send another INFO, unless the peer is so old that it would disconnect.
         """
         if self.isClassic and self.document is not None and not self.document.proto:
             return
@@ -393,7 +392,7 @@ class Route(Link):
 
     def repeat(self) -> None:
         """
-        Tell all interest again: the peer takes more of it now.
+        Send all interest again: the peer takes more of it now.
         """
         if self.traffic is not None:
             self.traffic.repeat()

@@ -1,9 +1,5 @@
 """
-The broker's part in a cluster, with everything that it has of the world: a listener, whom it dials,
-and the settings.
-
-It listens before it dials; whoever is to be dialled is dialled by one at a time; a reload
-adds and removes routes, and changes what passes over those that stay.
+The service of routes: the listener, the dialled members, and the settings of the cluster.
 """
 
 from __future__ import annotations
@@ -53,9 +49,7 @@ _DIAL = 5.0
 
 class RouteService(LinkService[tuple[str, int, str]]):
     """
-    One broker's part.
-
-    @ivar cluster: who is a member, and the routes.
+    @ivar cluster: the members and the routes.
     """
 
     def __init__(self, dependencies: LinkDependencies, changed: Callable[[], None]) -> None:
@@ -123,7 +117,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
 
     def _identify(self) -> None:
         """
-        See L{LinkService._identify}; where gateways are listened for stays.
+        The listener of gateways stays.
         """
         cluster = self.cluster
         identity = identityFrom(self._settings, self.block, self._serverId, self.port)
@@ -143,9 +137,9 @@ class RouteService(LinkService[tuple[str, int, str]]):
 
     def useLeafPlace(self, place: str) -> None:
         """
-        Tell the others where leafnodes connect to us.
+        Announce the listener for leafnodes to the other members.
 
-        @param place: as C{host:port}; empty for nowhere.
+        @param place: as C{host:port}; empty for none.
         """
         cluster = self.cluster
         if cluster.leafPlace != place:

@@ -1,8 +1,5 @@
 """
-The C{cluster} block as frozen values.
-
-This module promises the defaults of nats-server 2.15, in the spelling of the file:
-durations are floats in seconds.  It must never know what a route is.
+The C{cluster} block as frozen values, with the defaults of nats-server 2.15. Durations are seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ DIALECTS = ("modern", "classic", "auto")
 @dataclass(frozen=True, slots=True)
 class RouteURL:
     """
-    Where another server is.
+    The address and the credentials of another server.
     """
 
     host: str
@@ -35,7 +32,7 @@ class RouteURL:
 
 def splitRoute(url: str, what: str = "route") -> RouteURL:
     """
-    Read the URL of a route; nothing is said in an error that could be a password.
+    Parse the URL of a route. Errors show no part of it, since it may hold a password.
 
     @param what: what an error calls it.
     @raise ValueError: if it is none.
@@ -57,12 +54,12 @@ class Cluster:
 
     @ivar name: empty for one that is made up.
     @ivar port: where routes are listened for; 0 for nowhere, -1 for a random one.
-    @ivar user: whom members must say they are; empty for nobody.
+    @ivar user: that members must send; empty for none.
     @ivar password: of that user.
-    @ivar timeout: seconds in which they must say it; 0 for the default.
+    @ivar timeout: seconds in which they must send it; 0 for the default.
     @ivar permissions: C{publish} is what is imported, and C{subscribe} what is exported.
     @ivar routes: URLs of other servers.
-    @ivar advertise: C{host} or C{host:port} that others are told to use.
+    @ivar advertise: C{host} or C{host:port} that other members dial.
     @ivar no_advertise: do not tell clients of other servers.
     @ivar connect_retries: further attempts to reach a server that others told of.
     @ivar pool_size: connections to each server; -1 for one without pooling.

@@ -1,10 +1,9 @@
 """
-Sids on a classic route: those under which a peer knows what this member serves, and those under
-which it told its own interest.
+Sids on a classic route: local ones, which this member sends, and remote ones, which the peer sends.
 
-A sid is never used twice on one connection; each member of a queue group has one, so that
-peers that choose among sids choose fairly; what is forgotten is remembered for as long as messages
-may be on their way to it, and no longer.
+A sid is never used twice on one connection. Each member of a queue group has one, so that peers
+that choose among sids choose fairly. A sid that has ended is remembered while messages to it may be
+on their way.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["LocalSids", "RemoteSid", "RemoteSids"]
 #: How long a queue group is remembered in which nobody is left, in seconds.
 _MEMORY = 30.0
 
-#: So many members of a queue group have a sid of their own; more count as so many.
+#: The most members of a queue group that have a sid each.
 _MOST = 128
 
 #: A pattern and a queue group.
@@ -28,7 +27,7 @@ _Interest = tuple[bytes, bytes]
 
 class LocalSids:
     """
-    What this member serves, as one peer knows it.
+    The sids of this member's interest.
     """
 
     def __init__(self, seconds: Callable[[], float]) -> None:
@@ -43,9 +42,9 @@ class LocalSids:
 
     def gained(self, pattern: bytes, queue: bytes, weight: int) -> Iterator[bytes]:
         """
-        There is interest, or more or less of it than before; the same once more is told again.
+        There is interest, or its weight has changed; the same interest is sent again.
 
-        @param weight: how many members a queue group has.
+        @param weight: the members of a queue group.
         @return: the lines for the peer.
         """
         key, weight = (pattern, queue), weight if queue else 1
@@ -63,7 +62,7 @@ class LocalSids:
 
     def lost(self, pattern: bytes, queue: bytes) -> Iterator[bytes]:
         """
-        Nobody is left.
+        The last subscription has ended.
 
         @return: the lines for the peer.
         """
@@ -80,8 +79,7 @@ class LocalSids:
 
     def group(self, sid: bytes) -> bytes:
         """
-        The queue group that a message with a sid is for; no bytes if there is none of that sid, or
-        nobody has been in it for a while.
+        The queue group of a sid; empty if there is none, or it has had no member for a while.
         """
         self._forget()
         return self._groups.get(cluster.numberOf(sid), b"")
@@ -101,7 +99,7 @@ class RemoteSid:
 
     @ivar sid: what the peer calls it.
     @ivar sent: how many messages it had.
-    @ivar maximum: it ends when it had so many; 0 for never.
+    @ivar maximum: the number of messages after which it ends; 0 for never.
     """
 
     __slots__ = ("maximum", "pattern", "queue", "sent", "sid")

@@ -1,8 +1,7 @@
 """
-How a broker takes part in a cluster, and what it says of that.
+The settings of a cluster as routes use them, and the INFO and CONNECT that follow from them.
 
-Frozen values, which a reload replaces as a whole; the members of INFO and CONNECT have
-the real server's names and order, and one of our own, C{natsbroker}.
+Members of INFO and CONNECT have the names and the order of nats-server; C{natsbroker} is added.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _CLASSIC_PROTO = 1
 @dataclass(frozen=True, slots=True)
 class LinkIdentity:
     """
-    Who we are to other members.
+    This broker, as other servers see it.
 
     @ivar version: the nats-server release whose behaviour we match.
     @ivar natsbroker: our own version.
@@ -75,15 +74,15 @@ class LinkIdentity:
 @dataclass(frozen=True, slots=True)
 class RouteTarget:
     """
-    Somebody to dial, and why.
+    A member to dial.
 
     @ivar host: a name or an address.
-    @ivar user: as whom; empty for nobody.
+    @ivar user: for its credentials; empty for none.
     @ivar password: of that user.
-    @ivar isConfigured: whether the settings name it; else another member told of it.
+    @ivar isConfigured: whether the settings name it; else another member announced it.
     @ivar account: the account that the connection is dedicated to; empty for none.
-    @ivar gossip: what becomes of the news of whom we reach.
-    @ivar name: whom the certificate must be for, if that is not the host.
+    @ivar gossip: the mode of the announcement.
+    @ivar name: the name in its certificate, if that is not the host.
     """
 
     host: str
@@ -109,18 +108,18 @@ class RouteTarget:
 @dataclass(frozen=True, slots=True)
 class ClusterTerms:
     """
-    How we take part. A reload replaces the whole.
+    The settings of routes. A reload replaces the whole.
 
     @ivar name: of the cluster.
-    @ivar isDynamic: the name was made up, and another one is taken.
-    @ivar user: as whom others dial us; empty for anybody.
+    @ivar isDynamic: the name was generated, and gives way to another.
+    @ivar user: that other members must send; empty for none.
     @ivar password: of that user.
     @ivar permissions: what passes.
     @ivar shownPermissions: the same for our INFO, under C{import} and C{export}.
     @ivar poolSize: how many connections to each member are shared among accounts; negative for one
         connection for everything.
     @ivar dedicated: accounts that have a connection of their own to each member.
-    @ivar targets: whom we dial.
+    @ivar targets: the members to dial.
     @ivar advertises: whether others learn where our clients connect, and our clients where else
         they could.
     @ivar headers: whether we understand headers.
@@ -157,8 +156,8 @@ class _Login(Protocol):
 
 def isLogin(terms: _Login, user: str, password: str) -> bool:
     """
-    Whether somebody who dialled us says what the terms want, if they want anything. How long that
-    takes tells nobody how much of it was right.
+    Whether the credentials of a peer are right, if any are required. The time that it takes does
+    not depend on how much of them is right.
     """
     if not terms.user:
         return True
@@ -177,9 +176,7 @@ def _isSame(said: str, wanted: str) -> bool:
 
 def infoDocument(identity: LinkIdentity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:
     """
-    What an INFO says.
-
-    @param connection: what belongs to the connection and the moment.
+    @param connection: the members that belong to the connection.
     """
     if terms.dialect is RouteDialect.CLASSIC:
         return _classicDocument(identity, terms, connection)
@@ -231,9 +228,6 @@ _CLASSIC_CONNECTION = ("connect_urls", "ldm", "gossip_mode")
 def connectOptions(
     identity: LinkIdentity, terms: ClusterTerms, target: RouteTarget
 ) -> dict[str, Any]:
-    """
-    What a CONNECT says.
-    """
     login = {
         "echo": True,
         "verbose": False,

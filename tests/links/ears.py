@@ -3,7 +3,6 @@ Clients with real outboxes, on either lane, at a broker in memory.
 
 Promises: what they hear is written by their outboxes, byte for byte; a mouth publishes as a session
 does, what the lane takes first.
-Must never know: what a test is about, or where the messages go.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ class Ear:
         self.heard += data
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """See L{natsbroker.interfaces.ISubscriber.deliver}."""
         self.outbox.deliver(message, tag)
 
     def subscriptionEnded(self, tag: Any) -> None:

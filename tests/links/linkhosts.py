@@ -2,7 +2,6 @@
 Brokers with links, on a reactor in memory: who dials them, and whom they dial.
 
 Promises: nothing listens and nobody is dialled; each connection is there when a test says so.
-Must never know: what is said on a link.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ What tests of links of every kind share: a clock that only the test moves, and p
 the test says.
 
 Promises: nothing happens but by the test's doing.
-Must never know: what a test is about, or which kind of link it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
 S2 streams for tests: chunks that are right, and chunks that are not.
-
-Must never know: how streams are read.
 """
 
 from __future__ import annotations

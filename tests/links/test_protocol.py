@@ -35,7 +35,6 @@ class FakeTLS:
         vars(self).update(values)
 
     def creator(self, name: str | None, owner: object = None) -> object:
-        """See L{LinkTLS.creator}."""
         self.names.append(name)
         return self
 
@@ -58,11 +57,9 @@ class SecureTransport(MemoryTransport):
     started: Any = None
 
     def startTLS(self, creator: Any) -> None:
-        """See L{twisted.internet.interfaces.ITLSTransport.startTLS}."""
         self.started = creator
 
     def getPeerCertificate(self) -> Any:
-        """See L{twisted.internet.interfaces.ISSLTransport.getPeerCertificate}."""
         return self.shown
 
 

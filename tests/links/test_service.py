@@ -44,11 +44,9 @@ class Thread:
         self.told: list[Any] = []
 
     def limitsChanged(self) -> None:
-        """See L{natsbroker.links.link.Link.limitsChanged}."""
         self.told.append(self._service.context.limits)
 
     def close(self, error: Any) -> None:
-        """See L{natsbroker.links.link.Link.close}."""
         self.told.append(error.reason)
 
 
@@ -86,7 +84,6 @@ class Threads(LinkService[str]):
 
     @property
     def links(self) -> LinkRegistry[Any]:
-        """See L{LinkService.links}."""
         return self.registry
 
     def _identify(self) -> None:
@@ -94,7 +91,6 @@ class Threads(LinkService[str]):
         self.dial("early")
 
     def announce(self) -> None:
-        """See L{LinkService.announce}."""
         self._warnOfUnverified("threads")
 
     def dial(self, name: str) -> None:

@@ -29,7 +29,6 @@ class Member(LinkHost):
         super().__init__(CLUSTER % text, **arguments)
 
     def start(self) -> Member:
-        """See L{Host.start}."""
         super().start()
         return self
 

@@ -4,7 +4,6 @@ and peers that say what the test says.
 
 Promises: nothing happens but by the test's doing; what is dialled is written down, or reaches
 another member in the same test.
-Must never know: what a test is about.
 """
 
 from __future__ import annotations

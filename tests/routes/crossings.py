@@ -3,7 +3,6 @@ A broker's accounts with a connection to another cluster, on which the test spea
 
 Promises: nothing happens but by the test's doing; the link is a real one, over a transport in
 memory, with nothing to agree on.
-Must never know: what a test is about.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ class TownLink(Link):
         self.gateway = document.gateway
 
     def greet(self) -> None:
-        """See L{Link.greet}."""
         self.agreed()
 
 
@@ -112,12 +110,10 @@ class Town(LinkNode):
         return made
 
     def busOf(self, account: str) -> Any:
-        """See L{AccountBuses.busOf}."""
         found = self.accounts.get(account)
         return None if found is None else found.busFor(Kind.GATEWAY)
 
     def names(self) -> Iterable[str]:
-        """See L{AccountBuses.names}."""
         return list(self.accounts)
 
     def bus(self, kind: Kind = Kind.CLIENT, account: str = "A") -> Any:

@@ -20,7 +20,6 @@ A script is read line by line:
 C{@Y} after an arrow means the peer Y. INFO and CONNECT of ours are left out of what is compared.
 
 Promises: what is compared is compared in full.
-Must never know: what the conversations are about.
 """
 
 from __future__ import annotations

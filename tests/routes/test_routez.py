@@ -22,11 +22,9 @@ class View:
         self._permissions = permissions
 
     def routes(self) -> Iterable[RouteFacts]:
-        """See L{natsbroker.routes.pages.ClusterPages.routes}."""
         return [routeFacts(wire.route) for wire in self._wires]
 
     def permissions(self) -> Mapping[str, Any]:
-        """See L{natsbroker.routes.pages.ClusterPages.permissions}."""
         return self._permissions
 
 

@@ -221,7 +221,6 @@ class _Resolver:
         self._names = names
 
     def resolveHostName(self, receiver: Any, name: str, *_: Any, **__: Any) -> Any:
-        """See L{twisted.internet.interfaces.IHostnameResolver}."""
         self._names.append(name)
         return receiver
 

@@ -4,7 +4,6 @@ Clusters of real processes: natsbroker and nats-server, mixed, and clients of ea
 Promises: every member listens on loopback at ports that the kernel chose, and keeps them when it is
 restarted; a round of L{Mesh.sync} returns when every member has worked off what the others had told
 it before; what a member logged besides notices is found.
-Must never know: what a test does with a cluster.
 """
 
 from __future__ import annotations
@@ -92,7 +91,6 @@ class Member(LinkedServer):
         )
 
     def start(self) -> Member:
-        """See L{Server.start}."""
         super().start()
         match = self.waitForLog(r"Listening for route connections on \S+:(\d+)")
         self.routePort = int(match[1])
