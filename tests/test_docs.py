@@ -19,6 +19,7 @@ import pytest
 from tests.documents import FENCE, blocksOf
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "natsbroker"
 
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
 CODE = re.compile(r"`[^`\n]*`")
@@ -61,6 +62,14 @@ def brokenLinks(path: Path, document: str) -> list[str]:
         if not target.exists() or (anchor and anchor not in anchorsOf(text)):
             broken.append(link)
     return broken
+
+
+def missingFiles(document: str) -> list[str]:
+    """
+    @return: the source files in code spans of C{document} that do not exist.
+    """
+    named = re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:pyx?|pxi))`", FENCE.sub("", document))
+    return [each for each in named if not (ROOT / each).exists() and not (PACKAGE / each).exists()]
 
 
 def examplesOf(name: str, document: str) -> doctest.DocTest:
@@ -120,6 +129,10 @@ class TestDocuments:
     def test_linksLead(self, path: Path) -> None:
         """Links inside the project lead to files and headings that are there."""
         assert brokenLinks(path, path.read_text("utf-8")) == []
+
+    def test_filesExist(self, path: Path) -> None:
+        """Source files that the text names, from the top or inside the package, are there."""
+        assert missingFiles(path.read_text("utf-8")) == []
 
 
 def test_everyPageIsReachable() -> None:
@@ -185,3 +198,8 @@ class TestReaderItself:
         page = tmp_path / "page.md"
         page.write_text(PAGE, "utf-8")
         assert brokenLinks(page, PAGE) == ["missing.md", "#nowhere"]
+
+    def test_missingFiles(self) -> None:
+        """Source files that do not exist are reported, others are not."""
+        text = "`wire/decoder.py`, `tests/test_docs.py`, `docs/x.md`, `wire/nothing.py`"
+        assert missingFiles(text) == ["wire/nothing.py"]

@@ -97,7 +97,7 @@ MAP: dict[str, Row] = {
 """
 The whole map. Every module may also read C{natsbroker.__version__} and C{natsbroker.NATS_VERSION},
 because C{natsbroker/__init__.py} imports nothing but the table of moved modules.
-docs/topics/layers.md gives the reasons.
+docs/topics/architecture.md gives the reasons.
 """
 
 PURE = {
