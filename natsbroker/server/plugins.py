@@ -5,7 +5,7 @@ Plugins that the settings name, and objects that an embedder gives instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from twisted.application.service import IService
 from twisted.plugin import getPlugins
@@ -27,53 +27,35 @@ from natsbroker.interfaces import (
     ISubjectRouter,
 )
 
-if TYPE_CHECKING:
-    from natsbroker.interfaces import IAuthorizerPlugin, IBrokerService, IGatewayPolicyPlugin
-
-__all__ = [
-    "PluginError",
-    "Plugins",
-    "builtInAuthorizers",
-    "builtInPolicies",
-    "builtInServices",
-    "nameOf",
-]
-
+__all__ = ["BUILT_IN", "PluginError", "Plugins", "nameOf"]
 
 Find = Callable[[Any], Iterable[Any]]
 
-_Plugin = TypeVar("_Plugin")
 
-ReadyMade = Callable[[], Sequence[_Plugin]]
-"""Returns the plugins that come with the broker, whose modules load only when they are looked
-up."""
-
-
-def builtInAuthorizers() -> Sequence[IAuthorizerPlugin]:
-    """
-    The authorizers that C{authorization { plugin: NAME }} finds without an installation.
-    """
+def _authorizers() -> Sequence[Any]:
     from natsbroker.auth.plugins import READY_MADE
 
     return READY_MADE
 
 
-def builtInPolicies() -> Sequence[IGatewayPolicyPlugin]:
-    """
-    The policies that C{gateway { interest { plugin: NAME } }} finds without an installation.
-    """
+def _policies() -> Sequence[Any]:
     from natsbroker.gateways.policyplugins import READY_MADE
 
     return READY_MADE
 
 
-def builtInServices() -> Sequence[IBrokerService]:
-    """
-    The services that C{services { NAME { ... } }} finds without an installation.
-    """
+def _services() -> Sequence[Any]:
     from natsbroker.monitoring.trafficplugin import TrafficPlugin
 
     return (TrafficPlugin(),)
+
+
+BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
+    IAuthorizerPlugin: _authorizers,
+    IGatewayPolicyPlugin: _policies,
+    IBrokerService: _services,
+}
+"""The plugins that need no installation, by interface; their modules load when one is looked up."""
 
 
 class PluginError(BrokerError):
@@ -87,25 +69,24 @@ class Plugins:
     The installed plugins, and those that come with the broker.
     """
 
-    def __init__(self, find: Find = getPlugins) -> None:
+    def __init__(
+        self,
+        find: Find = getPlugins,
+        builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = BUILT_IN,
+    ) -> None:
         """
-        @param find: returns all plugins of an interface.
+        @param find: returns all installed plugins of an interface.
+        @param builtIn: see L{BUILT_IN}. An installed plugin does not hide one of these.
         """
         self._find = find
+        self._builtIn = builtIn
 
-    def named(
-        self,
-        interface: InterfaceClass,
-        name: str,
-        readyMade: ReadyMade[Any] = tuple,
-        key: str = "",
-    ) -> Any:
+    def named(self, interface: InterfaceClass, name: str, key: str = "") -> Any:
         """
-        @param readyMade: an installed plugin does not hide one of these.
         @param key: the key that names it, for the error; see L{Settings.at}.
         @raise PluginError: if there is none of that name.
         """
-        known = {each.name: each for each in readyMade()}
+        known = {each.name: each for each in self._builtIn.get(interface, tuple)()}
         if name in known:
             return known[name]
         known.update((each.name, each) for each in self._find(interface))
@@ -121,27 +102,26 @@ class Plugins:
         host: IBrokerHost,
         settings: Settings,
         given: IAuthorizer | IAuthorizerPlugin | None = None,
-        readyMade: ReadyMade[IAuthorizerPlugin] = builtInAuthorizers,
     ) -> IAuthorizer | None:
         """
         @param given: an authorizer or its plugin, which wins over the C{authorization} block.
         @return: C{None} if neither names one.
         @raise PluginError: if it cannot be made, or is no authorizer.
         """
-        authorization = settings.authorization
+        name, options = settings.authorization.plugin, settings.authorization.options
         if given is not None and not IAuthorizerPlugin.providedBy(given):
             return given
-        if given is None and not authorization.plugin:
+        if given is None and not name:
             return None
         plugin: Any = given
         if given is None:
-            plugin = self._authorizerPlugin(settings, readyMade)
-        what = f'authorization plugin "{plugin.name}"'
-        made: IAuthorizer = _made(what, lambda: plugin.makeAuthorizer(host, authorization.options))
-        try:
-            verifyObject(IAuthorizer, made)
-        except Invalid as error:
-            raise PluginError(f"{what} makes no authorizer: {error}") from error
+            plugin = self._plugin(settings, IAuthorizerPlugin, "authorization", name)
+        made: IAuthorizer = _made(
+            f'authorization plugin "{plugin.name}"',
+            lambda: plugin.makeAuthorizer(host, options),
+            IAuthorizer,
+            "authorizer",
+        )
         return made
 
     def gatewayPolicy(
@@ -149,11 +129,10 @@ class Plugins:
         host: IBrokerHost,
         settings: Settings,
         given: IGatewayInterestPolicy | IGatewayPolicyPlugin | None = None,
-        readyMade: ReadyMade[IGatewayPolicyPlugin] = builtInPolicies,
     ) -> IGatewayInterestPolicy:
         """
-        @param given: a policy or its plugin, which wins over C{gateway { interest }}.
-        @param readyMade: the first one is the default.
+        @param given: a policy or its plugin, which wins over C{gateway { interest }}; the default
+            is the first that comes with the broker.
         @raise PluginError: if it cannot be made, or is no policy.
         """
         if given is not None and not IGatewayPolicyPlugin.providedBy(given):
@@ -164,32 +143,32 @@ class Plugins:
         interest = (settings.gateway or Gateway()).interest
         plugin: Any = given
         if given is None:
-            plugin = self._policyPlugin(settings, interest.plugin or readyMade()[0].name, readyMade)
-        what = f'gateway policy "{plugin.name}"'
+            name = interest.plugin or self._builtIn[IGatewayPolicyPlugin]()[0].name
+            plugin = self._plugin(settings, IGatewayPolicyPlugin, "gateway.interest", name)
         made: IGatewayInterestPolicy = _made(
-            what, lambda: plugin.makePolicy(host, interest.options)
+            f'gateway policy "{plugin.name}"',
+            lambda: plugin.makePolicy(host, interest.options),
+            IGatewayInterestPolicy,
+            "policy",
         )
-        try:
-            verifyObject(IGatewayInterestPolicy, made)
-        except Invalid as error:
-            raise PluginError(f"{what} makes no policy: {error}") from error
         return made
 
     def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
         """
         @return: C{None} if there is no C{router} block.
         """
-        router = settings.router
-        if not router.plugin:
+        name, options = settings.router.plugin, settings.router.options
+        if not name:
             return None
-        plugin = self._routerPlugin(settings)
+        plugin = self._plugin(settings, IRouterPlugin, "router", name)
 
         def make(account: str) -> ISubjectRouter:
             made: ISubjectRouter = _made(
-                f'router plugin "{router.plugin}"',
-                lambda: plugin.makeRouter(account, router.options),
+                f'router plugin "{name}"',
+                lambda: plugin.makeRouter(account, options),
+                ISubjectRouter,
+                "router",
             )
-            verifyObject(ISubjectRouter, made)
             return made
 
         return make
@@ -218,7 +197,6 @@ class Plugins:
         settings: Settings,
         given: Sequence[IBrokerService],
         kinds: Container[str] = (),
-        readyMade: ReadyMade[IBrokerService] = builtInServices,
     ) -> list[tuple[str, IService]]:
         """
         Make the services of the C{services} and C{plugins} blocks, and those that were given.
@@ -227,59 +205,48 @@ class Plugins:
         @param kinds: the names of sections that are those of connection kinds.
         """
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
-        byName = {service.name: service for service in given}
-        makers = [(service.name, service) for service in given]
-        makers += [
-            (name, self._servicePlugin(settings, name, readyMade))
-            for name in sections
-            if name not in byName and name not in kinds
-        ]
-        return [
-            (name, _service(name, maker, host, sections.get(name, {}))) for name, maker in makers
-        ]
+        makers: dict[str, Any] = {service.name: service for service in given}
+        for name in sections:
+            if name not in makers and name not in kinds:
+                makers[name] = self._servicePlugin(settings, name)
 
-    def require(
-        self,
-        settings: Settings,
-        authorizers: ReadyMade[IAuthorizerPlugin] = builtInAuthorizers,
-        policies: ReadyMade[IGatewayPolicyPlugin] = builtInPolicies,
-        services: ReadyMade[IBrokerService] = builtInServices,
-    ) -> None:
+        def make(name: str) -> IService:
+            section = sections.get(name, {})
+            made: IService = _made(
+                f'service "{name}"',
+                lambda: makers[name].makeService(host, section),
+                IService,
+                "service",
+            )
+            return made
+
+        return [(name, make(name)) for name in makers]
+
+    def require(self, settings: Settings) -> None:
         """
-        Look up what the settings name, as a start does, and make nothing of it.
+        Look up the plugins that the settings name, as a start does, without making anything.
 
         @raise PluginError: for the first that is not installed.
         """
-        if settings.authorization.plugin:
-            self._authorizerPlugin(settings, authorizers)
-        if settings.gateway is not None and settings.gateway.interest.plugin:
-            self._policyPlugin(settings, settings.gateway.interest.plugin, policies)
-        if settings.router.plugin:
-            self._routerPlugin(settings)
+        policy = "" if settings.gateway is None else settings.gateway.interest.plugin
+        for interface, block, name in (
+            (IAuthorizerPlugin, "authorization", settings.authorization.plugin),
+            (IGatewayPolicyPlugin, "gateway.interest", policy),
+            (IRouterPlugin, "router", settings.router.plugin),
+        ):
+            if name:
+                self._plugin(settings, interface, block, name)
         kinds = {each.name for each in self.connectionKinds(settings)}
         for name in {**settings.plugins, **settings.services}:
             if name not in kinds:
-                self._servicePlugin(settings, name, services)
+                self._servicePlugin(settings, name)
 
-    def _authorizerPlugin(self, settings: Settings, readyMade: ReadyMade[IAuthorizerPlugin]) -> Any:
-        key = settings.at("authorization.plugin")
-        return self.named(IAuthorizerPlugin, settings.authorization.plugin, readyMade, key)
+    def _plugin(self, settings: Settings, interface: Any, block: str, name: str) -> Any:
+        return self.named(interface, name, settings.at(f"{block}.plugin"))
 
-    def _policyPlugin(
-        self, settings: Settings, name: str, readyMade: ReadyMade[IGatewayPolicyPlugin]
-    ) -> Any:
-        key = settings.at("gateway.interest.plugin")
-        return self.named(IGatewayPolicyPlugin, name, readyMade, key)
-
-    def _routerPlugin(self, settings: Settings) -> Any:
-        key = settings.at("router.plugin")
-        return self.named(IRouterPlugin, settings.router.plugin, key=key)
-
-    def _servicePlugin(
-        self, settings: Settings, name: str, readyMade: ReadyMade[IBrokerService]
-    ) -> Any:
+    def _servicePlugin(self, settings: Settings, name: str) -> Any:
         block = "services" if name in settings.services else "plugins"
-        return self.named(IBrokerService, name, readyMade, settings.at(f"{block}.{name}"))
+        return self.named(IBrokerService, name, settings.at(f"{block}.{name}"))
 
 
 def nameOf(given: object, default: str) -> str:
@@ -293,16 +260,15 @@ def nameOf(given: object, default: str) -> str:
     return name or type(given).__name__
 
 
-def _service(
-    name: str, maker: IBrokerService, host: IBrokerHost, section: Mapping[str, object]
-) -> IService:
-    made: IService = _made(f'service "{name}"', lambda: maker.makeService(host, section))
-    verifyObject(IService, made)
-    return made
-
-
-def _made(what: str, make: Callable[[], Any]) -> Any:
+def _made(what: str, make: Callable[[], Any], interface: InterfaceClass, noun: str) -> Any:
+    """
+    @raise PluginError: if the plugin refuses its options, or makes an object without the interface.
+    """
     try:
-        return make()
+        made = make()
+        verifyObject(interface, made)
     except ValueError as error:
         raise PluginError(f"{what}: {error}") from error
+    except Invalid as error:
+        raise PluginError(f"{what} makes no {noun}: {error}") from error
+    return made

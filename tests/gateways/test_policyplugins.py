@@ -35,7 +35,7 @@ def policyOf(interest: str = "", given: Any = None) -> Any:
     text = f"gateway {{ name: A, listen: '127.0.0.1:1', interest {{ {interest} }} }}"
     plugins = Plugins(lambda interface: [Mine()])
     host: Any = None
-    return plugins.gatewayPolicy(host, settingsOf(text), given, lambda: READY_MADE)
+    return plugins.gatewayPolicy(host, settingsOf(text), given)
 
 
 def test_default() -> None:

@@ -24,11 +24,9 @@ from natsbroker.interfaces import (
     ISubjectRouter,
 )
 from natsbroker.server.plugins import (
+    BUILT_IN,
     PluginError,
     Plugins,
-    builtInAuthorizers,
-    builtInPolicies,
-    builtInServices,
     nameOf,
 )
 from tests.server.support import settingsOf
@@ -78,13 +76,13 @@ class Maker:
         return service
 
 
-def plugins(*those: Any) -> Plugins:
+def plugins(*those: Any, builtIn: Any = BUILT_IN) -> Plugins:
     """A place where these plugins are found."""
 
     def find(interface: Any) -> Iterable[Any]:
         return [each for each in those if interface.providedBy(each)]
 
-    return Plugins(find)
+    return Plugins(find, builtIn)
 
 
 class TestNaming:
@@ -98,11 +96,11 @@ class TestNaming:
 
     def test_missing(self) -> None:
         """One that is missing is named, with those that there are."""
-        known = plugins(AuthorizerPlugin("b"), AuthorizerPlugin("a"))
+        known = plugins(AuthorizerPlugin("b"), AuthorizerPlugin("a"), builtIn={})
         with pytest.raises(PluginError, match=r'IAuthorizerPlugin named "x" \(there is a, b\)'):
             known.named(IAuthorizerPlugin, "x")
         with pytest.raises(PluginError, match=r"\(there is none\)"):
-            plugins().named(IAuthorizerPlugin, "x")
+            plugins(builtIn={}).named(IAuthorizerPlugin, "x")
 
     def test_installed(self) -> None:
         """Without another place, Twisted's plugins are looked through."""
@@ -170,12 +168,13 @@ class TestAuthorizer:
         """Ready-made ones need not be installed, and nobody can take their names."""
         own, installed = AuthorizerPlugin(), AuthorizerPlugin()
         settings = settingsOf("authorization { plugin: mine }")
-        found = plugins(installed)
-        assert found.authorizer(HOST, settings, readyMade=lambda: [own]) is own.made
-        assert found.authorizer(HOST, settings) is installed.made
+        found = plugins(installed, builtIn={IAuthorizerPlugin: lambda: [own]})
+        assert found.authorizer(HOST, settings) is own.made
+        assert plugins(installed).authorizer(HOST, settings) is installed.made
         missing = settingsOf("authorization { plugin: x }")
         with pytest.raises(PluginError, match=r"\(there is a, mine\)"):
-            found.authorizer(HOST, missing, readyMade=lambda: [AuthorizerPlugin("a")])
+            other = {IAuthorizerPlugin: lambda: [AuthorizerPlugin("a")]}
+            plugins(installed, builtIn=other).authorizer(HOST, missing)
 
 
 class TestRouter:
@@ -235,9 +234,13 @@ class TestServices:
 
 def test_names() -> None:
     """Each provides its interface; the first gateway policy is the default."""
-    assert all(map(IAuthorizerPlugin.providedBy, builtInAuthorizers()))
-    assert all(map(IGatewayPolicyPlugin.providedBy, builtInPolicies()))
-    assert all(map(IBrokerService.providedBy, builtInServices()))
-    assert sorted(each.name for each in builtInAuthorizers()) == ["cred", "htpasswd", "http"]
-    assert next(iter(builtInPolicies())).name == "switching"
-    assert [each.name for each in builtInServices()] == ["traffic"]
+    assert all(map(IAuthorizerPlugin.providedBy, BUILT_IN[IAuthorizerPlugin]()))
+    assert all(map(IGatewayPolicyPlugin.providedBy, BUILT_IN[IGatewayPolicyPlugin]()))
+    assert all(map(IBrokerService.providedBy, BUILT_IN[IBrokerService]()))
+    assert sorted(each.name for each in BUILT_IN[IAuthorizerPlugin]()) == [
+        "cred",
+        "htpasswd",
+        "http",
+    ]
+    assert next(iter(BUILT_IN[IGatewayPolicyPlugin]())).name == "switching"
+    assert [each.name for each in BUILT_IN[IBrokerService]()] == ["traffic"]
