@@ -192,5 +192,5 @@ def _checkNumbers(limits: Fields, claims: AccountClaims) -> None:
         if allowed != NO_LIMIT and len(found) > allowed:
             raise FieldError(f"more {name} than the operator allows")
     if not limits.flag("wildcards") and limits.integer("exports") != NO_LIMIT:
-        if any(hasWildcard(each.subject.encode("utf-8")) for each in claims.exports):
+        if any(hasWildcard(each.export.subject.encode("utf-8")) for each in claims.exports):
             raise FieldError("exports with wildcards, which the operator does not allow")

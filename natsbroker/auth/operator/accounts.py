@@ -14,30 +14,18 @@ from typing import TypeVar
 
 from natsbroker.accounts.importchecks import problems
 from natsbroker.accounts.settings import (
-    CHUNKED,
-    RESPONSE_THRESHOLD,
-    SINGLETON,
-    STREAM,
     Export,
     Import,
-    Latency,
-    ServiceExport,
-    ServiceImport,
-    StreamExport,
-    StreamImport,
     SubjectMapping,
     mappingFrom,
 )
 from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
 from natsbroker.auth.operator.exchangeclaims import ExportClaim, ImportClaim
 from natsbroker.auth.settings import AccountLimits, AccountSettings
-from natsbroker.subjects.grammar import isSubset
 from natsbroker.subjects.mapping import InvalidMapping
 
 __all__ = ["Report", "accountsFrom", "activationsEnd", "limitsFrom"]
 
-_SECOND = 1_000_000_000
-_RESPONSES = {"": SINGLETON, "Singleton": SINGLETON, "Stream": STREAM, "Chunked": CHUNKED}
 
 _Thing = TypeVar("_Thing", Export, Import)
 
@@ -67,7 +55,7 @@ def accountsFrom(
             name,
             limits=limitsFrom(claims),
             exports=tuple(_export(each, name, imports) for each in claims.exports),
-            imports=tuple(map(_import, imports[name])),
+            imports=tuple(each.wanted for each in imports[name]),
             mappings=tuple(_mappings(claims, report)),
             jetstream=claims.terms.jetstream,
         )
@@ -94,29 +82,28 @@ def activationsEnd(known: Iterable[AccountClaims], now: float) -> float:
 
 
 def _isActivated(
-    wanted: ImportClaim,
+    claim: ImportClaim,
     importer: AccountClaims,
     known: Mapping[str, AccountClaims],
     now: float,
     report: Report,
 ) -> bool:
-    exporter = known.get(wanted.account)
+    exporter = known.get(claim.wanted.account)
     if exporter is None:
         return False
-    subject = _subjectThere(wanted)
     for export in exporter.exports:
-        if export.kind == wanted.kind and _covers(export.subject, subject) and export.isPrivate:
-            why = _refusal(export, wanted, importer.token.subject, exporter, now)
+        if export.isPrivate and export.covers(claim):
+            why = _refusal(export, claim, importer.token.subject, exporter, now)
             if why:
-                report(importer.token.subject, f"import of {subject}: {why}")
+                report(importer.token.subject, f"import of {claim.wanted.subject}: {why}")
                 return False
     return True
 
 
 def _refusal(
-    export: ExportClaim, wanted: ImportClaim, importer: str, exporter: AccountClaims, now: float
+    export: ExportClaim, claim: ImportClaim, importer: str, exporter: AccountClaims, now: float
 ) -> str:
-    token = wanted.activation
+    token = claim.activation
     if token is None:
         return "needs an activation token"
     if token.issuer not in exporter.signers:
@@ -130,64 +117,18 @@ def _refusal(
     return ""
 
 
-def _subjectThere(wanted: ImportClaim) -> str:
-    """
-    The subject in the exporting account.
-    """
-    return wanted.to if wanted.kind == "service" and wanted.to else wanted.subject
-
-
-def _covers(wide: str, narrow: str) -> bool:
-    return isSubset(narrow.encode("utf-8"), wide.encode("utf-8"))
-
-
-# What is exchanged.
+# Settings.
 
 
 def _export(claim: ExportClaim, owner: str, imports: Mapping[str, list[ImportClaim]]) -> Export:
-    importers = None
-    if claim.isPrivate:
-        importers = tuple(
-            name
-            for name, wanted in imports.items()
-            if any(_isOf(claim, owner, each) for each in wanted)
-        )
-    if claim.kind == "stream":
-        return StreamExport(claim.subject, importers, claim.accountPosition)
-    return ServiceExport(
-        claim.subject,
-        importers,
-        claim.accountPosition,
-        _RESPONSES[claim.responseType],
-        claim.threshold / _SECOND if claim.threshold else RESPONSE_THRESHOLD,
-        _latency(claim),
-        claim.allowTrace,
+    if not claim.isPrivate:
+        return claim.export
+    importers = tuple(
+        name
+        for name, wanted in imports.items()
+        if any(each.wanted.account == owner and claim.covers(each) for each in wanted)
     )
-
-
-def _latency(claim: ExportClaim) -> Latency | None:
-    """
-    Only services with one response are measured.
-    """
-    if claim.latency is None or _RESPONSES[claim.responseType] != SINGLETON:
-        return None
-    return Latency(*claim.latency)
-
-
-def _isOf(claim: ExportClaim, owner: str, wanted: ImportClaim) -> bool:
-    return (
-        wanted.account == owner
-        and wanted.kind == claim.kind
-        and _covers(claim.subject, _subjectThere(wanted))
-    )
-
-
-def _import(claim: ImportClaim) -> Import:
-    there = _subjectThere(claim)
-    if claim.kind == "service":
-        return ServiceImport(claim.account, there, claim.localSubject or claim.subject, claim.share)
-    here = claim.localSubject or (f"{claim.to}.{there}" if claim.to else there)
-    return StreamImport(claim.account, there, here, claim.allowTrace)
+    return replace(claim.export, accounts=importers)
 
 
 def _mappings(claims: AccountClaims, report: Report) -> Iterable[SubjectMapping]:

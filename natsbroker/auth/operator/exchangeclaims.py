@@ -10,7 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from natsbroker.accounts.settings import MappingDestination, SubjectMapping
+from natsbroker.accounts.settings import (
+    CHUNKED,
+    RESPONSE_THRESHOLD,
+    SINGLETON,
+    STREAM,
+    Export,
+    Import,
+    Latency,
+    MappingDestination,
+    ServiceExport,
+    ServiceImport,
+    StreamExport,
+    StreamImport,
+    SubjectMapping,
+)
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject
@@ -24,53 +38,33 @@ __all__ = [
 ]
 
 _KINDS = frozenset({"stream", "service"})
-_RESPONSES = frozenset({"", "Singleton", "Stream", "Chunked"})
+_RESPONSES = {"": SINGLETON, "Singleton": SINGLETON, "Stream": STREAM, "Chunked": CHUNKED}
+_SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ExportClaim:
     """
-    @ivar kind: C{stream} or C{service}.
+    @ivar export: for all accounts.
     @ivar isPrivate: whether importers need an activation token.
     @ivar revocations: by account, or C{*}: tokens that were issued until then are invalid. Seconds
         since the epoch.
-    @ivar responseType: C{Singleton}, C{Stream}, C{Chunked} or empty.
-    @ivar threshold: the most nanoseconds for a response; 0 for the default.
-    @ivar latency: the subject for latency samples and the percentage (0: where headers ask for it);
-        C{None} without.
-    @ivar accountPosition: the token of the subject that names the importing account, from 1; 0 for
-        none.
     """
 
-    subject: str
-    kind: str
+    export: Export
     isPrivate: bool = False
     revocations: Mapping[str, int] = field(default_factory=dict)
-    responseType: str = ""
-    threshold: int = 0
-    latency: tuple[str, int] | None = None
-    accountPosition: int = 0
-    allowTrace: bool = False
+
+    def covers(self, claim: ImportClaim) -> bool:
+        isService = isinstance(self.export, ServiceExport)
+        return isService == isinstance(claim.wanted, ServiceImport) and _covers(
+            self.export.subject, claim.wanted.subject
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ImportClaim:
-    """
-    @ivar subject: in the exporting account.
-    @ivar kind: C{stream} or C{service}.
-    @ivar account: the exporting account's public key.
-    @ivar to: the local subject (of a stream) in the old form.
-    @ivar localSubject: the local subject.
-    @ivar share: whether the exporting account learns the client.
-    """
-
-    subject: str
-    kind: str
-    account: str
-    to: str = ""
-    localSubject: str = ""
-    share: bool = False
-    allowTrace: bool = False
+    wanted: Import
     activation: SignedJWT | None = None
 
 
@@ -81,41 +75,43 @@ def readExports(fields: Fields) -> tuple[ExportClaim, ...]:
     exports = tuple(map(_export, fields.blocks("exports")))
     for one in exports:
         for other in exports:
-            if one is not other and one.kind == other.kind and _covers(one.subject, other.subject):
+            isSameKind = one is not other and type(one.export) is type(other.export)
+            if isSameKind and _covers(one.export.subject, other.export.subject):
                 raise FieldError("exports: one covers another")
     return exports
 
 
 def _export(fields: Fields) -> ExportClaim:
-    latency = fields.block("service_latency")
-    export = ExportClaim(
-        _subject(fields, "subject"),
-        _kind(fields),
-        fields.flag("token_req"),
-        fields.integers("revocations"),
-        fields.text("response_type"),
-        fields.integer("response_threshold"),
-        None if latency is None else _latency(latency),
-        fields.integer("account_token_position"),
-        fields.flag("allow_trace"),
-    )
-    isService = export.kind == "service"
-    if export.responseType not in _RESPONSES or (export.responseType and not isService):
+    subject, isService = _subject(fields, "subject"), _kind(fields) == "service"
+    isPrivate, revocations = fields.flag("token_req"), fields.integers("revocations")
+    response, threshold = fields.text("response_type"), fields.integer("response_threshold")
+    block = fields.block("service_latency")
+    latency = None if block is None else _latency(block)
+    position, allowTrace = fields.integer("account_token_position"), fields.flag("allow_trace")
+    if response not in _RESPONSES or (response and not isService):
         raise FieldError("exports: no such type of response")
-    if export.threshold < 0 or (not isService and (export.threshold or export.latency)):
+    if threshold < 0 or (not isService and (threshold or latency)):
         raise FieldError("exports: only services have a latency or a threshold")
-    _checkPosition(export)
-    return export
-
-
-def _checkPosition(export: ExportClaim) -> None:
-    position = export.accountPosition
-    tokens = export.subject.split(".")
+    tokens = subject.split(".")
     if position and not (1 <= position <= len(tokens) and tokens[position - 1] == "*"):
         raise FieldError("exports: the account's token is not a wildcard of the subject")
+    if not isService:
+        return ExportClaim(StreamExport(subject, None, position), isPrivate, revocations)
+    kind = _RESPONSES[response]
+    export = ServiceExport(
+        subject,
+        None,
+        position,
+        kind,
+        threshold / _SECOND if threshold else RESPONSE_THRESHOLD,
+        # Only services with one response are measured.
+        latency if kind == SINGLETON else None,
+        allowTrace,
+    )
+    return ExportClaim(export, isPrivate, revocations)
 
 
-def _latency(fields: Fields) -> tuple[str, int]:
+def _latency(fields: Fields) -> Latency:
     subject = _subject(fields, "results")
     if fields.isText("sampling"):
         sampling = 0 if fields.text("sampling").lower() == "headers" else -1
@@ -123,7 +119,7 @@ def _latency(fields: Fields) -> tuple[str, int]:
         sampling = fields.integer("sampling")
     if not 0 <= sampling <= 100 or hasWildcard(subject.encode("utf-8")):
         raise FieldError("exports: latency samples of no sense")
-    return subject, sampling
+    return Latency(subject, sampling)
 
 
 def readImports(fields: Fields, account: str) -> tuple[ImportClaim, ...]:
@@ -134,38 +130,40 @@ def readImports(fields: Fields, account: str) -> tuple[ImportClaim, ...]:
     return tuple(_import(each, account) for each in fields.blocks("imports"))
 
 
-def _import(fields: Fields, account: str) -> ImportClaim:
+def _import(fields: Fields, importer: str) -> ImportClaim:
+    subject, isService = _subject(fields, "subject"), _kind(fields) == "service"
+    account = fields.text("account")
+    # In the old form, C{to} is a stream's local prefix, or a service's subject in its account.
+    to, local = _optionalSubject(fields, "to"), _optionalSubject(fields, "local_subject")
+    share, allowTrace = fields.flag("share"), fields.flag("allow_trace")
     token = fields.text("token")
-    claim = ImportClaim(
-        _subject(fields, "subject"),
-        _kind(fields),
-        fields.text("account"),
-        _optionalSubject(fields, "to"),
-        _optionalSubject(fields, "local_subject"),
-        fields.flag("share"),
-        fields.flag("allow_trace"),
-        decodeToken(token, "activation") if token else None,
-    )
-    if not claim.account:
+    activation = decodeToken(token, "activation") if token else None
+    if not account:
         raise FieldError("imports: from no account")
-    if claim.to and claim.localSubject:
+    if to and local:
         raise FieldError("imports: to and local_subject exclude each other")
-    if claim.activation is not None:
-        _checkActivation(claim, claim.activation, account)
-    return claim
+    wanted: Import
+    if isService:
+        wanted = ServiceImport(account, to or subject, local or subject, share)
+    else:
+        wanted = StreamImport(
+            account, subject, local or (f"{to}.{subject}" if to else subject), allowTrace
+        )
+    if activation is not None:
+        _checkActivation(wanted, fields.text("type"), activation, importer)
+    return ImportClaim(wanted, activation)
 
 
-def _checkActivation(claim: ImportClaim, token: SignedJWT, account: str) -> None:
+def _checkActivation(wanted: Import, kind: str, token: SignedJWT, importer: str) -> None:
     nats = token.nats
     issuer = nats.text("issuer_account") or token.issuer
-    if issuer != claim.account:
+    if issuer != wanted.account:
         raise FieldError("imports: the activation token is not the exporting account's")
-    if token.subject != account:
+    if token.subject != importer:
         raise FieldError("imports: the activation token is for another account")
-    if nats.text("kind") != claim.kind:
+    if nats.text("kind") != kind:
         raise FieldError("imports: the activation token is for another type")
-    subject = claim.to if claim.kind == "service" and claim.to else claim.subject
-    if not _covers(_subject(nats, "subject"), subject):
+    if not _covers(_subject(nats, "subject"), wanted.subject):
         raise FieldError("imports: the activation token is for another subject")
 
 

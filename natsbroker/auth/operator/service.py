@@ -245,7 +245,7 @@ class OperatorService(Service):
         if account in self._exchanging:
             self._exchange()
         self._closeExcess(account)
-        for wanted in {each.account for each in claims.imports}:
+        for wanted in {each.wanted.account for each in claims.imports}:
             if wanted not in self.directory:
                 self._load(wanted)
 

@@ -61,7 +61,7 @@ class TestAccountClaims:
         assert template.rules == PermissionClaims(
             ("work.{{name()}}",), (), (), ("secret.> q",), (3, 60_000_000_000)
         )
-        assert [each.subject for each in claims.exports] == ["svc.*"]
+        assert [each.export.subject for each in claims.exports] == ["svc.*"]
         assert [each.activation is not None for each in claims.imports] == [True]
         assert claims.mappings == (
             SubjectMapping(

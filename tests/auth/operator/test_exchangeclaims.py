@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from natsbroker.accounts.settings import MappingDestination, SubjectMapping
+from natsbroker.accounts.settings import (
+    SINGLETON,
+    Latency,
+    MappingDestination,
+    ServiceExport,
+    ServiceImport,
+    StreamImport,
+    SubjectMapping,
+)
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.operator.exchangeclaims import (
     ExportClaim,
@@ -55,7 +63,7 @@ class TestExports:
                         "type": "service",
                         "token_req": True,
                         "revocations": {"*": 5},
-                        "response_type": "Stream",
+                        "response_type": "Singleton",
                         "response_threshold": 7,
                         "service_latency": {"sampling": 50, "results": "lat"},
                         "account_token_position": 2,
@@ -64,9 +72,8 @@ class TestExports:
                 ]
             )
         )
-        assert export == ExportClaim(
-            "svc.*.x", "service", True, {"*": 5}, "Stream", 7, ("lat", 50), 2, True
-        )
+        service = ServiceExport("svc.*.x", None, 2, SINGLETON, 7e-9, Latency("lat", 50), True)
+        assert export == ExportClaim(service, True, {"*": 5})
 
     @pytest.mark.parametrize(
         "changes",
@@ -130,9 +137,10 @@ class TestImports:
     def test_read(self) -> None:
         """An import is read with all that is said of it."""
         found = self.read(local_subject="b.c", share=True, allow_trace=True, token=activation())
-        assert (found.subject, found.kind, found.account) == ("a.b", "stream", EXPORTER.key)
-        assert (found.localSubject, found.share, found.allowTrace) == ("b.c", True, True)
+        assert found.wanted == StreamImport(EXPORTER.key, "a.b", "b.c", True)
         assert found.activation.subject == IMPORTER.key
+        service = self.read(type="service", local_subject="b.c", share=True)
+        assert service.wanted == ServiceImport(EXPORTER.key, "a.b", "b.c", True)
 
     @pytest.mark.parametrize(
         "changes",
