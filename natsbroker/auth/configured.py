@@ -37,9 +37,9 @@ from natsbroker.subjects.permissions import (
 )
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["SettingsAuthorizer", "UserEntry", "authorizerFrom", "grantFrom"]
+__all__ = ["Logins", "SettingsAuthorizer", "UserEntry", "authorizerFrom", "grantFrom"]
 
-#: Who brings none of these brings no credentials. A key counts too where there are users with keys.
+#: The credentials in CONNECT. The nkey is one too where there are users with nkeys.
 _CREDENTIALS = ("user", "pass", "auth_token")
 
 
@@ -60,47 +60,53 @@ class UserEntry:
         return self.connectionTypes is None or connectionType in self.connectionTypes
 
 
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """
+    The logins that a L{SettingsAuthorizer} accepts.
+
+    @ivar users: by name.
+    @ivar noAuthUser: the user, or nkey, of clients without credentials; empty for none.
+    @ivar mapsCertificates: whether the client's certificate names the user. A password that the
+        user has must then match too.
+    @ivar keys: users by public key.
+    @ivar single: the only user, which certificates do not name.
+    """
+
+    users: Mapping[str, UserEntry] = field(default_factory=dict)
+    token: UserEntry | None = None
+    noAuthUser: str = ""
+    mapsCertificates: bool = False
+    keys: Mapping[str, UserEntry] = field(default_factory=dict)
+    single: UserEntry | None = None
+
+
 @implementer(IAuthorizer)
 class SettingsAuthorizer(Revocations):
     """
     Decides by tables of users.
     """
 
-    def __init__(
-        self,
-        checks: PasswordChecks,
-        users: Mapping[str, UserEntry] | None = None,
-        token: UserEntry | None = None,
-        noAuthUser: str = "",
-        mapsCertificates: bool = False,
-        keys: Mapping[str, UserEntry] | None = None,
-        single: UserEntry | None = None,
-    ) -> None:
+    def __init__(self, checks: PasswordChecks, logins: Logins) -> None:
         """
-        @param users: by name.
-        @param noAuthUser: the user, or nkey, of clients without credentials; empty for none.
-        @param mapsCertificates: whether the client's certificate names the user. A password that
-            the user has must then match too.
-        @param keys: users by public key.
-        @param single: the only user, which certificates do not name.
         @raise ValueError: if there is no user C{noAuthUser}.
         """
         super().__init__()
         self._checks = checks
-        self._users = dict(users or {})
-        self._keys = dict(keys or {})
-        self._token = token
-        self._single = single
-        self._names = CertificateNames(self._users) if mapsCertificates and users else None
-        self._noAuthUser = noAuthUser
-        if noAuthUser and noAuthUser not in self._users and noAuthUser not in self._keys:
+        self._users = users = dict(logins.users)
+        self._keys = keys = dict(logins.keys)
+        self._token = logins.token
+        self._single = single = logins.single
+        self._names = CertificateNames(users) if logins.mapsCertificates and users else None
+        self._noAuthUser = noAuthUser = logins.noAuthUser
+        if noAuthUser and noAuthUser not in users and noAuthUser not in keys:
             raise ValueError(f'no_auth_user: there is no user "{noAuthUser}"')
-        self._open = not (self._users or self._keys or token or single)
+        self._open = not (users or keys or self._token or single)
         self.required = not self._open and not noAuthUser
         self.deadline = not self._open
-        self.nonce = bool(self._keys)
-        given = [*self._users.values(), *([single] if single else [])]
-        self._decoys = DummySecrets(identity.secret for identity in given)
+        self.nonce = bool(keys)
+        given = [*users.values(), *([single] if single else [])]
+        self._dummySecrets = DummySecrets(identity.secret for identity in given)
 
     def grantFor(self, request: ConnectRequest) -> Grant | Deferred[Grant]:
         if self._open:
@@ -152,7 +158,7 @@ class SettingsAuthorizer(Revocations):
         self, identity: UserEntry | None, name: str, request: ConnectRequest, given: str
     ) -> Grant | Deferred[Grant]:
         known = identity is not None and identity.permits(request.connectionType)
-        secret = identity.secret if identity is not None else self._decoys.secretFor(name)
+        secret = identity.secret if identity is not None else self._dummySecrets.secretFor(name)
         outcome = self._checks.check(secret, given)
         farewell = self._farewellTo(request)
         if isinstance(outcome, Deferred):
@@ -199,8 +205,7 @@ def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthor
     token = None
     if authorization.token:
         token = UserEntry(authorization.token, grantFrom(User(""), settings))
-    authorizer = SettingsAuthorizer(
-        checks,
+    logins = Logins(
         users,
         token,
         settings.no_auth_user,
@@ -208,6 +213,7 @@ def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthor
         keys,
         single,
     )
+    authorizer = SettingsAuthorizer(checks, logins)
     _checkClear(settings, [*users.values(), *keys.values()])
     return authorizer
 

@@ -184,7 +184,7 @@ class HtpasswdChecker:
 
     def use(self, entries: Mapping[str, str]) -> None:
         self._entries = dict(entries)
-        self._decoys = DummySecrets(self._entries.values())
+        self._dummySecrets = DummySecrets(self._entries.values())
 
     def requestAvatarId(self, credentials: Any) -> Any:
         """
@@ -194,7 +194,7 @@ class HtpasswdChecker:
         secret = self._entries.get(name)
         isKnown = secret is not None
         if secret is None:
-            secret = self._decoys.secretFor(name)
+            secret = self._dummySecrets.secretFor(name)
         outcome = self._compare(secret, credentials.password)
         if isinstance(outcome, Deferred):
             return outcome.addCallback(_judged, isKnown, credentials.username)

@@ -251,7 +251,7 @@ class HTTPAuthorizer(Revocations):
         super().__init__()
         self._clock = clock
         self._key = secrets.token_bytes(32)
-        self._complaints = RateLimitedLog(
+        self._failures = RateLimitedLog(
             clock, "The authorization service failed, logins are denied"
         )
         self.use(terms, agent)
@@ -294,7 +294,7 @@ class HTTPAuthorizer(Revocations):
         """
         if failure.check(errors.Unauthorized, CancelledError):
             return failure
-        self._complaints.log(failure)
+        self._failures.log(failure)
         raise errors.Unauthorized("the authorization service failed")
 
     def _ask(self, body: bytes) -> Deferred[tuple[int, bytes]]:

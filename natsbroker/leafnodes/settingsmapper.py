@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from natsbroker.auth.configured import SettingsAuthorizer, UserEntry, grantFrom
+from natsbroker.auth.configured import Logins, SettingsAuthorizer, UserEntry, grantFrom
 from natsbroker.auth.nkeys import Signer
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.listener import joined
@@ -115,18 +115,19 @@ def authorizerFrom(
     account = leafnodes.account
     if leafnodes.user:
         single = somebody(leafnodes.user, leafnodes.password, account)
-        return SettingsAuthorizer(checks, single=single)
+        return SettingsAuthorizer(checks, Logins(single=single))
     if leafnodes.nkey:
-        return SettingsAuthorizer(checks, keys={leafnodes.nkey: somebody("", "", account)})
+        keys = {leafnodes.nkey: somebody("", "", account)}
+        return SettingsAuthorizer(checks, Logins(keys=keys))
     if leafnodes.users:
         users = {
             each.user: somebody(each.user, each.password, each.account) for each in leafnodes.users
         }
         isMapped = leafnodes.tls is not None and leafnodes.tls.verify_and_map
-        return SettingsAuthorizer(checks, users, mapsCertificates=isMapped)
+        return SettingsAuthorizer(checks, Logins(users, mapsCertificates=isMapped))
     if account and _isOpen(settings):
         guest = somebody("guest", "", account)
-        return SettingsAuthorizer(checks, {"guest": guest}, noAuthUser="guest")
+        return SettingsAuthorizer(checks, Logins({"guest": guest}, noAuthUser="guest"))
     return None
 
 

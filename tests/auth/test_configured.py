@@ -13,7 +13,13 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors
-from natsbroker.auth.configured import SettingsAuthorizer, UserEntry, authorizerFrom, grantFrom
+from natsbroker.auth.configured import (
+    Logins,
+    SettingsAuthorizer,
+    UserEntry,
+    authorizerFrom,
+    grantFrom,
+)
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import (
     AccountSettings,
@@ -41,7 +47,7 @@ TOKEN = UserEntry("t", Grant())
 def authorizer(*identities: UserEntry, threads: Any = None, **more: Any) -> SettingsAuthorizer:
     """An authorizer with these users."""
     users = {each.grant.user: each for each in identities}
-    return SettingsAuthorizer(PasswordChecks(threads or Threads()), users, **more)
+    return SettingsAuthorizer(PasswordChecks(threads or Threads()), Logins(users, **more))
 
 
 def hello(user: str = "", password: str = "", token: str = "", **more: Any) -> ConnectRequest:

@@ -16,7 +16,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from natsbroker.auth import nkeys, passwords
-from natsbroker.auth.configured import SettingsAuthorizer, UserEntry
+from natsbroker.auth.configured import Logins, SettingsAuthorizer, UserEntry
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.errors import Unauthorized
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -49,8 +49,7 @@ class Work:
         self.keys = [KeyPair("U") for _ in range(2)]
         self.authorizer = SettingsAuthorizer(
             PasswordChecks(self._threads),
-            users,
-            keys={self.keys[0].key: UserEntry("", Grant(user="key"))},
+            Logins(users, keys={self.keys[0].key: UserEntry("", Grant(user="key"))}),
         )
 
     def _count(self, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, kind: str) -> None:
