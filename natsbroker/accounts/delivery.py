@@ -24,10 +24,10 @@ from natsbroker.accounts.links import (
     nearest,
     successors,
 )
-from natsbroker.accounts.reach import REACH
 from natsbroker.accounts.relays import ImportPath, Relay
 from natsbroker.connections.backlog import DIVISIBLE, RECEIVER
 from natsbroker.interfaces import ILinkSubscriber, IPublishFilter
+from natsbroker.wire.reach import REACH
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
 
 __all__ = ["Delivery", "Later"]

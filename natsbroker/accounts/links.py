@@ -7,8 +7,8 @@ from __future__ import annotations
 from itertools import chain
 
 from natsbroker import hot
-from natsbroker.accounts.reach import REACH
 from natsbroker.subjects.interestfilter import clusterOf
+from natsbroker.wire.reach import REACH
 from natsbroker.wire.values import Kind, Message
 
 __all__ = [

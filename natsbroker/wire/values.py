@@ -16,7 +16,7 @@ __all__ = ["EVERY_GROUP", "ClientInfo", "GroupMessage", "Kind", "Message", "Run"
 class Kind(IntEnum):
     """
     What kind of origin or target a message has. The forwarding rules between kinds are the reach
-    table in L{natsbroker.accounts.reach}.
+    table in L{natsbroker.wire.reach}.
 
     @cvar CLIENT: a client connection.
     @cvar INTERNAL: a service in this process (STAN, JetStream, statistics, a third party's).

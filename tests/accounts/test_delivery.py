@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zope.interface import implementer
 
-from natsbroker.accounts.reach import reaches
 from natsbroker.interfaces import IPublishFilter
 from natsbroker.subjects.grammar import matches
+from natsbroker.wire.reach import reaches
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
 from tests.accounts.hall import Connection, Hall
 from tests.subjects.strategies import DELIVERABLE, PATTERNS

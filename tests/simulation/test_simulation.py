@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from natsbroker.accounts import reach
 from natsbroker.accounts.delivery import Delivery
 from natsbroker.routes.classic import ClassicMember, ClassicTraffic
 from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest
 from natsbroker.routes.modern import ModernTraffic, RouteAccount
 from natsbroker.routes.sids import LocalSids
+from natsbroker.wire import reach
 from natsbroker.wire.dialects import cluster
 from natsbroker.wire.values import Kind, Message
 from tests.simulation import world

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from natsbroker.accounts import reach
 from natsbroker.accounts.delivery import Delivery
 from natsbroker.accounts.gateways import GatewayOutput, GatewayTargets
 from natsbroker.gateways.advertiser import GatewayAdvertiser
 from natsbroker.gateways.outbound import GatewayAccount
 from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
+from natsbroker.wire import reach
 from natsbroker.wire.values import Kind
 from tests.simulation.__main__ import main, report
 from tests.simulation.faults import double, lose

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.accounts import reach
-from natsbroker.accounts.reach import REACH, reaches
+from natsbroker.wire import reach
+from natsbroker.wire.reach import REACH, reaches
 from natsbroker.wire.values import Kind
 
 #: The table again, in a spelling of its own: one row for each origin, one letter for each target
