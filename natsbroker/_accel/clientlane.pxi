@@ -52,6 +52,8 @@ cdef class Lane:
     cdef bytes leftName
     # Whether members elsewhere may be chosen for groups that are named by a link.
     cdef bint isFar
+    # The kinds of receivers that the messages reach, as bits.
+    cdef uint32_t reach
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ cdef class Lane:
         self.permissions = permissions
         self.noResponders = noResponders
         self.origin = origin
+        self.reach = MASKS[CLIENT_KIND]
         self.lastReply = b""
         self.verdicts = Recent(VERDICTS)
         self.random = <uint32_t> (SECRET ^ <uint64_t> <size_t> <PyObject*> self) | 1
@@ -173,7 +176,10 @@ cdef class Lane:
                 matches = self.allowed(data + subject, length, mapped)
                 if matches is None:
                     break
-            if not matches.fast or (matches.hasBatcher and self.origin is None):
+            if (
+                not matches.fast or matches.kinds & ~self.reach
+                or (matches.hasBatcher and self.origin is None)
+            ):
                 break
             name = data + subject
             nameLength = length
@@ -213,7 +219,7 @@ cdef class Lane:
                     place += 1
                 if place < rest + replyLength:
                     break
-                if matches.hasGateway and self.isFresh(data + rest, replyLength):
+                if isAmongKinds(matches.kinds, GATEWAY) and self.isFresh(data + rest, replyLength):
                     break
             # The payload, whole, with its CRLF.
             end = line + 1 + size + 2
@@ -415,7 +421,7 @@ cdef class Lane:
             ):
                 left.isReached = True
             elif PyTuple_GET_SIZE(<tuple> group[2]) and (not isLink or self.isFar):
-                subscription = self.chosen(<tuple> group[2], not isLink)
+                subscription = self.chosen(<tuple> group[2])
                 if subscription is not None:
                     if self.choice is None:
                         self.choice = Choice()
@@ -542,7 +548,7 @@ cdef class Lane:
                 continue
             members = <tuple> (<tuple> group)[2]
             if PyTuple_GET_SIZE(members):
-                subscription = self.chosen(members, True)
+                subscription = self.chosen(members)
                 if subscription is not None:
                     if choice is None:
                         choice = self.nextChoice()
@@ -607,21 +613,22 @@ cdef class Lane:
         self.random ^= self.random << 5
         return self.random
 
-    cdef Subscription chosen(self, tuple members, bint isFar):
+    cdef Subscription chosen(self, tuple members):
         """
         One of a group's members elsewhere, each as likely as it is heavy, or None. Nearer ones come
         before others: those of other clusters last.
-
-        @param isFar: whether the latter are reached at all.
         """
         cdef Py_ssize_t place
         cdef Subscription member
-        cdef int nearest = 3 if isFar else 2
+        cdef int nearest = 3
         cdef int64_t total = 0, number
         self.turn.work += PyTuple_GET_SIZE(members) >> 2
         for place in range(PyTuple_GET_SIZE(members)):
             member = <Subscription> PyTuple_GET_ITEM(members, place)
-            if member.isClosed or member.distance > nearest or member.distance >= 2 and not isFar:
+            if (
+                member.isClosed or member.distance > nearest
+                or not isAmongKinds(self.reach, member.kind)
+            ):
                 continue
             if member.distance < nearest:
                 nearest = member.distance
@@ -632,7 +639,10 @@ cdef class Lane:
         number = ((<uint64_t> self.anyNumber() << 31) ^ self.anyNumber()) % <uint64_t> total
         for place in range(PyTuple_GET_SIZE(members)):
             member = <Subscription> PyTuple_GET_ITEM(members, place)
-            if not member.isClosed and member.distance == nearest:
+            if (
+                not member.isClosed and member.distance == nearest
+                and isAmongKinds(self.reach, member.kind)
+            ):
                 number -= member.weight
                 if number < 0:
                     return member

@@ -27,6 +27,7 @@ from natsbroker.subjects.matcher import isDeliverable
 from natsbroker.connections import backlog
 from natsbroker.wire import ops
 from natsbroker.connections.backlog import WorkQueue
+from natsbroker.wire.reach import MASKS
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
 from natsbroker.connections.outbox import frameFor
 from natsbroker.wire.values import Message, Run

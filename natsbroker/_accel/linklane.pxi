@@ -29,6 +29,8 @@ cdef class LinkLane:
     cdef bytes lastAccount
     cdef Matcher lastMatcher
     cdef bint isGateway
+    # The kinds of receivers that what comes over this link reaches, as bits.
+    cdef uint32_t reach
     cdef Outbox own
     cdef int leaf
     # What clients see as the subject of the message that is being delivered, for the giver.
@@ -64,6 +66,7 @@ cdef class LinkLane:
         self.advertisers = {}
         self.giver = Lane(decoder, outbox, Matcher(None, 1), None, False)
         self.giver.isFar = isGateway
+        self.reach = self.giver.reach = MASKS[GATEWAY if isGateway else leaf or ROUTE]
         self.lastAccount = None
         self.lastMatcher = None
 
@@ -228,11 +231,12 @@ cdef class LinkLane:
             ):
                 break
             if namesLength and not self.isGateway and self.areElsewhere(
-                matches.groups, data + names, namesLength, self.leaf or matches.hasSpoke
+                matches.groups, data + names, namesLength,
+                self.leaf or isAmongKinds(matches.kinds, SPOKE),
             ):
                 break
             # Other brokers get the reply as it came, which clients do not.
-            if mark > 0 and (matches.hasSpoke or (
+            if mark > 0 and (isAmongKinds(matches.kinds, SPOKE) or (
                 (self.isGateway or self.leaf) and (
                     PyTuple_GET_SIZE(matches.forward)
                     or self.areElsewhere(matches.groups, data + names, namesLength, True)
@@ -383,7 +387,7 @@ cdef class LinkLane:
         """
         return (
             PyTuple_GET_SIZE(matches.plain) == 0 and matches.areGroupsDirect
-            and matches.areRoutesDirect and not matches.hasSpoke and not matches.hasHub
+            and matches.areRoutesDirect and not matches.kinds & (1 << SPOKE | 1 << HUB)
             and not (header and not takesHeaders(matches.reachable))
         )
 
@@ -416,28 +420,32 @@ cdef class LinkLane:
         Whether the lane can give a message to all who are to have it, and there is somebody.
         """
         cdef Py_ssize_t place
+        cdef Subscription subscription
         if not matches.isPlainDirect or (namesLength and not matches.areGroupsDirect):
             return False
+        if matches.kinds & HERE & ~self.reach:
+            return False
         if self.leaf:
-            return not matches.hasGateway and matches.areLinksDirect and not (
+            return not isAmongKinds(matches.kinds, GATEWAY) and matches.areLinksDirect and not (
                 (self.cluster and matches.isMixed)
                 or (header and not takesHeaders(matches.forward))
             )
-        if matches.hasSpoke and (
+        if isAmongKinds(matches.kinds, SPOKE) and (
             self.isGateway or not matches.areLinksDirect
             or (header and not takesHeaders(matches.forward))
         ):
             return False
         if not self.isGateway:
             return True
-        if matches.hasHub or not matches.areRoutesDirect or (
+        if isAmongKinds(matches.kinds, HUB) or not matches.areRoutesDirect or (
             header and not takesHeaders(matches.reachable)
         ):
             return False
         if PyTuple_GET_SIZE(matches.plain):
             return True
         for place in range(PyTuple_GET_SIZE(matches.forward)):
-            if (<Subscription> PyTuple_GET_ITEM(matches.forward, place)).kind == ROUTE:
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
+            if isAmongKinds(self.reach, subscription.kind):
                 return True
         return False
 
@@ -478,7 +486,7 @@ cdef class LinkLane:
                     <tuple> (<tuple> group)[1], subject, length, rest, restLength, lineLength,
                     header, replyLength,
                 ) and self.isGateway:
-                    subscription = self.giver.chosen(<tuple> (<tuple> group)[2], False)
+                    subscription = self.giver.chosen(<tuple> (<tuple> group)[2])
                     if subscription is not None:
                         if choice is None:
                             choice = self.giver.nextChoice()
@@ -507,7 +515,7 @@ cdef class LinkLane:
         cdef Py_ssize_t place
         cdef Subscription subscription
         if not self.isGateway:
-            if self.leaf or matches.hasSpoke:
+            if self.leaf or isAmongKinds(matches.kinds, SPOKE):
                 self.passOn(
                     matches.forward, subject, length, rest, restLength, lineLength, header,
                     replyLength,
@@ -515,7 +523,7 @@ cdef class LinkLane:
             return 0
         for place in range(PyTuple_GET_SIZE(matches.forward)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
-            if subscription.kind == ROUTE:
+            if isAmongKinds(self.reach, subscription.kind):
                 giveLink(
                     subscription, subject, length, rest, restLength, lineLength, header,
                     replyLength, choice, self.own.turn,
@@ -577,22 +585,16 @@ cdef class LinkLane:
         Py_ssize_t replyLength,
     ) except -1:
         """
-        Put a message into the outboxes of other links: from a route those of leafnodes that we are
-        the hub of, and from a leafnode those of all but where it came from, and of routes only if
-        we are its hub.
+        Put a message into the outboxes of the other links that it reaches, but not back to where it
+        came from.
         """
         cdef Py_ssize_t place
         cdef Subscription subscription
         for place in range(PyTuple_GET_SIZE(forward)):
             subscription = <Subscription> PyTuple_GET_ITEM(forward, place)
-            if not self.leaf:
-                if subscription.kind != SPOKE:
-                    continue
-            elif subscription.outbox is self.own or (
-                subscription.kind == ROUTE and self.leaf == HUB
-            ):
+            if not isAmongKinds(self.reach, subscription.kind) or subscription.outbox is self.own:
                 continue
-            elif self.cluster and clusterOf(subscription) == self.cluster:
+            if self.cluster and clusterOf(subscription) == self.cluster:
                 continue
             giveLink(
                 subscription, subject, length, rest, restLength, lineLength, header, replyLength,

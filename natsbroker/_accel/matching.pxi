@@ -2,6 +2,7 @@
 
 cdef enum:
     FIRST_LINK = 3
+    CLIENT_KIND = 0
     ROUTE = 3
     GATEWAY = 4
     HUB = 5
@@ -9,6 +10,12 @@ cdef enum:
     LONGEST_REMEMBERED = 512
     SUBSCRIPTIONS_PER_WEIGHT = 8
     BUCKETS = 1024
+    # The kinds of receivers that are no links, as bits.
+    HERE = (1 << FIRST_LINK) - 1
+
+
+cdef inline bint isAmongKinds(uint32_t kinds, int kind) noexcept:
+    return (kinds >> kind) & 1
 
 
 # The account breaks the cycles of a subscription when it ends (L{natsbroker.accounts.account.Account}),
@@ -127,8 +134,8 @@ cdef class Matches:
     cdef bint fast, hasBatcher
     # Whether all receivers are plain connections with an outbox each, and not too many.
     cdef bint isRunnable
-    # Whether any of it goes to another cluster, to a leafnode, or to a hub.
-    cdef bint hasGateway, hasSpoke, hasHub
+    # The kinds of receivers that there are, each as a bit.
+    cdef uint32_t kinds
     # Whether all that other brokers are subscribed to may be written to, and whether one connection
     # stands for leafnodes of several clusters.
     cdef bint areLinksDirect, isMixed
@@ -162,9 +169,7 @@ cdef class Matches:
         self.fast = False
         self.hasBatcher = False
         self.isRunnable = False
-        self.hasGateway = False
-        self.hasSpoke = False
-        self.hasHub = False
+        self.kinds = 0
         self.areLinksDirect = False
         self.isMixed = False
         self.forward = ()
@@ -266,9 +271,7 @@ cdef Matches sortEntries(object entries, bytes subject):
     cdef bint fast = True
     cdef bint hasBatcher = False
     cdef bint areRoutesDirect = True
-    cdef bint hasGateway = False
-    cdef bint hasSpoke = False
-    cdef bint hasHub = False
+    cdef uint32_t kinds = 0
     cdef bint areLinksDirect = True
     cdef bint isMixed = False
     cdef Py_ssize_t count = 0
@@ -282,9 +285,7 @@ cdef Matches sortEntries(object entries, bytes subject):
             entry.permissions.mayDeliver(subject, entry.queue)
         ):
             continue
-        hasGateway = hasGateway or entry.kind == GATEWAY
-        hasSpoke = hasSpoke or entry.kind == SPOKE
-        hasHub = hasHub or entry.kind == HUB
+        kinds |= <uint32_t> 1 << entry.kind
         if entry.kind >= FIRST_LINK:
             areLinksDirect = areLinksDirect and isDirectLink(entry)
             isMixed = isMixed or (entry.kind == ROUTE and len(clusterOf(entry)) > 0)
@@ -340,9 +341,7 @@ cdef Matches sortEntries(object entries, bytes subject):
     matches.areGroupsDirect = areGroupsDirect
     matches.areRoutesDirect = areRoutesDirect
     matches.hasBatcher = hasBatcher
-    matches.hasGateway = hasGateway
-    matches.hasSpoke = hasSpoke
-    matches.hasHub = hasHub
+    matches.kinds = kinds
     matches.areLinksDirect = areLinksDirect
     matches.isMixed = isMixed
     return matches

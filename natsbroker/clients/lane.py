@@ -23,7 +23,9 @@ from natsbroker.subjects.subscription import Shadow, Subscription
 from natsbroker.subjects.tally import TrafficCounter
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.lines import HEAD, readLine
+from natsbroker.wire.reach import MASKS
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
+from natsbroker.wire.values import Kind
 
 __all__ = ["InternalPublisher", "Lane"]
 
@@ -379,6 +381,8 @@ def _isDirect(matches: Matches) -> bool:
 
 
 def _mayBeWrittenTo(subscription: Subscription) -> bool:
+    if not MASKS[Kind.CLIENT] >> subscription.kind & 1:
+        return False
     if isinstance(subscription, Shadow):
         subscription = subscription.original
     outbox = subscription.outbox

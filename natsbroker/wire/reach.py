@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from natsbroker.wire.values import Kind
 
-__all__ = ["REACH", "reaches"]
+__all__ = ["MASKS", "REACH", "reaches"]
 
 _EVERYTHING = frozenset(Kind)
 _NOT_LOCAL = _EVERYTHING - {Kind.LOCAL}
@@ -42,6 +42,10 @@ REACH: dict[Kind, frozenset[Kind]] = {
     Kind.HUB: _NOT_LOCAL - {Kind.ROUTE},
     Kind.SPOKE: _NOT_LOCAL,
 }
+
+#: The same as one mask for each kind of origin: the bit of each target that is reached is set. The
+#: lanes deliver by these.
+MASKS = tuple(sum(1 << target for target in REACH[origin]) for origin in Kind)
 
 
 def reaches(origin: Kind, target: Kind) -> bool:
