@@ -1,13 +1,10 @@
 """
-TLS records in numbers: an OpenSSL connection whose records are read and written many at a time.
+TLS records in bulk: an OpenSSL connection whose records are read and written many at a time.
 
-Twisted takes one record at a time from OpenSSL and hands on one at a time. Here all that came is
-decrypted into the decoder's own buffer, and all that is written is encrypted and sent at once.
-Where the compiled lane is there, it calls OpenSSL by itself; else, and for everything that is not
-plainly reading or writing, pyOpenSSL does.
-
-The handshake, alerts, closing and errors stay Twisted's and pyOpenSSL's; bytes keep their
-order.
+Twisted takes one record at a time from OpenSSL and hands on one at a time. Here all input is
+decrypted into the decoder's own buffer, and all output is encrypted and sent at once. The compiled
+lane calls OpenSSL by itself; without it, and for everything that is not plainly reading or writing,
+pyOpenSSL does. The handshake, alerts, closing and errors stay Twisted's and pyOpenSSL's.
 """
 
 from __future__ import annotations
@@ -19,10 +16,13 @@ from typing import Any
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL
+from twisted.logger import Logger
 
 from natsbroker import hot
 
-__all__ = ["Records", "SealedConnection", "widen"]
+__all__ = ["Records", "SealedConnection", "opensslFunctions", "widen"]
+
+_log = Logger(namespace="natsbroker")
 
 #: How much is read from and written to the socket at a time.
 _READ_SIZE = 262144
@@ -42,10 +42,12 @@ def widen(transport: Any) -> None:
 
 
 @cache
-def _functions() -> tuple[int, ...]:
+def opensslFunctions() -> tuple[int, ...]:
     """
-    Where in memory the functions of OpenSSL are that a C{hot.Seal} calls; empty where cryptography,
-    whose OpenSSL it is, does not tell.
+    The addresses of the functions of OpenSSL that a C{hot.Seal} calls. They come from private parts
+    of cryptography, whose OpenSSL it is.
+
+    @return: none where cryptography does not have them any more; the log says so, once.
     """
     try:
         library = import_module("cryptography.hazmat.bindings._rust")._openssl
@@ -53,7 +55,11 @@ def _functions() -> tuple[int, ...]:
             _addressOf(library.ffi.addressof(library.lib, name))
             for name in ("SSL_read", "SSL_write", "BIO_read")
         )
-    except (AttributeError, ImportError, TypeError):
+    except (AttributeError, ImportError, TypeError) as error:
+        _log.warn(
+            "TLS goes without the fast lane: cryptography does not tell where OpenSSL is ({error})",
+            error=error,
+        )
         return ()
 
 
@@ -71,17 +77,18 @@ class SealedConnection(SSL.Connection):
 
     def seal(self) -> Any:
         """
-        What reads and writes its records in numbers, once the handshake is complete; C{None} where
-        that is not compiled, or the connection is not what it should be.
+        A C{hot.Seal}, which reads and writes records in bulk once the handshake is complete;
+        C{None} where it is not compiled, or pyOpenSSL or cryptography lacks a private part that it
+        needs.
         """
         ssl, wire = getattr(self, "_ssl", None), getattr(self, "_from_ssl", None)
-        if hot.Seal is None or ssl is None or wire is None or not _functions():
+        if hot.Seal is None or ssl is None or wire is None or not opensslFunctions():
             return None
-        return hot.Seal(ssl, _addressOf(ssl), _addressOf(wire), *_functions())
+        return hot.Seal(ssl, _addressOf(ssl), _addressOf(wire), *opensslFunctions())
 
     def readInto(self, seal: Any, decoder: hot.Decoder, proceed: Callable[[], None]) -> None:
         """
-        Put into a decoder what L{recv} would return from now on.
+        Put input into a decoder, instead of returning it from L{recv}, from now on.
 
         @param seal: what L{seal} returned.
         @param proceed: called when there is input in the decoder.
@@ -96,8 +103,8 @@ class SealedConnection(SSL.Connection):
 
     def recv(self, bufsiz: int, flags: int | None = None) -> bytes:
         """
-        See L{SSL.Connection.recv}. Where a decoder takes what comes, there is always a reason to
-        raise: at least that no more has come so far.
+        Where a decoder takes the input, there is always a reason to raise: at least that no more
+        has come so far.
         """
         if self._reading is None:
             return super().recv(bufsiz, flags)

@@ -12,11 +12,12 @@ from OpenSSL import SSL
 from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tls import Begin
 from natsbroker.connections.tlscontext import contextFrom
-from natsbroker.connections.tlsrecords import Records
+from natsbroker.connections.tlsrecords import Records, opensslFunctions
 from tests.connections.handshakes import Handshake
 from tests.connections.recordlayers import Layer, drained, said
 from tests.connections.tlspeers import Peer
 from tests.interop.tls.authority import authority, issue
+from tests.server.support import logLines
 from tests.support import COMPILED, PURE, Names, needsCompiled, onEach, pieces, using
 
 
@@ -267,9 +268,36 @@ class TestSeals:
     def test_nowhere(self, shaken: Handshake, monkeypatch: pytest.MonkeyPatch) -> None:
         """Where cryptography does not tell where OpenSSL is, there is none either."""
         assert COMPILED is not None
-        monkeypatch.setattr("natsbroker.connections.tlsrecords._functions", tuple)
+        monkeypatch.setattr("natsbroker.connections.tlsrecords.opensslFunctions", tuple)
         with using(COMPILED):
             assert shaken.server.seal() is None
+
+    def test_opensslFunctionsAreKnown(self) -> None:
+        """
+        The private parts of cryptography that tell where OpenSSL is are there. Where they vanish,
+        TLS falls back to pyOpenSSL: slower, and this is the test that says so.
+        """
+        found = opensslFunctions()
+        assert len(found) == 3 and all(found)
+
+    @needsCompiled
+    def test_connectionHasASeal(self, shaken: Handshake) -> None:
+        """The private parts of pyOpenSSL that tell where a connection is are there."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            assert shaken.server.seal() is not None
+
+    def test_missingFunctionsAreLogged(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without the private parts of cryptography the fallback is in the log, once."""
+        opensslFunctions.cache_clear()
+        monkeypatch.setattr("natsbroker.connections.tlsrecords.import_module", lambda name: None)
+        try:
+            with logLines() as lines:
+                assert opensslFunctions() == opensslFunctions() == ()
+        finally:
+            opensslFunctions.cache_clear()
+        [line] = lines
+        assert line.startswith("[WRN] TLS goes without the fast lane: cryptography does not tell")
 
     @needsCompiled
     @pytest.mark.parametrize("missing", range(5))
