@@ -108,6 +108,7 @@ cdef class Lane:
         cdef bytes mapped
         cdef Matches matches
         cdef Frames run
+        cdef InputMessage message
         cdef bint isHeader
         self.isShort = False
         if self.leftMatches is not None:
@@ -240,10 +241,14 @@ cdef class Lane:
                     break
                 count += 1
                 continue
-            if not self.deliver(
-                matches, name, nameLength, data + rest, end - rest,
-                line + 1 - rest, header, replyLength,
-            ):
+            message.subject = name
+            message.length = nameLength
+            message.rest = data + rest
+            message.restLength = end - rest
+            message.lineLength = line + 1 - rest
+            message.header = header
+            message.replyLength = replyLength
+            if not self.deliver(matches, &message):
                 break
             self.delivered(matches, end, size)
             count += 1
@@ -353,26 +358,36 @@ cdef class Lane:
         """
         cdef Unfinished* left = &self.left
         cdef Matches matches = self.leftMatches
-        cdef const char* data = self.decoder.data + self.decoder.start
-        cdef const char* name = data + left.subject
-        cdef Py_ssize_t nameLength = left.length
+        cdef InputMessage message
         cdef bint isReached
-        if self.leftName is not None:
-            name = PyBytes_AS_STRING(self.leftName)
-            nameLength = PyBytes_GET_SIZE(self.leftName)
-        if not self.giveMany(name, nameLength, False):
+        self.resumed(&message)
+        if not self.giveMany(&message, False):
             return 0
         self.leftMatches = None
-        isReached = self.deliverFar(
-            matches, name, nameLength, data + left.rest, left.restLength, left.lineLength,
-            left.header, left.replyLength, self.choice, left.isReached,
-        )
+        isReached = self.deliverFar(matches, &message, self.choice, left.isReached)
         if not isReached:
             return 0
         self.delivered(matches, self.decoder.start + left.end, left.size)
         return 1
 
-    cdef bint giveMany(self, const char* name, Py_ssize_t nameLength, bint isLink) except -1:
+    cdef void resumed(self, InputMessage* message) noexcept:
+        """
+        Find the message with many receivers in the input.
+        """
+        cdef Unfinished* left = &self.left
+        cdef const char* data = self.decoder.data + self.decoder.start
+        message.subject = data + left.subject
+        message.length = left.length
+        if self.leftName is not None:
+            message.subject = PyBytes_AS_STRING(self.leftName)
+            message.length = PyBytes_GET_SIZE(self.leftName)
+        message.rest = data + left.rest
+        message.restLength = left.restLength
+        message.lineLength = left.lineLength
+        message.header = left.header
+        message.replyLength = left.replyLength
+
+    cdef bint giveMany(self, const InputMessage* message, bint isLink) except -1:
         """
         Put the message with many receivers into the outboxes of those that are no links, and choose
         links for groups without a member here.
@@ -385,7 +400,6 @@ cdef class Lane:
         cdef Matches matches = self.leftMatches
         cdef FlushBatch turn = self.turn
         cdef const char* data = self.decoder.data + self.decoder.start
-        cdef const char* rest = data + left.rest
         cdef Py_ssize_t plain = PyTuple_GET_SIZE(matches.plain)
         cdef Py_ssize_t groups = PyTuple_GET_SIZE(matches.groups)
         cdef int64_t cost = 1 + (left.restLength >> BYTES)
@@ -401,10 +415,7 @@ cdef class Lane:
             left.served += 1
             if left.served <= plain:
                 subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, left.served - 1)
-                if self.give(
-                    subscription, name, nameLength, rest, left.restLength, left.lineLength,
-                    left.header, left.replyLength,
-                ):
+                if self.give(subscription, message):
                     left.isReached = True
                 elif hasEnded(subscription):
                     left.ended += 1
@@ -415,10 +426,7 @@ cdef class Lane:
                 data + left.names, left.namesLength, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
             ):
                 continue
-            if self.giveMember(
-                <tuple> group[1], name, nameLength, rest, left.restLength, left.lineLength,
-                left.header, left.replyLength,
-            ):
+            if self.giveMember(<tuple> group[1], message):
                 left.isReached = True
             elif PyTuple_GET_SIZE(<tuple> group[2]) and (not isLink or self.isFar):
                 subscription = self.chosen(<tuple> group[2])
@@ -512,19 +520,11 @@ cdef class Lane:
     cdef bint deliver(
         self,
         Matches matches,
-        const char* subject,
-        Py_ssize_t length,
-        const char* rest,
-        Py_ssize_t restLength,
-        Py_ssize_t lineLength,
-        Py_ssize_t header,
-        Py_ssize_t replyLength,
+        const InputMessage* message,
     ) except -1:
         """
         Put a message into its receivers' outboxes.
 
-        @param rest: what follows the subject, from the reply to the payload's CRLF.
-        @param lineLength: how much of it belongs to the line.
         @return: false if nobody got it and the publisher wants to be told.
         """
         cdef Py_ssize_t place
@@ -532,18 +532,13 @@ cdef class Lane:
         cdef Choice choice = None
         cdef tuple members
         cdef bint reached = False
-        self.turn.work += 2 + matches.receivers * (1 + (restLength >> BYTES))
+        self.turn.work += 2 + matches.receivers * (1 + (message.restLength >> BYTES))
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
-            if self.give(
-                subscription, subject, length, rest, restLength, lineLength, header, replyLength
-            ):
+            if self.give(subscription, message):
                 reached = True
         for group in matches.groups:
-            if self.giveMember(
-                <tuple> (<tuple> group)[1], subject, length, rest, restLength, lineLength, header,
-                replyLength,
-            ):
+            if self.giveMember(<tuple> (<tuple> group)[1], message):
                 reached = True
                 continue
             members = <tuple> (<tuple> group)[2]
@@ -554,20 +549,14 @@ cdef class Lane:
                         choice = self.nextChoice()
                     choice.add(subscription, <bytes?> (<tuple> group)[0])
         return self.deliverFar(
-            matches, subject, length, rest, restLength, lineLength, header, replyLength, choice,
+            matches, message, choice,
             reached,
         )
 
     cdef bint deliverFar(
         self,
         Matches matches,
-        const char* subject,
-        Py_ssize_t length,
-        const char* rest,
-        Py_ssize_t restLength,
-        Py_ssize_t lineLength,
-        Py_ssize_t header,
-        Py_ssize_t replyLength,
+        const InputMessage* message,
         Choice choice,
         bint reached,
     ) except -1:
@@ -583,20 +572,20 @@ cdef class Lane:
         for place in range(PyTuple_GET_SIZE(matches.forward)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
             if giveLink(
-                subscription, subject, length, rest, restLength, lineLength, header, replyLength,
+                subscription, message,
                 choice, self.turn,
             ):
                 reached = True
         if choice is None:
-            return reached or replyLength < 0 or not self.noResponders
+            return reached or message.replyLength < 0 or not self.noResponders
         for place in range(PyList_GET_SIZE(choice.members)):
+            subscription = <Subscription> PyList_GET_ITEM(choice.members, place)
             if not choice.isServed(place, matches.forward) and giveLink(
-                <Subscription> PyList_GET_ITEM(choice.members, place), subject, length, rest,
-                restLength, lineLength, header, replyLength, choice, self.turn,
+                subscription, message, choice, self.turn
             ):
                 reached = True
         choice.clear()
-        return reached or replyLength < 0 or not self.noResponders
+        return reached or message.replyLength < 0 or not self.noResponders
 
     cdef Choice nextChoice(self):
         """
@@ -651,13 +640,7 @@ cdef class Lane:
     cdef bint giveMember(
         self,
         tuple members,
-        const char* subject,
-        Py_ssize_t length,
-        const char* rest,
-        Py_ssize_t restLength,
-        Py_ssize_t lineLength,
-        Py_ssize_t header,
-        Py_ssize_t replyLength,
+        const InputMessage* message,
     ) except -1:
         """
         Put a message into the outbox of any member of a group here.
@@ -669,8 +652,7 @@ cdef class Lane:
             begin = self.anyNumber() % total
         for place in range(total):
             if self.give(
-                <Subscription> PyTuple_GET_ITEM(members, (begin + place) % total), subject, length,
-                rest, restLength, lineLength, header, replyLength,
+                <Subscription> PyTuple_GET_ITEM(members, (begin + place) % total), message,
             ):
                 return True
             self.turn.work += 1
@@ -679,13 +661,7 @@ cdef class Lane:
     cdef bint give(
         self,
         Subscription subscription,
-        const char* subject,
-        Py_ssize_t length,
-        const char* rest,
-        Py_ssize_t restLength,
-        Py_ssize_t lineLength,
-        Py_ssize_t header,
-        Py_ssize_t replyLength,
+        const InputMessage* message,
     ) except -1:
         """
         Put a message into one receiver's outbox.
@@ -693,19 +669,17 @@ cdef class Lane:
         @return: whether it took it.
         """
         cdef Outbox outbox
+        cdef const char* subject = message.subject
+        cdef Py_ssize_t length = message.length
+        cdef Py_ssize_t restLength = message.restLength
         cdef const char* sid
         cdef Py_ssize_t sidLength, total
         cdef bint isLent
         cdef char* out
         if subscription.isShadow:
-            return self.giveShadow(
-                <Shadow> subscription, subject, length, rest, restLength, lineLength, header,
-                replyLength,
-            )
+            return self.giveShadow(<Shadow> subscription, message)
         if subscription.outbox is None:
-            return self.giveBatcher(
-                subscription, subject, length, rest, restLength, lineLength, header, replyLength
-            )
+            return self.giveBatcher(subscription, message)
         outbox = <Outbox?> subscription.outbox
         if subscription.isClosed or outbox.closed or (outbox is self.outbox and not outbox.echo):
             return False
@@ -715,21 +689,19 @@ cdef class Lane:
             return False
         if self.shownLength:
             subject, length = self.shown, self.shownLength
-        if header and not outbox.headers:
-            self.giveStripped(
-                subscription, subject, length, rest, restLength, lineLength, header, replyLength
-            )
+        if message.header and not outbox.headers:
+            self.giveStripped(subscription, subject, length, message)
         else:
             sid = PyBytes_AS_STRING(<bytes?> subscription.tag)
             sidLength = PyBytes_GET_SIZE(<bytes?> subscription.tag)
-            total = (5 if header else 4) + length + 1 + sidLength + 1
+            total = (5 if message.header else 4) + length + 1 + sidLength + 1
             isLent = outbox.mayBorrow(restLength, self.turn)
             if not isLent:
                 total += restLength
             out = outbox.reserve(total)
             if out == NULL:
                 return False
-            if header:
+            if message.header:
                 memcpy(out, b"HMSG ", 5)
                 out += 5
             else:
@@ -744,12 +716,12 @@ cdef class Lane:
             out[0] = c" "
             out += 1
             if isLent:
-                outbox.borrow(out, rest, restLength)
+                outbox.borrow(out, message.rest, restLength)
             else:
-                memcpy(out, rest, restLength)
+                memcpy(out, message.rest, restLength)
             outbox.grown(total)
             outbox.messages += 1
-            outbox.messageBytes += restLength - lineLength - 2
+            outbox.messageBytes += restLength - message.lineLength - 2
         subscription.delivered += 1
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             subscription.owner.subscriptionFinished(subscription)
@@ -758,51 +730,44 @@ cdef class Lane:
     cdef bint giveShadow(
         self,
         Shadow shadow,
-        const char* subject,
-        Py_ssize_t length,
-        const char* rest,
-        Py_ssize_t restLength,
-        Py_ssize_t lineLength,
-        Py_ssize_t header,
-        Py_ssize_t replyLength,
+        const InputMessage* message,
     ) except -1:
         """
         The same for a subscription of another account, which may call the subject something else.
         """
         cdef bytes name
+        cdef InputMessage renamed
         if shadow.isClosed:
             return False
         if shadow.rename is not None:
-            name = shadow.nameOf(subject, length)
-            subject = PyBytes_AS_STRING(name)
-            length = PyBytes_GET_SIZE(name)
+            name = shadow.nameOf(message.subject, message.length)
+            renamed = message[0]
+            renamed.subject = PyBytes_AS_STRING(name)
+            renamed.length = PyBytes_GET_SIZE(name)
+            message = &renamed
         shadow.delivered += 1
-        return self.give(
-            shadow.original, subject, length, rest, restLength, lineLength, header, replyLength
-        )
+        return self.give(shadow.original, message)
 
     cdef bint giveBatcher(
         self,
         Subscription subscription,
-        const char* subject,
-        Py_ssize_t length,
-        const char* rest,
-        Py_ssize_t restLength,
-        Py_ssize_t lineLength,
-        Py_ssize_t header,
-        Py_ssize_t replyLength,
+        const InputMessage* message,
     ) except -1:
         """
         The same for a service that gets its messages at the end of the turn.
         """
+        cdef const char* rest = message.rest
+        cdef Py_ssize_t replyLength = message.replyLength
+        cdef Py_ssize_t bodyLength = message.restLength - message.lineLength - 2
         cdef bytes reply = b""
         cdef const char* sizes = rest
         if subscription.isClosed:
             return False
         if type(subscription.subscriber) is Collector:
             (<Collector> subscription.subscriber).put(
-                subject, length, rest, max(replyLength, 0), rest + lineLength,
-                restLength - lineLength - 2, header, self.origin, subscription.tag,
+                message.subject, message.length, rest, max(replyLength, 0),
+                rest + message.lineLength, bodyLength, message.header, self.origin,
+                subscription.tag,
             )
             self.count(subscription)
             return True
@@ -813,19 +778,21 @@ cdef class Lane:
             ):
                 reply = self.lastReply = PyBytes_FromStringAndSize(rest, replyLength)
             sizes += replyLength + 1
-        headerText, sizeText = b"", PyBytes_FromStringAndSize(sizes, rest + lineLength - 2 - sizes)
-        if header:
+        headerText, sizeText = b"", PyBytes_FromStringAndSize(
+            sizes, rest + message.lineLength - 2 - sizes
+        )
+        if message.header:
             headerText, _, sizeText = sizeText.partition(b" ")
-        message = Message(
-            PyBytes_FromStringAndSize(subject, length),
-            PyBytes_FromStringAndSize(rest + lineLength, restLength - lineLength - 2),
+        made = Message(
+            PyBytes_FromStringAndSize(message.subject, message.length),
+            PyBytes_FromStringAndSize(rest + message.lineLength, bodyLength),
             reply,
-            header,
+            message.header,
             self.origin,
             sizeText,
             headerText,
         )
-        subscription.subscriber.deliver(message, subscription.tag)
+        subscription.subscriber.deliver(made, subscription.tag)
         self.count(subscription)
         return True
 
@@ -843,18 +810,18 @@ cdef class Lane:
         Subscription subscription,
         const char* subject,
         Py_ssize_t length,
-        const char* rest,
-        Py_ssize_t restLength,
-        Py_ssize_t lineLength,
-        Py_ssize_t header,
-        Py_ssize_t replyLength,
+        const InputMessage* message,
     ) except -1:
         """
         The same for a receiver without headers: they are left out.
+
+        @param subject: what the receiver sees as the subject.
         """
         cdef Outbox outbox = <Outbox?> subscription.outbox
-        cdef Py_ssize_t size = restLength - lineLength - 2 - header
-        reply = b" " + rest[:replyLength] if replyLength > 0 else b""
+        cdef Py_ssize_t size = message.restLength - message.lineLength - 2 - message.header
+        reply = (
+            b" " + message.rest[:message.replyLength] if message.replyLength > 0 else b""
+        )
         outbox.write(
             b"MSG %b %b%b %d\r\n%b\r\n"
             % (
@@ -862,7 +829,7 @@ cdef class Lane:
                 subscription.tag,
                 reply,
                 size,
-                PyBytes_FromStringAndSize(rest + lineLength + header, size),
+                PyBytes_FromStringAndSize(message.rest + message.lineLength + message.header, size),
             )
         )
         outbox.messages += 1

@@ -1,5 +1,17 @@
 # What the lanes of clients and of links share: reading words, and giving messages to links.
 
+# A message in the input.
+cdef struct InputMessage:
+    const char* subject
+    Py_ssize_t length
+    # What follows the subject, from the reply to the payload's CRLF, and how much of it belongs to
+    # the line.
+    const char* rest
+    Py_ssize_t restLength, lineLength
+    # How many bytes of headers there are, and the length of the reply: negative without one.
+    Py_ssize_t header, replyLength
+
+
 cdef inline bint isReservedReply(const char* reply, Py_ssize_t length) noexcept:
     if reply[0] == c"_":
         return (length >= 4 and memcmp(reply, b"_R_.", 4) == 0) or (
@@ -185,19 +197,13 @@ cdef class Choice:
 
 cdef bint giveLink(
     Subscription subscription,
-    const char* subject,
-    Py_ssize_t length,
-    const char* rest,
-    Py_ssize_t restLength,
-    Py_ssize_t lineLength,
-    Py_ssize_t header,
-    Py_ssize_t replyLength,
+    const InputMessage* message,
     Choice choice,
     FlushBatch turn,
     bytes origin=b"",
 ) except -1:
     """
-    Put a message into a link's outbox. The arguments are those of C{Lane.give}.
+    Put a message into a link's outbox.
 
     @param choice: names the queue groups that the message is for over there; None for none.
     @param turn: see L{Outbox.mayBorrow}.
@@ -205,6 +211,11 @@ cdef bint giveLink(
         that want to know; no bytes for none.
     @return: whether it took it.
     """
+    cdef const char* rest = message.rest
+    cdef Py_ssize_t length = message.length
+    cdef Py_ssize_t restLength = message.restLength
+    cdef Py_ssize_t header = message.header
+    cdef Py_ssize_t replyLength = message.replyLength
     cdef Py_ssize_t originLength = 0
     # How much of the rest has to stand in front of something else.
     cdef Py_ssize_t head = 0
@@ -249,11 +260,11 @@ cdef bint giveLink(
     out += 5
     memcpy(out, account, accountLength)
     out += accountLength
-    memcpy(out, subject, length)
+    memcpy(out, message.subject, length)
     out += length
     out[0] = c" "
     out += 1
-    outbox.messageBytes += restLength - lineLength - 2
+    outbox.messageBytes += restLength - message.lineLength - 2
     if names:
         out[0] = c"+" if replyLength > 0 else c"|"
         out[1] = c" "

@@ -123,6 +123,7 @@ cdef class LinkLane:
         cdef Matcher matcher
         cdef Matches matches
         cdef Py_ssize_t names, namesLength
+        cdef InputMessage message
         cdef bint isHeader
         self.isShort = False
         if self.giver.leftMatches is not None:
@@ -269,10 +270,14 @@ cdef class LinkLane:
                     break
                 count += 1
                 continue
-            self.deliver(
-                matches, data + subject, length, data + rest, end - rest, line + 1 - rest, header,
-                replyLength, data + names, namesLength,
-            )
+            message.subject = data + subject
+            message.length = length
+            message.rest = data + rest
+            message.restLength = end - rest
+            message.lineLength = line + 1 - rest
+            message.header = header
+            message.replyLength = replyLength
+            self.deliver(matches, &message, data + names, namesLength)
             decoder.start = end
             decoder.messages += 1
             decoder.messageBytes += size
@@ -289,14 +294,12 @@ cdef class LinkLane:
         cdef Unfinished* left = &giver.left
         cdef Matches matches = giver.leftMatches
         cdef Decoder decoder = self.decoder
-        cdef const char* data = decoder.data + decoder.start
-        if not giver.giveMany(data + left.subject, left.length, True):
+        cdef InputMessage message
+        giver.resumed(&message)
+        if not giver.giveMany(&message, True):
             return 0
         giver.leftMatches = None
-        self.deliverFar(
-            matches, data + left.subject, left.length, data + left.rest, left.restLength,
-            left.lineLength, left.header, left.replyLength, giver.choice,
-        )
+        self.deliverFar(matches, &message, giver.choice)
         decoder.start += left.end
         decoder.messages += 1
         decoder.messageBytes += left.size
@@ -452,18 +455,12 @@ cdef class LinkLane:
     cdef int deliver(
         self,
         Matches matches,
-        const char* subject,
-        Py_ssize_t length,
-        const char* rest,
-        Py_ssize_t restLength,
-        Py_ssize_t lineLength,
-        Py_ssize_t header,
-        Py_ssize_t replyLength,
+        const InputMessage* message,
         const char* names,
         Py_ssize_t namesLength,
     ) except -1:
         """
-        Put a message into its receivers' outboxes. The arguments are those of C{Lane.give}.
+        Put a message into its receivers' outboxes.
 
         @param names: the queue groups, each with a blank behind it.
         """
@@ -471,40 +468,29 @@ cdef class LinkLane:
         cdef bytes name
         cdef Choice choice = None
         cdef Subscription subscription
-        self.own.turn.work += 2 + matches.receivers * (1 + (restLength >> BYTES))
+        self.own.turn.work += 2 + matches.receivers * (1 + (message.restLength >> BYTES))
         for place in range(PyTuple_GET_SIZE(matches.plain)):
-            self.giver.give(
-                <Subscription> PyTuple_GET_ITEM(matches.plain, place), subject, length, rest,
-                restLength, lineLength, header, replyLength,
-            )
+            self.giver.give(<Subscription> PyTuple_GET_ITEM(matches.plain, place), message)
         if namesLength:
             for group in matches.groups:
                 name = <bytes?> (<tuple> group)[0]
                 if not isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
                     continue
-                if not self.giver.giveMember(
-                    <tuple> (<tuple> group)[1], subject, length, rest, restLength, lineLength,
-                    header, replyLength,
-                ) and self.isGateway:
+                if (
+                    not self.giver.giveMember(<tuple> (<tuple> group)[1], message)
+                    and self.isGateway
+                ):
                     subscription = self.giver.chosen(<tuple> (<tuple> group)[2])
                     if subscription is not None:
                         if choice is None:
                             choice = self.giver.nextChoice()
                         choice.add(subscription, name)
-        return self.deliverFar(
-            matches, subject, length, rest, restLength, lineLength, header, replyLength, choice
-        )
+        return self.deliverFar(matches, message, choice)
 
     cdef int deliverFar(
         self,
         Matches matches,
-        const char* subject,
-        Py_ssize_t length,
-        const char* rest,
-        Py_ssize_t restLength,
-        Py_ssize_t lineLength,
-        Py_ssize_t header,
-        Py_ssize_t replyLength,
+        const InputMessage* message,
         Choice choice,
     ) except -1:
         """
@@ -516,24 +502,18 @@ cdef class LinkLane:
         cdef Subscription subscription
         if not self.isGateway:
             if self.leaf or isAmongKinds(matches.kinds, SPOKE):
-                self.passOn(
-                    matches.forward, subject, length, rest, restLength, lineLength, header,
-                    replyLength,
-                )
+                self.passOn(matches.forward, message)
             return 0
         for place in range(PyTuple_GET_SIZE(matches.forward)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
             if isAmongKinds(self.reach, subscription.kind):
-                giveLink(
-                    subscription, subject, length, rest, restLength, lineLength, header,
-                    replyLength, choice, self.own.turn,
-                )
+                giveLink(subscription, message, choice, self.own.turn)
         if choice is not None:
             for place in range(PyList_GET_SIZE(choice.members)):
                 if not choice.isServed(place, matches.forward):
                     giveLink(
-                        <Subscription> PyList_GET_ITEM(choice.members, place), subject, length,
-                        rest, restLength, lineLength, header, replyLength, choice, self.own.turn,
+                        <Subscription> PyList_GET_ITEM(choice.members, place), message, choice,
+                        self.own.turn,
                     )
             choice.clear()
         return 0
@@ -576,13 +556,7 @@ cdef class LinkLane:
     cdef int passOn(
         self,
         tuple forward,
-        const char* subject,
-        Py_ssize_t length,
-        const char* rest,
-        Py_ssize_t restLength,
-        Py_ssize_t lineLength,
-        Py_ssize_t header,
-        Py_ssize_t replyLength,
+        const InputMessage* message,
     ) except -1:
         """
         Put a message into the outboxes of the other links that it reaches, but not back to where it
@@ -597,7 +571,7 @@ cdef class LinkLane:
             if self.cluster and clusterOf(subscription) == self.cluster:
                 continue
             giveLink(
-                subscription, subject, length, rest, restLength, lineLength, header, replyLength,
+                subscription, message,
                 None, self.own.turn, self.originFor(subscription),
             )
         return 0
