@@ -225,7 +225,7 @@ cdef class Lane:
             # The payload, whole, with its CRLF.
             end = line + 1 + size + 2
             if end > stop:
-                # What cannot become a CRLF any more is told at once, by the decoder.
+                # The decoder reports at once what cannot become a CRLF any more.
                 self.isShort = end > stop + 1 or data[end - 2] == c"\r"
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
@@ -441,9 +441,6 @@ cdef class Lane:
         return True
 
     def complete(self):
-        """
-        See L{natsbroker.clients.lane.Lane.complete}.
-        """
         cdef int64_t until = self.turn.until
         if self.leftMatches is not None:
             self.turn.until = UNLIMITED

@@ -67,7 +67,7 @@ cdef class Decoder:
 
     cdef int makeRoom(self, Py_ssize_t count) except -1:
         """
-        Have a buffer of our own with room for so many bytes after what there is.
+        Have a buffer of our own with room for that many bytes after the present ones.
         """
         cdef Py_ssize_t waiting = self.stop - self.start
         cdef Py_ssize_t wanted
@@ -118,7 +118,7 @@ cdef class Decoder:
 
     cdef inline void came(self, Py_ssize_t count) noexcept:
         """
-        So many bytes are in the room that there was for them.
+        That many bytes were read into the room.
         """
         self.received += count
         if self.fault is None:

@@ -42,7 +42,7 @@ cdef inline Py_ssize_t streamSubjectMark(const char* reply, Py_ssize_t length) n
 
 cdef inline Py_ssize_t digitsBefore(const char* line, Py_ssize_t start, Py_ssize_t end) noexcept:
     """
-    Where the digits begin that a line ends with: one to nine of them behind a single blank, or -1.
+    Where the digits begin that a line ends with: one to nine of them behind a single space, or -1.
     """
     cdef Py_ssize_t place = end
     while place > start and line[place - 1] >= c"0" and line[place - 1] <= c"9":
@@ -62,7 +62,7 @@ cdef inline Py_ssize_t numberAt(const char* line, Py_ssize_t start, Py_ssize_t e
 
 cdef inline Py_ssize_t wordEnd(const char* line, Py_ssize_t start, Py_ssize_t end) noexcept:
     """
-    Where a word ends: at a blank or a control byte, or at the end.
+    Where a word ends: at a space or a control byte, or at the end.
     """
     # Bytes above 127 are negative here: those are fine.
     while start < end and (line[start] < 0 or (line[start] > 32 and line[start] != 127)):
@@ -72,7 +72,7 @@ cdef inline Py_ssize_t wordEnd(const char* line, Py_ssize_t start, Py_ssize_t en
 
 cdef inline bint areWords(const char* line, Py_ssize_t start, Py_ssize_t end) noexcept:
     """
-    Whether there are words with single blanks between them, and nothing else.
+    Whether there are words with single spaces between them, and nothing else.
     """
     cdef Py_ssize_t place
     while True:
@@ -90,7 +90,7 @@ cdef inline bint isNamed(
     const char* names, Py_ssize_t namesLength, const char* name, Py_ssize_t length
 ) noexcept:
     """
-    Whether a name is among names, each of which has a blank behind it.
+    Whether a name is among names, each of which has a space behind it.
     """
     cdef const char* found
     while namesLength > 0:
@@ -155,7 +155,7 @@ cdef class Choice:
 
     cdef Py_ssize_t sizeFor(self, Subscription link):
         """
-        How long the names of a link's groups are, each with a blank behind it.
+        How long the names of a link's groups are, each with a space behind it.
         """
         cdef Py_ssize_t place, size = 0
         for place in range(PyList_GET_SIZE(self.members)):
@@ -207,8 +207,8 @@ cdef bint giveLink(
 
     @param choice: names the queue groups that the message is for over there; None for none.
     @param turn: see L{Outbox.mayBorrow}.
-    @param origin: the cluster of the leafnode that it is from, with a blank behind it, for routes
-        that want to know; no bytes for none.
+    @param origin: the cluster of the leafnode that it is from, with a space behind it, for routes
+        that want to know; empty for none.
     @return: whether it took it.
     """
     cdef const char* rest = message.rest

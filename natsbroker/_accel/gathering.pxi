@@ -148,7 +148,7 @@ def gatherBlocks(
     @param identity: the log's.
     @param sequence: where to begin.
     @param stop: before where to stop.
-    @param maxBytes: stop when subjects, headers and payloads have so many bytes.
+    @param maxBytes: stop when subjects, headers and payloads have that many bytes.
     @return: the sequences, timestamps, ends of subjects, subjects, ends of headers, headers, ends
         of payloads and payloads, all as bytes, numbers eight bytes each in the machine's order;
         the first sequence that was not looked at; and whether all blocks were gone through to their

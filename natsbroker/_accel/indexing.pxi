@@ -197,10 +197,6 @@ cdef bint isPlainPattern(const char* text, Py_ssize_t length) noexcept:
 
 
 class SubjectIndex(pureIndex.SubjectIndex):
-    """
-    See L{natsbroker.subjects.index.SubjectIndex}.
-    """
-
     __slots__ = ("_generation", "_plans")
 
     def __init__(self, maxShapes=pureIndex.DEFAULT_MAX_SHAPES):
@@ -281,7 +277,7 @@ cdef matchSubject(PatternMap patterns, bytes subject, dict plans, dict counts):
 
 cdef list plansFor(dict counts, Py_ssize_t tokens):
     """
-    The shapes that subjects of so many tokens can match, each as one byte for a token: a dot for
+    The shapes that subjects of a number of tokens can match, each as one byte for a token: a dot for
     the subject's own.
     """
     plans = []

@@ -12,8 +12,8 @@ cdef class LinkLane:
     to other leafnodes, and, if we are its hub, to routes; but never to the cluster that it is from.
 
     @ivar isShort: see L{natsbroker.clients.lane.Lane}.
-    @ivar matchers: of the accounts that it may deliver in, by their names. Whoever replaces one
-        calls L{forget}.
+    @ivar matchers: of the accounts that it may deliver in, by their names. A caller that replaces
+        one calls L{forget}.
     @ivar advertisers: what sends another cluster the interest in each account
         (L{natsbroker.gateways.advertiser.GatewayAdvertiser}).
     """
@@ -46,7 +46,7 @@ cdef class LinkLane:
         """
         @param decoder: where the messages are.
         @param outbox: of the same connection.
-        @param dedicated: the account that the connection is dedicated to; no bytes for none.
+        @param dedicated: the account that the connection is dedicated to; empty for none.
         @param isGateway: whether it leads to another cluster.
         @param leaf: the kind of a leafnode, as an integer; 0 for none.
         @param cluster: the leafnode's.
@@ -219,7 +219,7 @@ cdef class LinkLane:
                     break
             end = line + 1 + size + 2
             if end > stop:
-                # What cannot become a CRLF any more is told at once, by the decoder.
+                # The decoder reports at once what cannot become a CRLF any more.
                 self.isShort = end > stop + 1 or data[end - 2] == c"\r"
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
@@ -306,9 +306,6 @@ cdef class LinkLane:
         return 1
 
     def complete(self):
-        """
-        See L{natsbroker.clients.lane.Lane.complete}.
-        """
         cdef FlushBatch turn = self.own.turn
         cdef int64_t until = turn.until
         if self.giver.leftMatches is not None:
@@ -397,7 +394,7 @@ cdef class LinkLane:
     cdef bint isSettled(self, Matcher matcher, const char* subject, Py_ssize_t length) except -1:
         """
         Whether there is nothing to tell the sender of what no plain subscription wants: it was told
-        that, or is told everything. What it was told last is remembered while interest is the same.
+        that, or gets everything. What it was told last is remembered while interest is the same.
         """
         cdef bytes text = self.settled
         if (
@@ -462,7 +459,7 @@ cdef class LinkLane:
         """
         Put a message into its receivers' outboxes.
 
-        @param names: the queue groups, each with a blank behind it.
+        @param names: the queue groups, each with a space behind it.
         """
         cdef Py_ssize_t place
         cdef bytes name
@@ -578,7 +575,7 @@ cdef class LinkLane:
 
     cdef bytes originFor(self, Subscription subscription):
         """
-        What a link is told of the leafnode that a message is from.
+        The origin cluster that a link gets with a message from the leafnode.
         """
         if self.cluster and subscription.kind == ROUTE and getattr(
             subscription.subscriber, "takesOrigin", False

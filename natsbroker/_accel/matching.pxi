@@ -192,9 +192,6 @@ cdef inline bint isDirect(Subscription subscription):
 
 
 cdef bint hasEnded(Subscription subscription):
-    """
-    See L{natsbroker.subjects.matcher.hasEnded}.
-    """
     if subscription.isShadow and not subscription.isClosed:
         subscription = (<Shadow> subscription).original
     if subscription.isClosed:
@@ -231,7 +228,7 @@ cdef bint isAmong(list links, Subscription entry):
 
 cdef inline bytes clusterOf(Subscription entry):
     """
-    The cluster of the leafnode that a link's subscription is of; no bytes for none.
+    The cluster of the leafnode that a link's subscription is of; empty for none.
     """
     return <bytes?> getattr(entry.subscriber, "cluster", b"")
 
@@ -411,9 +408,6 @@ cdef class Matcher:
         return self.ask(hash, PyBytes_FromStringAndSize(subject, length))
 
     cpdef int64_t takeCost(self):
-        """
-        See L{natsbroker.subjects.matcher.Matcher.takeCost}.
-        """
         cdef int64_t cost = self.cost
         self.cost = 0
         return cost

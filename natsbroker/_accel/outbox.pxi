@@ -25,14 +25,14 @@ cdef enum:
     # So much may come together for all connections before it is sent, while it is still in the
     # processor's cache, instead of at the end of the turn.
     TOGETHER = 1572864
-    # A payload of so many bytes is not copied, but sent from where it was read, with so many others
+    # A payload of at least that size is not copied, but sent from where it was read, with others
     # at most: what is not sent by the time that its place is needed is copied after all.
     LEAST_LENT = 4096
     MOST_LENT = 64
     # The binary logarithm of how many bytes cost as much as a receiver.
     BYTES = 11
 
-# What is to be sent from elsewhere, behind so many bytes of the outbox's own.
+# What is to be sent from elsewhere, and how many of the outbox's own bytes come before it.
 cdef struct Loan:
     Py_ssize_t before
     const char* data
@@ -249,7 +249,7 @@ cdef class Outbox:
         Send straight to a socket from now on.
 
         @param fd: its file descriptor; -1 to use C{write} again.
-        @param blockedCall: called when the socket takes no more: whoever it is calls
+        @param blockedCall: called when the socket takes no more: it calls
             L{unblock} when it does.
         """
         self.fd = fd
@@ -323,7 +323,7 @@ cdef class Outbox:
 
     cdef inline char* reserve(self, Py_ssize_t count) except? NULL:
         """
-        Room for so many bytes; the caller fills it and then says so with L{grown}.
+        Room for that many bytes; the caller fills it and then says so with L{grown}.
 
         @return: NULL if there is no memory, which ends the connection of this outbox and no other.
         """
@@ -342,7 +342,7 @@ cdef class Outbox:
 
     cdef inline bint mayBorrow(self, Py_ssize_t count, FlushBatch turn) except -1:
         """
-        Whether so many bytes can be sent from where they are.
+        Whether that many bytes can be sent from where they are.
 
         @param turn: whose L{FlushBatch.settle} the lender calls.
         """

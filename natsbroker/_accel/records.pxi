@@ -74,7 +74,7 @@ cdef extern from *:
         return value;
     }
 
-    /* An empty tuple with so many places, of a class that is derived from tuple. */
+    /* An empty tuple with that many places, of a class that is derived from tuple. */
     static PyObject *nb_tupleOf(PyObject *type, Py_ssize_t count) {
         if (!PyType_HasFeature((PyTypeObject *) type, Py_TPFLAGS_TUPLE_SUBCLASS)) {
             PyErr_SetString(PyExc_TypeError, "not a class of tuples");
@@ -194,7 +194,7 @@ def decodeRecords(
     @param end: the index behind the last one.
     @param identity: the log's.
     @param sequence: the first one's.
-    @param maxBytes: stop when their subjects, headers and payloads have so many bytes.
+    @param maxBytes: stop when their subjects, headers and payloads have that many bytes.
     @return: the records up to the first one that is not whole or not what it should be.
     """
     cdef list found = []
@@ -203,7 +203,7 @@ def decodeRecords(
     cdef Py_ssize_t size = PyBytes_GET_SIZE(raw)
     cdef bytes subject = None
     if begin < 0 or end >= PyList_GET_SIZE(starts):
-        raise IndexError("there are not so many records")
+        raise IndexError("there are fewer records")
     for index in range(begin, end):
         start = starts[index]
         length = <Py_ssize_t> starts[index + 1] - start

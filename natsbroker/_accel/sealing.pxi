@@ -1,4 +1,4 @@
-# TLS records in numbers, by the functions of an OpenSSL that is loaded already. They arrive as
+# TLS records in bulk, by the functions of an OpenSSL that is loaded already. They arrive as
 # addresses: nothing is linked, and no header of OpenSSL is needed to compile this.
 
 cdef extern from *:

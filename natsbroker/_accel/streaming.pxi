@@ -1,5 +1,5 @@
 # Steps in front of Google's protobuf library, for the messages of NATS Streaming that come in
-# numbers. They take only the spelling that every client uses and leave all others to the library.
+# bulk. They take only the spelling that every client uses and leave all others to the library.
 
 cdef enum:
     PUBLISHED = 6  # the highest field of a PubMsg that is known here

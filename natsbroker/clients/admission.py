@@ -32,7 +32,7 @@ class LoginRefused(Exception):
     """
     The client is not, or no longer, let in.
 
-    @ivar error: what it is told.
+    @ivar error: the answer that it gets.
     """
 
     def __init__(self, error: errors.WireError) -> None:

@@ -188,7 +188,7 @@ class ClientContext:
     @ivar turn: collects what one chunk of input causes.
     @ivar accounts: where grants lead.
     @ivar authorizer: decides who is let in.
-    @ivar info: what INFO says.
+    @ivar info: the content of INFO.
     @ivar limits: the limits in force.
     @ivar tracing: how much of the protocol is logged.
     @ivar fastLane: whether connections may take the fast lane.
@@ -223,7 +223,7 @@ class ClientContext:
         self.connections = Connections() if connections is None else connections
         self.wheel = DeadlineWheel(reactor)
         self.random = random or Random()
-        self.notify = notify or _nobody
+        self.notify = notify or _ignored
         self.nonceBytes = nonceBytes
 
     def checkRoom(self) -> None:
@@ -237,7 +237,7 @@ class ClientContext:
             raise errors.ConnectionLimit(errors.MAX_CONNECTIONS)
 
 
-def _nobody(advisory: Advisory) -> None:
+def _ignored(advisory: Advisory) -> None:
     """
-    Without observers, nobody is told.
+    An advisory without observers.
     """

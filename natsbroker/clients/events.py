@@ -1,5 +1,5 @@
 """
-What the system account is told of clients that come and go::
+The events of the system account about clients that come and go::
 
     $SYS.ACCOUNT.<account>.CONNECT          a client was let in
     $SYS.ACCOUNT.<account>.DISCONNECT       a client that had been let in is gone

@@ -1,7 +1,7 @@
 """
 What there is to tell about a client connection, as an immutable value.
 
-Everything in it may be shown to whoever may see the monitoring pages: no password, token,
+Everything in it may be shown to readers of the monitoring pages: no password, token,
 or signature ever gets in here, and no JWT but one that was let in and is worth nothing by itself;
 what is kept of a connection that is gone is small, however long its name and however many
 subscriptions it had.

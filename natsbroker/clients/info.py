@@ -1,9 +1,9 @@
 """
 The INFO line that a client is greeted with.
 
-The keys of the real server in the real server's order, absent where they would be absent
-there, and two of our own: C{natsbroker}, with the version of this broker, and C{nb_export}, with
-the newest version of columnar frames that it answers jobs with.
+nats-server's keys in its order, absent where they would be absent there, and two of our own:
+C{natsbroker}, with the version of this broker, and C{nb_export}, with the newest version of
+columnar frames that it answers jobs with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["ServerInfo"]
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
     """
-    What INFO says about the server; what it says about a connection is added by L{line}.
+    The part of INFO about the server; L{line} adds the part about a connection.
 
     @ivar version: the nats-server release whose behaviour we match: clients switch features off
         for less.
@@ -68,7 +68,7 @@ class ServerInfo:
         connect_info: bool = False,
     ) -> bytes:
         """
-        The INFO line for one connection, with a blank before its CRLF as the real server has it.
+        The INFO line for one connection, with a space before its CRLF as nats-server has it.
 
         @param cid: the number of the connection.
         @param client_ip: where it comes from.

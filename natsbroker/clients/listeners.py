@@ -85,7 +85,7 @@ class Listeners:
     ) -> Callable[[], None]:
         """
         Prepare to do TLS in another way for the connections to come. Files of C{ssl:} endpoints are
-        read anew.
+        read again.
 
         @param terms: see L{Listeners}.
         @param policy: see L{Listeners}.

@@ -29,7 +29,7 @@ class Login:
     One question to an authorizer.
 
     @ivar waiting: whether the answer is still to come.
-    @ivar denial: what somebody is told whom a denial takes away what it had.
+    @ivar denial: the error for a client that a denial takes its grant away from.
     """
 
     __slots__ = ("_deferred", "_done", "denial", "waiting")
@@ -66,7 +66,7 @@ class Login:
 
     def cancel(self) -> None:
         """
-        Nobody waits any more; the outcome is not reported.
+        End the wait: the outcome is not reported.
         """
         self._done = None
         self.waiting = False

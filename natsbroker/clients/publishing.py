@@ -1,8 +1,8 @@
 """
 What a connection may publish.
 
-The real server's checks in the real server's order (client.go's inbound path; PROTOCOL
-part 4, point 4): reserved subject, permission, reserved for the cluster, reserved reply.
+nats-server's checks in its order (client.go's inbound path; PROTOCOL part 4, point 4):
+reserved subject, permission, reserved for the cluster, reserved reply.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class PublishRules:
         """
         Check one publish.
 
-        @return: what the peer is told if it is refused, else C{None}.
+        @return: the answer if it is refused, else C{None}.
         """
         if isReserved(subject):
             return _denied(errors.PUBLISH_DENIED, subject)

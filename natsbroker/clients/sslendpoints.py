@@ -3,7 +3,7 @@ Places where clients can connect that are described as C{ssl:4443:privateKey=...
 
 Certificate and key are the description's; everything else (versions, cipher suites,
 curves, what is demanded of clients and for how long) is what the settings say for TLS, or their
-defaults, so that a description is no way around them; the files are read anew whenever terms are
+defaults, so that a description is no way around them; the files are read again whenever terms are
 made.
 """
 

@@ -1,7 +1,7 @@
 """
 The subscriptions of one connection, by their sids.
 
-The real server's checks in the real server's order: permission, number of tokens, number
+nats-server's checks in its order: permission, number of tokens, number
 of subscriptions, sid in use, valid subject.
 """
 
@@ -19,7 +19,7 @@ from natsbroker.wire.grants import Grant, Verb
 
 __all__ = ["SubscriptionTable"]
 
-#: The queue group that the real server keeps to itself.
+#: The queue group that nats-server keeps to itself.
 _SYSTEM_QUEUE = b"_sys_"
 
 
@@ -89,7 +89,7 @@ class SubscriptionTable:
 
     def unsubscribe(self, sid: bytes, maximum: int) -> None:
         """
-        End a subscription, or have it end after so many messages; an unknown sid is no error.
+        End a subscription, or have it end after a number of messages; an unknown sid is no error.
 
         @param maximum: the count of messages, those it had included; 0 for at once.
         """
@@ -143,7 +143,7 @@ class SubscriptionTable:
     def sidFor(self, subject: bytes) -> bytes | None:
         """
         The sid of a plain subscription that a message to this literal subject would reach: where
-        a client is told that nobody responds.
+        a client learns that its request has no responders.
         """
         for subscription in self._bus.matcher.match(subject).plain:
             if subscription.subscriber is self._subscriber:

@@ -2,7 +2,7 @@
 C{$SYS.REQ.USER.INFO}: every client may ask who it is, and what it may do.
 
 nats-server's subject and answer, in every account, where there is a system account; a
-client is told about itself and nobody else.
+client learns about itself and no other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UserInfo:
         """
         @param describe: what answers say about this server.
         @param now: tells the time, in seconds since the epoch.
-        @param nameOf: how an account is called for people.
+        @param nameOf: gives the human-readable name of an account.
         """
         self._describe = describe
         self._now = now

@@ -1,7 +1,7 @@
 """
 How connections and what they did wrong are named in the log.
 
-The real server's words (observed); no secret, and peers' texts only in quotes with
+nats-server's words (observed); no secret, and peers' texts only in quotes with
 everything escaped that is not printable ASCII.
 """
 
@@ -29,7 +29,7 @@ def clientLabel(
 ) -> str:
     """
     A client at the beginning of a log line: where it comes from and its number, and once it is let
-    in, what it says of itself and who it is.
+    in, its own description and who it is.
 
     @param options: what it said in CONNECT.
     """

@@ -19,7 +19,7 @@ __all__ = ["FlushBatch", "Outbox", "OutboxOwner"]
 
 class OutboxOwner(Protocol):
     """
-    Who is told what becomes of an outbox.
+    The session that an outbox belongs to.
     """
 
     def outboxOverflowed(self) -> None:
@@ -45,7 +45,7 @@ class FlushBatch:
     @cvar HIGH: waiting bytes from which on a receiver slows its publishers down.
     @cvar LOW: waiting bytes below which it no longer does.
     @ivar congested: the last outbox with more than C{HIGH} bytes that something was put into;
-        whoever runs in the turn takes it (sets it to C{None}) to learn whether it was its doing.
+        a session that runs in the turn takes it (sets it to C{None}) to learn whether it caused it.
     @ivar work: how much was done so far, in the units of L{natsbroker.connections.backlog}.
     @ivar until: the C{work} at which whatever runs leaves the rest for later.
     @ivar round: the C{work} at which a round of turns ends: each begins with what is left of it.

@@ -1,5 +1,5 @@
 """
-TLS towards those whom we dial: the certificate must be for the name that was dialled.
+TLS of dialled connections: the certificate must be for the name that was dialled.
 
 A certificate for another name, for none, or with names that cannot be read ends the
 handshake before anything is said. (Twisted 26.10's C{optionsForClientTLS} takes a certificate
@@ -57,7 +57,7 @@ def clientTLS(
     """
     As C{twisted.internet.ssl.optionsForClientTLS}, but surely.
 
-    @param hostname: whom we dial, a name or an address.
+    @param hostname: the name or address that is dialled.
     """
     options = optionsForClientTLS(
         hostname, trustRoot, clientCertificate, extraCertificateOptions=extraCertificateOptions

@@ -1,8 +1,8 @@
 """
 Where a socket and a session meet, if compiled buffers stand between them.
 
-What a session says is sent, all of it before an orderly end; what the socket tells
-becomes a call of the session; the end comes once, never from within something else.
+The session's output is sent, all of it before an orderly end; events of the socket become calls of
+the session; the end comes once, never from within another call.
 """
 
 from __future__ import annotations

@@ -91,12 +91,12 @@ class PolledTransport:
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
         """
-        The session is told directly what its outbox can take.
+        The outbox informs the session itself.
         """
 
     def unregisterProducer(self) -> None:
         """
-        See L{registerProducer}.
+        Nothing to do, as in L{registerProducer}.
         """
 
     def pauseProducing(self) -> None:

@@ -3,7 +3,7 @@ Plain TCP connections with compiled buffers: the poller, and what clients that c
 
 The reactor, endpoints, accepting, timers and the life cycle of protocols stay Twisted's. Only the
 reading and writing of established connections is ours: they are in an epoll set of their own,
-which is one reader for the reactor, so many events cost one call. The kernel reads into a buffer
+which is one reader for the reactor: one call handles many events. The kernel reads into a buffer
 that is parsed in place, and finished frames are sent from where they lie.
 
 A session cannot tell the difference; everything that the fast lane does not take goes the
@@ -175,12 +175,12 @@ class PolledServer(tcp.Server):
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
         """
-        The session is told directly what its outbox can take.
+        The outbox informs the session itself.
         """
 
     def unregisterProducer(self) -> None:
         """
-        See L{registerProducer}.
+        Nothing to do, as in L{registerProducer}.
         """
 
     def loseConnection(self, _connDone: Failure | None = None) -> None:

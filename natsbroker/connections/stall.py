@@ -2,8 +2,8 @@
 Slowing a publisher down for a receiver that lags.
 
 A publisher waits only for receivers that its own messages reached and that catch up soon;
-one that does not is left to its limit of waiting bytes, so it cannot hold up anybody else. (The
-real server stalls producers for a few milliseconds in the same spirit.)
+one that does not is left to its limit of waiting bytes, so it cannot hold up other publishers.
+(nats-server stalls producers for a few milliseconds in the same spirit.)
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
 
 def pagesCreatorFrom(tls: TLSSettings) -> ConnectionCreator:
     """
-    What makes TLS connections for the monitoring pages: as those of clients, but whoever looks
-    needs no certificate.
+    What makes TLS connections for the monitoring pages: as those of clients, but the peer needs no
+    certificate.
 
     @raise TLSSettingsError: if the files or names are not right.
     """
@@ -142,7 +142,7 @@ def _answeringContext(tls: TLSSettings, chain: str) -> Context:
 def bothContextsFrom(tls: TLSSettings) -> tuple[Context, Context]:
     """
     OpenSSL contexts for those who both answer and dial: the certificate of a peer is always
-    checked, unless C{insecure} says that whoever dials does not.
+    checked, unless C{insecure} is set.
 
     @return: for answering, and for dialling.
     @raise TLSSettingsError: if the files or names are not right.
@@ -152,7 +152,7 @@ def bothContextsFrom(tls: TLSSettings) -> tuple[Context, Context]:
 
 def diallingContextFrom(tls: TLSSettings) -> Context:
     """
-    An OpenSSL context for those who dial and need not show a certificate: that of whom they reach
+    An OpenSSL context for dialling without a certificate: that of the peer
     is always checked, unless C{insecure} says that it is not.
 
     @raise TLSSettingsError: if the files or names are not right.
@@ -209,7 +209,7 @@ def _warnOfReaders(key: str) -> None:
 
 def _setVerification(context: Context, tls: TLSSettings) -> None:
     if not tls.verify:
-        # Whoever brings a certificate that names no user is as good as who brings none.
+        # A certificate that names no user is as good as none.
         context.set_verify(SSL.VERIFY_NONE)
         return
     if tls.ca_file:

@@ -2,7 +2,7 @@
 What there is to tell of the TLS of a connection.
 
 Versions and cipher suites have the names of the standard, as nats-server says them; only
-certificates that were verified are told.
+certificates that were verified are in it.
 """
 
 from __future__ import annotations

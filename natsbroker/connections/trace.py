@@ -1,7 +1,7 @@
 """
 The protocol of one connection in the log, as C{-V} shows it.
 
-Every operation in both directions as a line of its own, as the real server prints it; no
+Every operation in both directions as a line of its own, as nats-server prints it; no
 password, token, signature or JWT of a CONNECT ever appears.
 """
 

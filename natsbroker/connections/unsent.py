@@ -19,7 +19,7 @@ def unsentBy(transport: Any) -> int:
     How many bytes a transport holds that it has not sent. Those of TLS count as they are encrypted.
 
     @param transport: a stream transport, perhaps with layers above it.
-    @return: their number; 0 for a transport that keeps them in a way of its own.
+    @return: their number; 0 for a transport that keeps them elsewhere.
     """
     if isinstance(transport, PolledTransport):
         return transport.unsent

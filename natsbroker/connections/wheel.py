@@ -102,5 +102,5 @@ class DeadlineWheel:
                 if again is not None:
                     self.schedule(who, max(again, now))
         if self._buckets:
-            # Whoever was rescheduled meanwhile may have armed for later than others wait.
+            # A session that was rescheduled meanwhile may have armed for later than others wait.
             self._arm(min(self._buckets))

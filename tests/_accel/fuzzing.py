@@ -1,15 +1,13 @@
 """
 Fuzzing of the compiled lane, in memory and over sockets.
 
-Promises: every input is a script of operations for several clients of one account, mutated and cut
+Every input is a script of operations for several clients of one account, mutated and cut
 at will; it goes through the compiled decoder, matcher, lane and outbox: over transports in memory,
 over the sockets of the compiled poller, or over TLS. Nothing may be raised or logged; whether
 memory was respected is for the sanitizers to say (L{tests._accel.sanitized}). One seed makes one
 run, and a failing one is repeated with::
 
     python -m tests._accel.fuzzing --inputs 1000 --seed SEED
-
-Must never know: what the right answers are; other tests hold the lane to the readable path.
 """
 
 from __future__ import annotations
@@ -183,16 +181,14 @@ class Service:
         self._bus = bus
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """See L{IBatchSubscriber}."""
         self._bus.publishInternal(b"_INBOX.1", message.body)
 
     def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
-        """See L{IBatchSubscriber}."""
         for message, tag in messages:
             self.deliver(message, tag)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """See L{IBatchSubscriber}."""
+        """Not needed."""
 
 
 @implementer(IRunSubscriber)
@@ -206,7 +202,6 @@ class RunService(Service):
         self._random = random
 
     def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
-        """See L{IRunSubscriber}."""
         for run, _ in runs:
             payloads = run.payloads
             streaming(self._random, payloads)
@@ -308,7 +303,7 @@ def overSockets(random: Random) -> None:
 
 def overTLS(random: Random) -> None:
     """
-    One input over TLS, whose records are read and written in numbers.
+    One input over TLS, whose records are read and written in bulk.
     """
     world = makeWorld(random)
     peers = [SealedPeer(world) for _ in range(2)]

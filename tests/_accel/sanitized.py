@@ -6,8 +6,8 @@ L{tests._accel.fuzzing} run on the copy. The long form::
 
     python -m tests._accel.sanitized --inputs 1000000
 
-Promises: what a sanitizer finds, or an exception, ends the run; it is shown with the command
-that repeats it. Must never know: what the inputs are.
+What a sanitizer finds, or an exception, ends the run; it is shown with the command
+that repeats it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
-A session over TLS in memory, for fuzzing what reads and writes records in numbers.
+A session over TLS in memory, for fuzzing what reads and writes records in bulk.
 
-Promises: what the client says, whole or tampered with, reaches the session as if by Twisted.
-Must never know: what is said.
+The client's bytes, whole or tampered with, reach the session as if by Twisted.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class SealedPeer:
         self._layer = Layer()
         seal = self._server.seal()
         if seal is None:
-            raise RuntimeError("nothing reads and writes records in numbers here")
+            raise RuntimeError("nothing reads and writes records in bulk here")
         self._records = Records(self._server, self._layer, seal)
         self.session = ClientSession(world.context, self)
         self._server.readInto(seal, self.session.decoder, self.session.proceed)
@@ -81,15 +80,12 @@ class SealedPeer:
             self.abort()
 
     def write(self, data: bytes) -> None:
-        """See L{natsbroker.connections.peer.ClientPeer}."""
         self._records.write(data)
 
     def finish(self) -> None:
-        """See L{natsbroker.connections.peer.ClientPeer}."""
         self.abort()
 
     def abort(self) -> None:
-        """See L{natsbroker.connections.peer.ClientPeer}."""
         if self.isOpen:
             self.isOpen = False
             self._server.forget()

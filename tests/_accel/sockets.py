@@ -137,7 +137,7 @@ class Client:
         return True
 
     def listen(self, most: int = 1 << 30) -> int:
-        """Take so many bytes at most; how many there were."""
+        """Take that many bytes at most; how many there were."""
         begin = len(self.heard)
         try:
             while len(self.heard) - begin < most:

@@ -87,11 +87,11 @@ def play(
     @return: everything that could be seen from outside.
     """
     with using(way.names):
-        numbers = iter(range(CLIENTS))
+        hosts = iter(range(CLIENTS))
         grants = [GRANTS[grant](number) for number in range(CLIENTS)]
         keeper = Doorkeeper(lambda hello: grants[int(hello.host[-1])])
         world = World(limits, keeper, fastLane=way.fastLane)
-        wires = [world.dial(f"10.0.0.{number}") for number in numbers]
+        wires = [world.dial(f"10.0.0.{number}") for number in hosts]
         seen: list[object] = []
         for step in steps:
             if isinstance(step, Chunk):

@@ -24,7 +24,7 @@ from tests.support import COMPILED, HEADERS, QUIET, Doorkeeper, needsCompiled, u
 
 pytestmark = needsCompiled
 
-#: From so many bytes on a payload is lent, with the line's end behind it.
+#: The smallest payload that is lent, with the line's end behind it.
 LENT = 4096
 SIZES = (0, 3, LENT - 3, LENT, LENT + 1, 9_000, 40_000, 150_000)
 
@@ -115,7 +115,7 @@ def test_limitCountsWhatIsLent() -> None:
 
 
 def test_pausedInBetween() -> None:
-    """Who is told to keep everything keeps what it was lent."""
+    """An outbox that has to keep everything keeps what it was lent."""
     with room() as here:
         receiver, publisher = here.client(), here.client()
         receiver.say(b"SUB a 1\r\n")
@@ -221,7 +221,6 @@ class Unsure(SubscribePermissions):
     """
 
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
-        """See L{SubscribePermissions}."""
         if subject == b"a.c":
             raise ValueError("on purpose")
         return True

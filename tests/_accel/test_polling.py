@@ -34,7 +34,7 @@ def answers(here: Room, client: Any) -> bool:
 
 
 def take(here: Room, client: Any, count: int) -> None:
-    """Have a client take so many bytes."""
+    """Have a client take that many bytes."""
     while count:
         assert client.peer.isOpen
         count -= client.listen(count)

@@ -135,7 +135,6 @@ def test_permissions() -> None:
         """Lets pass every other message."""
 
         def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
-            """See L{SubscribePermissions}."""
             if subject == b"a.b":
                 asked.append(subject)
             return len(asked) % 2 == 0

@@ -51,7 +51,7 @@ MOST_KEPT = 1300
 #: By so much the process may grow, in bytes.
 GROWTH = 50 << 20
 
-#: After so many inputs it has grown to what it needs.
+#: After that many inputs it has grown to what it needs.
 _WARM = 20_000
 
 #: What inputs are made of.
@@ -191,7 +191,7 @@ _INFO = re.compile(rb"INFO \{.*?\} \r\n")
 
 def _forgetfulWorld(state: State, seed: int) -> World:
     """
-    @return: a world that does not keep what is told to the test.
+    @return: a world that does not keep advisories and log lines for the test.
     """
     world = World(LIMITS, Doorkeeper(state.answer, state.required), seed)
     world.context.connections = Connections(remember=100)
@@ -216,7 +216,7 @@ class Fuzzer:
 
     def run(self, count: int, report: Callable[[int], None] = lambda count: None) -> None:
         """
-        Try so many inputs.
+        Try that many inputs.
 
         @raise Broken: if a promise is broken.
         """
@@ -321,6 +321,6 @@ def _progress(count: int, total: int, began: float) -> None:
 
 
 if __name__ == "__main__":
-    # Otherwise Twisted keeps what is logged for whoever begins to log.
+    # Otherwise Twisted keeps what is logged for the first observer.
     globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
     sys.exit(main(sys.argv[1:]))

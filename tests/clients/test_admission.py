@@ -55,7 +55,7 @@ class TestLogin:
         assert str(wire.session) == '127.0.0.1:50000 - cid:1 - "A/user:me"'
 
     def test_whatItSaid(self) -> None:
-        """The authorizer is told what CONNECT said, with defaults, and where it came from."""
+        """The authorizer gets the options of CONNECT, with defaults, and the client's address."""
         world, wire = self.connect(lambda hello: Grant())
         wire.ask(b'CONNECT {"user":"me","PASS":"secret"}\r\n')
         [hello] = world.authorizer.asked
@@ -67,7 +67,7 @@ class TestLogin:
     def test_denied(
         self, error: Exception, later: bool, flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """Who is denied, for whatever reason, is told the one text and closed."""
+        """A denied client gets one and the same text, for any reason, and is closed."""
 
         def answer(hello: ConnectRequest) -> Any:
             if later:
@@ -176,7 +176,7 @@ class TestLogin:
         assert world.clock.getDelayedCalls() == []
 
     def test_timeout(self) -> None:
-        """Who must say who it is and does not is told so when the time is over."""
+        """A client that must log in and does not gets an error when the time is over."""
         world, wire = self.connect(lambda hello: Grant())
         wire.send(b"CONN")
         world.advance(1.9)
@@ -218,7 +218,7 @@ class TestLogin:
         assert wire.receive() == b"+OK\r\n+OK\r\n" + msg(b"foo", b"1", b"hi")
 
     def test_withoutConnectDenied(self) -> None:
-        """Who is not let in without CONNECT is told so at the first operation."""
+        """A client that is not let in without CONNECT gets an error at its first operation."""
         _, wire = self.connect(lambda hello: fail(errors.Unauthorized("no")), required=False)
         assert wire.ask(pub(b"foo", b"hi")) == DENIED
 
@@ -252,7 +252,7 @@ class TestLogin:
         assert wire.closed == ""
 
     def test_guestDenied(self) -> None:
-        """A guest who may not come in is told so at the first byte."""
+        """A guest that may not come in gets an error at its first byte."""
         _, wire = self.greeted(lambda hello: fail(errors.Unauthorized("no")))
         assert wire.ask(b"P") == DENIED
 
@@ -347,7 +347,7 @@ class TestReauthorizing:
         assert world.accounts.counts["$G"] == 1
 
     def test_denied(self) -> None:
-        """Who is no longer let in is told so and closed."""
+        """A client that is no longer let in gets an error and is closed."""
         world = self.world(Grant())
         wire = world.client()
         world.authorizer.answer = lambda hello: fail(errors.Unauthorized("no"))
@@ -356,7 +356,7 @@ class TestReauthorizing:
 
     @pytest.mark.parametrize("error", [errors.AUTH_REVOKED, errors.ACCOUNT_EXPIRED])
     def test_deniedForAReason(self, error: errors.WireError) -> None:
-        """Who is no longer let in is told why; who never was is told only that it is not."""
+        """A client learns why it is no longer let in; one that never was learns only that."""
         world = self.world(Grant())
         wire = world.client()
         world.authorizer.answer = lambda hello: fail(errors.Unauthorized("no", error))
@@ -371,7 +371,7 @@ class TestReauthorizing:
         ("grant", "told"), [(Grant("A", "me"), b""), (Grant(), b""), (Grant(user="other"), DENIED)]
     )
     def test_somebodyElse(self, grant: Grant, told: bytes) -> None:
-        """Who would be somebody else now must connect again, and is told so only as by
+        """A client that would be another user now must connect again, and is closed only as by
         nats-server: not if it is another account, or nobody."""
         world = self.world(Grant(user="me"))
         wire = world.client()

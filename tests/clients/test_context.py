@@ -57,7 +57,7 @@ class TestConnections:
         assert len(connections) == 0
 
     def test_remembersTheLast(self) -> None:
-        """Only so many of those that are gone are remembered, the last ones."""
+        """Only the last ones of those that are gone are remembered."""
         connections = Connections(remember=3)
         for number in range(5):
             connections.remove(number, closed(str(number)), (0, 0, 0, 0))
@@ -95,7 +95,7 @@ class TestContext:
         return ClientContext(Clock(), accounts, Doorkeeper(), ServerInfo("", "", "", ""), **more)
 
     def test_defaults(self) -> None:
-        """It works without observers, and with the real server's limits."""
+        """It works without observers, and with nats-server's limits."""
         context = self.make()
         assert context.limits == ClientLimits()
         context.notify(None)  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ class TestTheEnd:
     """How connections end."""
 
     def test_errorAndClose(self) -> None:
-        """A violation is told, after everything that came before, and closes the connection."""
+        """A violation is answered, after everything that came before, and closes the connection."""
         world = World()
         wire = world.client()
         answer = wire.ask(b"SUB foo 1\r\n" + pub(b"foo", b"x") + b"FOO\r\n" + pub(b"foo", b"y"))
@@ -81,7 +81,7 @@ class TestTheEnd:
         assert wire.session.reason == "Protocol Violation"
 
     def test_silentClose(self) -> None:
-        """Where the real server closes in silence, so do we."""
+        """Where nats-server closes in silence, so do we."""
         wire = World().client()
         assert (wire.ask(b"SUB foo\r\n"), wire.closed) == (b"", "lost")
 

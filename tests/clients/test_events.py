@@ -1,5 +1,5 @@
 """
-What the system account is told of clients that come and go.
+The events about clients that come and go, for the system account.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class TestEvents:
         assert event["client"]["user"] == "a"
         assert {"start", "stop"} <= set(event["client"])
 
-    def test_refused(self) -> None:
-        """One with a wrong password is told of for this server, and as a guest that left."""
+    def test_wrongPasswordIsAnEvent(self) -> None:
+        """A wrong password is an event of this server, as of a guest that left."""
         host, listener = listening()
         host.client(login("a", "wrong"))
         found = events(listener)
@@ -101,7 +101,7 @@ class TestEvents:
             assert event["client"]["acc"] == "$G"
             assert "wrong" not in json.dumps(event)
 
-    def test_refusedForAnotherReason(self) -> None:
+    def test_wrongPasswordIsAnEventForAnotherReason(self) -> None:
         """One that never said who it is, is nobody's event."""
         host, listener = listening()
         silent = host.client(b"")

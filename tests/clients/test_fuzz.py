@@ -26,7 +26,7 @@ class TestNotices:
     """A fuzzer that finds nothing must be able to find something."""
 
     def attempt(self, monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> str:
-        """Break something in sessions, and give what the fuzzer says."""
+        """Break something in sessions, and give the fuzzer's report."""
         monkeypatch.setattr(ClientSession, name, value)
         with pytest.raises(Broken) as caught:
             Fuzzer(seed=3).run(2000)

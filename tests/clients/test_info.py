@@ -44,7 +44,7 @@ class TestLine:
         }
 
     def test_everything(self) -> None:
-        """All fields come in the real server's order, ours last."""
+        """All fields come in nats-server's order, ours last."""
         full = INFO.changed(
             git_commit="abc",
             auth_required=True,

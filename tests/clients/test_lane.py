@@ -116,7 +116,7 @@ def test_permissionsByTurns(names: Names) -> None:
 
 @onEach
 def test_changedSubscriptions(names: Names) -> None:
-    """What was worked out for a line is worked out anew when subscriptions change."""
+    """What was worked out for a line is worked out again when subscriptions change."""
     with using(names):
         pair = Pair()
         assert pair.lanes(PUB) == 1
@@ -179,7 +179,7 @@ def _parts(data: bytes) -> list[bytes]:
     return sorted(data.split(b"\r\n"))
 
 
-class Neighbours(Pair):
+class ImportingPair(Pair):
     """A publisher in account A, and a subscriber in B, which imports from A."""
 
     def __init__(self, theirs: bytes = b"a.>", ours: bytes = b"x.a.>") -> None:
@@ -213,7 +213,7 @@ class Neighbours(Pair):
 def test_importedStream(names: Names, theirs: bytes, ours: bytes, name: bytes) -> None:
     """Messages that another account imports are taken, and have their name over there."""
     with using(names):
-        pair = Neighbours(theirs, ours)
+        pair = ImportingPair(theirs, ours)
         pair.subscriber.send(b"SUB > 7\r\n")
         pair.publisher.send(b"SUB a.b 1\r\n")
         assert pair.lanes(PUB * 3) == 3
@@ -225,7 +225,7 @@ def test_importedStream(names: Names, theirs: bytes, ours: bytes, name: bytes) -
 def test_importedSubjects(names: Names) -> None:
     """Every subject has its own name over there."""
     with using(names):
-        pair = Neighbours()
+        pair = ImportingPair()
         pair.subscriber.send(b"SUB > 7\r\n")
         data = b"".join(b"PUB a.%d 1\r\nx\r\n" % (n % 3) for n in range(9))
         assert pair.lanes(data) == 9
@@ -238,7 +238,7 @@ def test_importedSubjects(names: Names) -> None:
 def test_importedLimit(names: Names) -> None:
     """A subscription that ends after some messages has exactly as many, imported or not."""
     with using(names):
-        pair = Neighbours()
+        pair = ImportingPair()
         pair.subscriber.send(b"SUB x.a.> 7\r\nUNSUB 7 3\r\n")
         pair.publisher.send(PUB * 5)
         assert pair.subscriber.receive().count(b"MSG x.a.b 7 3\r\n") == 3
@@ -249,7 +249,7 @@ def test_importedLimit(names: Names) -> None:
 def test_importedQueue(names: Names) -> None:
     """A queue group over there gets each message once."""
     with using(names):
-        pair = Neighbours()
+        pair = ImportingPair()
         pair.subscriber.send(b"SUB x.a.> q 1\r\nSUB x.a.b q 2\r\n")
         assert pair.lanes(PUB * 20) == 20
         assert pair.subscriber.receive().count(b"MSG x.a.b ") == 20
@@ -259,7 +259,7 @@ def test_importedQueue(names: Names) -> None:
 def test_importedDenied(names: Names) -> None:
     """What a subscriber over there may not have under its own name it does not get."""
     with using(names):
-        pair = Neighbours()
+        pair = ImportingPair()
         pair.subscriber.send(b"SUB x.> 1\r\n")
         denied = SubscribePermissions([b">"], [b"x.a.secret"])
         pair.regrant(subscribe=denied)
@@ -269,9 +269,9 @@ def test_importedDenied(names: Names) -> None:
 
 @onEach
 def test_importedAnswers(names: Names) -> None:
-    """A subscriber over there that may answer requests is told of each, from when it may."""
+    """A subscriber over there that may answer requests sees each, from when it may."""
     with using(names):
-        pair = Neighbours()
+        pair = ImportingPair()
         pair.subscriber.send(b"SUB x.> 1\r\n")
         assert pair.lanes(PUB) == 1
         pair.regrant(responses=ResponsePermission())
@@ -357,7 +357,7 @@ def test_mappedOtherwise(names: Names) -> None:
 def test_mappedAndImported(names: Names) -> None:
     """A mapped message has the name over there that its new subject has."""
     with using(names):
-        pair = Neighbours()
+        pair = ImportingPair()
         made = [Mapping(b"m", [Destination(b"a.b")])]
         pair.world.accounts["A"].mapSubjects(MappingTable(made, Random(1).randrange))
         pair.subscriber.send(b"SUB > 1\r\n")

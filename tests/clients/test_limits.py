@@ -13,7 +13,7 @@ from tests.server.support import settingsOf
 
 
 def test_defaults() -> None:
-    """The defaults are the real server's."""
+    """The defaults are nats-server's."""
     limits = ClientLimits()
     assert (limits.max_connections, limits.max_subscriptions, limits.max_sub_tokens) == (
         65536,

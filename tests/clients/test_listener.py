@@ -49,7 +49,7 @@ class TestEndpoints:
     def test_anywhere(self, both: bool, interface: str) -> None:
         """
         One IPv6 socket takes connections of both kinds where the machine lets it, else an IPv4
-        socket its own; the address that is told is the same.
+        socket its own; the reported address is the same.
         """
         reactor = memory()
         listener = PortListener(AnywhereEndpoint(reactor, 4222, both=lambda: both), FACTORY)
@@ -59,7 +59,7 @@ class TestEndpoints:
         assert isinstance(addressEndpoint(reactor, "0.0.0.0", -1), AnywhereEndpoint)
 
     def test_anywhereTaken(self) -> None:
-        """A taken port is told with the address that was asked for."""
+        """A taken port is reported with the address that was asked for."""
         reactor = memory()
 
         def listenTCP(*arguments: Any, **more: Any) -> Any:
@@ -100,7 +100,7 @@ class TestEndpoints:
     @pytest.mark.parametrize(
         "text", ["nowhere:1", "", "tcp:1:bogus=2", "tls:/folder:4222", "unix:/x:mode=9"]
     )
-    def test_wrong(self, text: str) -> None:
+    def test_unusableTextIsRefused(self, text: str) -> None:
         """What describes nothing is refused."""
         with pytest.raises(ValueError):
             endpointFor(memory(), text)

@@ -77,7 +77,7 @@ class TestOpening:
         assert not made.isOpen
 
     def test_closed(self) -> None:
-        """Those that do not listen are told by their places."""
+        """Those that do not listen are named by their places."""
         made = listeners(1, 2)
         assert made.closed() == ["client listener 1", "client listener 2"]
         outcome(made.open(None))
@@ -202,7 +202,7 @@ class TestSecured:
         assert (terms.timeout, terms.pins, terms.rate) == (7.0, policy.pinned_certs, 3)
 
     def test_reload(self, description: str) -> None:
-        """Its files are read anew, and it stays what it is when TLS is switched on and off."""
+        """Its files are read again, and it stays what it is when TLS is switched on and off."""
         made = listeners(description, 8)
         [before, _] = self.termsOf(made)
         made.planTerms(TERMS, TLSSettings(timeout=9.0))()

@@ -75,7 +75,7 @@ class TestAnswers:
         assert not login.waiting
 
     def test_whatIsToldOfADenial(self) -> None:
-        """A denial says what somebody is told who had been let in."""
+        """A denial has the error for a client that had been let in."""
         for error in (Unauthorized("no", AUTH_REVOKED), Unauthorized("no")):
             for answer in (raises(error), lambda hello, error=error: fail(error)):
                 login, _ = ask(answer)
@@ -147,7 +147,7 @@ class TestAnswers:
 
 
 class TestCancelling:
-    """Nobody waits any more."""
+    """The end of the wait ends the question."""
 
     def test_cancel(self) -> None:
         """A login that is cancelled cancels the answer and reports nothing."""

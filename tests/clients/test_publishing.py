@@ -23,7 +23,7 @@ class Time:
 
 
 def told(rules: PublishRules, subject: bytes, reply: bytes = b"") -> bytes:
-    """The line that a publisher is told; no bytes if it may publish."""
+    """The line that a publisher gets; empty if it may publish."""
     violation = rules.violation(subject, reply)
     return b"" if violation is None else violation.error.line(*violation.arguments)
 
@@ -41,7 +41,7 @@ class TestReservedNames:
         "subject",
         [b"$SYS.foo", b"_R_.x", b"$GNR.a", b"$JS.ACK.a", b"_GR_", b"$GR", b"x_GR_.a", b"$"],
     )
-    def test_others(self, subject: bytes) -> None:
+    def test_otherSubjectsAreAllowed(self, subject: bytes) -> None:
         """Subjects that only look alike are allowed."""
         assert told(PublishRules(Grant(), False, Time()), subject) == b""
 
@@ -134,7 +134,7 @@ class TestTracker:
         assert len(tracker) == 0
 
     def test_askedAgain(self) -> None:
-        """A new request with the same reply subject counts anew."""
+        """A new request with the same reply subject counts again."""
         time = Time()
         tracker = ReplyTracker(ResponsePermission(1, 10), time)
         for _ in range(3):

@@ -58,7 +58,7 @@ class TestOptions:
         assert wire.ask(b"PING\r\n") == b"PONG\r\n"
 
     def test_noResponders(self) -> None:
-        """Who asks and reaches nobody is told so at its reply subject."""
+        """A request without responders is answered at its reply subject."""
         wire = World().client(HEADERS)
         wire.ask(b"SUB _INBOX.* 5\r\n")
         block = b"NATS/1.0 503\r\nNats-Subject: nobody\r\n\r\n"
@@ -79,7 +79,7 @@ class TestOptions:
         assert answer == b"-ERR 'no responders requires headers support'\r\n"
 
     def test_pedantic(self) -> None:
-        """A pedantic client is told of a bad subject before its payload is there."""
+        """A pedantic client learns of a bad subject before its payload is there."""
         wire = World().client(b'CONNECT {"verbose":false}\r\n')
         assert wire.ask(b"PUB foo.* 2\r\n") == b"-ERR 'Invalid Publish Subject'\r\n"
         assert wire.ask(b"hi\r\nPING\r\n") == b"PONG\r\n"
@@ -87,7 +87,7 @@ class TestOptions:
 
 @onEach
 class TestPermissions:
-    """What the grant says."""
+    """The permissions of the grant."""
 
     def client(self, grant: Grant, hello: bytes = HEADERS) -> tuple[World, Wire]:
         """A client with such a grant."""
@@ -216,7 +216,7 @@ class TestChanges:
         )
 
     def test_lameDuck(self) -> None:
-        """Clients that understand it are told that the server is a lame duck; others are not."""
+        """Clients that understand it learn that the server is a lame duck; others do not."""
         world = World()
         new = world.client(b'CONNECT {"verbose":false,"protocol":1}\r\n')
         old, silent = world.client(), world.dial()
@@ -324,7 +324,7 @@ class TestMapped:
         )
 
     def test_noResponders(self) -> None:
-        """Who asks and reaches nobody is told where it was mapped to."""
+        """A request without responders is answered with the subject that it was mapped to."""
         wire = self.world(None, **{"in": "out"}).client(HEADERS)
         wire.ask(b"SUB r 1\r\n")
         assert b"Nats-Subject: out\r\n" in wire.ask(pub(b"in", b"x", b"r"))
@@ -337,10 +337,10 @@ class TestMapped:
 
 @onEach
 class TestClientInfo:
-    """What services of other accounts are told."""
+    """What services of other accounts learn."""
 
     def test_remembered(self) -> None:
-        """It is worked out once, and anew when something has changed."""
+        """It is worked out once, and again when something has changed."""
         world = World()
         wire = world.client(b'CONNECT {"verbose":false,"name":"n"}\r\n')
         session = wire.session

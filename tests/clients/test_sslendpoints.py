@@ -23,7 +23,7 @@ FACTORY = Factory()
 
 
 def read(text: str) -> SSLEndpoint:
-    """What a description says."""
+    """The parts of a description."""
     return SSLEndpoint.fromDescription(text)
 
 
@@ -65,7 +65,7 @@ class TestDescriptions:
             ("ssl:1:dhParameters=dh.pem", "dhParameters is not taken: .*elliptic"),
         ],
     )
-    def test_wrong(self, text: str, reason: str) -> None:
+    def test_unusableDescriptionIsRefused(self, text: str, reason: str) -> None:
         """What is none is refused with the reason: nothing weakens what the settings say."""
         with pytest.raises(ValueError, match=reason):
             read(text)

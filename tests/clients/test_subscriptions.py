@@ -117,7 +117,7 @@ class TestTable:
         assert Desk().refusal(b"foo", b"_sys_") == expected
 
     def test_tooManyShapes(self) -> None:
-        """Where the router takes no more, the client is told so and the connection stays."""
+        """Where the router takes no more, the client gets an error and the connection stays."""
         desk = Desk()
         texts = set()
         for bits in range(1 << 11):
@@ -230,7 +230,7 @@ class TestPermit:
 @onEach
 @pytest.mark.usefixtures("implementation")
 class TestSidFor:
-    """Where a client is told that nobody responds."""
+    """The sid at which a client learns that its request has no responders."""
 
     def test_ownPlainSubscription(self) -> None:
         """It is a plain subscription of this client, by wildcard too; nobody else's, no group's."""

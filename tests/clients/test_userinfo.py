@@ -39,7 +39,7 @@ USER = KeyPair("U")
 
 def asked(client: MemoryConnection) -> dict[str, Any]:
     """
-    What a client is told about itself.
+    The answer to a client about itself.
     """
     answer = client.request(b"SUB _INBOX.a 1\r\nPUB $SYS.REQ.USER.INFO _INBOX.a 0\r\n\r\n")
     found: dict[str, Any] = json.loads(answer.split(b"\r\n")[-2])
@@ -71,7 +71,7 @@ def login(broker: MemoryBroker, user: str) -> MemoryConnection:
     ],
 )
 def test_told(user: str, account: str, permissions: Any) -> None:
-    """Each is told who it is, in which account, and what it may do."""
+    """Each learns who it is, in which account, and what it may do."""
     with MemoryBroker(configText=CONFIG) as broker:
         found = asked(login(broker, user))
     expected = {"user": user, "account": account, "account_name": account}
@@ -82,7 +82,7 @@ def test_told(user: str, account: str, permissions: Any) -> None:
 
 
 def test_operatorMode() -> None:
-    """A user with a JWT is told the names that JWTs say, and when its own expires."""
+    """A user with a JWT learns the names in its JWTs, and when its own expires."""
     text = configOf(
         OPERATOR, (ONE, ONE.jwt(name="first")), (SYSTEM, SYSTEM.jwt()), system_account=SYSTEM.key
     )
@@ -101,14 +101,14 @@ def test_operatorMode() -> None:
 
 
 def test_noSystemAccount() -> None:
-    """Without a system account nobody is told anything."""
+    """Without a system account there is no answer."""
     with MemoryBroker(configText="no_system_account: true") as broker:
         client = broker.connect({"verbose": False})
         assert client.request(b"SUB a 1\r\nPUB $SYS.REQ.USER.INFO a 0\r\n\r\n") == b""
 
 
 def test_notAClient() -> None:
-    """Whoever is no client is told nothing."""
+    """Only a client gets an answer."""
     with MemoryBroker(configText=CONFIG) as broker:
         bus, heard = broker.bus("A"), Recorder()
         bus.subscribe(b"inbox", heard)

@@ -63,7 +63,7 @@ def test_end(names: Names) -> None:
 
 @onEach
 def test_raises(names: Names) -> None:
-    """What a subscriber raises is told of, and the next turn is not affected."""
+    """An exception of a subscriber is reported, and the next turn is not affected."""
     failures: list[str] = []
     turn = names.FlushBatch(lambda call: None)
     collector = names.Collector(Broken(), turn, failures.append)
@@ -107,5 +107,5 @@ def test_same(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
 
 
 def fields(each: Message, tag: str) -> tuple[Any, ...]:
-    """What a message says, with its payload at the end."""
+    """The content of a message, with its payload at the end."""
     return (each.subject, each.reply, each.headerLength, each.origin, tag, each.payload)

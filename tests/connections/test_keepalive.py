@@ -87,7 +87,7 @@ class TestKeepalive:
         assert keepalive.roundTrip == 0.0
 
     def test_roundTripIsNeverZero(self) -> None:
-        """A round trip that was measured is told from one that was not."""
+        """A measured round trip differs from an estimated one."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         keepalive.timePassed(102.0, 100.0, 2)
         keepalive.ponged(102.0)

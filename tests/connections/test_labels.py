@@ -102,7 +102,7 @@ class TestAuthentication:
         ],
     )
     def test_text(self, options: dict[str, Any], text: str) -> None:
-        """Whoever it claims to be is named, secrets are not."""
+        """The claimed user is named, secrets are not."""
         assert authenticationFailure(options) == text
 
     @pytest.mark.parametrize("name", sorted(SECRETS))

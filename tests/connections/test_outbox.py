@@ -471,7 +471,7 @@ class TestBackPressure:
         assert stage.turn.congested is stage.outbox
 
     def test_notForTheLagging(self, names: Names) -> None:
-        """Nobody is slowed down for a peer that had its chance."""
+        """No publisher is slowed down for a peer that had its chance."""
         stage = Stage(names)
         stage.outbox.pause()
         stage.outbox.lagging = True

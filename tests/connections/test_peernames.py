@@ -1,5 +1,5 @@
 """
-TLS towards those whom we dial, with handshakes in memory.
+TLS of dialled connections, with handshakes in memory.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def reached(place: Path, shown: Issued, hostname: str) -> bool:
 
 
 class TestDialling:
-    """Whom a certificate is taken for."""
+    """The names that a certificate is valid for."""
 
     @pytest.mark.parametrize(
         ("names", "addresses", "hostname", "expected"),

@@ -33,10 +33,10 @@ class Owner:
     """
 
     def outboxOverflowed(self) -> None:
-        """See L{hot.Outbox}."""
+        """Not needed."""
 
     def outboxFailed(self) -> None:
-        """See L{hot.Outbox}."""
+        """Not needed."""
 
 
 class Taker(PeerSession):
@@ -44,7 +44,7 @@ class Taker(PeerSession):
     Our side of a conversation of which nothing is known.
 
     @ivar closed: for which reasons it was closed.
-    @ivar waited: whom it was told to wait for.
+    @ivar waited: the outboxes that it had to wait for.
     @ivar written: what was sent.
     """
 
@@ -111,7 +111,7 @@ def test_turn() -> None:
 
 
 def test_congested() -> None:
-    """Who fills an outbox that holds much is told to wait for it, once."""
+    """A session that fills an outbox that holds much has to wait for it, once."""
     taker = Taker()
     taker.outbox.pause()
     taker.take(taker.outbox.write, b"x" * (2 << 20))
@@ -167,12 +167,12 @@ def test_failureAtEnd(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 
 def publishes(count: int, subject: bytes = b"e") -> bytes:
-    """So many messages without a payload."""
+    """That many messages without a payload."""
     return b"PUB %b 0\r\n\r\n" % subject * count
 
 
 def subscriptions(count: int, form: bytes) -> bytes:
-    """So many lines of a form, in which C{#} stands for the number."""
+    """That many lines of a form, in which C{#} stands for the number."""
     return b"".join(form.replace(b"#", b"%d" % number) for number in range(count))
 
 
@@ -240,7 +240,7 @@ class TestShares:
     """What a client sends keeps no other client waiting, in units of work."""
 
     @pytest.mark.parametrize(("first", "flood", "echo"), FLOODS)
-    def test_others(
+    def test_otherClientsAreServedBetweenShares(
         self, names: Names, fastLane: bool, first: bytes, flood: bytes, echo: bool
     ) -> None:
         """A turn ends with its share, another client is answered at once, and nothing is lost."""

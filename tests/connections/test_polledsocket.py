@@ -21,9 +21,9 @@ from tests.support import COMPILED, needsCompiled, using
 pytestmark = needsCompiled
 
 
-class Talk:
+class RecordingSession:
     """
-    A conversation that writes down what it is told.
+    A session that writes down its calls.
     """
 
     def __init__(self, turn: Any) -> None:
@@ -33,23 +33,18 @@ class Talk:
         self.told: list[str] = []
 
     def proceed(self) -> None:
-        """See L{natsbroker.connections.polledsocket.PolledSession.proceed}."""
         self.told.append(f"{self.decoder.pending} bytes")
 
     def writeBlocked(self) -> None:
-        """See L{natsbroker.connections.polledsocket.PolledSession.writeBlocked}."""
         self.told.append("blocked")
 
     def writeProgressed(self) -> None:
-        """See L{natsbroker.connections.polledsocket.PolledSession.writeProgressed}."""
         self.told.append("progressed")
 
     def inputEnded(self) -> None:
-        """See L{natsbroker.connections.polledsocket.PolledSession.inputEnded}."""
         self.told.append("ended")
 
     def internalFailure(self) -> None:
-        """See L{natsbroker.connections.polledsocket.PolledSession.internalFailure}."""
         self.told.append(f"failed with {sys.exc_info()[1]!r}")
 
     def outboxOverflowed(self) -> None:
@@ -72,7 +67,7 @@ class Desk:
         self.clock = Clock()
         turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.poller = hot.Poller(turn)
-        self.talk = Talk(turn)
+        self.talk = RecordingSession(turn)
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
         self.theirs.setblocking(False)
@@ -131,7 +126,7 @@ def desk() -> Iterator[Desk]:
 
 
 def test_input(desk: Desk) -> None:
-    """Input is in the decoder when the conversation is told, unless it is not wanted."""
+    """Input is in the decoder when the session is called, unless it is not wanted."""
     desk.theirs.send(b"PING\r\n")
     assert desk.run() == ["6 bytes"]
     desk.socket.setReading(False)
@@ -164,7 +159,7 @@ def test_finishAtOnce(desk: Desk) -> None:
 
 
 def test_peerEnds(desk: Desk) -> None:
-    """A peer that sends no more is told of once."""
+    """The end of a peer's input is reported once."""
     desk.theirs.shutdown(socket.SHUT_WR)
     assert desk.run() == ["ended"]
     assert (desk.run(), desk.ends) == ([], [])

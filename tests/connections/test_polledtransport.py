@@ -85,7 +85,7 @@ class Place:
         return peer
 
     def unpacked(self, peer: socket.socket, end: bytes) -> bytes:
-        """What a peer is told in S2, up to an end."""
+        """A peer's input in S2, up to an end."""
         decoder, data = S2Decoder(), b""
 
         def there() -> bool:
@@ -102,7 +102,7 @@ class Place:
         return data
 
     def read(self, peer: socket.socket, end: bytes) -> bytes:
-        """What a peer is told, up to an end."""
+        """A peer's input, up to an end."""
         data = b""
 
         def there() -> bool:
@@ -200,7 +200,7 @@ def test_large(place: Place) -> None:
     assert place.read(peer, bodies[-1] + b"\r\n") == expected
 
 
-def test_refused(place: Place) -> None:
+def test_routeGetsTheReasonBeforeTheEnd(place: Place) -> None:
     """A peer that is refused gets the reason before the end."""
     peer = place.kept(socket.create_connection(("127.0.0.1", place.port.getHost().port)))
     peer.send(b"NONSENSE\r\n")
@@ -300,7 +300,7 @@ class TestRelay:
         assert place.unpacked(peer, bodies[-1] + b"\r\n") == expected
         place.until(lambda: not route.outbox.pending)
 
-    def test_refused(self, place: Place) -> None:
+    def test_compressedPeerGetsTheReasonBeforeTheEnd(self, place: Place) -> None:
         """A peer gets the reason before the end."""
         peer = place.compressing()
         peer.send(plain(b"NONSENSE\r\n"))

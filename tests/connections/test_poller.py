@@ -119,7 +119,7 @@ class Peer:
             self.ended = True
 
     def read(self, count: int) -> bytes:
-        """At least so many bytes, and what has come with them."""
+        """At least that many bytes, and what has come with them."""
 
         def enough() -> bool:
             self._poll()
@@ -323,7 +323,7 @@ class TestTheEnd:
     """How connections end."""
 
     def test_error(self, server: Server) -> None:
-        """A violation is told and the connection closed."""
+        """A violation is answered and the connection closed."""
         peer = server.client()
         peer.send(b"FOO\r\n")
         assert peer.readToEnd() == b"-ERR 'Unknown Protocol Operation'\r\n"
@@ -436,7 +436,7 @@ class TestSocketPoller:
 class TestTakingOver:
     """Which ports go through the poller."""
 
-    def test_others(self, server: Server) -> None:
+    def test_otherPortsAreLeftAlone(self, server: Server) -> None:
         """A port of another kind of factory is left alone."""
         factory: Any = ServerFactory()
         port = server.reactor.listenTCP(0, factory, interface="127.0.0.1")

@@ -327,7 +327,7 @@ class TestPinsChange:
 
 
 class TestInfo:
-    """What INFO says of TLS."""
+    """The part of INFO about TLS."""
 
     @pytest.mark.parametrize("begin", [Begin.FIRST, Begin.BEFORE_US])
     def test_inside(self, begin: Begin) -> None:
@@ -398,7 +398,7 @@ class TestRate:
         assert factory.allowHandshake(2.0)
 
     def test_answer(self) -> None:
-        """The client is told so in the clear."""
+        """The client learns so in the clear."""
         peer = Peer(Begin.AFTER_INFO, rate=1)
         address = IPv4Address("TCP", "127.0.0.1", 50001)
         protocol = peer.factory.buildProtocol(address)

@@ -173,7 +173,7 @@ class TestClients:
 class TestRenegotiation:
     """Changing the terms on the way."""
 
-    def test_refused(self, folder: Path) -> None:
+    def test_clientsCannotRenegotiate(self, folder: Path) -> None:
         """A client cannot renegotiate."""
         client = clientContext()
         client.set_max_proto_version(SSL.TLS1_2_VERSION)
@@ -251,7 +251,7 @@ class TestFiles:
             contextFrom(broken)
 
     def test_place(self, folder: Path) -> None:
-        """The block is told with its place, for dialling too."""
+        """The error names the block with its place, for dialling too."""
         pair = (str(folder / "server.pem"), str(folder / "client-key.pem"))
         broken = TLSSettings(certs=(pair,), place="x.conf:3:5: leafnodes.remotes[0].tls")
         place = r"^x\.conf:3:5: leafnodes\.remotes\[0\]\.tls: key_file"

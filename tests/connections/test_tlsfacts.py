@@ -42,7 +42,7 @@ def test_unknown() -> None:
 
 
 def test_verified(tmp_path: Path) -> None:
-    """Version and cipher are told, and the chain from the client to its authority."""
+    """Version and cipher are there, and the chain from the client to its authority."""
     writeCertificates(tmp_path)
     pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     settings = TLSSettings(certs=(pair,), verify=True, ca_file=str(tmp_path / "ca.pem"))

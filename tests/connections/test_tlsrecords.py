@@ -201,7 +201,7 @@ class TestReading:
         assert second.came == [b"b" * 5000] * 2
 
     def test_closed(self, shaken: Handshake) -> None:
-        """What came before the end is handled before it is told."""
+        """What came before the end is handled before the end is reported."""
         reader = Reader(shaken)
         wires = said(shaken.client, publishes(b"last"))
         shaken.client.shutdown()
@@ -212,7 +212,7 @@ class TestReading:
 
     def test_broken(self, context: SSL.Context, shaken: Handshake) -> None:
         """
-        A record that was tampered with is told as without a decoder, after what came before it,
+        A record that was tampered with is reported as without a decoder, after what came before it,
         and concerns nobody else.
         """
         errors = []
@@ -241,7 +241,7 @@ class TestReading:
         assert reader.came == []
 
     def test_failed(self, shaken: Handshake) -> None:
-        """A failure of whoever handles the input leaves the buffer to others."""
+        """A failure of the session that handles the input leaves the buffer to others."""
         reader = Reader(shaken)
 
         def fail() -> None:

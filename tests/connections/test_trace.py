@@ -100,7 +100,7 @@ class TestConversation:
         assert traced(b"SUB foo 1\r\n") == ["<<- [SUB foo 1]", "->> [OK]"]
 
     def test_withoutHeaders(self) -> None:
-        """A client without headers is sent the payload alone, and that is what the line says."""
+        """A client without headers is sent the payload alone, and the line shows that."""
         world = World()
         world.context.tracing = Tracing(protocol=True)
         receiver, sender = world.client(), world.client(HEADERS)

@@ -59,7 +59,7 @@ def test_layers(ends: tuple[socket.socket, socket.socket]) -> None:
     assert unsentBy(wrapper) == 3
 
 
-def test_others() -> None:
+def test_otherTransportsHoldNothing() -> None:
     """Of a transport that does not tell nothing counts."""
     transport = StringTransport()
     transport.write(b"abc")

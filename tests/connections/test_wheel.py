@@ -67,8 +67,8 @@ class TestWheel:
             wheel.forget(sleeper)
         assert clock.getDelayedCalls() == []
 
-    def test_againLater(self) -> None:
-        """Whoever wants to be called again much later does not hold up those in between."""
+    def test_scheduledAgainAfterwardsLater(self) -> None:
+        """A session that is called again much later does not hold up those in between."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         often, between = Sleeper(lambda now: now + 100), Sleeper()
@@ -104,7 +104,7 @@ class TestWheel:
         advance(clock, 2)
         assert (gone.called, len(there.called)) == ([], 1)
 
-    def test_again(self) -> None:
+    def test_scheduledAgainAfterwards(self) -> None:
         """Who asks for it is called again, also if the time that it names is past already."""
         clock = Clock()
         wheel = DeadlineWheel(clock)

@@ -42,7 +42,6 @@ class Secure(MemoryTransport):
         self.peerCertificate: Any = None
 
     def startTLS(self, creator: Any) -> None:
-        """See L{twisted.internet.interfaces.ITLSTransport.startTLS}."""
         self.started.append(creator)
         self.clear = bytes(self._waiting) + bytes(self._taken)
 
@@ -51,7 +50,6 @@ class Secure(MemoryTransport):
         self.handshake += data
 
     def getPeerCertificate(self) -> Any:
-        """See L{twisted.internet.interfaces.ISSLTransport.getPeerCertificate}."""
         return self.peerCertificate
 
 
