@@ -201,7 +201,7 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         """
         Whether a peer that dialled us sent the right login.
         """
-        return isLogin(self.terms, user, password)
+        return isLogin((self.terms.user, self.terms.password), user, password)
 
     def welcomes(self, name: str) -> bool:
         """

@@ -16,7 +16,7 @@ from natsbroker.config.model import Settings
 from natsbroker.interfaces import IConnectionService, IPeerService
 from natsbroker.links.context import LinkContext, LinkLimits
 from natsbroker.links.dependencies import LinkDependencies
-from natsbroker.links.diallers import Diallers
+from natsbroker.links.dialling import Diallers
 from natsbroker.links.listener import LinkPort, ended
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.server.reload import below, nothing

@@ -237,7 +237,7 @@ class Membership(LinkRegistry[Route]):
         return connectOptions(self.identity, self.terms, target)
 
     def admits(self, user: str, password: str) -> bool:
-        return isLogin(self.terms, user, password)
+        return isLogin((self.terms.user, self.terms.password), user, password)
 
     def isDedicated(self, account: str) -> bool:
         """

@@ -23,10 +23,9 @@ from natsbroker.monitoring.rows import (
     trafficMembers,
 )
 from natsbroker.monitoring.state import BrokerState
-from natsbroker.routes.facts import RouteFacts
 
 if TYPE_CHECKING:
-    from natsbroker.routes.pages import ClusterPages
+    from natsbroker.routes.pages import ClusterPages, RouteFacts
 
 __all__ = ["Routez"]
 

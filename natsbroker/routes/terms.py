@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from natsbroker.links.compression import NO_COMPRESSION, Compression
 from natsbroker.routes.dialects import CLASSIC_TOO, RouteDialect
@@ -146,28 +146,22 @@ class ClusterTerms:
     compression: Compression = NO_COMPRESSION
 
 
-class _Login(Protocol):
-    @property
-    def user(self) -> str: ...
-
-    @property
-    def password(self) -> str: ...
-
-
-def isLogin(terms: _Login, user: str, password: str) -> bool:
+def isLogin(wanted: tuple[str, str], user: str, password: str) -> bool:
     """
     Whether the credentials of a peer are right, if any are required. The time that it takes does
     not depend on how much of them is right.
+
+    @param wanted: the user and the password; an empty user for none.
     """
-    if not terms.user:
+    if not wanted[0]:
         return True
-    rightUser = _isSame(user, terms.user)
-    return _isSame(password, terms.password) and rightUser
+    isRightUser = _isSame(user, wanted[0])
+    return _isSame(password, wanted[1]) and isRightUser
 
 
 def _isSame(said: str, wanted: str) -> bool:
     """
-    Compare any two strings, also those that JSON can make and UTF-8 cannot say.
+    Compare any two strings, also those that JSON can have and UTF-8 can not.
     """
     return hmac.compare_digest(
         said.encode("utf-8", "surrogatepass"), wanted.encode("utf-8", "surrogatepass")

@@ -13,8 +13,8 @@ from natsbroker.interfaces import ILinkSubscriber, IOrigin
 from natsbroker.links.context import LinkLimits
 from natsbroker.routes.classic import ClassicMember, ClassicTraffic
 from natsbroker.routes.dialects import RouteDialect
-from natsbroker.routes.facts import routeFacts
 from natsbroker.routes.interest import RoutePermissions
+from natsbroker.routes.pages import routeFacts
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.values import Message
 from tests.routes.clusters import Node, Wire, connect, info, mesh, oldConnect, oldInfo, target

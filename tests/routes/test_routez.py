@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.routes.facts import RouteFacts, routeFacts
+from natsbroker.routes.pages import RouteFacts, routeFacts
 from tests.monitoring.staging import Stage
 from tests.routes.clusters import Node, Wire
 

@@ -61,8 +61,8 @@ def test_head() -> None:
 )
 def test_login(user: str, password: str, isRight: bool) -> None:
     """Both must be right where something is wanted, and nothing where nothing is."""
-    assert isLogin(ClusterTerms("C1", user="u", password="p"), user, password) is isRight
-    assert isLogin(ClusterTerms("C1"), user, password)
+    assert isLogin(("u", "p"), user, password) is isRight
+    assert isLogin(("", ""), user, password)
 
 
 def test_noPool() -> None:
