@@ -1,7 +1,7 @@
 """
-Brokers with links, on a reactor in memory: who dials them, and whom they dial.
+Brokers with links on a reactor in memory, and the peers on both ends of their connections.
 
-Promises: nothing listens and nobody is dialled; each connection is there when a test says so.
+Nothing listens and nobody is dialled; each connection is there when a test says so.
 """
 
 from __future__ import annotations

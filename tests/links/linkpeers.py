@@ -2,7 +2,7 @@
 What tests of links of every kind share: a clock that only the test moves, and peers that say what
 the test says.
 
-Promises: nothing happens but by the test's doing.
+Nothing happens but by the test's doing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["AccountNode", "LinkNode", "LinkWire", "said"]
 
 
 def said(operation: bytes, usual: Mapping[str, Any], changes: Mapping[str, Any]) -> bytes:
-    """A line of a peer: what it says as a rule, with something else in places."""
+    """A usual line of a peer, with changes."""
     return b"%b %b \r\n" % (operation, json.dumps({**usual, **changes}).encode())
 
 
@@ -87,7 +87,7 @@ class AccountNode(LinkNode):
 
 class LinkWire:
     """
-    A peer that says what the test says.
+    A peer that the test controls.
 
     @cvar INTRODUCTIONS: what lines begin with that L{lines} leaves out.
     """

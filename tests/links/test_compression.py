@@ -37,7 +37,7 @@ class TestSelection:
     @pytest.mark.parametrize("mode", [OFF, UNSUPPORTED])
     @pytest.mark.parametrize("peer", ["", UNSUPPORTED, OFF, ACCEPT, *S2, "gzip"])
     def test_unwanted(self, mode: str, peer: str) -> None:
-        """A side that wants none does not look at what the peer says."""
+        """A side without compression ignores the peer's mode."""
         assert wanted(mode).selected(peer) == mode
         assert not wanted(mode).isOffered
 

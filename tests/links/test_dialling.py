@@ -44,7 +44,7 @@ class Dialled:
         return self.attempts[-1]
 
     def refuse(self, count: int, step: float = 0.01) -> None:
-        """Have so many attempts fail."""
+        """Have a number of attempts fail."""
         for _ in range(count):
             while not self.attempts or self.attempts[-1].called:
                 self.clock.advance(step)
@@ -82,7 +82,7 @@ def test_backoff() -> None:
 
 
 def test_gaveUp() -> None:
-    """After so many attempts it is over."""
+    """Dialling ends after the number of attempts."""
     dialled = Dialled(DialTerms(retries=2))
     dialled.dialler.start()
     dialled.refuse(3)
@@ -146,8 +146,8 @@ class Dialling:
     """
     Peers that are dialled by their names.
 
-    @ivar attempts: the attempts, by whom they are to.
-    @ivar outcomes: what came of it, by whom.
+    @ivar attempts: the attempts, by their peer.
+    @ivar outcomes: the outcomes, by their peer.
     """
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ def test_diallersOpen() -> None:
 
 
 def test_onePeerAtATime() -> None:
-    """Whoever is being dialled is not dialled twice; when it is over, it may be again."""
+    """A peer that is being dialled is not dialled twice; afterwards it can be again."""
     dialling = Dialling()
     dialling.diallers.open()
     for name in ("a", "b", "a"):
@@ -201,7 +201,7 @@ def test_onePeerAtATime() -> None:
 
 
 def test_dialAgainAfterGivingUp() -> None:
-    """Whoever does not answer is given up as its terms say, and that is told."""
+    """A peer that does not answer is given up by its terms, and the callback learns it."""
     dialling = Dialling()
     dialling.diallers.open()
     dialling.dial("a")
@@ -214,7 +214,7 @@ def test_dialAgainAfterGivingUp() -> None:
 
 
 def test_stopOnePeer() -> None:
-    """Whoever is dialled no more is not heard of again; the others are."""
+    """Stopping one dialler leaves the others."""
     dialling = Dialling()
     dialling.diallers.open()
     dialling.dial("a")

@@ -1,6 +1,6 @@
 """
 Clusters of three in memory, with seeded histories: clients come and go, publish, and links are cut
-while they do. Nobody ever hears a message twice, or out of its publisher's order; once the links
+while they do. No client ever hears a message twice, or out of its publisher's order; once the links
 are whole, every member knows exactly what the others serve, and every message arrives.
 
 C{python -m tests.links.test_histories SEED} plays one history again.
@@ -47,8 +47,8 @@ class History:
             )
         mesh(*self.nodes)
         for node in self.nodes:
-            for whom in node.cluster.terms.targets:
-                node.cluster.dial(whom, 0.0)
+            for goal in node.cluster.terms.targets:
+                node.cluster.dial(goal, 0.0)
         self.clients: list[tuple[int, str, bytes, bytes, Recorder]] = []
         self.numbers: Counter[tuple[int, str, bytes]] = Counter()
 
@@ -88,7 +88,7 @@ class History:
         return body
 
     def checkHeard(self) -> None:
-        """Nobody heard anything twice, or out of order."""
+        """No client heard a message twice, or out of order."""
         for *_, recorder in self.clients:
             last: dict[bytes, int] = {}
             for body in recorder.bodies:

@@ -61,7 +61,7 @@ def test_random() -> None:
 
 
 def test_taken() -> None:
-    """A place that is taken is told as nats-server tells it."""
+    """The error for an address in use is nats-server's."""
     reactor: Any = MemoryReactorClock()
     occupy(reactor, 6222)
     opening = Deferred.fromCoroutine(portOn(reactor, 6222).open())

@@ -20,7 +20,7 @@ class Moon(PeerOrigin):
 
 
 def test_clientInfo() -> None:
-    """Whoever may know more than the account is told of the server, too."""
+    """A service import with details shows the server, others the account alone."""
     origin = Moon("A", "m-1")
     assert verifyObject(IOrigin, origin)
     assert origin.grant.account == "A"

@@ -23,7 +23,7 @@ class FakeTLS:
     """
     TLS whose handshake the test does.
 
-    @ivar names: whom connections were made for.
+    @ivar names: the names for which connections were made.
     """
 
     timeout = 2.0
@@ -68,8 +68,8 @@ def secured(
 ) -> tuple[LinkProtocol, SecureTransport]:
     """A connection with TLS: one that we dialled if there is a name."""
     tls = cast(LinkTLS, FakeTLS(**values))
-    whom = None if name is None else target(7777)
-    factory = LinkFactory(node.cluster.routeFor(whom), tls, name)
+    goal = None if name is None else target(7777)
+    factory = LinkFactory(node.cluster.routeFor(goal), tls, name)
     protocol = factory.buildProtocol(None)
     transport = SecureTransport(node.clock, protocol, IPv4Address("TCP", "127.0.0.9", 5))
     transport.connect()
@@ -92,7 +92,7 @@ class TestHandshake:
         assert transport.take().startswith(b"INFO" if name is None else b"CONNECT")
 
     def test_wrongName(self) -> None:
-        """Somebody else than who was dialled is told nothing."""
+        """A peer with another name receives nothing."""
         node = Node()
         protocol, transport = secured(node, "localhost")
         transport.shown = Shown("other.example")
@@ -131,7 +131,7 @@ class TestHandshake:
         assert len(node.cluster) == 0
 
     def test_failed(self) -> None:
-        """One that fails is told in the log, and whom we dialled is dialled again."""
+        """A failed handshake is logged, and the peer is dialled again."""
         node = Node(targets=(target(7777),))
         _, transport = secured(node, "localhost")
         with logLines() as lines:

@@ -146,7 +146,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("stream, why", [e[1:] for e in REFUSED], ids=[e[0] for e in REFUSED])
-def test_refused(stream: bytes, why: str) -> None:
+def test_malformedStreams(stream: bytes, why: str) -> None:
     """What nats-server refuses is refused, as soon as it is known."""
     with pytest.raises(S2Error, match=why):
         decoded(stream)

@@ -30,7 +30,7 @@ from tests.support import Doorkeeper
 
 class Thread:
     """
-    A link that is noticed when it is told something.
+    A link that records what the service does with it.
 
     @ivar told: the limits that it was told of, and why it was closed.
     """

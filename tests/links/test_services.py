@@ -30,7 +30,7 @@ def links(text: str) -> Links:
     return found
 
 
-def test_nothing() -> None:
+def test_brokerWithoutLinks() -> None:
     """A broker without any of them has none, listens nowhere, and tells its clients nothing."""
     found = links('listen: "127.0.0.1:4222"')
     assert list(found) == [] and [found.find(each.name) for each in found.kinds] == [None] * 3
@@ -51,7 +51,7 @@ def test_everything() -> None:
 
 def test_location() -> None:
     """
-    Accounts are told which cluster this is, and which others are joined to it, nearest first.
+    Accounts learn the name of this cluster and those that are joined to it, nearest first.
     """
     found = Host(ALL).start().broker
     account = found.accounts["$G"]

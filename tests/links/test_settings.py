@@ -146,7 +146,7 @@ def test_urls() -> None:
     ],
 )
 def test_advertiseProblems(text: str, messages: list[str]) -> None:
-    """Where others are told to connect is a place."""
+    """The advertised address is a host and a port."""
     expected = [("advertise", each) for each in messages]
     assert list(advertiseProblems("advertise", text, 1)) == expected
 

@@ -31,7 +31,7 @@ from tests.interop.certificates import writeCertificates
 
 @pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])
 def test_handshake(kind: Any) -> None:
-    """Whoever has to shake hands first is given a second more than that may take."""
+    """A link with TLS has a second more than the TLS handshake."""
     tls = TLSSettings(timeout=4.0)
     assert handshakeOf(kind()) == 2.0
     assert handshakeOf(kind(tls=tls)) == 5.0
@@ -67,7 +67,7 @@ def test_limits(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [Cluster, Gateway])
 def test_backoff(kind: Any) -> None:
-    """Whom the settings name is dialled until it answers; the pause grows if that is wanted."""
+    """A configured peer is dialled until it answers; the pause grows with connect_backoff."""
     block = kind(connect_retries=4, connect_backoff=True)
     settings = Settings(connect_error_reports=9)
     assert backoffTerms(settings, block, True) == DialTerms(longest=30.0, retries=-1, reports=9)

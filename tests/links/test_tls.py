@@ -100,7 +100,7 @@ def test_stranger(directory: Path) -> None:
 
 
 def test_insecure(directory: Path) -> None:
-    """Whoever dials may leave it at that; whoever answers may not."""
+    """The dialling end may skip the check of the certificate; the accepting end may not."""
     careless, strange = member(directory, True), member(directory / "other")
     with pytest.raises(SSL.Error):
         handshake(strange, careless, "localhost")
@@ -164,7 +164,7 @@ class Place(Node):
         self.tls = tls
         self.calls: list[int] = []
 
-    def factory(self, whom: RouteTarget | None) -> LinkFactory:
+    def factory(self, goal: RouteTarget | None) -> LinkFactory:
         """Makes connections that write down how much they are given at once."""
         calls = self.calls
 
@@ -173,9 +173,9 @@ class Place(Node):
                 calls.append(len(data))
                 super().dataReceived(data)
 
-        factory = LinkFactory(self.cluster.routeFor(whom), self.tls)
-        name = None if whom is None else whom.host
-        made = Listening(self.cluster.routeFor(whom), self.tls, name)
+        factory = LinkFactory(self.cluster.routeFor(goal), self.tls)
+        name = None if goal is None else goal.host
+        made = Listening(self.cluster.routeFor(goal), self.tls, name)
         vars(factory)["buildProtocol"] = lambda addr: made
         return factory
 
@@ -196,7 +196,7 @@ def reactor() -> Iterator[Any]:
 @pytest.mark.parametrize("mode", ["off", "s2_fast"])
 def test_records(names: Names, mode: str, reactor: Any, directory: Path) -> None:
     """
-    What many records hold is given to a link at once, and what it says is encrypted at once,
+    What many records hold is given to a link at once, and its answer is encrypted at once,
     dialled and accepted, compressed or not; without the compiled lane it passes, too.
     """
     with using(names):
@@ -204,8 +204,8 @@ def test_records(names: Names, mode: str, reactor: Any, directory: Path) -> None
         one = Place("n1", 6222, reactor, tls, mode)
         other = Place("n2", 6223, reactor, tls, mode)
         port = reactor.listenTCP(0, one.factory(None), interface="127.0.0.1")
-        whom = target(port.getHost().port)
-        TCP4ClientEndpoint(reactor, "127.0.0.1", whom.port).connect(other.factory(whom))
+        goal = target(port.getHost().port)
+        TCP4ClientEndpoint(reactor, "127.0.0.1", goal.port).connect(other.factory(goal))
         until(reactor, lambda: one.peers() and other.peers())
         bodies = [Random(number).randbytes(4000) for number in range(200)]
         checkOneWay(reactor, other, one, bodies, names is not PURE)

@@ -25,7 +25,7 @@ from tests.routes.clusters import everything
     ],
 )
 def test_came(frame: tuple[Any, ...], longest: int, line: str) -> None:
-    """A frame is shown as it stands on the wire, its payload cut, and no password."""
+    """A frame is shown as on the wire, with its payload cut and without passwords."""
     with everything() as said:
         traceCame("L", frame, longest)
     assert len(said) == 1 and line in said[0]

@@ -1,8 +1,8 @@
 """
 Members of clusters in memory: a cluster object with accounts on a clock that only the test moves,
-and peers that say what the test says.
+and peers that the test controls.
 
-Promises: nothing happens but by the test's doing; what is dialled is written down, or reaches
+Nothing happens but by the test's doing; what is dialled is written down, or reaches
 another member in the same test.
 """
 
@@ -58,7 +58,7 @@ INFO = {
 }
 
 
-#: What gnatsd 1.4.1 says when it dials, and what it says of itself.
+#: The CONNECT and the INFO of gnatsd 1.4.1.
 OLD_CONNECT = {
     "echo": True,
     "verbose": False,
@@ -125,7 +125,7 @@ class Node(AccountNode):
     """
     A member of a cluster.
 
-    @ivar dialled: whom it wanted to dial, and after how many seconds.
+    @ivar dialled: the targets that it dialled, each with the seconds before.
     @ivar changes: how often it said that clients must be told something.
     @ivar network: others that can be dialled, by their ports.
     """
@@ -202,7 +202,7 @@ class Node(AccountNode):
         return Wire(self, None)
 
     def dialling(self, **target: Any) -> Wire:
-        """A connection to somebody whom we dialled."""
+        """A dialled connection."""
         return Wire(self, RouteTarget(**{"host": "127.0.0.1", "port": 7777, **target}))
 
     def joined(self, **changes: Any) -> Wire:

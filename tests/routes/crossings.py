@@ -1,7 +1,7 @@
 """
 A broker's accounts with a connection to another cluster, on which the test speaks for the peer.
 
-Promises: nothing happens but by the test's doing; the link is a real one, over a transport in
+Nothing happens but by the test's doing; the link is a real one, over a transport in
 memory, with nothing to agree on.
 """
 

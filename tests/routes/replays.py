@@ -19,7 +19,7 @@ A script is read line by line:
 
 C{@Y} after an arrow means the peer Y. INFO and CONNECT of ours are left out of what is compared.
 
-Promises: what is compared is compared in full.
+What is compared is compared in full.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class TestTelling:
         assert node.publish(b"z", account="$G") == 1
 
     def test_peersPermissions(self) -> None:
-        """A peer that takes more interest than before is told it again, under the same sids."""
+        """A peer that takes more interest than before receives it again, under the same sids."""
         node = Node.classic()
         wire = node.joinedOld(export={"allow": ["b"]})
         node.subscribe(b"a", account="$G")
@@ -264,7 +264,7 @@ class TestOrigin:
         assert (told.acc, told.server, told.kind) == ("$G", "PEER", "Router")
 
     def test_closed(self) -> None:
-        """Nothing is sent to whoever is gone."""
+        """Nothing is sent to a peer that is gone."""
         wire = Node.classic().joinedOld()
         traffic = linkTraffic(wire)
         wire.send(b"SUB foo RSID:1:1\r\n")
@@ -277,7 +277,7 @@ class TestAgreeing:
     """How a classic route comes about."""
 
     def test_dialling(self) -> None:
-        """Whoever dials says CONNECT and INFO at once, with what old servers know."""
+        """The dialling end sends CONNECT and INFO at once, as old servers know them."""
         wire = Node.classic().dialling(user="u", password="p")
         said = wire.take()
         assert said.startswith(
@@ -290,7 +290,7 @@ class TestAgreeing:
 
     @pytest.mark.parametrize("size", [-1, 3])
     def test_autoDials(self, size: int) -> None:
-        """In auto, what is spoken follows from the INFO of whom we dialled."""
+        """In auto, the dialled peer's INFO determines the dialect."""
         node = Node("n1", dialect=RouteDialect.AUTO, poolSize=size)
         node.subscribe(b"foo", account="$G")
         old, new = node.dialling(), node.dialling()
@@ -340,7 +340,7 @@ class TestAgreeing:
             assert node.dialled[-1] == (target(7777), 1.0)
 
     def test_discoveredForeigner(self) -> None:
-        """Whom others told of is not dialled again if it speaks another dialect."""
+        """An announced member with another dialect is not dialled again."""
         node = Node.classic()
         wire = node.dialling(isConfigured=False)
         wire.send(info())
@@ -355,7 +355,7 @@ class TestAgreeing:
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
 
     def test_reload(self) -> None:
-        """With another dialect everything begins anew."""
+        """With another dialect all routes begin again."""
         node = Node.classic(targets=(target(7777),))
         wire = node.dialling()
         wire.send(oldInfo())
@@ -377,7 +377,7 @@ class TestGossip:
     """Gossip among classic members."""
 
     def test_told(self) -> None:
-        """Others are told of a new one with where it can be dialled; itself is told of nobody."""
+        """A new member is announced to the others with its address; it receives no announcement."""
         node = Node.classic()
         one = node.joinedOld(server_id="P1")
         one.take()
@@ -396,7 +396,7 @@ class TestGossip:
         assert one.documents()[0]["ip"] == "nats-route://far:7002/"
 
     def test_unreachable(self) -> None:
-        """Of one who cannot be dialled nobody is told."""
+        """A member without an address is not announced."""
         node = Node.classic()
         one = node.joinedOld(server_id="P1")
         one.take()
@@ -404,7 +404,7 @@ class TestGossip:
         assert one.documents() == []
 
     def test_otherDialect(self) -> None:
-        """Nobody is told of one with whom it could not speak."""
+        """Members without a common dialect are not announced to each other."""
         node = Node("n1", dialect=RouteDialect.AUTO)
         old, new = node.joinedOld(server_id="P1"), node.joined(server_id="P2", server_name="p2")
         old.take(), new.take()
@@ -414,15 +414,15 @@ class TestGossip:
         assert [each["server_id"] for each in new.documents()] == ["P4"]
 
     def test_heard(self) -> None:
-        """Whom we are told of we dial, with the cluster's password, once."""
+        """An announced member is dialled once, with the cluster's password."""
         node = Node.classic(user="u", password="p")
         wire = node.accepted()
         wire.send(oldConnect(user="u", **{"pass": "p"}) + oldInfo())
         ip = "nats-route://10.0.0.3:7003/"
         wire.send(oldInfo(server_id="P3", ip=ip, auth_required=True))
-        ((whom, after),) = node.dialled
-        assert (whom.host, whom.port, whom.user, whom.password) == ("10.0.0.3", 7003, "u", "p")
-        assert not whom.isConfigured and after == 0.0
+        ((goal, after),) = node.dialled
+        assert (goal.host, goal.port, goal.user, goal.password) == ("10.0.0.3", 7003, "u", "p")
+        assert not goal.isConfigured and after == 0.0
         wire.send(oldInfo(server_id="ID-n1", ip=ip) + oldInfo(server_id="PEER", ip=ip))
         assert len(node.dialled) == 1
 
@@ -446,7 +446,7 @@ class TestClusters:
     }
 
     def made(self, dialects: tuple[str, ...]) -> list[Node]:
-        """A cluster in which two members are told of the first."""
+        """A cluster in which two members know the first."""
         nodes = [Node("n0", 6000, dialect=RouteDialect(dialects[0]), accounts=("$G",))]
         nodes += [
             Node(
@@ -511,8 +511,8 @@ class TestClusters:
             assert node.publish(b"x", b"", "$G") == (1 if place == gone else 2)
         nodes[gone].isDown = False
         for node in nodes:
-            for whom in node.cluster.terms.targets:
-                node.cluster.dial(whom, 0.0)
+            for goal in node.cluster.terms.targets:
+                node.cluster.dial(goal, 0.0)
         nodes[0].settle(3.0)
         for node in nodes:
             assert len(node.peers()) == 2

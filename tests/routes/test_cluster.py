@@ -16,7 +16,7 @@ from tests.routes.clusters import Node, connect, info, mesh, target
 
 
 def trio(**terms: Any) -> list[Node]:
-    """Three members: two of them are told of the first."""
+    """Three members: two of them know the first."""
     first = Node("n1", 6001, **terms)
     others = [
         Node(f"n{place}", 6000 + place, first.clock, targets=(target(6001),), **terms)
@@ -134,7 +134,7 @@ class TestRedialling:
     """What is done about routes that were lost."""
 
     def test_configured(self) -> None:
-        """Whom the settings name is dialled again after a second."""
+        """A configured member is dialled again after a second."""
         node = Node(targets=(target(7777),))
         wire = node.dialling()
         wire.send(info())
@@ -181,7 +181,7 @@ class TestChanging:
         assert node.dialled == [(target(7778), 0.0)]
 
     def test_permissions(self) -> None:
-        """What may not pass any more is taken back, what may pass now is told."""
+        """Interest that permissions exclude is withdrawn, and what they now admit is sent."""
         node = Node()
         wire = node.joined()
         node.subscribe(b"a.b")
@@ -214,7 +214,7 @@ class TestChanging:
         assert wire.take().count(b"RMSG") == 1
 
     def test_peersPermissions(self) -> None:
-        """A peer that takes more interest than before is told it all again."""
+        """A peer that takes more interest than before receives all of it again."""
         node = Node()
         wire = node.joined(export={"allow": ["b"]})
         node.subscribe(b"a")
@@ -232,7 +232,7 @@ class TestChanging:
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
 
     def test_pool(self) -> None:
-        """With another pool, everything begins anew."""
+        """With another pool, all routes begin again."""
         node = Node(poolSize=3, targets=(target(7777),))
         wire = node.dialling()
         wire.send(info(route_pool_size=3))
@@ -242,7 +242,7 @@ class TestChanging:
         assert node.dialled == [(target(7777), 1.0)]
 
     def test_accounts(self) -> None:
-        """Accounts that come are told of, and those that go taken back."""
+        """Interest of new accounts is sent, and that of removed ones withdrawn."""
         node = Node()
         wire = node.joined()
         node.buses.add("N")

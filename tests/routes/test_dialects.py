@@ -14,7 +14,7 @@ CLASSIC, MODERN, AUTO = RouteDialect.CLASSIC, RouteDialect.MODERN, RouteDialect.
 
 
 def said(dialect: RouteDialect) -> ServerDocument:
-    """What a natsbroker says of itself."""
+    """The INFO of a natsbroker."""
     identity = LinkIdentity("ID", "n", "2.15.1", "0.1.0")
     document = infoDocument(identity, ClusterTerms("C", dialect=dialect))
     return parseDocument(infoLine(document)[5:])
@@ -47,7 +47,7 @@ def test_ours(one: RouteDialect, other: RouteDialect, expected: RouteDialect | N
         (3, (None, MODERN, MODERN)),
     ],
 )
-def test_others(proto: int, expected: tuple[RouteDialect | None, ...]) -> None:
+def test_dialectOfOtherServers(proto: int, expected: tuple[RouteDialect | None, ...]) -> None:
     """Real servers say it by their protocol."""
     document = ServerDocument(proto=proto)
     assert tuple(chosen(each, document) for each in (CLASSIC, MODERN, AUTO)) == expected

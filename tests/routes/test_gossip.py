@@ -41,7 +41,7 @@ def test_isNews(
 
 
 def test_modeFor() -> None:
-    """Every combination of who dialled whom, and why."""
+    """Every combination of the dialling ends and their reasons."""
     node = Node()
     accepted, other = node.accepted().route, node.accepted().route
     configured, discovered = node.dialling().route, node.dialling(isConfigured=False).route
@@ -68,7 +68,7 @@ def test_reachable(document: ServerDocument, host: str, ip: str) -> None:
 
 
 def test_targetFrom() -> None:
-    """Whom to dial because of a news."""
+    """The target that follows from an announcement."""
     document = ServerDocument(ip="nats-route://h:1/", gossip_mode=2, route_account="A")
     assert targetFrom(document, "u", "p", "n") == RouteTarget(
         "h", 1, "", "", False, "A", GossipMode.OVERRIDE, "n"
@@ -98,13 +98,13 @@ class TestGossip:
     """News of members."""
 
     def told(self, wire: Wire) -> list[tuple[str, str, int]]:
-        """Of whom somebody is told."""
+        """The announcements that a peer received."""
         return [
             (each["server_id"], each["ip"], each.get("gossip_mode", 0)) for each in wire.documents()
         ]
 
     def test_toldOf(self) -> None:
-        """Of a new member the others are told, with where it is."""
+        """A new member is announced to the others with its address."""
         node = Node()
         one = node.joined()
         one.take()
@@ -129,7 +129,7 @@ class TestGossip:
         assert self.told(accepted) == [("P3", "nats-route://127.0.0.9:9999/", GossipMode.DEFAULT)]
 
     def test_ends(self) -> None:
-        """Who was told tells nobody; nor does who is told not to."""
+        """A member that was announced is not announced again, nor one with the mode for that."""
         node = Node()
         one = node.joined()
         one.take()
@@ -139,7 +139,7 @@ class TestGossip:
         assert one.documents() == []
 
     def test_dials(self) -> None:
-        """Who is told of somebody dials."""
+        """An announced member is dialled."""
         node = Node(user="u", password="p")
         wire = node.accepted()
         wire.send(connect(user="u", **{"pass": "p"}) + info())
@@ -147,9 +147,9 @@ class TestGossip:
             server_id="P2", ip="nats-route://10.0.0.2:8888/", auth_required=True, gossip_mode=2
         )
         wire.send(news)
-        ((whom, after),) = node.dialled
-        assert (whom.host, whom.port, whom.user, whom.password) == ("10.0.0.2", 8888, "u", "p")
-        assert (whom.isConfigured, whom.gossip, after) == (False, GossipMode.OVERRIDE, 0.0)
+        ((goal, after),) = node.dialled
+        assert (goal.host, goal.port, goal.user, goal.password) == ("10.0.0.2", 8888, "u", "p")
+        assert (goal.isConfigured, goal.gossip, after) == (False, GossipMode.OVERRIDE, 0.0)
 
     @pytest.mark.parametrize(
         "news",
@@ -164,7 +164,7 @@ class TestGossip:
         ],
     )
     def test_ignored(self, news: dict[str, Any]) -> None:
-        """Not ourselves, whom we know, whom the settings name, nor what is no address."""
+        """Not this broker, known or configured members, nor something that is no address."""
         node = Node(targets=(target(7777),))
         node.joined(server_id="P3", server_name="p3")
         wire = node.joined()
@@ -188,7 +188,7 @@ class TestGossip:
 
 
 class TestThemselves:
-    """What a member says of itself while it is one."""
+    """The later INFOs of a member about itself."""
 
     def test_urls(self) -> None:
         """Where its clients connect, until it is a lame duck."""
@@ -204,7 +204,7 @@ class TestThemselves:
         assert node.cluster.connectUrls() == ("127.0.0.1:4222",)
 
     def test_gateways(self) -> None:
-        """What it says of gateways concerns nobody here."""
+        """Announcements of gateways are logged and ignored."""
         node = Node()
         wire = node.joined()
         wire.send(info(server_id="X", gateway="G", ip="nats-route://10.0.0.1:1/"))

@@ -40,13 +40,13 @@ class Heard:
 
 
 def announced(node: Node, heard: Heard, permissions: RoutePermissions) -> InterestAdvertiser:
-    """Somebody who is told what account A is subscribed to."""
+    """A receiver of the interest of account A."""
     bus: Any = node.buses.busOf("A")
     return InterestAdvertiser(bus, permissions, heard.gained, heard.lost)
 
 
 class TestAnnouncer:
-    """What is told."""
+    """The interest that is sent."""
 
     def test_interface(self) -> None:
         """It is a watcher."""
@@ -99,7 +99,7 @@ class TestAnnouncer:
         assert len(heard.known) == 3
 
     def test_endsWhileRepeated(self) -> None:
-        """The peer hears of interest that ends before it is told again."""
+        """Interest that ends is withdrawn before it is sent again."""
         node, heard = Node(), Heard()
         made = [node.bus().subscribe(b"a.%d" % number, Recorder(), None) for number in range(5000)]
         announcer = announced(node, heard, RoutePermissions())

@@ -19,7 +19,7 @@ class TestTelling:
     """What this member serves."""
 
     def test_all(self) -> None:
-        """A new member is told everything there is, account by account."""
+        """A new member receives all interest, account by account."""
         other = Node()
         other.subscribe(b"foo")
         other.subscribe(b"foo")
@@ -32,7 +32,7 @@ class TestTelling:
         assert sorted(peer.lines()) == [b"RS+ A bar.* q 2", b"RS+ A foo", b"RS+ B >"]
 
     def test_changes(self) -> None:
-        """Every change that matters is told: the first, the last, and the weight of a group."""
+        """Every change that matters is sent: the first, the last, and the weight of a group."""
         node = Node()
         wire = node.joined()
         one, two = node.subscribe(b"foo"), node.subscribe(b"foo")
@@ -204,7 +204,7 @@ class TestHearing:
         assert two.take() == b"RMSG A foo 2\r\nhi\r\n"
 
     def test_unknownAccount(self) -> None:
-        """Interest of an account that is not here is told in the log, and kept for later."""
+        """Interest of an unknown account is logged, and kept for later."""
         node = Node()
         wire = node.joined()
         with logLines() as lines:
@@ -223,7 +223,7 @@ class TestHearing:
         assert wire.lines() == [] and wire.closed == "Protocol Violation"
 
     def test_badPattern(self) -> None:
-        """A pattern that is none is told in the log; the connection stays."""
+        """An invalid pattern is logged; the connection stays."""
         node = Node()
         wire = node.joined()
         with logLines() as lines:
@@ -335,7 +335,7 @@ class TestEnd:
         assert node.bus().publish(Message(b"foo", b"")) == 0
 
     def test_lost(self) -> None:
-        """So is one whose peer hangs up, and nothing more is told to it."""
+        """So is one whose peer disconnects, and nothing more is sent to it."""
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")

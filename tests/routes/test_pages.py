@@ -1,5 +1,5 @@
 """
-What monitoring says of the cluster of a whole broker.
+The monitoring pages of routes in a whole broker.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class TestPool:
 
     @pytest.mark.parametrize("index, size", [(7, 3), (-1, 3), (3, 3)])
     def test_wrongPlace(self, index: int, size: int) -> None:
-        """A place that there is not is refused in the real server's words."""
+        """A place outside the pool is refused with nats-server's text."""
         wire = Node(poolSize=3).accepted()
         wire.send(connect() + info(route_pool_size=size, route_pool_idx=index))
         assert wire.lines() == [
@@ -38,7 +38,7 @@ class TestPool:
         assert not wire.closed
 
     def test_dialledNamesNone(self) -> None:
-        """Whom we dial must not name a place."""
+        """A dialled peer must not name a place."""
         wire = Node(poolSize=3).dialling()
         wire.send(info(route_pool_size=3, route_pool_idx=1))
         assert wire.lines() == [b"-ERR 'Route pool index should not be set but is set to 1'"]
@@ -67,7 +67,7 @@ class TestPool:
         assert node.dialled == []
 
     def test_accounts(self) -> None:
-        """Each account's interest is told over its own connection of the pool."""
+        """Each account's interest is sent over its own connection of the pool."""
         node = Node(poolSize=3, accounts=["$G", "A", "B", "C", "D", "E", "F"])
         wires = [node.joined(route_pool_size=3, route_pool_idx=place) for place in range(3)]
         for account in "ABCDEF":
@@ -76,7 +76,7 @@ class TestPool:
         assert sorted(line for lines in told for line in lines) == [
             b"RS+ %c foo" % each for each in b"ABCDEF"
         ]
-        # The real server's places: FNV-1a of the name.
+        # nats-server's places: FNV-1a of the name.
         assert [sorted(line[4:5] for line in lines) for lines in told] == [
             [b"A", b"B", b"D"],
             [b"C", b"E", b"F"],
@@ -109,7 +109,7 @@ class TestDedicated:
         return Node(poolSize=3, dedicated=("A",))
 
     def test_accepted(self) -> None:
-        """Nobody names the account on it, and it passes nowhere else."""
+        """No line on it names the account, and its interest passes nowhere else."""
         node = self.node()
         pool = [node.joined(route_pool_size=3, route_pool_idx=place) for place in range(3)]
         wire = node.joined(route_pool_size=3, route_account="A")
@@ -178,7 +178,7 @@ class TestDedicated:
         assert recorder.bodies == [b"x"] and node.publish(b"bar", account="B") == 1
 
     def test_laterDialled(self) -> None:
-        """Whoever dialled the peer dials that one too."""
+        """The end that dialled the peer dials that connection too."""
         node = Node(poolSize=1, targets=(target(7777),))
         wire = node.dialling()
         wire.send(info(route_pool_size=1))

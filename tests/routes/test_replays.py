@@ -754,7 +754,7 @@ def test_replay(row: str) -> None:
 
 
 @pytest.mark.parametrize("line", WRONG, ids=lambda line: line[:40])
-def test_wrong(line: str) -> None:
+def test_malformedLines(line: str) -> None:
     """What is no protocol is answered, and ends the connection."""
     Replay().run(f"""
         accept

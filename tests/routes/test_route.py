@@ -38,7 +38,7 @@ class TestAccepting:
 
     @pytest.mark.parametrize("user, password", [("u", "x"), ("x", "p"), ("", ""), ("u", "")])
     def test_password(self, user: str, password: str) -> None:
-        """Who says a wrong user or password is told that, and closed."""
+        """A wrong user or password is refused with an error."""
         node = Node(user="u", password="p")
         wire = node.accepted()
         assert wire.documents()[0]["auth_required"] is True
@@ -101,8 +101,8 @@ class TestAccepting:
             ),
         ],
     )
-    def test_refused(self, changes: dict[str, str], line: bytes, reason: str) -> None:
-        """Who is no member of this cluster is told why."""
+    def test_peersOfOtherClusters(self, changes: dict[str, str], line: bytes, reason: str) -> None:
+        """A peer that is no member of this cluster receives the reason."""
         wire = Node().accepted()
         wire.send(connect(**changes))
         assert wire.lines() == [line]
@@ -140,7 +140,7 @@ class TestAccepting:
         assert wire.lines() == [b"PONG"]
 
     def test_unknownOperation(self) -> None:
-        """What nobody says over routes ends one."""
+        """An operation of no route dialect ends the connection."""
         wire = Node().joined()
         wire.send(b"SUB foo  RSID:1:1\r\n")
         assert wire.lines() == [b"-ERR 'Unknown Protocol Operation'"]
@@ -182,7 +182,7 @@ class TestDialling:
         (said,) = wire.documents()
         assert said["route_pool_size"] == 3 and "route_pool_idx" not in said
 
-    def test_refused(self) -> None:
+    def test_redialAfterRefusal(self) -> None:
         """Who refuses us is dialled again later."""
         node = Node(targets=(target(7777),))
         with logLines() as lines:
@@ -202,13 +202,13 @@ class TestDialling:
         assert node.dialled == []
 
     def test_sameName(self) -> None:
-        """Whoever dials leaves it to the other side to refuse a server of the same name."""
+        """Only the accepting end refuses a server of the same name."""
         wire = Node().dialling()
         wire.send(info(server_name="n1"))
         assert not wire.closed
 
     def test_password(self) -> None:
-        """Nobody's password is in the trace."""
+        """No password is in the trace."""
         node = Node()
         node.context.tracing = True
         with everything() as lines:

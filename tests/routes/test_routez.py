@@ -37,7 +37,7 @@ def showing(*wires: Wire, **permissions: Any) -> Stage:
     return stage
 
 
-def test_nothing() -> None:
+def test_pageWithoutRoutes() -> None:
     """Without a cluster there are no routes."""
     page = Stage().page("/routez")
     assert (page["server_id"], page["server_name"]) == ("ID", "name")
@@ -105,6 +105,6 @@ def test_many() -> None:
 
 
 @pytest.mark.parametrize("value", ["maybe", "2", "details"])
-def test_refused(value: str) -> None:
+def test_invalidParameters(value: str) -> None:
     """What makes no sense is refused."""
     assert "Error decoding boolean for 'subs'" in showing().refusal("/routez", subs=value)

@@ -39,13 +39,13 @@ class TestListening:
         assert host.membership.port == 6222
 
     def test_nameMadeUp(self) -> None:
-        """A name that is made up is told with a warning."""
+        """A generated name is logged with a warning."""
         with logLines(False) as lines:
             Host('cluster { listen: "127.0.0.1:6222" }').start()
         assert "[WRN] Cluster name was dynamically generated, consider setting one" in lines
 
     def test_classicAccounts(self) -> None:
-        """Whoever has accounts that classic routes do not carry is told that."""
+        """Accounts that classic routes do not carry are logged with a warning."""
         warning = "[WRN] Only messages of the global account pass over classic routes"
         block = 'cluster { name: C, listen: "127.0.0.1:6222", dialect: %s }'
         for text, isTold in (
@@ -58,7 +58,7 @@ class TestListening:
             assert (warning in lines) is isTold
 
     def test_taken(self) -> None:
-        """A port that is taken is told in the real server's words, and nothing runs."""
+        """A port in use is an error with nats-server's text, and nothing runs."""
         host = Member()
         occupy(host.reactor, 6222)
         with pytest.raises(StartError) as raised:
@@ -123,7 +123,7 @@ class TestClients:
         assert client.ask(b"PUB svc r 0\r\n\r\n") == b""
 
     def test_lameDuck(self) -> None:
-        """Members are told, and clients of where else they can connect."""
+        """Members receive the address, and clients the other ones of the cluster."""
         host = Member().start()
         client = host.client(b'CONNECT {"protocol":1,"verbose":false}\r\nPING\r\n')
         peer = host.peer(connect_urls=["127.0.0.1:4333"])
@@ -137,7 +137,7 @@ class TestClients:
 
 
 class TestDialling:
-    """Whom the settings name."""
+    """The configured members."""
 
     ROUTES = 'routes: ["nats-route://127.0.0.1:7001", "nats-route://127.0.0.1:7002"]'
 
@@ -151,8 +151,8 @@ class TestDialling:
         said = host.answered().take()
         assert said.startswith(b"CONNECT {") and b'"cluster":"C1"' in said
 
-    def test_again(self) -> None:
-        """Whoever refuses is dialled again, a second later."""
+    def test_redialAfterRefusal(self) -> None:
+        """A member that refuses is dialled again, a second later."""
         host = Member('routes: ["nats-route://127.0.0.1:7001"]').start()
         host.settle()
         with logLines() as lines:
@@ -245,7 +245,7 @@ class TestReload:
         assert len(host.dialled()) == 2
 
     def test_accounts(self) -> None:
-        """Accounts that come are told to members."""
+        """The interest of new accounts is sent to members."""
         host = Member().start()
         peer = host.peer()
         peer.send(b"RS+ B foo\r\n")
@@ -282,7 +282,7 @@ class TestReload:
             ),
         ],
     )
-    def test_refused(self, before: str, after: str, problem: str) -> None:
+    def test_reloadRefused(self, before: str, after: str, problem: str) -> None:
         """What needs a restart says so, and nothing changes."""
         base = 'server_name: n1, listen: "127.0.0.1:4222", accounts { A {} }'
         host = Host(before or base).start()

@@ -28,7 +28,7 @@ def test_splitRoute(url: str, place: RouteURL) -> None:
     "url", ["", "nats://", "host", "nats://host", "nats://u:canary@host", "nats://canary@h:x"]
 )
 def test_noRoute(url: str) -> None:
-    """A URL without a host and a port is none, and nobody is told its password."""
+    """A URL without a host and a port is invalid, and the error does not show its password."""
     with pytest.raises(ValueError, match="error parsing route url") as raised:
         splitRoute(url)
     assert "canary" not in str(raised.value)

@@ -41,7 +41,7 @@ class TestTerms:
     """How the broker takes part."""
 
     def test_everything(self) -> None:
-        """Names, permissions, and whom to dial as whom."""
+        """Names, permissions, and the targets with their credentials."""
         settings = settingsOf(TEXT)
         terms = termsFrom(settings, blockOf(settings), "made-up")
         assert (terms.name, terms.isDynamic, terms.user, terms.password) == ("C1", False, "u", "p")
@@ -73,7 +73,7 @@ class TestTerms:
         [("", "accept"), ("compression: best", "s2_best"), ("dialect: classic", "not supported")],
     )
     def test_compression(self, more: str, mode: str) -> None:
-        """It is what the block says; the classic dialect knows none."""
+        """It is that of the block; the classic dialect has none."""
         settings = settingsOf(f'cluster {{ listen: "127.0.0.1:1", {more} }}')
         assert termsFrom(settings, blockOf(settings), "").compression == Compression(mode)
 
@@ -107,7 +107,7 @@ def test_limits() -> None:
 
 
 def test_dialling() -> None:
-    """Whom the settings name is dialled until it answers."""
+    """A configured member is dialled until it answers."""
     cluster = Cluster(connect_retries=4, connect_backoff=True)
     assert dialTermsFrom(Settings(), cluster, True) == DialTerms(longest=30.0, retries=-1)
     assert dialTermsFrom(Settings(), cluster, False) == DialTerms(longest=30.0, retries=4)

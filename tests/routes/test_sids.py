@@ -35,14 +35,14 @@ class TestTold:
         ]
         assert list(told.lost(b"foo", b"q")) == [b"UNSUB QRSID:1:1\r\n"]
 
-    def test_again(self) -> None:
-        """What is told again has the same sids."""
+    def test_sameInterestHasTheSameSids(self) -> None:
+        """Interest that is sent again has the same sids."""
         told = LocalSids(lambda: 0.0)
         lines = list(told.gained(b"foo", b"q", 2)) + list(told.gained(b"bar", b"", 1))
         assert list(told.gained(b"foo", b"q", 2)) + list(told.gained(b"bar", b"", 1)) == lines
 
     def test_many(self) -> None:
-        """No more than so many members count, and no line is lost or said twice for that."""
+        """Members above the limit do not count, and no line is lost or sent twice for that."""
         told = LocalSids(lambda: 0.0)
         lines = list(told.gained(b"foo", b"q", 1 << 30))
         assert len(lines) == len(set(lines)) == 128

@@ -1,5 +1,5 @@
 """
-How a broker takes part in a cluster, and what it says of that.
+The settings of routes, and the INFO and CONNECT that follow from them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ IDENTITY = LinkIdentity("ID", "n1", "2.15.1", "0.1.0", "0.0.0.0", 6222, "nats-ro
 
 
 def test_info() -> None:
-    """INFO has the real server's members, in its order, and ours at the end."""
+    """INFO has nats-server's members, in its order, and ours at the end."""
     terms = ClusterTerms(
         "C1",
         user="u",
@@ -96,7 +96,7 @@ def test_auto() -> None:
 
 
 def test_connect() -> None:
-    """CONNECT says who we are to whom we dial."""
+    """CONNECT identifies this broker to the dialled peer."""
     options = connectOptions(IDENTITY, ClusterTerms("C1"), RouteTarget("h", 1, "u", "p"))
     assert (options["user"], options["pass"], options["name"]) == ("u", "p", "ID")
     assert options["verbose"] is options["pedantic"] is options["tls_required"] is False
@@ -111,6 +111,6 @@ def test_secrets() -> None:
 
 def test_forAccount() -> None:
     """The same place, for an account's own connection."""
-    whom = RouteTarget("h", 1, "u", "p")
-    assert whom.forAccount("A").account == "A"
-    assert whom.forAccount("A").forAccount("") == whom
+    goal = RouteTarget("h", 1, "u", "p")
+    assert goal.forAccount("A").account == "A"
+    assert goal.forAccount("A").forAccount("") == goal

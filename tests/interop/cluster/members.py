@@ -1,7 +1,7 @@
 """
 Clusters of real processes: natsbroker and nats-server, mixed, and clients of each member.
 
-Promises: every member listens on loopback at ports that the kernel chose, and keeps them when it is
+Every member listens on loopback at ports that the kernel chose, and keeps them when it is
 restarted; a round of L{Mesh.sync} returns when every member has worked off what the others had told
 it before; what a member logged besides notices is found.
 """
@@ -63,7 +63,7 @@ class Member(LinkedServer):
         template: str = CONFIG,
     ) -> None:
         """
-        @param routes: the ports of members that it is told of.
+        @param routes: the ports of members that its settings name.
         @param more: for the C{cluster} block.
         @param top: for the top of the file.
         @param template: the file.
@@ -185,7 +185,7 @@ def formed(
     template: str = CONFIG,
 ) -> Mesh:
     """
-    Start a cluster in which everybody is told of the first member alone.
+    Start a cluster in which the settings of all name the first member alone.
 
     @param more: for the C{cluster} block of everybody, or of some members by their names.
     @param template: the configuration file.

@@ -1,7 +1,7 @@
 """
 A TCP proxy that misbehaves on request.
 
-Promises: bytes pass unchanged and in order until the test says otherwise; a connection is cut by a
+Bytes pass unchanged and in order until the test says otherwise; a connection is cut by a
 reset, or goes silent in both directions while both ends believe that it is there.
 """
 

@@ -36,7 +36,7 @@ for _old in GNATSD:
     SETS[f"{_old.name}-most"] = (_old, OURS_FAST, GNATSD[0]), ("", CLASSIC, "")
     SETS[f"{_old.name}-auto"] = (OURS_FAST, _old, GNATSD[-1]), (AUTO, "", "")
 
-#: Starts a member of some kind, with more in its C{cluster} block, that is told of others' ports.
+#: Starts a member of some kind, with more in its C{cluster} block, that has others' ports.
 Start = Callable[..., Member]
 
 COUNT = 100
@@ -205,7 +205,7 @@ def test_auto(started: Start) -> None:
 
 
 def test_dialledByNewer(started: Start) -> None:
-    """A newer server is told that it is wrong here, and nothing else happens to anybody."""
+    """A newer server is refused with an error, and nothing else changes."""
     ours = started(OURS_FAST, CLASSIC)
     newer = started(REAL, "", ours.routePort)
     newer.waitForLog("Route Error 'Rejecting connection, routes speak the classic dialect here'")
@@ -282,7 +282,7 @@ def test_permissions(started: Start, other: Flavour) -> None:
 @pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda each: each.name)
 @pytest.mark.parametrize("isFirst", [True, False], ids=["first", "last"])
 def test_passwords(started: Start, other: Flavour, isFirst: bool) -> None:
-    """Whoever says a wrong password is not let in, and is told so."""
+    """A peer with a wrong password is refused with an error."""
     wrong = "authorization { user: u, password: wrong }"
     blocks = {each.name: CLASSIC if each in OURS else "" for each in (OURS_FAST, other)}
     first, second = (OURS_FAST, other) if isFirst else (other, OURS_FAST)

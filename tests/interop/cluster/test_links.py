@@ -84,7 +84,7 @@ class Linked:
         """
         pairs = zip(self.mesh.members, self.mesh.clients, strict=True)
         for client in self.mesh.clients:
-            # Whoever is not asked must not think that its client is gone.
+            # A member without the question must not think that its client is gone.
             client.flush()
         return all(
             self._isUnheard(client) for member, client in pairs if member.flavour not in UNSURE
@@ -195,7 +195,7 @@ def test_quiet(linked: Linked) -> None:
     """After all that, nobody complains of anything but lost connections."""
     stale = ["Stale Connection", "i/o timeout", "connection reset", "Router connection closed"]
     if any(member.flavour in (REAL, *GNATSD) for member in linked.mesh.members):
-        # These dial whoever has dialled them, when the connection is lost, without a password:
+        # These dial a peer that has dialled them, when the connection is lost, without a password:
         # gnatsd always, nats-server where the other one is not back at once.
         stale.append("Authorization Violation")
     assert [line for member in linked.mesh.members for line in member.complaints(stale)] == []

@@ -75,7 +75,7 @@ def test_systemAccount(mesh: Mesh) -> None:
 
 
 def test_sameValues(mesh: Mesh) -> None:
-    """Each says of the other what that says of it: who it is, and what has passed."""
+    """The pages of both ends agree on names and on what has passed."""
     ours, real = pages(mesh, "/routez?subs=detail")
     assert ours["num_routes"] == real["num_routes"] == len(ours["routes"]) == 4
     for page, other in ((ours, real), (real, ours)):
@@ -122,7 +122,7 @@ def test_varz(mesh: Mesh) -> None:
         assert ours[kind] > ours[kind.replace("_", "_client_", 1)]
 
 
-def test_refused(mesh: Mesh) -> None:
+def test_invalidParameters(mesh: Mesh) -> None:
     """What makes no sense is refused."""
     for member in mesh.members:
         with pytest.raises(OSError, match="400"):

@@ -109,7 +109,7 @@ def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Member]]:
 
 def heard(member: Member, data: bytes) -> list[bytes]:
     """
-    @return: the lines with which a member answers, without what it says of its own.
+    @return: the lines with which a member answers, without those that it sends anyway.
     """
     with socket.create_connection(("127.0.0.1", member.routePort), PATIENCE) as peer:
         peer.settimeout(PATIENCE)
@@ -132,7 +132,7 @@ def heard(member: Member, data: bytes) -> list[bytes]:
 @pytest.mark.parametrize("name", SENT)
 def test_same(name: str, judges: list[Member]) -> None:
     """
-    Each answer is the real server's. Each peer is another one: a server that has not seen yet that
+    Each answer is nats-server's. Each peer is another one: a server that has not seen yet that
     the one before has gone would close the next of that name.
     """
     number = b"%d" % list(SENT).index(name)

@@ -105,7 +105,7 @@ def test_tls(form: Form, pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dialled", [OURS_FAST, REAL], ids=lambda each: each.name)
 def test_otherName(dialled: Flavour, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Whoever shows a certificate for somebody else is not talked to."""
+    """A peer with a certificate for another name is disconnected."""
     writeCertificates(tmp_path)
     homes = [tmp_path / name for name in ("one", "two")]
     for home in homes:
@@ -277,7 +277,7 @@ def test_permissions(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 
 @eachPair
 def test_reload(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """When an account of the real server gets a connection of its own, ours goes along."""
+    """When an account of nats-server gets a connection of its own, ours follows."""
     mesh = form(pair, "pool_size: 3")
     exchanged(mesh, b"before", "b")
     real = next(member for member in mesh.members if member.flavour is REAL)
