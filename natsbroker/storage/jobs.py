@@ -8,7 +8,7 @@ last call counts. A request that cannot be granted does not keep others from bei
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
@@ -16,7 +16,9 @@ from twisted.internet.defer import Deferred
 from natsbroker.interfaces.records import StoreError
 
 __all__ = [
+    "AppendJob",
     "BarrierJob",
+    "ChangeJob",
     "DeleteJob",
     "DiscardJob",
     "EnforceJob",
@@ -25,7 +27,6 @@ __all__ = [
     "IRow",
     "Job",
     "LogJob",
-    "RunJob",
     "SkipJob",
 ]
 
@@ -166,7 +167,7 @@ class LogJob(Job):
         """
 
 
-class RunJob(LogJob):
+class AppendJob(LogJob):
     """
     Records that are appended.
 
@@ -185,6 +186,9 @@ class RunJob(LogJob):
         self.size = size
         self.lastTime = lastTime
         self.weight = size + 100 * len(blobs)
+
+    def applyTo(self, writer: Any) -> None:
+        writer.append(self.first, self.blobs, self.size, self.lastTime)
 
     def result(self) -> range:
         """
@@ -272,3 +276,18 @@ class EnforceJob(LogJob):
     def applyTo(self, writer: ILogWriter) -> None:
         if self._sweep:
             writer.sweep()
+
+
+class ChangeJob(Job):
+    """
+    State to change.
+    """
+
+    def __init__(self, space: str, changes: Mapping[bytes, bytes | None]) -> None:
+        super().__init__()
+        self.space = space
+        self._changes = dict(changes)
+        self.weight = 100 + sum(len(key) + len(value or b"") for key, value in changes.items())
+
+    def apply(self, transaction: Any) -> None:
+        transaction.change(self.space, self._changes)

@@ -83,14 +83,14 @@ class MemoryStore:
         @param maxSize: how many bytes all records may have together; 0 for any number.
         """
         self.now = now
-        self.aging = Aging(reactor)
+        self._aging = Aging(reactor)
         self.closed: StoreError | None = None
         self._maxSize = maxSize
         self._logs: dict[str, MemoryLog] = {}
         self._states: dict[str, MemoryStates] = {}
         self._troubles = Troubles()
 
-    def hasRoom(self, size: int) -> bool:
+    def _hasRoom(self, size: int) -> bool:
         """
         Whether so many bytes more can be kept.
         """
@@ -109,7 +109,7 @@ class MemoryStore:
         if log is None:
             if not create:
                 return fail(NoSuchLog(f"there is no log {name}"))
-            log = self._logs[name] = MemoryLog(self, name)
+            log = self._logs[name] = MemoryLog(name, self._hasRoom, self.now, self._aging)
         return succeed(log)
 
     def drop(self, name: str) -> Deferred[None]:
@@ -119,7 +119,7 @@ class MemoryStore:
         if log is None:
             return fail(NoSuchLog(f"there is no log {name}"))
         log.closed = StoreClosed(f"log {name} was dropped")
-        self.aging.forget(log)
+        self._aging.forget(log)
         return succeed(None)
 
     def states(self, space: str) -> MemoryStates:
@@ -132,7 +132,7 @@ class MemoryStore:
     def close(self) -> Deferred[None]:
         if self.closed is None:
             self.closed = StoreClosed("the store is closed")
-            self.aging.stop()
+            self._aging.stop()
             for log in self._logs.values():
                 log.closed = self.closed
         return succeed(None)

@@ -7,9 +7,9 @@ See the interfaces. Each Deferred has fired when it is returned.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
@@ -31,19 +31,108 @@ from natsbroker.interfaces.records import (
     StoreFull,
     SubjectTally,
 )
+from natsbroker.storage.aging import Aging
 from natsbroker.storage.checks import (
     checkHold,
     checkSkip,
 )
 from natsbroker.storage.exports import Page, digestRange, exportRange
-from natsbroker.storage.memoryrows import Rows, sizeOf
 from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
 from natsbroker.subjects.grammar import matches
 
-if TYPE_CHECKING:
-    from natsbroker.storage.memory import MemoryStore
-
 __all__ = ["MemoryLog"]
+
+
+def _sizeOf(record: Record) -> int:
+    """
+    The bytes that count: subject, headers and payload.
+    """
+    return len(record.subject) + len(record.headers) + len(record.payload)
+
+
+class _Records:
+    """
+    Records by sequence and by subject. What was deleted leaves its sequence in C{_order} until
+    that is mostly such leftovers; C{_head} is where to look for the oldest record.
+
+    @ivar size: bytes of all records.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[int, Record] = {}
+        self._order: list[int] = []
+        self._head = 0
+        self.bySubject: dict[bytes, dict[int, None]] = {}
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(self, record: Record) -> None:
+        """
+        Take a record with a higher sequence than all before.
+        """
+        self._records[record.sequence] = record
+        self._order.append(record.sequence)
+        self.bySubject.setdefault(record.subject, {})[record.sequence] = None
+        self.size += _sizeOf(record)
+
+    def remove(self, sequence: int) -> bool:
+        """
+        Delete one.
+
+        @return: whether it was there.
+        """
+        record = self._records.pop(sequence, None)
+        if record is None:
+            return False
+        same = self.bySubject[record.subject]
+        del same[sequence]
+        if not same:
+            del self.bySubject[record.subject]
+        self.size -= _sizeOf(record)
+        if len(self._order) > 64 and len(self._order) > 2 * len(self._records):
+            self._order = [each for each in self._order if each in self._records]
+            self._head = 0
+        return True
+
+    def at(self, sequence: int) -> Record:
+        """
+        One record.
+
+        @raise KeyError: if it is not there.
+        """
+        return self._records[sequence]
+
+    def fromSequence(self, sequence: int) -> Iterator[Record]:
+        """
+        The records from a sequence on.
+        """
+        order, records = self._order, self._records
+        for index in range(bisect_left(order, sequence, self._head), len(order)):
+            record = records.get(order[index])
+            if record is not None:
+                yield record
+
+    def oldest(self) -> Record | None:
+        """
+        The first record.
+        """
+        order, records = self._order, self._records
+        while self._head < len(order):
+            record = records.get(order[self._head])
+            if record is not None:
+                return record
+            self._head += 1
+        return None
+
+    def sequenceAt(self, timestamp: int) -> int | None:
+        """
+        The first sequence that is not older.
+        """
+        live = [each for each in self._order if each in self._records]
+        index = bisect_left(live, timestamp, key=lambda each: self._records[each].timestamp)
+        return live[index] if index < len(live) else None
 
 
 def _checkEntries(batch: Sequence[Entry]) -> int:
@@ -72,12 +161,25 @@ class MemoryLog:
     @ivar nextSequence: see L{natsbroker.interfaces.IStreamLog}.
     """
 
-    def __init__(self, store: MemoryStore, name: str) -> None:
-        self._store = store
+    def __init__(
+        self,
+        name: str,
+        hasRoom: Callable[[int], bool],
+        now: Callable[[], int],
+        aging: Aging,
+    ) -> None:
+        """
+        @param hasRoom: whether the store can keep so many bytes more.
+        @param now: the wall clock, in nanoseconds.
+        @param aging: calls those once a second that limit the age.
+        """
+        self._hasRoom = hasRoom
+        self._now = now
+        self._aging = aging
         self.name = name
         self.identity = int.from_bytes(os.urandom(8), "little")
         self.nextSequence = 1
-        self._rows = Rows()
+        self._rows = _Records()
         self._lastTime = 0
         self._retention = Retention()
         self._holds: dict[str, int] = {}
@@ -95,10 +197,10 @@ class MemoryLog:
         size = _checkEntries(batch)
         if self.closed is not None:
             return fail(self.closed)
-        if batch and not self._store.hasRoom(size):
+        if batch and not self._hasRoom(size):
             return fail(StoreFull("the store in memory is full"))
         first = self.nextSequence
-        now = self._store.now()
+        now = self._now()
         for subject, headers, payload, timestamp in batch:
             self._lastTime = max(timestamp or now, self._lastTime)
             self._rows.add(Record(self.nextSequence, self._lastTime, subject, headers, payload))
@@ -116,7 +218,7 @@ class MemoryLog:
         found: list[Record] = []
         for record in self._rows.fromSequence(sequence) if limit > 0 else ():
             found.append(record)
-            maxBytes -= sizeOf(record)
+            maxBytes -= _sizeOf(record)
             if len(found) >= limit or maxBytes <= 0:
                 break
         return succeed(found)
@@ -135,9 +237,9 @@ class MemoryLog:
     def retain(self, retention: Retention) -> None:
         self._retention = retention
         if retention.age and self.closed is None:
-            self._store.aging.want(self, self.enforce)
+            self._aging.want(self, self.enforce)
         else:
-            self._store.aging.forget(self)
+            self._aging.forget(self)
         if retention.perSubject:
             self._enforcePerSubject(list(self._rows.bySubject))
         self.enforce()
@@ -148,7 +250,7 @@ class MemoryLog:
         """
         retention, rows = self._retention, self._rows
         limit = self._holdFloor()
-        oldestKept = self._store.now() - retention.age if retention.age else 0
+        oldestKept = self._now() - retention.age if retention.age else 0
         while (oldest := rows.oldest()) is not None and oldest.sequence < limit:
             tooMany = retention.count and len(rows) > retention.count
             tooLarge = retention.size and rows.size > retention.size and len(rows) > 1
@@ -248,7 +350,7 @@ class MemoryLog:
                 return succeed(Matching(found, record.sequence))
             if any(matches(each, record.subject) for each in patterns):
                 found.append(record)
-                maxBytes -= sizeOf(record)
+                maxBytes -= _sizeOf(record)
         return succeed(Matching(found, self.nextSequence))
 
     def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
@@ -268,7 +370,7 @@ class MemoryLog:
             if record.sequence >= stop:
                 break
             found.append(record)
-            maxBytes -= sizeOf(record)
+            maxBytes -= _sizeOf(record)
             if maxBytes <= 0:
                 return succeed(Page(found, record.sequence + 1))
         return succeed(Page(found, stop))

@@ -5,7 +5,6 @@ well: C{python -m tests.storage.answers --rounds N}.
 Promises: brokers of their own, whose disks fail as L{FAILURES} says; every publisher is answered,
 and how long that took is measured. Run as a program, it fails if an answer took longer than
 L{ANSWER}, or if writing did not resume within L{RESUMED}.
-Must never know: how the broker stores anything.
 """
 
 from __future__ import annotations

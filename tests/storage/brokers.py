@@ -7,7 +7,6 @@ stopped, or the power is cut, and another one goes on with what is on the disk t
 
 Promises: every message whose PubAck came is delivered again afterwards, with the sequence that it
 had, in order; nothing that nobody published is; the durable subscription leaves nothing out.
-Must never know: how the broker stores anything.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ Each round starts L{tests.storage.workload} on the same store, kills it with SIG
 time, opens the store and demands everything that was ever acknowledged.
 
 Promises: the first loss ends it, with a description.
-Must never know: how the store works.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ older copies, or removed. Each is done to a copy of the same store.
 
 Promises: the store opens each time. It never serves a wrong record, never gives a sequence again,
 never forgets a log, and reports every loss; a flipped bit costs one record at most.
-Must never know: where in the files what lies.
 """
 
 from __future__ import annotations

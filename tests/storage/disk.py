@@ -9,7 +9,6 @@ have any of the contents that it had since; files may be as long as they were at
 the changes of names that were not synced, the first few may be there, or any of them.
 
 Promises: what was synced is never lost, unless the disk is one that lies about it.
-Must never know: what the files are for.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ What the processes do that are killed, or whose disk fails.
 
 Promises: each function begins when the disk is watched; what it says is in the order in which it
 happened. The ways to be careless are those that the tests must notice.
-Must never know: where it will be hit.
 """
 
 from __future__ import annotations

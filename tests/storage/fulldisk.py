@@ -5,7 +5,6 @@ Run as C{python -m tests.storage.fulldisk DIRECTORY}, where the directory is the
 system of a few megabytes. It prints C{fine}, or fails.
 
 Promises: what is demanded is in the assertions below, in the order in which it happens.
-Must never know: how the store keeps anything.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ What must be in a store after a process that worked it was killed.
 
 Promises: every acknowledged record is demanded, byte for byte, unless somebody asked to delete it;
 nothing that was not asked for is allowed; no sequence may carry two records.
-Must never know: how the store keeps anything.
 """
 
 from __future__ import annotations
@@ -41,23 +40,18 @@ class Recorder:
         self.writing: list[str] = []
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
-        """See L{IStoreWatcher}."""
         self.damaged.append((log, start, stop, reason))
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
-        """See L{IStoreWatcher}."""
         self.states.append((space, key, reason))
 
     def logQuarantined(self, log: str, reason: str) -> None:
-        """See L{IStoreWatcher}."""
         self.quarantined.append(log)
 
     def writesStopped(self, reason: str) -> None:
-        """See L{IStoreWatcher}."""
         self.writing.append(f"stopped: {reason}")
 
     def writesResumed(self) -> None:
-        """See L{IStoreWatcher}."""
         self.writing.append("resumed")
 
     def logLost(self, log: str) -> None:

@@ -6,7 +6,6 @@ middle.
 
 Promises: each point is tried with a store of its own; after it, everything acknowledged is there,
 and after another kill while the store is opened again, too.
-Must never know: how the store works.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ one with which the history goes on, several more are tried and compared.
 
 Promises: whatever was acknowledged before a cut is demanded after it, and after all later ones; no
 damage may be reported, as a power cut damages nothing.
-Must never know: how the store works.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ any user and without a debugger, wherever there is a C compiler and glibc.
 
 Promises: calls about files below one directory are counted and traced in the order in which they
 were done; the orders given to it hold from the next call on.
-Must never know: what a store is.
 """
 
 from __future__ import annotations

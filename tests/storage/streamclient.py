@@ -3,7 +3,6 @@ A client of NATS Streaming for the tests that end brokers: on nats-py, with the 
 protocol classes.
 
 Promises: an answer says when it came; a client whose broker is gone fails, and waits for nothing.
-Must never know: what the broker stores, or where.
 """
 
 from __future__ import annotations

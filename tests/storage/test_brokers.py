@@ -3,7 +3,6 @@ Whole brokers: ended in the middle of streaming, and with disks that fail.
 
 Promises: one round of each kind; C{python -m tests.storage.brokers} goes on for any number. Clients
 that wait for an answer get one.
-Must never know: how the broker stores anything.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 Stores whose files were damaged while they were closed.
 
 Promises: a few of the many kinds of damage; C{python -m tests.storage.damage} does any number.
-Must never know: where in the files what lies.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Disks that are full.
 
 Promises: a real file system that is really full, in a name space of its own, where the machine
 allows one; and the store's own limit, which works everywhere.
-Must never know: how the store keeps anything.
 """
 
 from __future__ import annotations

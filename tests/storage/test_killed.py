@@ -3,7 +3,6 @@ A store whose process is killed: at random, and at calls that change its files.
 
 Promises: the short form takes some of the points and says which; C{python -m tests.storage.points}
 takes all, C{python -m tests.storage.crash} any number of rounds.
-Must never know: how the store works.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 The store in memory: held to every contract that does not ask it to survive.
 
 Promises: what the contracts do not cover, its limit, is tested here.
-Must never know: how it keeps its records.
 """
 
 from __future__ import annotations

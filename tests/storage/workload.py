@@ -8,7 +8,6 @@ Run as C{python -m tests.storage.workload DIRECTORY SEED STEPS}; with 0 steps it
 killed.
 
 Promises: what it asks follows from the seed, the run's number and what was there before.
-Must never know: how it will end.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 What is in the journal and not yet in the database.
 
 Promises: the rows say what the logs will have once the jobs are applied.
-Must never know: how either is written.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from natsbroker.storage.jobs import Job
-from natsbroker.storage.lmdb.jobs import AppendJob
+from natsbroker.storage.lmdb.jobs import LMDBAppendJob
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.policy import Policy
@@ -57,7 +56,7 @@ class Backlog:
                 return {}
             if not job.writes:
                 continue
-            if not isinstance(job, AppendJob):
+            if not isinstance(job, LMDBAppendJob):
                 return {}
             identity = job.identity
             row = found.get(identity) or self.rows.get(identity) or rows.get(identity)

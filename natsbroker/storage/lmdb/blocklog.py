@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from natsbroker.storage.blocks import LARGEST_BLOCK, NONE, Block, build, chunks, unpackDead
 from natsbroker.storage.lmdb.layout import LogRow, blockKey, deadKey, sequenceOf
+from natsbroker.storage.lmdb.values import ValueTransaction
 from natsbroker.storage.records import subjectOf
 from natsbroker.storage.walking import readBlock
-
-if TYPE_CHECKING:
-    from natsbroker.storage.lmdb.transaction import Transaction
 
 __all__ = ["LogBlocks"]
 
@@ -42,7 +39,7 @@ class LogBlocks:
     @ivar row: as it will be committed.
     """
 
-    def __init__(self, transaction: Transaction, row: LogRow) -> None:
+    def __init__(self, transaction: ValueTransaction, row: LogRow) -> None:
         self.row = row
         self._transaction = transaction
         self._blobs: list[bytes] = []

@@ -14,7 +14,6 @@ verified, and only if that succeeds it goes on.
 
 Promises: Deferreds fire in the reactor's thread, in the order of the requests, and never
 successfully before what they stand for is on disk.
-Must never know: what the requests are about.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from typing import Any, Protocol
 
 import lmdb
@@ -35,77 +33,25 @@ from natsbroker.storage.blocks import Block
 from natsbroker.storage.committing import CommitThread, IRefusing
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog
-from natsbroker.storage.lmdb.environment import Environment, asStoreError, asStoreFailed
-from natsbroker.storage.lmdb.files import Commits, Mark, Marks
-from natsbroker.storage.lmdb.jobs import AppendJob
-from natsbroker.storage.lmdb.journal import Journal, journalWriter
+from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
+from natsbroker.storage.lmdb.files import Mark
+from natsbroker.storage.lmdb.jobs import LMDBAppendJob
+from natsbroker.storage.lmdb.journal import journalWriter
 from natsbroker.storage.lmdb.layout import LogRow
-from natsbroker.storage.lmdb.transaction import Transaction
+from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
+from natsbroker.storage.lmdb.transaction import LMDBTransaction
 from natsbroker.storage.policy import Policy, sweepAgain
 
-__all__ = ["Committer", "ICommitOwner", "Opened", "Outcome"]
+__all__ = ["ILMDBCommitOwner", "LMDBCommit", "LMDBCommitter"]
 
 RESERVED = 16384
 """How many sequences are reserved at a time."""
 
-GENERATIONS = 16
-"""By how much generations jump when the database is opened, or a commit failed."""
-
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
 
-@dataclass
-class Opened:
-    """
-    A store that was opened and verified.
-
-    @ivar environment: its database.
-    @ivar mark: the random number that all its values begin with.
-    @ivar base: what is added to a transaction's number to get its generation.
-    @ivar rows: the logs, by identity.
-    @ivar holds: their holds.
-    @ivar marks: what is reserved.
-    @ivar commits: the count of commits.
-    @ivar generation: of what is committed.
-    @ivar journal: the journal, unless there was no space for it.
-    @ivar damage: records that are lost: a log's name, a range and a reason.
-    @ivar states: values of state that are lost: the space, the key and a reason.
-    @ivar reports: those of losses that nobody has acknowledged.
-    @ivar repaired: what was done about it, for the log of the broker; empty if nothing was.
-    """
-
-    environment: Environment
-    mark: bytes
-    base: int
-    rows: dict[int, LogRow]
-    holds: dict[int, dict[str, int]]
-    marks: Marks
-    commits: Commits
-    generation: int
-    journal: Journal | None
-    damage: list[tuple[str, int, int, str]] = field(default_factory=list)
-    states: list[tuple[str, bytes, str]] = field(default_factory=list)
-    reports: list[Path] = field(default_factory=list)
-    repaired: str = ""
-
-    def close(self) -> None:
-        """
-        Let go of the files.
-        """
-        self.environment.close()
-        self.closeFiles()
-
-    def closeFiles(self) -> None:
-        """
-        Let go of the files beside the database.
-        """
-        self.commits.close()
-        if self.journal is not None:
-            self.journal.close()
-
-
 @dataclass(slots=True)
-class Outcome:
+class LMDBCommit:
     """
     What a commit did.
 
@@ -148,12 +94,12 @@ class JournalGroup:
         return list(chain.from_iterable(self.ahead.values()))
 
 
-class ICommitOwner(IRefusing, Protocol):
+class ILMDBCommitOwner(IRefusing, Protocol):
     """
     Who is told, in the reactor's thread.
     """
 
-    def committed(self, outcome: Outcome) -> None:
+    def committed(self, outcome: LMDBCommit) -> None:
         """
         A commit is on disk.
         """
@@ -164,7 +110,7 @@ class ICommitOwner(IRefusing, Protocol):
         """
 
 
-class Committer(CommitThread[ICommitOwner]):
+class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
     """
     The thread that writes.
     """
@@ -174,7 +120,7 @@ class Committer(CommitThread[ICommitOwner]):
         reactor: IReactorFromThreads,
         opened: Opened,
         reopen: Callable[[], Opened],
-        owner: ICommitOwner,
+        owner: ILMDBCommitOwner,
         policies: dict[int, Policy],
         now: Callable[[], int],
         release: Callable[[], None],
@@ -209,7 +155,7 @@ class Committer(CommitThread[ICommitOwner]):
         Commit, and tell the reactor.
         """
         if not self.leftover and not any(job.writes for job in jobs):
-            self.tell(self.owner.committed, Outcome(jobs))
+            self.tell(self.owner.committed, LMDBCommit(jobs))
             return
         try:
             if self._journalled(jobs):
@@ -259,17 +205,17 @@ class Committer(CommitThread[ICommitOwner]):
         self._formatted = False
         ahead: dict[int, list[bytes]] = {}
         for job in jobs:
-            if isinstance(job, AppendJob):
+            if isinstance(job, LMDBAppendJob):
                 ahead.setdefault(job.identity, []).extend(job.blobs)
         return JournalGroup(jobs, rows, ahead, self._opened.base + self._transaction)
 
-    def _inJournal(self, group: JournalGroup) -> Outcome:
+    def _inJournal(self, group: JournalGroup) -> LMDBCommit:
         """
         Take over what is durable now.
         """
         self._backlog.add(group.jobs, group.rows)
         oldest = {each: self._oldest[each] for each in group.rows if each in self._oldest}
-        return Outcome(group.jobs, group.rows, oldest, ahead=group.ahead)
+        return LMDBCommit(group.jobs, group.rows, oldest, ahead=group.ahead)
 
     # In the reactor's thread
 
@@ -316,7 +262,7 @@ class Committer(CommitThread[ICommitOwner]):
 
     # In the thread that writes
 
-    def _commit(self, jobs: list[Job]) -> tuple[Transaction, list[int]]:
+    def _commit(self, jobs: list[Job]) -> tuple[LMDBTransaction, list[int]]:
         """
         Do what the jobs ask, and what is in the journal, in one transaction, and have it synced.
 
@@ -329,7 +275,7 @@ class Committer(CommitThread[ICommitOwner]):
         opened.environment.prepare(weight)
         txn = opened.environment.begin()
         try:
-            transaction = Transaction(
+            transaction = LMDBTransaction(
                 txn,
                 opened.mark,
                 opened.base + txn.id(),
@@ -346,7 +292,7 @@ class Committer(CommitThread[ICommitOwner]):
             raise
         return transaction, gone
 
-    def _apply(self, transaction: Transaction, jobs: Sequence[Job]) -> list[int]:
+    def _apply(self, transaction: LMDBTransaction, jobs: Sequence[Job]) -> list[int]:
         """
         Write everything.
 
@@ -394,8 +340,8 @@ class Committer(CommitThread[ICommitOwner]):
         )
 
     def _committed(
-        self, transaction: Transaction, jobs: Sequence[Job], gone: Sequence[int]
-    ) -> Outcome:
+        self, transaction: LMDBTransaction, jobs: Sequence[Job], gone: Sequence[int]
+    ) -> LMDBCommit:
         """
         Take over what is durable now.
         """
@@ -407,7 +353,7 @@ class Committer(CommitThread[ICommitOwner]):
             opened.journal.rewind()
         self._backlog = Backlog()
         done = [job for job in jobs if job.isDone()]
-        outcome = Outcome(done, touched=transaction.touched, caughtUp=True)
+        outcome = LMDBCommit(done, touched=transaction.touched, caughtUp=True)
         self.unfinished = [job for job in jobs if not job.isDone()]
         for identity, writer in transaction.writers.items():
             self._rows[identity] = writer.row
@@ -427,7 +373,7 @@ class Committer(CommitThread[ICommitOwner]):
             self.leftover.discard(identity)
         return outcome
 
-    def _note(self, transaction: Transaction) -> None:
+    def _note(self, transaction: LMDBTransaction) -> None:
         """
         Write down beside the database what was committed. If that fails, what was committed is
         there all the same, and no more is taken. A commit that changed nothing is none for LMDB:

@@ -42,10 +42,10 @@ from natsbroker.storage.records import (
 )
 from natsbroker.storage.walking import readBlock
 
-__all__ = ["Finder", "FoundLog", "Place", "Trust", "findMark", "merged", "trustIn"]
+__all__ = ["Finder", "FoundLog", "RecordPlace", "Trust", "findMark", "merged", "trustIn"]
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """
     Where a record lies.
 
@@ -270,12 +270,12 @@ class Finder:
         """
         return self.logs.setdefault(identity, FoundLog())
 
-    def recordsOf(self, identity: int, log: FoundLog) -> dict[int, Place]:
+    def recordsOf(self, identity: int, log: FoundLog) -> dict[int, RecordPlace]:
         """
         The records of a log that were not deleted, by sequence. If there are several copies of
         one, it is a whole one if there is any.
         """
-        found: dict[int, Place] = {}
+        found: dict[int, RecordPlace] = {}
         whole: set[int] = set()
         covered: list[tuple[int, int]] = []
         newer: list[tuple[int, int]] = []
@@ -297,7 +297,7 @@ class Finder:
 
     def _inBlock(
         self, identity: int, log: FoundLog, head: Head, offset: int
-    ) -> Iterator[tuple[int, Place]]:
+    ) -> Iterator[tuple[int, RecordPlace]]:
         """
         The living records of a block, whole or not.
         """
@@ -309,14 +309,14 @@ class Finder:
         if block.raw is raw:
             for index in block.living():
                 start, end = block.starts[index], block.starts[index + 1]
-                yield block.sequences[index], Place(offset + start, end - start)
+                yield block.sequences[index], RecordPlace(offset + start, end - start)
             return
         alive = {block.sequences[each] for each in block.living()}
         for sequence, place in self._between(identity, offset, offset + head.length):
             if sequence in alive:
                 yield sequence, place
 
-    def _between(self, identity: int, start: int, stop: int) -> Iterator[tuple[int, Place]]:
+    def _between(self, identity: int, start: int, stop: int) -> Iterator[tuple[int, RecordPlace]]:
         """
         The whole records between two offsets, found by the log's identity.
         """
@@ -327,7 +327,7 @@ class Finder:
             length = self._wholeAt(position, identity)
             if length:
                 number = raw[position + SEQUENCE_OFFSET : position + SEQUENCE_OFFSET + 8]
-                yield int.from_bytes(number, "little"), Place(position, length)
+                yield int.from_bytes(number, "little"), RecordPlace(position, length)
             found = raw.find(needle, found + max(length, 1), stop)
 
     def _wholeAt(self, position: int, identity: int) -> int:
@@ -344,7 +344,7 @@ class Finder:
             return 0
         return length
 
-    def looseRecords(self, identity: int) -> Iterator[tuple[int, Place]]:
+    def looseRecords(self, identity: int) -> Iterator[tuple[int, RecordPlace]]:
         """
         Whole records of a log that are in no block that was found: in blocks of which the heads
         are damaged, and wherever the tree does not reach.
@@ -358,14 +358,14 @@ class Finder:
                 if self._trust.allows(place.offset):
                     yield sequence, place
 
-    def add(self, blob: bytes) -> Place:
+    def add(self, blob: bytes) -> RecordPlace:
         """
         Take a record that was found elsewhere.
         """
         self._added.append(blob)
-        return Place(-len(self._added), len(blob))
+        return RecordPlace(-len(self._added), len(blob))
 
-    def blob(self, place: Place) -> bytes:
+    def blob(self, place: RecordPlace) -> bytes:
         """
         The bytes of a record.
         """

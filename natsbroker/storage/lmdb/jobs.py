@@ -6,19 +6,18 @@ As L{natsbroker.storage.jobs}.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from natsbroker.storage.jobs import Job, LogJob, RunJob
-from natsbroker.storage.lmdb.layout import LogRow, stateKey
-from natsbroker.storage.lmdb.transaction import Transaction
-from natsbroker.storage.lmdb.writing import LogWriter
+from natsbroker.storage.jobs import AppendJob, Job, LogJob
+from natsbroker.storage.lmdb.layout import LogRow
+from natsbroker.storage.lmdb.transaction import LMDBTransaction
+from natsbroker.storage.lmdb.writing import LMDBLogWriter
 from natsbroker.storage.records import HEAD_SIZE, sequenceOf, subjectOf, timestampOf
 
 __all__ = [
-    "AppendJob",
-    "ChangeJob",
     "CreateJob",
     "DropJob",
+    "LMDBAppendJob",
     "isTallied",
     "jobFor",
 ]
@@ -39,7 +38,7 @@ def isTallied(indexed: bool, sole: bytes, uniform: bool) -> bool:
     return indexed or not uniform or not 0 < len(sole) <= LONGEST_SOLE
 
 
-def jobFor(row: LogRow, blobs: list[bytes]) -> AppendJob:
+def jobFor(row: LogRow, blobs: list[bytes]) -> LMDBAppendJob:
     """
     The request to append records that are encoded already.
 
@@ -49,7 +48,7 @@ def jobFor(row: LogRow, blobs: list[bytes]) -> AppendJob:
     subjects = [subjectOf(each, 0) for each in blobs]
     sole = row.sole or subjects[0]
     indexed = isTallied(row.indexed, sole, all(each == sole for each in subjects))
-    return AppendJob(
+    return LMDBAppendJob(
         row.identity,
         sequenceOf(blobs[0], 0),
         blobs,
@@ -60,7 +59,7 @@ def jobFor(row: LogRow, blobs: list[bytes]) -> AppendJob:
     )
 
 
-class AppendJob(RunJob):
+class LMDBAppendJob(AppendJob):
     """
     Records to append.
     """
@@ -80,7 +79,7 @@ class AppendJob(RunJob):
         self._subjects = subjects
         self.writes = bool(blobs)
 
-    def applyTo(self, writer: LogWriter) -> None:
+    def applyTo(self, writer: LMDBLogWriter) -> None:
         if self.blobs:
             writer.append(
                 self.first, self.blobs, self.size, self.lastTime, self._sole, self._subjects
@@ -108,7 +107,7 @@ class CreateJob(Job):
         super().__init__()
         self._row = row
 
-    def apply(self, transaction: Transaction) -> None:
+    def apply(self, transaction: LMDBTransaction) -> None:
         transaction.create(self._row)
 
 
@@ -117,25 +116,5 @@ class DropJob(LogJob):
     A log to delete.
     """
 
-    def applyTo(self, writer: LogWriter) -> None:
+    def applyTo(self, writer: LMDBLogWriter) -> None:
         writer.row.dropped = True
-
-
-class ChangeJob(Job):
-    """
-    State to change.
-    """
-
-    def __init__(self, space: str, changes: Mapping[bytes, bytes | None]) -> None:
-        super().__init__()
-        self._changes = {stateKey(space, key): value for key, value in changes.items()}
-        self.weight = 100 + sum(
-            len(key) + len(value or b"") for key, value in self._changes.items()
-        )
-
-    def apply(self, transaction: Transaction) -> None:
-        for key, value in self._changes.items():
-            if value is None:
-                transaction.delete(key)
-            else:
-                transaction.put(key, value)

@@ -28,7 +28,6 @@ the database's own generation are spent, whatever else lies in the file.
 
 Promises: when L{Journal.append} returns, the frame is on disk. A frame that is not whole is not
 read.
-Must never know: what becomes of the records.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ from natsbroker.files import syncDirectory
 from natsbroker.storage.lmdb.files import Commits, readPiece, writeAt
 from natsbroker.storage.records import crc32c, identityOf, lengthAt, sequenceOf
 
-__all__ = ["LARGEST_FRAME", "Frame", "Journal", "journalWriter", "readFrames", "runsIn"]
+__all__ = ["LARGEST_FRAME", "Journal", "JournalFrame", "journalWriter", "readFrames", "runsIn"]
 
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
@@ -75,7 +74,7 @@ _KIND = ord("J")
 _VERSION = 1
 
 
-class Frame(NamedTuple):
+class JournalFrame(NamedTuple):
     """
     What one group appended.
 
@@ -106,7 +105,7 @@ def _roundedUp(length: int) -> int:
     return -(-length // SECTOR) * SECTOR
 
 
-def _frameAt(data: bytes, position: int) -> Frame | None:
+def _frameAt(data: bytes, position: int) -> JournalFrame | None:
     """
     The copy of a frame that begins at a position, if it is whole.
     """
@@ -120,7 +119,7 @@ def _frameAt(data: bytes, position: int) -> Frame | None:
     checked = data[position : position + _HEAD.size] + data[body:end]
     if crc32c(checked) != _CRC.unpack_from(data, position + _HEAD.size)[0]:
         return None
-    return Frame(generation, since, _split(data[body:end]))
+    return JournalFrame(generation, since, _split(data[body:end]))
 
 
 def _split(body: bytes) -> list[bytes]:
@@ -135,7 +134,7 @@ def _split(body: bytes) -> list[bytes]:
     return blobs
 
 
-def readFrames(path: Path, mark: bytes) -> list[Frame]:
+def readFrames(path: Path, mark: bytes) -> list[JournalFrame]:
     """
     All whole frames of a journal, by rising generation; none if the file is not there.
 
@@ -154,7 +153,7 @@ def readFrames(path: Path, mark: bytes) -> list[Frame]:
     finally:
         os.close(descriptor)
     data = b"".join(pieces)
-    frames: dict[int, Frame] = {}
+    frames: dict[int, JournalFrame] = {}
     position = data.find(mark)
     while position >= 0:
         frame = _frameAt(data, position)
@@ -164,7 +163,7 @@ def readFrames(path: Path, mark: bytes) -> list[Frame]:
     return [frames[each] for each in sorted(frames)]
 
 
-def runsIn(frames: Sequence[Frame]) -> Iterator[tuple[int, list[bytes]]]:
+def runsIn(frames: Sequence[JournalFrame]) -> Iterator[tuple[int, list[bytes]]]:
     """
     The records of frames as they were appended.
 

@@ -24,7 +24,7 @@ from natsbroker.interfaces.records import (
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.exports import Page
 from natsbroker.storage.jobs import BarrierJob, Job
-from natsbroker.storage.lmdb.jobs import AppendJob, isTallied
+from natsbroker.storage.lmdb.jobs import LMDBAppendJob, isTallied
 from natsbroker.storage.lmdb.layout import LogRow, Tally
 from natsbroker.storage.lmdb.reading import (
     fetchTallies,
@@ -99,7 +99,7 @@ class LMDBLog(ReadableLog):
         encoded = encodeBatch(self.identity, first, batch, self._owner.now(), self._lastTime, sole)
         indexed = isTallied(self._indexed, sole, encoded.uniform)
         subjects = [each[0] for each in batch] if indexed else None
-        job = AppendJob(
+        job = LMDBAppendJob(
             self.identity, first, encoded.blobs, encoded.size, encoded.lastTime, sole, subjects
         )
         deferred = self._ask(job)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmdb import verify
@@ -26,12 +27,11 @@ from natsbroker.files import syncDirectory
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.envelopes import unwrapAt, wrapTwice
 from natsbroker.storage.lmdb.backlog import LOG_WEIGHT
-from natsbroker.storage.lmdb.commits import GENERATIONS, Opened
 from natsbroker.storage.lmdb.environment import NO_SPACE, UNVERIFIABLE, Environment
 from natsbroker.storage.lmdb.files import Commits, Marks, readFormat, writeFormat
 from natsbroker.storage.lmdb.finding import Finder, Trust, findMark
 from natsbroker.storage.lmdb.jobs import jobFor
-from natsbroker.storage.lmdb.journal import Frame, Journal, readFrames, runsIn
+from natsbroker.storage.lmdb.journal import Journal, JournalFrame, readFrames, runsIn
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
     LogRow,
@@ -45,14 +45,68 @@ from natsbroker.storage.lmdb.pages import PageFile
 from natsbroker.storage.lmdb.reports import REPORT, keep, reportsIn, unacknowledged
 from natsbroker.storage.lmdb.salvage import salvage
 from natsbroker.storage.lmdb.survey import Survey, survey
-from natsbroker.storage.lmdb.transaction import Transaction
+from natsbroker.storage.lmdb.transaction import LMDBTransaction
 from natsbroker.storage.records import Damaged, sequenceOf
 
-__all__ = ["STORE", "openDirectory"]
+__all__ = ["GENERATIONS", "STORE", "Opened", "openDirectory"]
 
 STORE, DATABASE, COMMITS, JOURNAL = "STORE", "data.mdb", "commits", "journal"
 
 _log = Logger(namespace="natsbroker.storage.lmdb")
+
+
+GENERATIONS = 16
+"""By how much generations jump when the database is opened, or a commit failed."""
+
+
+@dataclass
+class Opened:
+    """
+    A store that was opened and verified.
+
+    @ivar environment: its database.
+    @ivar mark: the random number that all its values begin with.
+    @ivar base: what is added to a transaction's number to get its generation.
+    @ivar rows: the logs, by identity.
+    @ivar holds: their holds.
+    @ivar marks: what is reserved.
+    @ivar commits: the count of commits.
+    @ivar generation: of what is committed.
+    @ivar journal: the journal, unless there was no space for it.
+    @ivar damage: records that are lost: a log's name, a range and a reason.
+    @ivar states: values of state that are lost: the space, the key and a reason.
+    @ivar reports: those of losses that nobody has acknowledged.
+    @ivar repaired: what was done about it, for the log of the broker; empty if nothing was.
+    """
+
+    environment: Environment
+    mark: bytes
+    base: int
+    rows: dict[int, LogRow]
+    holds: dict[int, dict[str, int]]
+    marks: Marks
+    commits: Commits
+    generation: int
+    journal: Journal | None
+    damage: list[tuple[str, int, int, str]] = field(default_factory=list)
+    states: list[tuple[str, bytes, str]] = field(default_factory=list)
+    reports: list[Path] = field(default_factory=list)
+    repaired: str = ""
+
+    def close(self) -> None:
+        """
+        Let go of the files.
+        """
+        self.environment.close()
+        self.closeFiles()
+
+    def closeFiles(self) -> None:
+        """
+        Let go of the files beside the database.
+        """
+        self.commits.close()
+        if self.journal is not None:
+            self.journal.close()
 
 
 def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
@@ -190,7 +244,7 @@ def _openJournal(path: Path, mark: bytes) -> Journal | None:
 
 
 def _gapsBefore(
-    frames: Sequence[Frame], found: Survey, marks: Marks
+    frames: Sequence[JournalFrame], found: Survey, marks: Marks
 ) -> dict[int, list[tuple[int, int]]]:
     """
     The sequences that are missing between a database and what the journal has beyond it, by log.
@@ -216,7 +270,7 @@ def _replay(
     environment: Environment,
     found: Survey,
     base: int,
-    frames: Sequence[Frame],
+    frames: Sequence[JournalFrame],
     gaps: Mapping[int, list[tuple[int, int]]],
 ) -> None:
     """
@@ -228,7 +282,7 @@ def _replay(
     weight = sum(len(blob) + 100 for _, blobs in runs for blob in blobs)
     environment.prepare(weight + LOG_WEIGHT * (len({identity for identity, _ in runs}) + 1))
     with environment.begin() as txn:
-        transaction = Transaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
+        transaction = LMDBTransaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
         transaction.putFormat(base)
         for identity, blobs in runs:
             writer = transaction.log(identity)
@@ -243,7 +297,7 @@ def _replay(
 
 
 def _verified(
-    database: Path, mark: bytes, marks: Marks, noted: int, frames: Sequence[Frame]
+    database: Path, mark: bytes, marks: Marks, noted: int, frames: Sequence[JournalFrame]
 ) -> tuple[Survey, str]:
     """
     Verify a database, and repair it if it is damaged.
@@ -350,7 +404,7 @@ def _persist(
     """
     environment.prepare(16384 * (len(rows) + len(found.broken) + len(found.halved) + 1))
     with environment.begin() as txn:
-        transaction = Transaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
+        transaction = LMDBTransaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
         transaction.putFormat(base)
         for row in rows:
             transaction.log(row.identity)
@@ -361,7 +415,7 @@ def _persist(
     return states
 
 
-def _mend(transaction: Transaction, found: Survey) -> list[tuple[str, bytes, str]]:
+def _mend(transaction: LMDBTransaction, found: Survey) -> list[tuple[str, bytes, str]]:
     """
     Put state back that stands under a wrong key, and make damaged tallies anew.
 

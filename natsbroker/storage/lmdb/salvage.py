@@ -23,8 +23,8 @@ from natsbroker.storage.blocks import build, chunks
 from natsbroker.storage.envelopes import wrap, wrapTwice
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.files import Marks, readPiece
-from natsbroker.storage.lmdb.finding import Finder, FoundLog, Place, Trust, merged, trustIn
-from natsbroker.storage.lmdb.journal import Frame, runsIn
+from natsbroker.storage.lmdb.finding import Finder, FoundLog, RecordPlace, Trust, merged, trustIn
+from natsbroker.storage.lmdb.journal import JournalFrame, runsIn
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
     LogRow,
@@ -112,7 +112,12 @@ class _Builder:
 
 
 def salvage(
-    path: Path, mark: bytes, marks: Marks, generation: int, newest: int, frames: Sequence[Frame]
+    path: Path,
+    mark: bytes,
+    marks: Marks,
+    generation: int,
+    newest: int,
+    frames: Sequence[JournalFrame],
 ) -> list[str]:
     """
     Replace a damaged database by a new one with all that could be found.
@@ -241,7 +246,7 @@ def _rebuildLog(
     return [lossOf(row.name, start, stop) for start, stop in ranges]
 
 
-def _unknown(identity: int, marks: Marks, records: dict[int, Place]) -> LogRow:
+def _unknown(identity: int, marks: Marks, records: dict[int, RecordPlace]) -> LogRow:
     """
     The row of a log whose own was lost: under its name if that is marked, else to be read only.
     """
@@ -255,7 +260,7 @@ def _unknown(identity: int, marks: Marks, records: dict[int, Place]) -> LogRow:
 
 
 def _lostRanges(
-    row: LogRow, records: dict[int, Place], dead: set[int], expected: int
+    row: LogRow, records: dict[int, RecordPlace], dead: set[int], expected: int
 ) -> list[tuple[int, int]]:
     """
     Where records may be missing.
@@ -274,7 +279,7 @@ def _lostRanges(
 
 
 def _extend(
-    finder: Finder, row: LogRow, records: dict[int, Place], blobs: Sequence[bytes]
+    finder: Finder, row: LogRow, records: dict[int, RecordPlace], blobs: Sequence[bytes]
 ) -> list[tuple[int, int]]:
     """
     Add what the journal has beyond a log.
@@ -297,7 +302,7 @@ def _extend(
 
 
 def _jump(
-    row: LogRow, records: dict[int, Place], marks: Marks, certain: bool
+    row: LogRow, records: dict[int, RecordPlace], marks: Marks, certain: bool
 ) -> list[tuple[int, int]]:
     """
     Go beyond every sequence that may have been used.
@@ -311,7 +316,7 @@ def _jump(
     return [lost]
 
 
-def _write(finder: Finder, builder: _Builder, row: LogRow, records: dict[int, Place]) -> None:
+def _write(finder: Finder, builder: _Builder, row: LogRow, records: dict[int, RecordPlace]) -> None:
     """
     Write a log's records, its tallies and its row.
     """

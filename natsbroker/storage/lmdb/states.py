@@ -14,8 +14,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IStateStore
 from natsbroker.interfaces.records import StoreError
-from natsbroker.storage.jobs import BarrierJob, Job
-from natsbroker.storage.lmdb.jobs import ChangeJob
+from natsbroker.storage.jobs import BarrierJob, ChangeJob, Job
 from natsbroker.storage.lmdb.layout import statePrefix
 from natsbroker.storage.lmdb.reading import fetchState
 from natsbroker.storage.spaces import AskedSpace

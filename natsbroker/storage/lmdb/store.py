@@ -34,14 +34,14 @@ from natsbroker.storage.checks import checkLogName, checkSpace
 from natsbroker.storage.foreign import refuseForeign
 from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.lmdb.cache import BlockCache
-from natsbroker.storage.lmdb.commits import Committer, Opened, Outcome
+from natsbroker.storage.lmdb.commits import LMDBCommit, LMDBCommitter
 from natsbroker.storage.lmdb.environment import asStoreError
 from natsbroker.storage.lmdb.files import Lock
 from natsbroker.storage.lmdb.jobs import CreateJob, DropJob
 from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey
 from natsbroker.storage.lmdb.log import LMDBLog
 from natsbroker.storage.lmdb.losses import Losses
-from natsbroker.storage.lmdb.opening import STORE, openDirectory
+from natsbroker.storage.lmdb.opening import STORE, Opened, openDirectory
 from natsbroker.storage.lmdb.scrubbing import Findings, Scrubber
 from natsbroker.storage.lmdb.states import LMDBStates
 from natsbroker.storage.policy import Policy
@@ -166,7 +166,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         """
         self._environment = opened.environment
         self._learn(opened)
-        self._committer = Committer(
+        self._committer = LMDBCommitter(
             self._reactor,
             opened,
             lambda: openDirectory(self._path, self._maxSize),
@@ -350,7 +350,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
 
     # For the thread that writes, called in the reactor's
 
-    def committed(self, outcome: Outcome) -> None:
+    def committed(self, outcome: LMDBCommit) -> None:
         """
         A commit is on disk.
         """

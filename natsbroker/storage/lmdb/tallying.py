@@ -7,17 +7,14 @@ A log of one subject has none; others have one for each subject.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.envelopes import unwrap
 from natsbroker.storage.lmdb.blocklog import LogBlocks
 from natsbroker.storage.lmdb.layout import LISTED, LogRow, Tally, tallyKey, tallyPrefix
+from natsbroker.storage.lmdb.values import ValueTransaction
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import Damaged, subjectOf
-
-if TYPE_CHECKING:
-    from natsbroker.storage.lmdb.transaction import Transaction
 
 __all__ = ["LogTallies"]
 
@@ -33,7 +30,7 @@ class LogTallies(LogBlocks):
     A log in a transaction, with its tallies; to be derived from.
     """
 
-    def __init__(self, transaction: Transaction, row: LogRow, policy: Policy) -> None:
+    def __init__(self, transaction: ValueTransaction, row: LogRow, policy: Policy) -> None:
         super().__init__(transaction, row)
         self._policy = policy
         self._tallies: dict[bytes, Tally] = {}

@@ -9,38 +9,38 @@ Nothing here commits, and nothing waits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import lmdb
 
 from natsbroker.storage.blocks import Block
-from natsbroker.storage.envelopes import unwrap, unwrapEither, wrap, wrapTwice
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
     LogRow,
     blockKey,
     deadKey,
     holdsKey,
-    isTwice,
     lostKey,
     packFormat,
     rowKey,
+    stateKey,
     tallyPrefix,
 )
-from natsbroker.storage.lmdb.writing import LogWriter
+from natsbroker.storage.lmdb.values import ValueTransaction
+from natsbroker.storage.lmdb.writing import LMDBLogWriter
 from natsbroker.storage.policy import Policy
 
-__all__ = ["Transaction"]
+__all__ = ["LMDBTransaction"]
 
 KEYS_A_SLICE = 1000
 """How many values of a dropped log are deleted in one commit."""
 
 
-class Transaction:
+class LMDBTransaction(ValueTransaction):
     """
     A write transaction.
 
-    @ivar generation: what the values written in it are marked with.
-    @ivar touched: blocks that were replaced, deleted or had records deleted.
-    @ivar unfinished: logs of which there is more to delete than one commit should.
+    @ivar writers: the logs in it, by identity.
     """
 
     def __init__(
@@ -55,21 +55,13 @@ class Transaction:
     ) -> None:
         """
         @param rows: the logs as they are committed.
-        @param heads: the first blocks of logs, as far as they are known.
-        @param now: the wall clock, in nanoseconds.
         """
-        self.txn = txn
-        self.mark = mark
-        self.generation = generation
-        self.now = now
-        self.heads = heads
-        self.touched: set[tuple[int, int]] = set()
-        self.unfinished: set[int] = set()
+        super().__init__(txn, mark, generation, heads, now)
         self._rows = rows
         self._policies = policies
-        self.writers: dict[int, LogWriter] = {}
+        self.writers: dict[int, LMDBLogWriter] = {}
 
-    def log(self, identity: int) -> LogWriter:
+    def log(self, identity: int) -> LMDBLogWriter:
         """
         A log, to be changed.
 
@@ -78,7 +70,7 @@ class Transaction:
         writer = self.writers.get(identity)
         if writer is None:
             policy = self._policies.get(identity) or Policy()
-            writer = LogWriter(self, self._rows[identity].copy(), policy)
+            writer = LMDBLogWriter(self, self._rows[identity].copy(), policy)
             self.writers[identity] = writer
         return writer
 
@@ -87,33 +79,17 @@ class Transaction:
         Add a log.
         """
         policy = self._policies.get(row.identity) or Policy()
-        self.writers[row.identity] = LogWriter(self, row.copy(), policy)
+        self.writers[row.identity] = LMDBLogWriter(self, row.copy(), policy)
 
-    def put(self, key: bytes, value: bytes) -> None:
+    def change(self, space: str, changes: Mapping[bytes, bytes | None]) -> None:
         """
-        Store a value that is no block.
+        Change state.
         """
-        fold = wrapTwice if isTwice(key) else wrap
-        self.txn.put(key, fold(self.mark, key[:1], self.generation, key, value))
-
-    def get(self, key: bytes) -> bytes | None:
-        """
-        Read what L{put} stored.
-
-        @raise Damaged: if it is not whole.
-        """
-        raw = self.txn.get(key)
-        if raw is None:
-            return None
-        return unwrapEither(raw, key)[0].value if isTwice(key) else unwrap(raw, key).value
-
-    def delete(self, key: bytes) -> bool:
-        """
-        Delete what lies under a key.
-
-        @return: whether there was something.
-        """
-        return self.txn.delete(key)
+        for key, value in changes.items():
+            if value is None:
+                self.delete(stateKey(space, key))
+            else:
+                self.put(stateKey(space, key), value)
 
     def putFormat(self, base: int) -> None:
         """
@@ -143,17 +119,3 @@ class Transaction:
         for key in (holdsKey, lostKey, rowKey):
             self.delete(key(row.identity))
         return True
-
-    def deleteSome(self, prefix: bytes, most: int) -> int:
-        """
-        Delete values whose keys begin so.
-
-        @return: how many.
-        """
-        deleted = 0
-        with self.txn.cursor() as cursor:
-            found = cursor.set_range(prefix)
-            while found and deleted < most and cursor.key().startswith(prefix):
-                found = cursor.delete() and cursor.key() != b""
-                deleted += 1
-        return deleted

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from natsbroker.storage.blocks import Block, packDead
 from natsbroker.storage.lmdb.layout import (
@@ -22,13 +21,11 @@ from natsbroker.storage.lmdb.layout import (
     tallyPrefix,
 )
 from natsbroker.storage.lmdb.tallying import LogTallies
+from natsbroker.storage.lmdb.values import ValueTransaction
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import timestampOf
 
-if TYPE_CHECKING:
-    from natsbroker.storage.lmdb.transaction import Transaction
-
-__all__ = ["LogWriter"]
+__all__ = ["LMDBLogWriter"]
 
 BLOCKS_A_SLICE = 64
 SUBJECTS_A_SLICE = 200
@@ -36,7 +33,7 @@ KEYS_A_SLICE = 1000
 """How much is deleted in one commit, beyond what was written in it."""
 
 
-class LogWriter(LogTallies):
+class LMDBLogWriter(LogTallies):
     """
     A log in a transaction.
 
@@ -45,7 +42,7 @@ class LogWriter(LogTallies):
     @ivar oldest: the timestamp of the oldest record, if that matters and there is one.
     """
 
-    def __init__(self, transaction: Transaction, row: LogRow, policy: Policy) -> None:
+    def __init__(self, transaction: ValueTransaction, row: LogRow, policy: Policy) -> None:
         super().__init__(transaction, row, policy)
         self.discardTo = 0
         self.trimmed = True

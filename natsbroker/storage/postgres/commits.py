@@ -30,11 +30,11 @@ from natsbroker.storage.jobs import Job
 from natsbroker.storage.policy import Policy, sweepAgain
 from natsbroker.storage.postgres.connecting import asStoreError
 from natsbroker.storage.postgres.leasing import Space
-from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.session import Session
-from natsbroker.storage.postgres.writing import Transaction
+from natsbroker.storage.postgres.writing import PostgresTransaction
 
-__all__ = ["Committer", "ICommitOwner", "Outcome"]
+__all__ = ["IPostgresCommitOwner", "PostgresCommit", "PostgresCommitter"]
 
 PATIENCE = 1.0
 """Seconds in which a lost connection is replaced before what was asked fails."""
@@ -51,7 +51,7 @@ _log = Logger(namespace="natsbroker.storage.postgres")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PostgresCommit:
     """
     What a commit did.
 
@@ -61,21 +61,21 @@ class Outcome:
     """
 
     jobs: Sequence[Job]
-    rows: dict[int, LogRow] = field(default_factory=dict)
-    lost: Sequence[LogRow] = ()
+    rows: dict[int, PostgresLogRow] = field(default_factory=dict)
+    lost: Sequence[PostgresLogRow] = ()
 
 
-class ICommitOwner(IRefusing, Protocol):
+class IPostgresCommitOwner(IRefusing, Protocol):
     """
     Who is told, in the reactor's thread.
     """
 
-    def committed(self, outcome: Outcome) -> None:
+    def committed(self, outcome: PostgresCommit) -> None:
         """
         A commit is durable.
         """
 
-    def reopened(self, rows: Mapping[int, LogRow]) -> None:
+    def reopened(self, rows: Mapping[int, PostgresLogRow]) -> None:
         """
         The store was opened again after a failure.
 
@@ -83,7 +83,7 @@ class ICommitOwner(IRefusing, Protocol):
         """
 
 
-class Committer(CommitThread[ICommitOwner]):
+class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
     """
     The thread that writes.
     """
@@ -92,7 +92,7 @@ class Committer(CommitThread[ICommitOwner]):
         self,
         reactor: IReactorFromThreads,
         session: Session,
-        owner: ICommitOwner,
+        owner: IPostgresCommitOwner,
         policies: Mapping[int, Policy],
         now: Callable[[], int],
     ) -> None:
@@ -105,7 +105,7 @@ class Committer(CommitThread[ICommitOwner]):
         self._session = session
         self._policies = policies
         self._now = now
-        self._rows: dict[int, LogRow] = {row.identity: row for row in session.leftover}
+        self._rows: dict[int, PostgresLogRow] = {row.identity: row for row in session.leftover}
         self._spaces: dict[str, Space] = {}
         self._lostSpaces: set[str] = set()
         self.leftover = set(self._rows)
@@ -121,7 +121,7 @@ class Committer(CommitThread[ICommitOwner]):
         Commit, and tell the reactor.
         """
         if not self.leftover and not any(job.writes for job in jobs):
-            self.tell(self.owner.committed, Outcome(jobs))
+            self.tell(self.owner.committed, PostgresCommit(jobs))
             return
         try:
             transaction = self._commit(jobs)
@@ -131,7 +131,7 @@ class Committer(CommitThread[ICommitOwner]):
             outcome = self._committed(transaction, jobs)
             self.tell(self.owner.committed, outcome)
 
-    def _commit(self, jobs: Sequence[Job]) -> Transaction:
+    def _commit(self, jobs: Sequence[Job]) -> PostgresTransaction:
         """
         Do what the jobs ask in one transaction, and have it made durable.
 
@@ -141,7 +141,7 @@ class Committer(CommitThread[ICommitOwner]):
         deadline = time.monotonic() + PATIENCE
         attempts = 0
         while True:
-            transaction: Transaction | None = None
+            transaction: PostgresTransaction | None = None
             try:
                 session.begin()
                 transaction = self._transaction()
@@ -163,8 +163,8 @@ class Committer(CommitThread[ICommitOwner]):
                 else:
                     raise
 
-    def _transaction(self) -> Transaction:
-        return Transaction(
+    def _transaction(self) -> PostgresTransaction:
+        return PostgresTransaction(
             self._session.connection,
             self._session.holder,
             self._rows,
@@ -174,7 +174,7 @@ class Committer(CommitThread[ICommitOwner]):
             self._now(),
         )
 
-    def _apply(self, transaction: Transaction, jobs: Sequence[Job]) -> None:
+    def _apply(self, transaction: PostgresTransaction, jobs: Sequence[Job]) -> None:
         """
         Write everything.
         """
@@ -199,7 +199,7 @@ class Committer(CommitThread[ICommitOwner]):
                     raise failure from None
                 time.sleep(PAUSE)
 
-    def _committed(self, transaction: Transaction, jobs: Sequence[Job]) -> Outcome:
+    def _committed(self, transaction: PostgresTransaction, jobs: Sequence[Job]) -> PostgresCommit:
         """
         Take over what is durable now.
         """
@@ -215,7 +215,7 @@ class Committer(CommitThread[ICommitOwner]):
             del self._rows[identity]
             self.leftover.discard(identity)
         lost = [row for row in transaction.lost.values() if not row.dropped]
-        return Outcome([job for job in jobs if job.isDone()], rows, lost)
+        return PostgresCommit([job for job in jobs if job.isDone()], rows, lost)
 
     def openAgain(self) -> None:
         """

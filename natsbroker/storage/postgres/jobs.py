@@ -6,19 +6,15 @@ As L{natsbroker.storage.jobs}.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from natsbroker.storage.jobs import Job, LogJob, RunJob
+from natsbroker.storage.jobs import Job, LogJob
 from natsbroker.storage.postgres.leasing import Space
 from natsbroker.storage.postgres.reading import readHolds
-from natsbroker.storage.postgres.rows import LogRow
-from natsbroker.storage.postgres.writing import LogWriter, Transaction
+from natsbroker.storage.postgres.rows import PostgresLogRow
+from natsbroker.storage.postgres.writing import PostgresTransaction
 
 __all__ = [
-    "AppendJob",
-    "ChangeJob",
     "CheckJob",
-    "DropJob",
+    "DropNamedJob",
     "GiveUpJob",
     "ListJob",
     "OpenJob",
@@ -31,7 +27,7 @@ class ListJob(Job):
     The names of all logs.
     """
 
-    def apply(self, transaction: Transaction) -> None:
+    def apply(self, transaction: PostgresTransaction) -> None:
         self._names = transaction.names()
 
     def result(self) -> list[str]:
@@ -51,18 +47,18 @@ class OpenJob(Job):
         self._name = name
         self._create = create
 
-    def apply(self, transaction: Transaction) -> None:
+    def apply(self, transaction: PostgresTransaction) -> None:
         self._row = transaction.open(self._name, self._create)
         self._holds = readHolds(transaction.connection, self._row.identity)
 
-    def result(self) -> tuple[LogRow, dict[str, int]]:
+    def result(self) -> tuple[PostgresLogRow, dict[str, int]]:
         """
         What is known of it, and its holds.
         """
         return self._row, self._holds
 
 
-class DropJob(Job):
+class DropNamedJob(Job):
     """
     A log to delete.
     """
@@ -71,7 +67,7 @@ class DropJob(Job):
         super().__init__()
         self._name = name
 
-    def apply(self, transaction: Transaction) -> None:
+    def apply(self, transaction: PostgresTransaction) -> None:
         self._identity = transaction.open(self._name, create=False).identity
         transaction.log(self._identity).drop()
 
@@ -93,17 +89,8 @@ class GiveUpJob(LogJob):
     A log to give up.
     """
 
-    def apply(self, transaction: Transaction) -> None:
+    def apply(self, transaction: PostgresTransaction) -> None:
         transaction.giveUp(self.identity)
-
-
-class AppendJob(RunJob):
-    """
-    Records to append.
-    """
-
-    def applyTo(self, writer: LogWriter) -> None:
-        writer.append(self.first, self.blobs, self.size, self.lastTime)
 
 
 class SpaceJob(Job):
@@ -115,7 +102,7 @@ class SpaceJob(Job):
         super().__init__()
         self.space = space
 
-    def apply(self, transaction: Transaction) -> None:
+    def apply(self, transaction: PostgresTransaction) -> None:
         self._space = transaction.space(self.space, anew=True)
 
     def result(self) -> Space:
@@ -123,18 +110,3 @@ class SpaceJob(Job):
         It.
         """
         return self._space
-
-
-class ChangeJob(Job):
-    """
-    State to change.
-    """
-
-    def __init__(self, space: str, changes: Mapping[bytes, bytes | None]) -> None:
-        super().__init__()
-        self.space = space
-        self._changes = dict(changes)
-        self.weight = 100 + sum(len(key) + len(value or b"") for key, value in changes.items())
-
-    def apply(self, transaction: Transaction) -> None:
-        transaction.change(self.space, self._changes)

@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from natsbroker.interfaces.records import LeaseLost, NoSuchLog, StoreFailed
-from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.schema import Connection
 
 __all__ = [
@@ -147,7 +147,7 @@ def _isFree(connection: Connection, holder: int, other: int | None) -> bool:
 _LOG_COLUMNS = "id, holder, token, first, last, count, size, last_time"
 
 
-def takeLog(connection: Connection, holder: int, name: str, create: bool) -> LogRow:
+def takeLog(connection: Connection, holder: int, name: str, create: bool) -> PostgresLogRow:
     """
     Get the lease of a log.
 
@@ -173,7 +173,7 @@ def takeLog(connection: Connection, holder: int, name: str, create: bool) -> Log
         )
 
 
-def _taken(connection: Connection, holder: int, name: str, row: tuple[Any, ...]) -> LogRow:
+def _taken(connection: Connection, holder: int, name: str, row: tuple[Any, ...]) -> PostgresLogRow:
     """
     Take a log whose row is locked.
     """
@@ -189,7 +189,7 @@ def _taken(connection: Connection, holder: int, name: str, row: tuple[Any, ...])
         "SELECT time FROM record WHERE log = %s AND sequence >= %s ORDER BY sequence LIMIT 1",
         (identity, first),
     ).fetchone()
-    return LogRow(
+    return PostgresLogRow(
         identity, name, token, first, last, count, size, lastTime, oldest[0] if oldest else 0
     )
 
@@ -237,7 +237,9 @@ def stillHeld(
     return [identity for identity, token in found if tokens[identity] == token]
 
 
-def held(connection: Connection, holder: int, rows: Mapping[int, LogRow]) -> dict[int, LogRow]:
+def held(
+    connection: Connection, holder: int, rows: Mapping[int, PostgresLogRow]
+) -> dict[int, PostgresLogRow]:
     """
     Read again what is known of logs.
 
@@ -256,7 +258,7 @@ def held(connection: Connection, holder: int, rows: Mapping[int, LogRow]) -> dic
     return found
 
 
-def abandoned(connection: Connection, holder: int) -> list[LogRow]:
+def abandoned(connection: Connection, holder: int) -> list[PostgresLogRow]:
     """
     Take the logs that were dropped, and of whose records something is left.
     """

@@ -15,10 +15,9 @@ from zope.interface import implementer
 from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
 from natsbroker.interfaces.records import Entry, Matching, Record, RecordDamaged, SubjectTally
 from natsbroker.storage.exports import Page
-from natsbroker.storage.jobs import BarrierJob
+from natsbroker.storage.jobs import AppendJob, BarrierJob
 from natsbroker.storage.ownedlogs import ILogOwner, OwnedLog
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.postgres.jobs import AppendJob
 from natsbroker.storage.postgres.reading import (
     Found,
     Span,
@@ -29,7 +28,7 @@ from natsbroker.storage.postgres.reading import (
     fetchTallies,
     findTime,
 )
-from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.records import encodeBatch
 from natsbroker.subjects.grammar import matches
 
@@ -60,14 +59,14 @@ class PostgresLog(OwnedLog):
 
     _owner: IPostgresOwner
 
-    def __init__(self, owner: IPostgresOwner, row: LogRow, policy: Policy) -> None:
+    def __init__(self, owner: IPostgresOwner, row: PostgresLogRow, policy: Policy) -> None:
         super().__init__(row.identity, row.name, row.bounds(), policy)
         self._owner = owner
         self._oldest = row.oldest
 
     # What the store tells it
 
-    def committed(self, row: LogRow) -> None:
+    def committed(self, row: PostgresLogRow) -> None:
         """
         What is durable now.
         """

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from natsbroker.interfaces.records import LogBounds
 
-__all__ = ["LogRow"]
+__all__ = ["PostgresLogRow"]
 
 
 @dataclass(slots=True)
-class LogRow:
+class PostgresLogRow:
     """
     A log, as its row in the database says.
 

@@ -23,7 +23,7 @@ from natsbroker.storage.postgres.leasing import (
     newIdentity,
     stillHeld,
 )
-from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.schema import Connection, prepare
 
 __all__ = ["Session"]
@@ -158,8 +158,8 @@ class Session:
     # Beginning anew
 
     def openAgain(
-        self, rows: Mapping[int, LogRow], spaces: Mapping[str, Space]
-    ) -> tuple[dict[int, LogRow], dict[str, Space]]:
+        self, rows: Mapping[int, PostgresLogRow], spaces: Mapping[str, Space]
+    ) -> tuple[dict[int, PostgresLogRow], dict[str, Space]]:
         """
         Begin anew after a failure.
 

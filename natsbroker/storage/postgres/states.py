@@ -14,8 +14,8 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from zope.interface import implementer
 
 from natsbroker.interfaces import IStateStore
-from natsbroker.storage.jobs import Job
-from natsbroker.storage.postgres.jobs import ChangeJob, SpaceJob
+from natsbroker.storage.jobs import ChangeJob, Job
+from natsbroker.storage.postgres.jobs import SpaceJob
 from natsbroker.storage.postgres.reading import fetchState
 from natsbroker.storage.postgres.writing import checksum
 from natsbroker.storage.spaces import AskedSpace

@@ -30,11 +30,11 @@ from natsbroker.interfaces.records import (
 from natsbroker.storage.checks import checkLogName, checkSpace
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.postgres.commits import Committer, Outcome
+from natsbroker.storage.postgres.commits import PostgresCommit, PostgresCommitter
 from natsbroker.storage.postgres.connecting import Database, Readers, asStoreError
 from natsbroker.storage.postgres.jobs import (
     CheckJob,
-    DropJob,
+    DropNamedJob,
     GiveUpJob,
     ListJob,
     OpenJob,
@@ -42,7 +42,7 @@ from natsbroker.storage.postgres.jobs import (
 from natsbroker.storage.postgres.leasing import Renewed, renew
 from natsbroker.storage.postgres.log import PostgresLog
 from natsbroker.storage.postgres.renewing import RENEWALS, Renewing
-from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.session import Session
 from natsbroker.storage.postgres.states import PostgresStates
 from natsbroker.storage.postgres.waiting import Waiting
@@ -127,7 +127,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._readers = Readers(database, session.who("read"))
         self._renewer = Readers(database, session.who("lease"))
         self._waiting: set[Waiting] = set()
-        self._committer = Committer(reactor, session, self, self._policies, now)
+        self._committer = PostgresCommitter(reactor, session, self, self._policies, now)
         self._committer.start()
         self._renewing = Renewing(reactor, self._lease, self._renew, self._renewed)
 
@@ -142,7 +142,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
             return succeed(self._logs[name])
         return self.ask(OpenJob(name, create)).addCallback(self._opened)
 
-    def _opened(self, found: tuple[LogRow, dict[str, int]]) -> IStreamLog:
+    def _opened(self, found: tuple[PostgresLogRow, dict[str, int]]) -> IStreamLog:
         """
         The lease of a log is there.
         """
@@ -176,7 +176,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         log = self._logs.get(name)
         if log is not None:
             self._end(log, StoreClosed(f"log {name} was dropped"))
-        return self.ask(DropJob(name)).addCallbacks(
+        return self.ask(DropNamedJob(name)).addCallbacks(
             self._dropped, self._notDropped, callbackArgs=(name,), errbackArgs=(log,)
         )
 
@@ -234,7 +234,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
 
     # For the thread that writes, called in the reactor's
 
-    def committed(self, outcome: Outcome) -> None:
+    def committed(self, outcome: PostgresCommit) -> None:
         """
         A commit is durable.
         """
@@ -270,7 +270,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
             self._tryLater()
         self._fail(jobs, error)
 
-    def reopened(self, rows: Mapping[int, LogRow]) -> None:
+    def reopened(self, rows: Mapping[int, PostgresLogRow]) -> None:
         """
         The store was opened again after a failure.
         """

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.reading import distinctSubjects
-from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.schema import Connection
 from natsbroker.storage.records import HEAD_SIZE
 
@@ -35,7 +35,9 @@ class Trimming:
     @ivar counted: the indexed subjects of those, where each has a limit.
     """
 
-    def __init__(self, connection: Connection, row: LogRow, policy: Policy, now: int) -> None:
+    def __init__(
+        self, connection: Connection, row: PostgresLogRow, policy: Policy, now: int
+    ) -> None:
         """
         @param now: the wall clock, in nanoseconds.
         """

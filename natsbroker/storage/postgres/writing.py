@@ -1,7 +1,7 @@
 """
 What one transaction does to logs and state.
 
-The rows that it was given are not changed: L{Transaction.rows} has those that hold when
+The rows that it was given are not changed: L{PostgresTransaction.rows} has those that hold when
 it is durable. Nothing is written to what another broker holds.
 """
 
@@ -16,12 +16,12 @@ from psycopg import Cursor
 from natsbroker.interfaces.records import LeaseLost, StoreFailed
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.leasing import Space, giveUp, stillHeld, takeLog, takeSpace
-from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.schema import Connection, subjectKey
 from natsbroker.storage.postgres.trimming import Trimming
 from natsbroker.storage.records import crc32c, subjectOf, timestampOf
 
-__all__ = ["LogWriter", "Transaction"]
+__all__ = ["PostgresLogWriter", "PostgresTransaction"]
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
@@ -46,7 +46,7 @@ def checksum(space: int, key: bytes, value: bytes) -> int:
     return int(crc32c(_CHECKED.pack(space, len(key)) + key + value))
 
 
-class LogWriter(Trimming):
+class PostgresLogWriter(Trimming):
     """
     A log in a transaction.
 
@@ -56,7 +56,9 @@ class LogWriter(Trimming):
     @ivar trimmed: whether all that had to go went.
     """
 
-    def __init__(self, transaction: Transaction, row: LogRow, policy: Policy) -> None:
+    def __init__(
+        self, transaction: PostgresTransaction, row: PostgresLogRow, policy: Policy
+    ) -> None:
         super().__init__(transaction.connection, row, policy, transaction.now)
         self._transaction = transaction
 
@@ -168,7 +170,7 @@ class LogWriter(Trimming):
         return True
 
 
-class Transaction:
+class PostgresTransaction:
     """
     A transaction that has begun.
 
@@ -190,7 +192,7 @@ class Transaction:
         self,
         connection: Connection,
         holder: int,
-        rows: Mapping[int, LogRow],
+        rows: Mapping[int, PostgresLogRow],
         spaces: Mapping[str, Space],
         lostSpaces: Collection[str],
         policies: Mapping[int, Policy],
@@ -199,10 +201,10 @@ class Transaction:
         self.connection = connection
         self.copied: list[bytes] = []
         self.now = now
-        self.writers: dict[int, LogWriter] = {}
+        self.writers: dict[int, PostgresLogWriter] = {}
         self.rows = dict(rows)
         self.spaces = dict(spaces)
-        self.lost: dict[int, LogRow] = {}
+        self.lost: dict[int, PostgresLogRow] = {}
         self.lostSpaces = set(lostSpaces)
         self.gone: list[int] = []
         self.givenUp: list[int] = []
@@ -228,7 +230,7 @@ class Transaction:
                 del self.spaces[name]
                 self.lostSpaces.add(name)
 
-    def log(self, identity: int) -> LogWriter:
+    def log(self, identity: int) -> PostgresLogWriter:
         """
         A log to write to.
 
@@ -239,7 +241,7 @@ class Transaction:
             raise LeaseLost("another broker serves the log")
         return writer
 
-    def open(self, name: str, create: bool) -> LogRow:
+    def open(self, name: str, create: bool) -> PostgresLogRow:
         """
         Get the lease of a log.
         """
@@ -249,7 +251,7 @@ class Transaction:
             taken = known
         return self._write(taken).row
 
-    def _write(self, row: LogRow) -> LogWriter:
+    def _write(self, row: PostgresLogRow) -> PostgresLogWriter:
         """
         Begin to write to a log whose row is locked, unless that was begun before.
         """
@@ -257,7 +259,7 @@ class Transaction:
         if writer is None:
             row = self.rows[row.identity] = replace(row)
             policy = self._policies.get(row.identity) or Policy()
-            writer = self.writers[row.identity] = LogWriter(self, row, policy)
+            writer = self.writers[row.identity] = PostgresLogWriter(self, row, policy)
         return writer
 
     def giveUp(self, identity: int) -> None:
@@ -341,7 +343,7 @@ class Transaction:
                 self.unfinished.add(identity)
         self._putRows([each.row for each in self.writers.values()])
 
-    def _putRows(self, rows: Sequence[LogRow]) -> None:
+    def _putRows(self, rows: Sequence[PostgresLogRow]) -> None:
         """
         Store what is known of the logs.
         """

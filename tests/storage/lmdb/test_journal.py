@@ -2,7 +2,6 @@
 The journal: what small appends cost, and what is found of it after the process ended.
 
 Promises: real files. Crashes and power cuts at any call are tried with the stores themselves.
-Must never know: how the database looks.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import pytest
 from natsbroker import hot
 from natsbroker.interfaces.records import Retention, StoreFailed, StoreFull, SubjectTally
 from natsbroker.storage.committing import Holder
-from natsbroker.storage.lmdb.journal import LARGEST_FRAME, Frame, Journal, readFrames, runsIn
+from natsbroker.storage.lmdb.journal import LARGEST_FRAME, Journal, JournalFrame, readFrames, runsIn
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import encodeBatch
 from natsbroker.testing.pumped import PumpedReactor
@@ -51,7 +50,7 @@ def records(identity: int, first: int, count: int, size: int = 5) -> list[bytes]
     return encodeBatch(identity, first, batch, 7, 7, b"s").blobs
 
 
-def written(path: Path, *frames: Frame) -> None:
+def written(path: Path, *frames: JournalFrame) -> None:
     """Write frames to a new journal."""
     journal = Journal(path, MARK)
     for frame in frames:
@@ -59,14 +58,14 @@ def written(path: Path, *frames: Frame) -> None:
     journal.close()
 
 
-FIRST = Frame(5, 4, records(1, 1, 3))
-SECOND = Frame(6, 4, records(2, 9, 1))
+FIRST = JournalFrame(5, 4, records(1, 1, 3))
+SECOND = JournalFrame(6, 4, records(2, 9, 1))
 
 
 def test_framesAreRead(tmp_path: Path) -> None:
     """Frames are read as they were written, and make up runs of records by log."""
     path = tmp_path / "journal"
-    third = Frame(7, 4, records(2, 10, 2))
+    third = JournalFrame(7, 4, records(2, 10, 2))
     written(path, FIRST, SECOND, third)
     assert readFrames(path, MARK) == [FIRST, SECOND, third]
     assert list(runsIn([FIRST, SECOND, third])) == [
@@ -101,8 +100,8 @@ def test_flippedBits(tmp_path: Path) -> None:
 def test_tornFrame(tmp_path: Path) -> None:
     """A frame of which a part was written is none, and those before and behind it are."""
     path = tmp_path / "journal"
-    big = Frame(6, 4, records(2, 9, 1, 3000))
-    last = Frame(7, 4, records(2, 10, 1))
+    big = JournalFrame(6, 4, records(2, 9, 1, 3000))
+    last = JournalFrame(7, 4, records(2, 10, 1))
     written(path, FIRST, big, last)
     data = bytearray(path.read_bytes())
     first = data.index(MARK, 4096)
@@ -119,7 +118,7 @@ def test_rewound(tmp_path: Path) -> None:
     assert journal.append(*FIRST)
     assert journal.append(*SECOND)
     journal.rewind()
-    newer = Frame(9, 8, records(1, 4, 1))
+    newer = JournalFrame(9, 8, records(1, 4, 1))
     assert journal.append(*newer)
     journal.close()
     frames = readFrames(tmp_path / "journal", MARK)
@@ -375,7 +374,7 @@ def test_noDirectWrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert readFrames(tmp_path / "journal", MARK) == [FIRST, SECOND]
     opened = os.open
     monkeypatch.setattr("os.open", withoutDirect)
-    third = Frame(7, 4, records(2, 10, 2))
+    third = JournalFrame(7, 4, records(2, 10, 2))
     written(tmp_path / "journal", third)
     assert readFrames(tmp_path / "journal", MARK)[-1] == third
 

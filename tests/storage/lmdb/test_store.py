@@ -3,7 +3,6 @@ The store on disk: held to every contract, with real files and threads.
 
 Promises: what goes beyond the contracts, locking and closing, is tested here; damage, crashes and
 full disks have files of their own.
-Must never know: how values look in the database.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ SIGKILL, or has the server crash under it first. Then another broker takes over,
 was ever acknowledged is demanded of it.
 
 Promises: the first loss ends it, with a description.
-Must never know: how the store works.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ root of a file system of some ten megabytes more than an empty database has. It 
 fails.
 
 Promises: what is demanded is in the assertions below, in the order in which it happens.
-Must never know: how the store keeps anything.
 """
 
 from __future__ import annotations

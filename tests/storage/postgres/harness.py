@@ -2,7 +2,6 @@
 What tests of the store in PostgreSQL have in common: a real server, and a schema for each test.
 
 Promises: the schema is gone after the test, and each test may look into it behind the store's back.
-Must never know: what is tested.
 """
 
 from __future__ import annotations

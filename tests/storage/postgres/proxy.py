@@ -3,7 +3,6 @@ A connection to a database that can be cut where a test wants it.
 
 Promises: the client's side of a cut connection ends as if the network had failed; what the server
 was sent before, it was sent.
-Must never know: what goes over a connection, save the word C{COMMIT}.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Committing over connections that break.
 
 Promises: whatever happens to a connection or to the server, what was acknowledged is there, once,
 under the sequence that was told.
-Must never know: which statement does what.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ A server whose disk is full.
 
 Promises: a real file system that is really full, in a name space of its own, where the machine
 allows one to root; what the server says of it is also tested in test_store.py, everywhere.
-Must never know: how the store keeps anything.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Brokers that are killed while they work a store, and servers that crash under th
 
 Promises: the short form takes a few rounds; C{python -m tests.storage.postgres.crash} takes any
 number.
-Must never know: how the store works.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ but the database. That a broker is gone is shown by its row in the table of hold
 
 Promises: the contract of shared stores, and what goes beyond it: renewal, tokens, and brokers that
 stand still at the wrong moment.
-Must never know: how long anything takes.
 """
 
 from __future__ import annotations

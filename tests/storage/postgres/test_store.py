@@ -3,7 +3,6 @@ The store in PostgreSQL: held to every contract, with a real server and threads.
 
 Promises: what goes beyond the contracts is tested here: damage, full disks, long subjects. Lost
 connections and leases have files of their own.
-Must never know: how the store divides its work among modules.
 """
 
 from __future__ import annotations
