@@ -6,8 +6,8 @@ few of our own: C{router}, C{plugins}, C{services}, C{streaming}, C{fast_lane},
 C{max_subject_shapes}, C{insecure_monitor} and C{authorization.plugin}.
 
 A new key is a row here, a field of its frozen block, and the code that uses it. The row has the
-types, the check and what a reload may do; the field has the default; the reference manual, which
-a test holds against both, has the sentence for operators.
+spellings, the types, the check and what a reload may do; the field has the default. For the
+reference manual, C{python -m tests.reference} writes the row; its sentence is written there.
 """
 
 from __future__ import annotations

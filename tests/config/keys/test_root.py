@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 import pytest
 
@@ -33,8 +32,8 @@ from natsbroker.config.model import (
 )
 from natsbroker.leafnodes.settings import RemoteLeaf
 from natsbroker.wire.durations import secondsFrom
+from tests.reference import MANUAL, rendered
 
-MANUAL = Path(__file__).resolve().parents[3] / "docs" / "reference" / "configuration.md"
 HEADING = re.compile(r"^## (.+)$")
 ROW = re.compile(r"^\| (`[^|]+) \| [^|]+ \| [^|]+ \| ([^|]+) \| (yes|not yet) \|$")
 
@@ -257,6 +256,18 @@ class TestManual:
             title: {name: row[0] for name, row in rows.items()} for title, rows in manual().items()
         }
         assert listed == wanted
+
+    def test_generated(self) -> None:
+        """The manual is what C{python -m tests.reference} writes."""
+        text = MANUAL.read_text("utf-8")
+        assert rendered(text) == text
+
+    def test_missingRow(self) -> None:
+        """A key without a row gets one."""
+        text = MANUAL.read_text("utf-8")
+        lines = [line for line in text.splitlines() if not line.startswith("| `max_pending`")]
+        row = "| `max_pending` | max_pending | none | an integer | yes |"
+        assert row in rendered("\n".join(lines)).splitlines()
 
     def test_forms(self) -> None:
         """The manual says how each value is written."""
