@@ -1,13 +1,9 @@
 """
-What one other cluster is told of the interest that this one has in an account.
+The interest in one account that is sent to another cluster.
 
-It is told of every queue group. Of plain interest it is told everything, from the beginning or from
-some moment on; or, as long as it is not, only what makes no sense to send, when it has sent it, and
-that this has changed. Many subscriptions are told in shares of work, with changes in between.
-
-Whoever is told everything can rely on it from the end of the list on; nobody who was told
-that something is not wanted is left to believe it when somebody wants it; what is remembered of
-that is bounded: what was forgotten is said once more.
+Queue groups are always sent. Plain interest is sent as a whole or, before that, as refusals of what
+came and nothing here wants, each taken back when it is wanted. The memory of refusals is bounded: a
+forgotten one is sent again. Long lists are sent in shares of work, with changes in between.
 """
 
 from __future__ import annotations
@@ -27,10 +23,10 @@ from natsbroker.wire.values import Kind
 
 __all__ = ["CLUSTER", "GatewayAdvertiser"]
 
-#: What other clusters are told of: what this one serves, at any of its members.
+#: The interest that other clusters receive: that of our cluster, at any of its members.
 CLUSTER = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.ROUTE, Kind.SPOKE})
 
-#: So many refusals are remembered.
+#: The number of refusals that are remembered.
 _MOST_REFUSED = 100_000
 
 #: The work of advertiser of a subscription, and of comparing a refusal with a pattern.
@@ -44,10 +40,10 @@ _COPY = 2
 @implementer(IInterestWatcher)
 class GatewayAdvertiser:
     """
-    @ivar isAll: whether everything is told, or about to be.
-    @ivar refused: the subjects that were said to be unwanted.
-    @ivar isRefused: whether the whole account was.
-    @ivar switched: when everything began to be told, in seconds since the epoch; 0.0 for never.
+    @ivar isAll: all interest is sent, or about to be.
+    @ivar refused: the subjects that were refused.
+    @ivar isRefused: the whole account was refused.
+    @ivar switched: when all interest began to be sent, in seconds since the epoch; 0.0 for never.
     """
 
     def __init__(
@@ -60,10 +56,10 @@ class GatewayAdvertiser:
         mostRefused: int = _MOST_REFUSED,
     ) -> None:
         """
-        @param ourName: what our gateway is called.
+        @param ourName: the name of our gateway.
         @param say: sends a line.
-        @param turn: whose shares of work limit how much is told at once.
-        @param isRefused: whether the account was refused before it was known.
+        @param turn: its shares of work limit how much is sent at once.
+        @param isRefused: the account was refused before it was known.
         """
         self.isAll = False
         self.refused: dict[bytes, None] = {}
@@ -84,13 +80,13 @@ class GatewayAdvertiser:
 
     def begin(self, bus: IMessageBus) -> None:
         """
-        Tell of the queue groups that there are, and of what changes.
+        Send the queue groups of the account, and changes from now on.
         """
         self._stop = bus.watchInterest(self, CLUSTER, True, self._listed)
 
     def end(self) -> None:
         """
-        Tell nothing more.
+        Send nothing more.
         """
         self._untold = None
         stop, self._stop = self._stop, None
@@ -99,7 +95,7 @@ class GatewayAdvertiser:
 
     def sendAll(self, now: float) -> None:
         """
-        Tell everything, from now on.
+        Send all interest from now on.
 
         @param now: seconds since the epoch.
         """
@@ -129,7 +125,7 @@ class GatewayAdvertiser:
 
     def _complete(self) -> None:
         """
-        End the list of all subscriptions, if each of them was told.
+        End the list of all subscriptions when each of them was sent.
         """
         if self._isListed and self._untold is not None and not self._untold:
             self._untold = None
@@ -138,11 +134,11 @@ class GatewayAdvertiser:
 
     def sendNoInterest(self, subject: bytes, switches: Callable[[int], bool], now: float) -> bool:
         """
-        Something came that no plain subscription wants: say so, unless that was said before.
+        Refuse a subject that no plain subscription wants, unless it was refused before.
 
-        @param switches: tells, for the number of refusals, whether everything is told instead.
+        @param switches: decides by the number of refusals whether all interest is sent instead.
         @param now: seconds since the epoch.
-        @return: whether anything was said.
+        @return: whether anything was sent.
         """
         if self.isAll or subject in self.refused:
             return False
@@ -160,7 +156,7 @@ class GatewayAdvertiser:
             self._say(lostLine(self._account, subject, b""))
         return True
 
-    # What this cluster is subscribed to.
+    # IInterestWatcher.
 
     def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
         if self.isRefused:
@@ -176,7 +172,7 @@ class GatewayAdvertiser:
 
     def _readmit(self, pattern: bytes) -> bool:
         """
-        Forget the refusals of what matches a pattern.
+        Forget the refusals that match a pattern.
 
         @return: whether there were any.
         """
@@ -191,7 +187,7 @@ class GatewayAdvertiser:
 
     def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
         """
-        See L{IInterestWatcher.interestWeightChanged}. Between clusters all weigh the same.
+        Ignore it: other clusters receive no weights.
         """
 
     def interestLost(self, pattern: bytes, queue: bytes) -> None:
@@ -213,8 +209,7 @@ class GatewayAdvertiser:
 
     def figures(self) -> dict[str, Any]:
         """
-        What the other cluster was told, for people; the names are those of
-        L{natsbroker.interfaces.IInterestTable.figures}.
+        A human-readable summary, with the keys of L{natsbroker.interfaces.IInterestTable.figures}.
         """
         return {
             "mode": self._mode,
@@ -228,7 +223,7 @@ class GatewayAdvertiser:
 
     def interests(self) -> list[tuple[bytes, bytes]]:
         """
-        The patterns and queue groups that the other cluster was told of.
+        The patterns and queue groups that were sent.
         """
         plain = [(pattern, b"") for pattern in self._plain] if self.isAll else []
         return [*plain, *self._groups]

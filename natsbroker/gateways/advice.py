@@ -1,12 +1,8 @@
 """
-Advice to gateway interest policies, account by account and for a while.
+Advice to gateway interest policies, account by account and for a limited time.
 
-What another cluster sends of one account is told from here: everything that is wanted, or only what
-is not. Advice says which, in place of the policy. Both are right at any time: whoever is told
-everything, and whoever sends what nobody has refused, misses nothing. So advice changes how much is
-sent in vain, and never what arrives.
-
-A policy that is advised does all else as it would by itself; advice ends at its time.
+Advice decides whether another cluster receives all our interest in an account or only refusals.
+Either is correct at any time, so advice changes how much is sent in vain, and never what arrives.
 """
 
 from __future__ import annotations
@@ -24,19 +20,17 @@ __all__ = ["MODES", "MOST", "AdvisedPolicy", "InterestAdvice"]
 
 INTEREST_ONLY, OPTIMISTIC = MODES = ("interest-only", "optimistic")
 
-#: So much advice is kept.
+#: The number of pieces of advice that are kept.
 MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class InterestAdvice:
     """
-    @ivar account: about which account.
-    @ivar gateway: about what which other cluster sends.
-    @ivar mode: C{interest-only} to tell it everything that is wanted; C{optimistic} to tell it only
-        what is not.
+    @ivar gateway: the name of the cluster that sends.
+    @ivar mode: C{interest-only} to send it all interest; C{optimistic} to send it refusals.
     @ivar until: when the advice ends, in seconds since the epoch.
-    @ivar most: after how many refusals everything is told after all; C{None} for never.
+    @ivar most: the refusals after which all interest is sent after all; C{None} for no limit.
     """
 
     account: str
@@ -49,16 +43,16 @@ class InterestAdvice:
 @implementer(IGatewayInterestPolicy)
 class AdvisedPolicy:
     """
-    A policy that takes advice.
+    Applies advice before another policy.
 
-    @ivar policy: what decides otherwise.
+    @ivar policy: decides where there is no advice.
     """
 
     def __init__(
         self, policy: IGatewayInterestPolicy, now: Callable[[], float] = time.time
     ) -> None:
         """
-        @param now: tells the time in seconds since the epoch.
+        @param now: the time in seconds since the epoch.
         """
         self.policy = policy
         self._now = now
@@ -68,7 +62,7 @@ class AdvisedPolicy:
 
     def advise(self, advice: InterestAdvice) -> None:
         """
-        Take advice in place of any that there is about the same.
+        Take advice in place of earlier advice about the same account and gateway.
 
         @raise ValueError: if there is too much, or its time is over.
         """
@@ -81,9 +75,7 @@ class AdvisedPolicy:
 
     def withdraw(self, gateway: str, account: str) -> bool:
         """
-        Forget advice.
-
-        @return: whether there was any.
+        @return: whether there was any advice to forget.
         """
         found = self.adviceOn(gateway, account)
         self._advice.pop((gateway, account), None)
@@ -91,7 +83,7 @@ class AdvisedPolicy:
 
     def advice(self) -> list[InterestAdvice]:
         """
-        All that holds.
+        The advice in force.
         """
         now = self._now()
         self._advice = {key: each for key, each in self._advice.items() if each.until > now}
@@ -99,7 +91,7 @@ class AdvisedPolicy:
 
     def adviceOn(self, gateway: str, account: str) -> InterestAdvice | None:
         """
-        What holds for one account and another cluster.
+        The advice in force for an account and a gateway.
         """
         found = self._advice.get((gateway, account))
         return found if found is not None and found.until > self._now() else None
@@ -126,9 +118,6 @@ class AdvisedPolicy:
         return self.policy.listed(table, isComplete)
 
     def introduces(self, gateway: str, account: str, tellsAll: bool) -> bool:
-        """
-        See L{IGatewayInterestPolicy.introduces}: what was promised is kept, whatever is advised.
-        """
         advice = self.adviceOn(gateway, account)
         if advice is not None and advice.mode == INTEREST_ONLY:
             return True

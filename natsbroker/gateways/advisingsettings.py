@@ -36,20 +36,14 @@ class GatewayAdvice:
 
     @property
     def name(self) -> str:
-        """
-        What our gateway is called.
-        """
         return self._gateways.terms.name
 
     def accounts(self) -> Iterable[str]:
-        """
-        The accounts that there are.
-        """
         return self._accounts.names()
 
     def clusters(self) -> Iterable[str]:
         """
-        The other clusters: those that we know where to find, and those that found us.
+        The names of the known clusters and of those that have dialled us.
         """
         dialled = {each.gateway for each in self._gateways.inbound.values()}
         return dialled | set(self._gateways.remotes)
@@ -58,9 +52,7 @@ class GatewayAdvice:
         self, account: str, gateway: str, mode: str, until: float, most: int | None
     ) -> InterestAdvice:
         """
-        Take advice, from now on.
-
-        @raise ValueError: if there is too much.
+        @raise ValueError: if there is too much advice.
         """
         advice = InterestAdvice(account, gateway, mode, until, most)
         self._policy.advise(advice)
@@ -70,20 +62,14 @@ class GatewayAdvice:
         return advice
 
     def withdraw(self, account: str, gateway: str) -> bool:
-        """
-        Forget some.
-        """
         return self._policy.withdraw(gateway, account)
 
     def advice(self) -> Iterable[InterestAdvice]:
-        """
-        All that holds.
-        """
         return self._policy.advice()
 
-    def shown(self, gateway: str, account: str) -> Mapping[str, Any] | None:
+    def rowFor(self, gateway: str, account: str) -> Mapping[str, Any] | None:
         """
-        What holds for one account and cluster, for people; C{None} for nothing.
+        The JSON row of the advice in force; C{None} for none.
         """
         found = self._policy.adviceOn(gateway, account)
         return None if found is None else adviceRow(found)

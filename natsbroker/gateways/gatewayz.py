@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Gatewayz"]
 
-#: The real server's words for the modes that it has.
+#: nats-server's words for its modes.
 _MODES = {
     "optimistic": "Optimistic",
     "transitioning": "Transitioning",
@@ -44,7 +44,7 @@ Document = dict[str, Any]
 
 class _Wanted:
     """
-    What the page is asked for.
+    The parameters of a request.
     """
 
     def __init__(self, query: Query) -> None:
@@ -62,9 +62,9 @@ class _Wanted:
 
 class Gatewayz:
     """
-    Tells about gateways.
+    The page.
 
-    @ivar gateways: what there is to tell; C{None} without.
+    @ivar gateways: the gateway; C{None} without one.
     """
 
     def __init__(self, state: BrokerState) -> None:
@@ -73,15 +73,13 @@ class Gatewayz:
 
     def __call__(self, query: Query) -> Answer:
         """
-        The page.
-
         @raise BadQuery: if a parameter makes no sense.
         """
         return Answer(200, JSON, bodyOf(self.steps(_Wanted(query))))
 
     def steps(self, wanted: _Wanted) -> Generator[bytes, None, Document]:
         """
-        The same as a document, in steps.
+        The document, in steps.
         """
         state, gateways = self._state, self.gateways
         now = state.seconds()

@@ -1,9 +1,5 @@
 """
-What comes over a connection that another cluster dialled, and what that is told.
-
-A message reaches whoever wants it in this cluster, at any of its members, once; of each
-queue group that the sender chose one member gets it; a sender is told what nobody wants; every
-account that there is is told of, as the policy says.
+The traffic of a connection that another cluster dialled: its messages, and our interest.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ __all__ = ["GatewayOrigin", "InboundTraffic"]
 
 _log = Logger(namespace="natsbroker")
 
-#: So many accounts that are not known here are remembered as refused.
+#: The number of unknown accounts that are remembered as refused.
 _MOST_UNKNOWN = 10_000
 
 
@@ -48,7 +44,7 @@ class GatewayOrigin(PeerOrigin):
 
 class _Account:
     """
-    An account that messages are taken for.
+    A known account.
     """
 
     __slots__ = ("advertiser", "bus", "name", "origin")
@@ -64,9 +60,10 @@ class _Account:
 
 class InboundTraffic:
     """
-    The traffic of one connection that another cluster dialled.
+    Delivers each message once in this cluster, and to one member of each queue group that its
+    sender chose. The sender learns of unwanted messages.
 
-    @ivar handlers: what is done with which operation.
+    @ivar handlers: by operation.
     """
 
     def __init__(
@@ -82,12 +79,12 @@ class InboundTraffic:
         notify: Callable[[Advisory], None] = lambda advisory: None,
     ) -> None:
         """
-        @param name: what the other cluster is called.
-        @param document: what the peer says of itself.
+        @param name: of the other cluster.
+        @param document: the peer's INFO.
         @param buses: to the accounts, which are L{IGatewayBus}es.
-        @param ourName: what our gateway is called.
-        @param now: tells the time in seconds since the epoch.
-        @param notify: told of what came and nobody wants.
+        @param ourName: the name of our gateway.
+        @param now: the time in seconds since the epoch.
+        @param notify: gets an advisory for each unwanted message.
         """
         self._notify = notify
         self._link = link
@@ -106,15 +103,15 @@ class InboundTraffic:
 
     def begin(self) -> None:
         """
-        Tell, and take messages.
+        Advertise the accounts.
         """
         self.accountsChanged()
 
-    # What the other cluster is told.
+    # Interest.
 
     def accountsChanged(self) -> None:
         """
-        There may be other accounts: tell of those that there are. Queue groups come first.
+        Adapt to the accounts of the broker. Their queue groups are sent first.
         """
         buses: dict[bytes, Any] = {
             name.encode("utf-8", "surrogateescape"): self._buses.busOf(name)
@@ -132,7 +129,7 @@ class InboundTraffic:
 
     def reconsider(self) -> None:
         """
-        The policy may have another mind: tell everything where it says so now.
+        Send all interest in the accounts where the policy now wants that.
         """
         for known in self._accounts.values():
             if self._policy.introduces(self._name, known.name, self._document.gateway_iom):
@@ -150,7 +147,7 @@ class InboundTraffic:
 
     def _offer(self) -> None:
         """
-        Let the lane deliver in the accounts that there are.
+        Give the fast lane the known accounts.
         """
         lane = self._link.lane
         if lane is not None:
@@ -162,27 +159,24 @@ class InboundTraffic:
 
     def figures(self) -> dict[str, Mapping[str, Any]]:
         """
-        What the other cluster was told, account by account, for people.
+        A human-readable summary of each account.
         """
         return {each.name: each.advertiser.figures() for each in self._accounts.values()}
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
         """
-        The patterns and queue groups that the other cluster was told of.
+        The patterns and queue groups that the other cluster has received.
         """
         known = self._accounts.get(account.encode("utf-8", "surrogateescape"))
         return () if known is None else known.advertiser.interests()
 
     def end(self) -> None:
-        """
-        The connection ends.
-        """
         accounts, self._accounts = self._accounts, {}
         for each in accounts.values():
             each.advertiser.end()
         self._offer()
 
-    # What the other cluster sends.
+    # Messages.
 
     def _message(
         self,

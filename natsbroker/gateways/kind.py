@@ -58,6 +58,6 @@ class GatewayKind:
         from natsbroker.gateways.pages import GatewayPages, showGateways
 
         pages = GatewayPages(
-            service.gateways, lambda: service.settings, service.switchAfter, service.advice.shown
+            service.gateways, lambda: service.settings, service.switchAfter, service.advice.rowFor
         )
         showGateways(monitoring, pages, service.gateways)

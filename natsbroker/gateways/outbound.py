@@ -1,9 +1,7 @@
 """
-What goes over the connection that we dialled to another cluster, and what that says it wants.
+The traffic of a connection that we dialled to another cluster: our messages, and its interest.
 
-In every account, what the policy's table wants is sent from the moment when the
-connection is agreed on until it ends; what the peer tells of an account that is not known here is
-kept for when it is.
+What the peer sends about an account that is not known here is kept for when it is.
 """
 
 from __future__ import annotations
@@ -41,13 +39,9 @@ _log = Logger(namespace="natsbroker")
 @implementer(IGatewayLink)
 class GatewayAccount:
     """
-    One account at another cluster: where messages for it are sent.
+    One account at another cluster.
 
-    @ivar outbox: the connection's.
-    @ivar prefix: the account as the wire names it, with a blank behind.
-    @ivar replyPrefix: see L{IGatewayLink}.
-    @ivar answers: likewise.
-    @ivar gateway: likewise.
+    @ivar prefix: the account's name on the wire, with a space behind.
     """
 
     __slots__ = ("_name", "answers", "gateway", "outbox", "prefix", "replyPrefix")
@@ -78,7 +72,7 @@ class GatewayAccount:
 
 class _OpenAccount:
     """
-    An account that messages are sent for.
+    A known account.
     """
 
     __slots__ = ("bus", "output")
@@ -90,9 +84,9 @@ class _OpenAccount:
 
 class OutboundTraffic:
     """
-    The traffic of one connection that we dialled.
+    Sends in each account what the policy's table wants, while the connection lasts.
 
-    @ivar handlers: what is done with which operation.
+    @ivar handlers: by operation.
     """
 
     def __init__(
@@ -107,8 +101,8 @@ class OutboundTraffic:
         headers: bool,
     ) -> None:
         """
-        @param name: what the other cluster is called.
-        @param document: what the peer says of itself.
+        @param name: of the other cluster.
+        @param document: the peer's INFO.
         @param buses: to the accounts, which are L{IGatewayBus}es.
         @param replyPrefix: see L{IGatewayLink}.
         @param answers: likewise.
@@ -136,13 +130,13 @@ class OutboundTraffic:
 
     def begin(self) -> None:
         """
-        Send, and listen.
+        Open the accounts.
         """
         self.accountsChanged()
 
     def accountsChanged(self) -> None:
         """
-        There may be other accounts: send for those that there are.
+        Adapt to the accounts of the broker.
         """
         buses: dict[bytes, Any] = {
             name.encode("utf-8", "surrogateescape"): self._buses.busOf(name)
@@ -169,7 +163,7 @@ class OutboundTraffic:
 
     def placed(self, seconds: float) -> None:
         """
-        The peer is so far away.
+        Note the round trip to the peer.
         """
         self._distance = seconds
         for each in self._open.values():
@@ -177,13 +171,13 @@ class OutboundTraffic:
 
     def table(self, account: str) -> IInterestTable:
         """
-        What is wanted of an account.
+        The table in use for an account.
         """
         return self._table(account.encode("utf-8", "surrogateescape"))
 
     def figures(self) -> dict[str, Mapping[str, Any]]:
         """
-        What is wanted over there, account by account, for people.
+        A human-readable summary of each account.
         """
         return {
             account.decode("utf-8", "surrogateescape"): table.figures()
@@ -192,21 +186,18 @@ class OutboundTraffic:
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
         """
-        The patterns and queue groups that are known to be wanted over there.
+        The known interest of the other cluster.
         """
         table = self._tables.get(account.encode("utf-8", "surrogateescape"))
         return () if table is None else table.interests()
 
     def end(self) -> None:
-        """
-        The connection ends.
-        """
         opened, self._open = self._open, {}
         self._tables = {}
         for each in opened.values():
             each.output.cancel()
 
-    # What the peer says.
+    # Interest.
 
     def _change(
         self,
@@ -256,9 +247,9 @@ class OutboundTraffic:
 
     def commanded(self, document: ServerDocument) -> bool:
         """
-        The peer begins, or ends, to tell all its interest in an account.
+        Handle the begin or the end of the list of all subscriptions in an account.
 
-        @return: whether it was one of these.
+        @return: whether it was one of these commands.
         """
         command = document.gateway_cmd
         if command not in _LISTS:
@@ -269,7 +260,7 @@ class OutboundTraffic:
             which = "complete" if isComplete else "start"
             self._link.close(errors.NO_COMMAND_ACCOUNT, which)
             return True
-        # What is listed is known by its end: only what was not spoken of is withheld from there on.
+        # The end of the list changes no known interest: it only withholds all other subjects.
         queue = b"" if isComplete else None
         self._change(account, lambda table: self._policy.listed(table, isComplete), queue=queue)
         _log.debug(

@@ -1,7 +1,5 @@
 """
-What the monitoring pages tell of gateways.
-
-Figures that are there anyway, read when somebody asks.
+Gateways as the monitoring pages show them.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ class LinkPage:
     """
     One connection.
 
-    @ivar switchAfter: after how many refusals an account is told of as a whole; 0 for never.
+    @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
     """
 
     def __init__(
@@ -38,7 +36,7 @@ class LinkPage:
         advice: Callable[[str, str], Mapping[str, Any] | None] = lambda gateway, account: None,
     ) -> None:
         """
-        @param advice: gives what was advised of what a cluster sends of an account.
+        @param advice: gives the advice about a gateway and an account.
         """
         self._link = link
         self._advice = advice
@@ -46,16 +44,10 @@ class LinkPage:
 
     @property
     def isConfigured(self) -> bool:
-        """
-        Whether it was dialled because the settings say so.
-        """
         link = self._link
         return link.cluster is not None and not link.cluster.isImplicit
 
     def facts(self) -> GatewayFacts:
-        """
-        What there is to tell about it now.
-        """
         link = self._link
         count = 0
         if link.cluster is not None:
@@ -66,9 +58,6 @@ class LinkPage:
         return gatewayFacts(link, count)
 
     def accounts(self) -> Mapping[str, Mapping[str, Any]]:
-        """
-        What was decided for each account.
-        """
         traffic = self._link.traffic
         figures: Mapping[str, Mapping[str, Any]] = {} if traffic is None else traffic.figures()
         if self._link.cluster is not None:
@@ -80,9 +69,6 @@ class LinkPage:
         }
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
-        """
-        The patterns and queue groups that are known to be wanted in an account.
-        """
         traffic = self._link.traffic
         if traffic is None or self._link.cluster is None:
             return ()
@@ -103,8 +89,7 @@ class GatewayPages:
         advice: Callable[[str, str], Mapping[str, Any] | None] = lambda gateway, account: None,
     ) -> None:
         """
-        @param settings: the settings in force.
-        @param advice: gives what was advised of what a cluster sends of an account.
+        @param advice: gives the advice about a gateway and an account.
         """
         self._advice = advice
         self._gateways = gateways
@@ -113,42 +98,27 @@ class GatewayPages:
 
     @property
     def name(self) -> str:
-        """
-        The name of our gateway.
-        """
         return self._gateways.terms.name
 
     @property
     def host(self) -> str:
-        """
-        Where others are told to dial us.
-        """
         return self._gateways.identity.host
 
     @property
     def port(self) -> int:
-        """
-        Likewise.
-        """
         return self._gateways.identity.port
 
     def outbound(self) -> Iterable[tuple[str, LinkPage]]:
-        """
-        The connections that we dialled.
-        """
         found = self._gateways.outbound.items()
         return [(name, LinkPage(link, self._switchAfter)) for name, link in found]
 
     def inbound(self) -> Iterable[tuple[str, LinkPage]]:
-        """
-        The connections that others dialled.
-        """
         found = list(self._gateways.inbound.values())
         return [(link.gateway, LinkPage(link, self._switchAfter, self._advice)) for link in found]
 
     def varz(self) -> dict[str, Any]:
         """
-        The settings, as C{/varz} shows them.
+        The settings in C{/varz}.
         """
         gateway = self._settings().gateway or Gateway()
         tls = gateway.tls
@@ -173,7 +143,7 @@ class GatewayPages:
             return {"name": name, "urls": self._gateways.gossip.urls()}
         tls = remote.tls(self._gateways.terms)
         timeout = {} if tls is None else {"tls_timeout": number(tls.timeout)}
-        return {"name": name, **timeout, "urls": remote.places}
+        return {"name": name, **timeout, "urls": remote.addresses}
 
 
 def _authTimeout(tls: TLSSettings | None) -> float:
@@ -182,7 +152,7 @@ def _authTimeout(tls: TLSSettings | None) -> float:
 
 def showGateways(model: MonitoringModel, pages: GatewayPages, gateways: GatewayRegistry) -> None:
     """
-    Have the pages tell of gateways.
+    Add gateways to the pages.
     """
     model.links["gateway"].gateways = pages
     model.varz.contributions["gateway"] = pages.varz

@@ -1,12 +1,9 @@
 """
 The gateway interest policies that come with the broker.
 
-All of them believe what the other cluster says: what it refused is not sent again before it takes
-that back, and once it has told everything it wants nothing else is sent. They differ in what they
-send to a cluster that has not spoken yet, and in when they tell everything themselves.
-
-Queue groups are always honoured; what a policy decides about one table does not depend on
-others.
+All of them follow the other cluster: what it refused is not sent until it takes that back, and once
+it has sent all its interest, nothing else is sent to it. Queue groups are always honoured. The
+policies differ in what they send before that, and in when they send all our interest.
 """
 
 from __future__ import annotations
@@ -28,30 +25,25 @@ __all__ = [
     "SwitchingPolicy",
 ]
 
-#: So many refusals in one account are enough, as for nats-server.
+#: nats-server's number of refusals in one account.
 SWITCH_AFTER = 1000
 
 
 @implementer(IGatewayInterestPolicy)
 class ListeningPolicy:
     """
-    What all policies do with what the other cluster says, for subclasses.
-
-    @cvar tellsAll: see L{IGatewayInterestPolicy}.
+    The part that all policies share, for subclasses.
     """
 
     tellsAll = False
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         """
-        @param now: tells the time in seconds since the epoch.
+        @param now: the time in seconds since the epoch.
         """
         self._now = now
 
     def connected(self, gateway: str, account: str, tellsAll: bool) -> InterestTable:
-        """
-        See L{IGatewayInterestPolicy.connected}: whoever promises to tell everything is believed.
-        """
         return InterestTable(gateway, account, INTEREST_ONLY if tellsAll else OPTIMISTIC)
 
     def accountWanted(self, table: InterestTable, isWanted: bool) -> InterestTable:
@@ -61,10 +53,9 @@ class ListeningPolicy:
 
     def gained(self, table: InterestTable, pattern: bytes, queue: bytes) -> InterestTable:
         """
-        See L{IGatewayInterestPolicy.gained}: while what nobody spoke of is sent, plain interest
-        only takes back that something was refused, since nobody will tell when it ends. Whoever has
-        refused the account takes that back with the first subscription, of either kind: then other
-        subjects are sent again too, which takes another table.
+        Keep plain interest unless the mode is optimistic: then it only takes back a refusal, since
+        its end will not be announced. The first subscription of either kind takes back the refusal
+        of an account: other subjects are sent again too, which needs another table.
         """
         if not table.isAccountWanted:
             table = copy(table)
@@ -84,7 +75,7 @@ class ListeningPolicy:
 
     def listed(self, table: InterestTable, isComplete: bool) -> InterestTable:
         """
-        See L{IGatewayInterestPolicy.listed}: nothing is withheld before the list is complete.
+        Withhold nothing before the list is complete.
         """
         table.isAccountWanted = True
         if isComplete:
@@ -96,10 +87,6 @@ class ListeningPolicy:
         return table
 
     def introduces(self, gateway: str, account: str, tellsAll: bool) -> bool:
-        """
-        See L{IGatewayInterestPolicy.introduces}: whoever promises to tell everything may rely on
-        being told.
-        """
         return self.tellsAll or tellsAll
 
     def switches(self, gateway: str, account: str, refusals: int) -> bool:
@@ -108,15 +95,15 @@ class ListeningPolicy:
 
 class OptimisticPolicy(ListeningPolicy):
     """
-    Sends what the other cluster has not refused, and refuses what it sends, for ever; unless that
-    promises to tell everything, or does so.
+    Sends what the other cluster has not refused, and refuses what is unwanted here, without limit;
+    unless the other cluster sends all its interest.
     """
 
 
 class InterestOnlyPolicy(ListeningPolicy):
     """
-    Sends only what the other cluster said it wants, and tells everything at once. A cluster that
-    does not tell of its own accord, as nats-server before 2.9, gets nothing but for queue groups.
+    Sends only what the other cluster wants, and sends all our interest at once. A cluster that does
+    not do the same, as nats-server before 2.9, gets only messages for its queue groups.
     """
 
     tellsAll = True
@@ -127,17 +114,15 @@ class InterestOnlyPolicy(ListeningPolicy):
 
 class SwitchingPolicy(ListeningPolicy):
     """
-    The default: begins optimistically; a cluster that is sent too much that it does not want tells
-    everything it wants, account by account. With a cluster that promises to do so from the
-    beginning it is the same at once, in both directions.
+    The default: begins optimistically, and sends all our interest in an account after too many
+    refusals. With a cluster that sends all its interest from the beginning, both sides do so.
     """
 
     def __init__(
         self, switchAfter: int = SWITCH_AFTER, now: Callable[[], float] = time.time
     ) -> None:
         """
-        @param switchAfter: how many subjects of an account are refused before everything is told
-            instead.
+        @param switchAfter: the refused subjects after which all interest in an account is sent.
         """
         super().__init__(now)
         self.switchAfter = switchAfter

@@ -1,8 +1,5 @@
 """
-The gateway interest policies that nobody needs to install.
-
-C{switching}, which is the default, C{optimistic} and C{interest-only} are there under
-these names; a section that makes no sense is refused with what is wrong with it.
+The plugins of the gateway interest policies that come with the broker.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ __all__ = [
 @implementer(IGatewayPolicyPlugin)
 class SwitchingPlugin:
     """
-    Begins optimistically, and tells everything after so many refusals.
+    Makes a L{SwitchingPolicy}.
     """
 
     name = "switching"
@@ -44,7 +41,7 @@ class SwitchingPlugin:
 @implementer(IGatewayPolicyPlugin)
 class OptimisticPlugin:
     """
-    Tells what it does not want as it comes, for ever.
+    Makes an L{OptimisticPolicy}.
     """
 
     name = "optimistic"
@@ -57,7 +54,7 @@ class OptimisticPlugin:
 @implementer(IGatewayPolicyPlugin)
 class InterestOnlyPlugin:
     """
-    Sends only what is asked for, and tells everything at once.
+    Makes an L{InterestOnlyPolicy}.
     """
 
     name = "interest-only"
@@ -69,9 +66,8 @@ class InterestOnlyPlugin:
 
 def switchAfterOf(section: Mapping[str, Any]) -> int:
     """
-    After how many refusals an account is told of as a whole.
-
-    @raise ValueError: if the section says something else than a number of them.
+    @return: the refusals after which an account is announced as a whole.
+    @raise ValueError: if the section is not valid.
     """
     _refuseOthers(section, ("switch_after",))
     count = section.get("switch_after") or SWITCH_AFTER
@@ -86,6 +82,5 @@ def _refuseOthers(section: Mapping[str, Any], known: tuple[str, ...]) -> None:
             raise ValueError(f'unknown field "{key}"')
 
 
-#: Those that C{gateway { interest { plugin: NAME } }} finds without anybody's installing them; the
-#: first is for those who name none.
+#: The plugins that C{gateway { interest { plugin: NAME } }} always finds; the first is the default.
 READY_MADE = (SwitchingPlugin(), OptimisticPlugin(), InterestOnlyPlugin())

@@ -328,7 +328,7 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
             return
         remote = Remote(name, None)
         remote.learn(urls)
-        if remote.places:
+        if remote.addresses:
             self.remotes[name] = remote
             self.dial(remote, 0.0)
 
@@ -388,9 +388,9 @@ class GatewayGossip:
         """
         gateways = self._gateways
         for remote in gateways.remotes.values():
-            places = remote.places
-            if remote.name != name and places:
-                link.tell(gossipDocument(gateways.identity.server_id, remote.name, places))
+            addresses = remote.addresses
+            if remote.name != name and addresses:
+                link.tell(gossipDocument(gateways.identity.server_id, remote.name, addresses))
 
     def spread(self, name: str, urls: Iterable[str]) -> None:
         """
@@ -433,9 +433,9 @@ class GatewayGossip:
             if self._urls[url] == 1:
                 gateways.update()
         for remote in gateways.remotes.values():
-            places = remote.places
-            if remote.name in gateways.outbound and places:
-                say(infoLine(gossipDocument(self._sender, remote.name, places)))
+            addresses = remote.addresses
+            if remote.name in gateways.outbound and addresses:
+                say(infoLine(gossipDocument(self._sender, remote.name, addresses)))
 
     def memberLeft(self, url: str) -> None:
         """

@@ -24,12 +24,11 @@ __all__ = ["Remote"]
 
 _log = Logger(namespace="natsbroker")
 
-#: How long after a connection was lost a cluster is dialled again, in seconds: one that the
-#: settings name, and one that others told of.
+#: Seconds before a lost cluster is dialled again: one in the settings, and one known from gossip.
 _REDIAL = 1.0
 _SOON = 0.05
 
-#: The longest pause when nobody there lets us in.
+#: The longest pause while the cluster rejects us.
 _LONGEST = 30.0
 
 
@@ -38,8 +37,8 @@ class Remote:
     Another cluster.
 
     @ivar name: of its gateway.
-    @ivar terms: what the settings say of it; C{None} for one that others told of.
-    @ivar failures: how often in a row a connection ended before it was agreed on.
+    @ivar terms: its settings; C{None} for a cluster known from gossip.
+    @ivar failures: the number of connections in a row that ended before they started.
     """
 
     def __init__(self, name: str, terms: RemoteClusterTerms | None) -> None:
@@ -51,28 +50,28 @@ class Remote:
     @property
     def isImplicit(self) -> bool:
         """
-        Whether others told of it, and not the settings.
+        Known from gossip only.
         """
         return self.terms is None
 
     @property
     def targets(self) -> list[GatewayTarget]:
         """
-        Whom to dial, each once.
+        The members to dial.
         """
         known = {} if self.terms is None else {each.place: each for each in self.terms.targets}
         return list({**self._told, **known}.values())
 
     @property
-    def places(self) -> list[str]:
+    def addresses(self) -> list[str]:
         """
-        The same as C{host:port}.
+        The members as C{host:port}.
         """
         return [target.place for target in self.targets]
 
     def shuffled(self, random: Random) -> list[GatewayTarget]:
         """
-        The same in any order.
+        The members in random order.
         """
         targets = self.targets
         random.shuffle(targets)
@@ -80,7 +79,7 @@ class Remote:
 
     def learn(self, urls: Iterable[str]) -> None:
         """
-        Members are there, too.
+        Add members.
         """
         for url in urls:
             try:
@@ -94,29 +93,26 @@ class Remote:
 
     def update(self, urls: Collection[str]) -> None:
         """
-        Members are there, and where the settings say, if they are anywhere.
+        Replace the members known from gossip, unless there are no URLs.
         """
         if urls:
             self._told.clear()
             self.learn(urls)
 
     def tls(self, terms: GatewayTerms) -> LinkTLS | None:
-        """
-        How it is dialled.
-        """
         own = None if self.terms is None else self.terms.tls
         return own or terms.tls
 
     def certified(self, target: GatewayTarget) -> str:
         """
-        Whom the certificate of somebody there must be for.
+        The name that the certificate of a member must have.
         """
         return certifiedName(target, self.targets)
 
     @property
     def pause(self) -> float:
         """
-        How long to wait before it is dialled again, in seconds.
+        Seconds before the next attempt to dial.
         """
         if not self.failures:
             return _SOON if self.isImplicit else _REDIAL

@@ -1,7 +1,5 @@
 """
-Whose mapped reply subjects are: names of clusters and servers as they stand in them.
-
-The same letters as nats-server's, so that either finds the way back to the other.
+The names of clusters and servers in mapped reply subjects, as nats-server hashes them.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ _DIGITS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 def newHash(name: str) -> bytes:
     """
-    The six letters that stand for a cluster by its name, or for a server by its id.
+    The six letters for the name of a cluster, or for the id of a server.
     """
     digest = sha256(name.encode("utf-8", "surrogateescape")).digest()
     return bytes(_DIGITS[byte % len(_DIGITS)] for byte in digest[:6])
@@ -25,17 +23,17 @@ def newHash(name: str) -> bytes:
 
 def oldHash(name: str) -> bytes:
     """
-    The four letters that stood for a cluster before NATS 2.1.
+    The four letters for a cluster before NATS 2.1.
     """
     return sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:4].encode("ascii")
 
 
 class ReplyNames:
     """
-    One broker's part in mapped reply subjects.
+    The reply prefixes of one broker.
 
-    @ivar prefix: in front of reply subjects that it maps.
-    @ivar oldPrefix: the same, for clusters from before NATS 2.1.
+    @ivar prefix: the broker puts it in front of reply subjects.
+    @ivar oldPrefix: the same for clusters from before NATS 2.1.
     """
 
     def __init__(self, cluster: str, server: str) -> None:
@@ -49,23 +47,23 @@ class ReplyNames:
     @property
     def answers(self) -> tuple[bytes, ...]:
         """
-        How mapped subjects begin that belong to our cluster.
+        The beginnings of mapped subjects that belong to our cluster.
         """
         return self.prefix[: len(NEW) + 7], self.oldPrefix
 
     @staticmethod
     def answersOf(cluster: str) -> tuple[bytes, ...]:
         """
-        How mapped subjects begin that belong to another cluster.
+        The beginnings of mapped subjects that belong to another cluster.
         """
         return b"%b%b." % (NEW, newHash(cluster)), b"%b%b." % (OLD, oldHash(cluster))
 
     def destination(self, subject: bytes) -> tuple[bytes, bytes] | None:
         """
-        Where a mapped subject leads that somebody sent us.
+        Split a mapped subject.
 
-        @return: the hash of the server of our cluster that mapped it, or no bytes if that is us or
-            nobody knows, and the subject itself; C{None} if it is not of our cluster.
+        @return: the hash of the server of our cluster that mapped it, empty if that is us or not
+            known, and the original subject; C{None} if the subject is not of our cluster.
         """
         prefix, rest = splitMapped(subject)
         if not prefix.startswith(self.answers):

@@ -1,54 +1,41 @@
 """
-Answers that find their way back: what to do with a message to a mapped subject.
-
-An answer to something that this cluster asked is delivered by the member that asked it,
-under the subject that it asked to be answered at, or by this one if that member is out of reach;
-an answer that is not this cluster's goes nowhere.
+Messages to mapped reply subjects: each goes to the member of our cluster that mapped the subject.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.logger import Logger
 
 from natsbroker.connections.labels import inQuotes
+from natsbroker.gateways.replies import ReplyNames
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.routes.interest import AccountBuses
 from natsbroker.wire.mapped import prefixOf
 from natsbroker.wire.values import Message
 
-__all__ = ["GatewayReplyRouter", "MappedReplies"]
+__all__ = ["GatewayReplyRouter"]
 
 _log = Logger(namespace="natsbroker")
 
 
-class MappedReplies(Protocol):
-    """
-    Who we are in mapped subjects, as L{natsbroker.gateways.replies.ReplyNames} knows it.
-    """
-
-    def destination(self, subject: bytes) -> tuple[bytes, bytes] | None:
-        """
-        See L{natsbroker.gateways.replies.ReplyNames.destination}.
-        """
-
-
 class GatewayReplyRouter:
     """
-    Takes messages to mapped subjects, of members of our cluster and of others.
+    Delivers answers under the subject that the request named. The member that sent the request
+    delivers its answer, or this one if that member is out of reach.
     """
 
     def __init__(
         self,
         buses: AccountBuses,
-        replies: MappedReplies,
+        replies: ReplyNames,
         member: Callable[[bytes, str], ILinkSubscriber | None],
     ) -> None:
         """
         @param buses: to the accounts, which are L{natsbroker.interfaces.IGatewayBus}es.
-        @param member: gives the way to the member of our cluster with a hash, for an account;
+        @param member: gives the route for an account to the member of our cluster with a hash;
             C{None} if there is none.
         """
         self._buses = buses
@@ -59,9 +46,8 @@ class GatewayReplyRouter:
         """
         Deliver a message if its subject is mapped.
 
-        @param isFromMember: whether a member of our cluster sent it: that passes on what it cannot
-            deliver itself, so it is delivered here.
-        @return: whether that was so.
+        @param isFromMember: a member of our cluster sent the message: it is delivered here.
+        @return: whether the subject is mapped.
         """
         if not prefixOf(message.subject):
             return False

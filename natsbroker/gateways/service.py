@@ -1,9 +1,5 @@
 """
-The broker's part in a super-cluster, with everything that it has of the world: a listener, whom it
-dials, and the settings.
-
-It listens before it dials; each cluster is dialled by one at a time, at all its places in
-any order; a reload brings other certificates, and other accounts.
+The gateway of a broker: its listener, dialling, and reload.
 """
 
 from __future__ import annotations
@@ -51,20 +47,18 @@ __all__ = ["GatewayService"]
 
 _log = Logger(namespace="natsbroker")
 
-#: How long one attempt to connect may take, in seconds.
+#: Seconds for one attempt to connect.
 _DIAL = 5.0
 
-#: How long after listening the clusters are dialled that the settings name, in seconds: by then
-#: the members of our own cluster have found each other.
+#: Seconds before the clusters in the settings are dialled: by then the members of our own cluster
+#: have found each other.
 _SOLICIT = 1.0
 
 
 class GatewayService(LinkService[str]):
     """
-    One broker's part.
-
     @ivar gateways: the connections.
-    @ivar advice: takes advice about what other clusters send.
+    @ivar advice: takes advice about the messages of other clusters.
     @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
     """
 
@@ -205,7 +199,7 @@ class GatewayService(LinkService[str]):
 
     async def _reach(self, remote: Remote) -> None:
         """
-        Dial the places of a cluster one after the other until one answers.
+        Dial the members of a cluster one after the other until one answers.
         """
         problem: Exception = ValueError("nobody knows where it is")
         for target in remote.shuffled(self._random):
@@ -265,9 +259,9 @@ def _blockOf(settings: Settings) -> Gateway:
 
 def _fixed(block: Gateway, port: int) -> Gateway:
     """
-    What of the settings cannot change.
+    The part of the settings that cannot change.
 
-    @param port: where it listens, if that was left to the kernel.
+    @param port: the port in use, if the kernel chose it.
     """
     remotes = sorted((replace(each, tls=None) for each in block.gateways), key=lambda it: it.name)
     number = port if block.port < 0 else block.port

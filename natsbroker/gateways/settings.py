@@ -1,8 +1,5 @@
 """
-The C{gateway} block as frozen values.
-
-This module promises the defaults of nats-server 2.15, in the spelling of the file:
-durations are floats in seconds.  It must never know what a gateway is.
+The C{gateway} block as frozen values, with the defaults of nats-server 2.15.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ class RemoteGateway:
 
     @ivar name: of its gateway.
     @ivar urls: where its members are.
-    @ivar tls: how they are dialled; L{None} for as the block says.
+    @ivar tls: for dialling them; L{None} for the TLS of the block.
     """
 
     name: str
@@ -33,7 +30,7 @@ class RemoteGateway:
 @dataclass(frozen=True, slots=True)
 class InterestPolicy:
     """
-    The C{interest} block: what decides what other clusters are sent.
+    The C{interest} block: the interest policy.
 
     @ivar plugin: name of the plugin, or empty for the built-in policy.
     @ivar options: every other key of the block.
@@ -48,19 +45,19 @@ class Gateway:
     """
     A C{gateway} block.
 
-    @ivar name: what other clusters call ours.
+    @ivar name: of our gateway, and so of our cluster.
     @ivar port: where gateways are listened for; 0 for nowhere, -1 for a random one.
-    @ivar user: as whom others must connect; empty for anybody.
+    @ivar user: for gateways that connect here; empty for no login.
     @ivar password: of that user.
-    @ivar timeout: seconds in which they must say it; 0 for the default.
-    @ivar advertise: C{host} or C{host:port} that others are told to use.
-    @ivar connect_retries: further attempts to reach a cluster that others told of.
+    @ivar timeout: seconds for the login; 0 for the default.
+    @ivar advertise: C{host} or C{host:port} that is announced to others.
+    @ivar connect_retries: further attempts to reach a cluster known from gossip.
     @ivar connect_backoff: the pause between attempts grows.
     @ivar gateways: the clusters that are dialled.
-    @ivar reject_unknown_cluster: let in only those, and dial no others.
+    @ivar reject_unknown_cluster: accept and dial no others.
     @ivar write_deadline: seconds; 0 for the clients'.
     @ivar insecure_listen: the operator accepts that anybody who reaches the port is a gateway.
-    @ivar interest: what decides what other clusters are sent.
+    @ivar interest: the interest policy.
     """
 
     name: str = ""

@@ -1,8 +1,5 @@
 """
-What the settings say of gateways, as the network layer wants it.
-
-Pure functions, save for L{remoteTLSFrom}, which reads certificates, and L{placeFrom},
-which may ask the machine for its addresses.
+The terms of gateway connections, made from the settings.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from natsbroker.server.hostaddresses import addressesOf
 
 __all__ = ["dialTermsFrom", "identityFrom", "limitsFrom", "placeFrom", "remoteTLSFrom", "termsFrom"]
 
-#: The longest that a gateway is silent before it is sent a PING, in seconds.
+#: The longest PING interval, in seconds.
 _LONGEST_SILENCE = 15.0
 
 
@@ -37,10 +34,8 @@ def termsFrom(
     tellsAll: bool,
 ) -> GatewayTerms:
     """
-    How the broker is joined to other clusters.
-
-    @param tls: how TLS is done, unless C{remoteTLS} has something for the cluster's name.
-    @param tellsAll: whether the policy tells all interest of every account at once.
+    @param tls: for clusters without an entry in C{remoteTLS}.
+    @param tellsAll: the policy sends all interest of every account at once.
     """
     return GatewayTerms(
         name=gateway.name,
@@ -69,7 +64,7 @@ def _targetFrom(remote: RemoteGateway, url: str) -> GatewayTarget:
 
 def remoteTLSFrom(gateway: Gateway) -> dict[str, LinkTLS]:
     """
-    How those clusters are dialled that have TLS settings of their own.
+    The TLS of clusters that have TLS settings.
 
     @raise natsbroker.connections.tlscontext.TLSSettingsError: if files or names are not right.
     """
@@ -79,9 +74,9 @@ def remoteTLSFrom(gateway: Gateway) -> dict[str, LinkTLS]:
 
 def placeFrom(gateway: Gateway, port: int) -> tuple[str, int]:
     """
-    Where other clusters are told to dial us.
+    The host and port that are announced to other clusters.
 
-    @param port: where gateways are listened for.
+    @param port: of our listener.
     """
     if gateway.advertise:
         return advertised(gateway.advertise, port)
@@ -90,26 +85,21 @@ def placeFrom(gateway: Gateway, port: int) -> tuple[str, int]:
 
 def identityFrom(settings: Settings, gateway: Gateway, serverId: str, port: int) -> LinkIdentity:
     """
-    Who we are to other clusters.
+    Our identity to other clusters.
 
-    @param port: where gateways are listened for.
+    @param port: of our listener.
     """
     host, port = placeFrom(gateway, port)
     return identityAt(settings, serverId, host, port, gateway=joined(host, port))
 
 
 def limitsFrom(settings: Settings, gateway: Gateway) -> LinkLimits:
-    """
-    The limits of gateways.
-    """
     limits = limitsOf(settings, gateway)
     return replace(limits, ping_interval=min(limits.ping_interval, _LONGEST_SILENCE))
 
 
 def dialTermsFrom(settings: Settings, gateway: Gateway, isImplicit: bool) -> DialTerms:
     """
-    How clusters are dialled.
-
-    @param isImplicit: whether others told of the cluster: then it is not dialled for ever.
+    @param isImplicit: the cluster is known from gossip: the number of attempts is limited.
     """
     return backoffTerms(settings, gateway, not isImplicit)

@@ -1,8 +1,5 @@
 """
-What is sent to one other cluster in one account, as data.
-
-An answer follows from what the table holds and nothing else; what it remembers of
-unwanted subjects is bounded: the oldest is forgotten first, and costs one message more.
+The interest of one other cluster in one account.
 """
 
 from __future__ import annotations
@@ -16,41 +13,39 @@ from natsbroker.interfaces import IInterestTable
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.subjects.index import SubjectIndex
 
-__all__ = ["INTEREST_ONLY", "OPTIMISTIC", "TRANSITIONING", "InterestTable", "Subjects"]
+__all__ = ["INTEREST_ONLY", "OPTIMISTIC", "TRANSITIONING", "InterestTable", "SubjectSet"]
 
-#: What nobody spoke of is sent.
+#: All but refused subjects are sent.
 OPTIMISTIC = "optimistic"
 
-#: The same, while the other cluster is telling everything it wants.
+#: The same, while the other cluster sends the list of all its interest.
 TRANSITIONING = "transitioning"
 
-#: What nobody spoke of is not sent.
+#: Only known interest is sent.
 INTEREST_ONLY = "interest-only"
 
 
-class Subjects(Protocol):
+class SubjectSet(Protocol):
     """
-    A set of subjects, such as L{natsbroker.subjects.permissions.PermissionSet}.
+    A set of literal subjects, such as L{natsbroker.subjects.permissions.PermissionSet}.
     """
 
-    def allows(self, subject: bytes) -> bool:
-        """
-        Whether a literal subject is among them.
-        """
+    def allows(self, subject: bytes) -> bool: ...
 
 
 @implementer(IInterestTable)
 class InterestTable:
     """
-    The table of our own policies, and for whoever makes one.
+    The table of our own policies, and for custom policies. The memory of refusals is bounded: the
+    oldest is forgotten first, which costs one message.
 
-    @ivar gateway: what the other cluster is called.
+    @ivar gateway: the name of the other cluster.
     @ivar account: the name of the account.
     @ivar mode: L{OPTIMISTIC}, L{TRANSITIONING} or L{INTEREST_ONLY}.
-    @ivar isAccountWanted: whether plain subscriptions want anything at all of the account.
+    @ivar isAccountWanted: the account was not refused as a whole.
     @ivar permitted: the only subjects that are sent; C{None} for no such limit.
-    @ivar switches: how often the mode has changed.
-    @ivar switched: when it did last, in seconds since the epoch; 0.0 for never.
+    @ivar switches: the number of changes of the mode.
+    @ivar switched: the last of them, in seconds since the epoch; 0.0 for never.
     """
 
     def __init__(
@@ -58,11 +53,11 @@ class InterestTable:
         gateway: str,
         account: str,
         mode: str,
-        permitted: Subjects | None = None,
+        permitted: SubjectSet | None = None,
         mostRefused: int = 100_000,
     ) -> None:
         """
-        @param mostRefused: how many unwanted subjects are remembered.
+        @param mostRefused: the number of refused subjects that are remembered.
         """
         self.gateway = gateway
         self.account = account
@@ -105,7 +100,7 @@ class InterestTable:
     def isOpen(self) -> bool:
         return self.isAccountWanted and self.mode != INTEREST_ONLY
 
-    # Changing it.
+    # Changes.
 
     def switch(self, mode: str, now: float) -> None:
         """
@@ -124,13 +119,13 @@ class InterestTable:
         """
         Send what matches a pattern.
 
-        @param queue: for which queue group; no bytes for plain subscriptions.
+        @param queue: the queue group; empty for plain subscriptions.
         @raise natsbroker.subjects.shapes.TooManyShapes: if it takes no more patterns.
         """
         if not queue:
             self._plain.insert(pattern, b"")
         elif (pattern, queue) not in self._members:
-            # Groups are told apart by identity: the table keeps the name that it was told first.
+            # The index compares groups by identity: the table keeps the first object of a name.
             self._groups.insert(pattern, queue)
             self._members[pattern, queue] = queue
 
@@ -153,7 +148,7 @@ class InterestTable:
 
     def refuse(self, subject: bytes) -> None:
         """
-        Do not send a literal subject, although nobody was asked to speak of it.
+        Do not send a literal subject.
         """
         if len(self._refused) >= self._mostRefused:
             del self._refused[next(iter(self._refused))]
@@ -161,7 +156,7 @@ class InterestTable:
 
     def readmit(self, pattern: bytes) -> None:
         """
-        Send unspoken subjects again that match a pattern.
+        Forget the refused subjects that match a pattern.
         """
         if hasWildcard(pattern):
             for subject in [each for each in self._refused if matches(pattern, each)]:

@@ -1,8 +1,8 @@
 """
-How a cluster is joined to others by gateways, and what is said of that.
+The terms of gateway connections, and what INFO and CONNECT contain.
 
-Frozen values, which a reload replaces as a whole; the members of INFO and CONNECT have
-the real server's names and order, and one of our own, C{natsbroker}.
+Frozen values, which a reload replaces as a whole. The members of INFO and CONNECT have the names
+and order of nats-server; one is ours, C{natsbroker}.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "placeOf",
 ]
 
-#: What our INFO claims to understand: accounts, and not the tracing of messages.
+#: The protocol level of our INFO: accounts, without message tracing.
 _PROTO = 2
 
 
@@ -38,7 +38,7 @@ class GatewayTarget:
 
     @ivar gateway: the name of that cluster's gateway.
     @ivar host: a name or an address.
-    @ivar user: as whom; empty for whom our own settings name.
+    @ivar user: for the login; empty for the user of our settings.
     @ivar password: of that user.
     """
 
@@ -51,7 +51,7 @@ class GatewayTarget:
     @property
     def place(self) -> str:
         """
-        Where it is, as C{host:port}.
+        C{host:port}.
         """
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
@@ -62,11 +62,10 @@ class GatewayTarget:
 @dataclass(frozen=True, slots=True)
 class RemoteClusterTerms:
     """
-    Another cluster that the settings name.
+    Another cluster in the settings.
 
     @ivar name: of its gateway.
-    @ivar targets: where its members are.
-    @ivar tls: how they are dialled; C{None} for without.
+    @ivar tls: for dialling its members; C{None} without.
     """
 
     name: str
@@ -77,17 +76,17 @@ class RemoteClusterTerms:
 @dataclass(frozen=True, slots=True)
 class GatewayTerms:
     """
-    How we are joined to other clusters. A reload replaces the whole.
+    The settings of our gateway that its connections use.
 
-    @ivar name: what others call our cluster.
-    @ivar user: as whom others dial us; empty for anybody.
+    @ivar name: of our gateway.
+    @ivar user: for gateways that dial us; empty for no login.
     @ivar password: of that user.
-    @ivar remotes: the clusters that the settings name.
-    @ivar rejectsUnknown: whether there may be no others.
-    @ivar tls: how we are dialled, and how those are dialled of whom others told us.
+    @ivar remotes: the clusters in the settings.
+    @ivar rejectsUnknown: no others are accepted or dialled.
+    @ivar tls: for our listener, and for dialling clusters known from gossip.
     @ivar headers: whether we understand headers.
-    @ivar maxPayload: what our clients may send.
-    @ivar tellsAll: whether we tell all interest of every account at once.
+    @ivar maxPayload: of our clients.
+    @ivar tellsAll: we send all interest of every account at once.
     """
 
     name: str
@@ -103,10 +102,10 @@ class GatewayTerms:
 
 def placeOf(name: str, text: str) -> GatewayTarget:
     """
-    Read where somebody says that a gateway is: C{host:port}, perhaps with a scheme.
+    Read the address of a gateway: C{host:port}, perhaps with a scheme.
 
     @param name: of the gateway.
-    @raise ValueError: if it is not that.
+    @raise ValueError: if the text is no address.
     """
     parts = urlsplit(text if "//" in text else f"nats-gw://{text}")
     host, port = parts.hostname, parts.port
@@ -117,8 +116,8 @@ def placeOf(name: str, text: str) -> GatewayTarget:
 
 def certifiedName(target: GatewayTarget, others: Iterable[GatewayTarget]) -> str:
     """
-    Whom the certificate of somebody whom we dial must be for: the host, and for an address the
-    first name that is known of that cluster.
+    The name that the certificate of a dialled member must have: its host name, or for an IP address
+    the first host name that is known of its cluster.
     """
     if not isAddress(target.host):
         return target.host
@@ -129,10 +128,10 @@ def infoDocument(
     identity: LinkIdentity, terms: GatewayTerms, url: str, urls: Iterable[str]
 ) -> dict[str, Any]:
     """
-    What our INFO says.
+    Our INFO.
 
     @param url: where we can be dialled, as C{host:port}.
-    @param urls: where members of our cluster can be dialled, likewise.
+    @param urls: where members of our cluster can be dialled.
     """
     return {
         **identity.head(_PROTO),
@@ -154,7 +153,7 @@ def connectOptions(
     identity: LinkIdentity, terms: GatewayTerms, target: GatewayTarget, hasTLS: bool
 ) -> dict[str, Any]:
     """
-    What our CONNECT says to whom we dialled.
+    Our CONNECT.
     """
     hasUser = bool(target.user)
     return {
@@ -187,12 +186,11 @@ def gossipDocument(
     serverId: str, name: str, urls: Iterable[str], serverName: str = ""
 ) -> dict[str, Any]:
     """
-    What tells somebody of another gateway.
+    An INFO with the URLs of another gateway.
 
-    @param serverId: who says it.
+    @param serverId: of the sender.
     @param name: of the gateway.
-    @param urls: where it can be dialled.
-    @param serverName: the name of who says it.
+    @param serverName: of the sender.
     """
     return {
         **_NOBODY,

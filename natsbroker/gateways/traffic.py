@@ -1,49 +1,28 @@
 """
-What makes the traffic of connections between clusters.
-
-Whoever knows the connections gets for each what passes over it, and needs to know nothing
-of that.
+Makes the traffic of connections between clusters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from natsbroker.advisories import Advisory
 from natsbroker.gateways.inbound import InboundTraffic
 from natsbroker.gateways.outbound import OutboundTraffic
+from natsbroker.gateways.replies import ReplyNames
 from natsbroker.gateways.replyrouter import GatewayReplyRouter
 from natsbroker.interfaces import IGatewayInterestPolicy, ILinkSubscriber
 from natsbroker.routes.interest import AccountBuses
 
-__all__ = ["GatewayTraffic", "ReplyPrefixes"]
-
-
-class ReplyPrefixes(Protocol):
-    """
-    How subjects are mapped, as L{natsbroker.gateways.replies.ReplyNames} knows it.
-    """
-
-    prefix: bytes
-    oldPrefix: bytes
-
-    def answersOf(self, cluster: str) -> tuple[bytes, ...]:
-        """
-        See L{natsbroker.gateways.replies.ReplyNames.answersOf}.
-        """
-
-    def destination(self, subject: bytes) -> tuple[bytes, bytes] | None:
-        """
-        See L{natsbroker.gateways.replies.ReplyNames.destination}.
-        """
+__all__ = ["GatewayTraffic"]
 
 
 class GatewayTraffic:
     """
     Makes the traffic of connections that start.
 
-    @ivar replyRouter: takes the answers that members of our cluster send us.
+    @ivar replyRouter: also takes the answers that members of our cluster send us.
     """
 
     def __init__(
@@ -51,19 +30,19 @@ class GatewayTraffic:
         ourName: str,
         buses: AccountBuses,
         policy: IGatewayInterestPolicy,
-        replies: ReplyPrefixes,
+        replies: ReplyNames,
         member: Callable[[bytes, str], ILinkSubscriber | None],
         now: Callable[[], float],
         headers: bool = True,
         notify: Callable[[Advisory], None] = lambda advisory: None,
     ) -> None:
         """
-        @param ourName: what our gateway is called.
+        @param ourName: the name of our gateway.
         @param buses: to the accounts, which are L{natsbroker.interfaces.IGatewayBus}es.
         @param member: see L{GatewayReplyRouter}.
-        @param now: tells the time in seconds since the epoch.
+        @param now: the time in seconds since the epoch.
         @param headers: whether we understand headers.
-        @param notify: told of what came and nobody wants.
+        @param notify: gets an advisory for each unwanted message.
         """
         self._notify = notify
         self._ourName = ourName

@@ -52,7 +52,7 @@ def test_fromMembers() -> None:
         text = b'{"gateway":"C","gateway_cmd":1,"gateway_urls":["127.0.0.1:%d"]}' % port
         node.gateways.gossip.heard(parseDocument(text), "PEER")
     assert node.dialled == [("C", 0.0)]
-    assert node.gateways.remotes["C"].places == ["127.0.0.1:5", "127.0.0.1:6"]
+    assert node.gateways.remotes["C"].addresses == ["127.0.0.1:5", "127.0.0.1:6"]
 
 
 def test_strangeNews() -> None:

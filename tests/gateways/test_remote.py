@@ -16,13 +16,13 @@ def test_places() -> None:
     found = Remote("B", remote("B", 1, 2))
     assert not found.isImplicit
     found.update(["127.0.0.1:2", "127.0.0.1:3"])
-    assert sorted(found.places) == ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"]
+    assert sorted(found.addresses) == ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"]
     found.update(["nats://[::1]:4"])
-    assert sorted(found.places) == ["127.0.0.1:1", "127.0.0.1:2", "[::1]:4"]
+    assert sorted(found.addresses) == ["127.0.0.1:1", "127.0.0.1:2", "[::1]:4"]
     found.update([])
-    assert "[::1]:4" in found.places
+    assert "[::1]:4" in found.addresses
     found.learn(["h:5", "nonsense"])
-    assert len(found.places) == 4
+    assert len(found.addresses) == 4
 
 
 def test_settingsWin() -> None:
