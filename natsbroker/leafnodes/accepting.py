@@ -1,9 +1,8 @@
 """
-A leafnode connection that the peer dialled: how it is let in.
+A leafnode connection that the peer dialled: its login and the changes of its grant.
 
-Before somebody has proved who it is, nothing but CONNECT is listened to; the decision is
-the authorizer's that decides for clients, unless leafnodes have users of their own; the real
-server's words for whoever is refused; a grant that changes, or ends, takes hold at once.
+Before the login only CONNECT is accepted. The authorizer of clients decides, unless leafnodes have
+users of their own.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ _log = Logger(namespace="natsbroker")
 
 _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
-#: The longest time that is waited for at once, in seconds.
+#: The longest delay of a timer, in seconds.
 _DAY = 86_400.0
 
 
 class AcceptedLeaf(LeafLink):
     """
-    Somebody who dialled us.
+    A connection that the peer dialled.
     """
 
     def __init__(self, leafs: LeafRegistry, peer: LeafPeer) -> None:
@@ -61,9 +60,6 @@ class AcceptedLeaf(LeafLink):
         self.handlers[ops.INFO] = self._informed
 
     def greet(self) -> None:
-        """
-        See L{Link.greet}: we say who we are.
-        """
         mode = self.compression.mode
         shown = {} if mode == UNSUPPORTED else {"compression": mode}
         document = self.leafs.document(client_id=self.number, nonce=self._nonce, **shown)
@@ -71,11 +67,11 @@ class AcceptedLeaf(LeafLink):
 
     def secured(self) -> None:
         """
-        See L{LeafLink.secured}: the time to log in counts from here.
+        Start the timeout of the login.
         """
         self.expect(self.context.limits.handshake)
 
-    # Letting in.
+    # Login.
 
     def _connected(self, argument: bytes) -> None:
         if self._options is not None:
@@ -92,9 +88,9 @@ class AcceptedLeaf(LeafLink):
 
     def _agreeOnCompression(self, claimed: str) -> None:
         """
-        There is no more to agree on: a peer that would have S2 had to say so before its CONNECT.
+        Settle the compression: a peer that wants S2 has said so before its CONNECT.
 
-        @param claimed: what the CONNECT says of it.
+        @param claimed: the mode in the CONNECT.
         """
         self.isQuiet = False
         self.decoder.dialect = FROM_LEAF
@@ -162,7 +158,7 @@ class AcceptedLeaf(LeafLink):
 
     def _refuse(self) -> None:
         """
-        Say that somebody is not let in, to it, to the log and to observers.
+        Reject the peer, and notify the log and observers.
         """
         options = self._options or {}
         who = f'User "{options["user"]}"' if options.get("user") else "no user"
@@ -173,8 +169,7 @@ class AcceptedLeaf(LeafLink):
 
     def _problem(self) -> tuple[Any, ...] | None:
         """
-        Why somebody who has proved who it is cannot be a leafnode of ours: the error, and what its
-        text needs.
+        The reason to reject an authenticated peer: the error, and the arguments of its text.
         """
         connect, terms = self._connect, self.leafs.terms
         if connect.lang:
@@ -191,7 +186,7 @@ class AcceptedLeaf(LeafLink):
 
     def _permissions(self, grant: Grant) -> bytes:
         """
-        The INFO that says what the peer may do.
+        The INFO with the peer's permissions.
         """
         return infoLine(
             self.leafs.document(
@@ -213,8 +208,8 @@ class AcceptedLeaf(LeafLink):
 
     def _informed(self, argument: bytes) -> None:
         """
-        Nothing that whoever dialled us says of itself changes what it may do; before its CONNECT,
-        it says once which compression it wants.
+        Before its CONNECT the peer may choose the compression; everything else in its INFO is
+        ignored.
         """
         try:
             document = parseDocument(argument)
@@ -228,12 +223,9 @@ class AcceptedLeaf(LeafLink):
                 self._switch()
                 self.greet()
 
-    # What changes.
+    # Changes.
 
     def reauthorize(self) -> None:
-        """
-        What was granted may no longer hold.
-        """
         if self.grant is not None and not self.reason and self._login is None:
             self._ask(self._letStay)
 
@@ -280,7 +272,7 @@ class AcceptedLeaf(LeafLink):
 
     def failed(self, told: bytes) -> None:
         """
-        See L{LeafLink.failed}: whoever dialled us decides when to come again.
+        Close on a loop; otherwise the peer decides when to connect again.
         """
         if b"Loop detected" in told:
             self.close(errors.PEER_ERROR)

@@ -1,9 +1,8 @@
 """
-A leafnode connection that we dialled: how it is agreed on.
+A leafnode connection that we dialled: INFO, TLS, compression and CONNECT.
 
-Who we are is said to nobody whose port is no leafnode port, and in the clear only where
-neither side asks for encryption; what the peer lets pass holds here too; a peer that refuses us for
-a reason that does not go away soon is left in peace for a while.
+We send CONNECT only to a leafnode port, and in the clear only where neither side asks for TLS. The
+permissions of the peer hold here too.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ __all__ = ["DialledLeaf"]
 
 _log = Logger(namespace="natsbroker")
 
-#: How long the peer may take to answer CONNECT, in seconds.
+#: Seconds for the peer to answer CONNECT.
 _ANSWER = 2.0
 
-#: What a spoke says of itself when it agrees on compression: nothing.
+#: The INFO with which a spoke chooses the compression names no server.
 _NOBODY = {**LinkIdentity("", "", "", "", "").head(0), "headers": False, "max_payload": 0}
 
-#: For how many seconds a peer is left in peace, by what it says.
+#: Seconds before the peer is dialled again, by the text of its error.
 _PAUSES = {
     b"Loop detected": 30.0,
     b"remote leafnode has same cluster name": 30.0,
@@ -65,12 +64,9 @@ class DialledLeaf(LeafLink):
         return errors.LEAF_SILENT if isSilent else errors.LEAF_STALE
 
     def greet(self) -> None:
-        """
-        See L{natsbroker.links.link.Link.greet}: the peer is to say who it is first.
-        """
         self.expect(self.target.terms.firstInfo)
 
-    # Agreeing.
+    # Handshake.
 
     def _informed(self, argument: bytes) -> None:
         try:
@@ -119,7 +115,7 @@ class DialledLeaf(LeafLink):
 
     def _agreeOnCompression(self) -> None:
         """
-        Say who we are, at once or, with S2, after the peer has said in it who it is.
+        Send CONNECT; with S2, only after the peer has sent its INFO compressed.
         """
         document = self._document
         if document is None or not self._select(document.compression):
@@ -134,9 +130,6 @@ class DialledLeaf(LeafLink):
         self.expect(self.target.terms.firstInfo)
 
     def _connect(self) -> None:
-        """
-        Say who we are.
-        """
         document, leafs, terms = self._document, self.leafs, self.target.terms
         if document is None:
             return
@@ -165,7 +158,7 @@ class DialledLeaf(LeafLink):
 
     def _finish(self, document: ServerDocument) -> None:
         """
-        The peer has let us in.
+        Start after the peer has accepted us.
         """
         said = self._document
         if self.traffic is not None or said is None or not self._permit(document):
@@ -178,9 +171,9 @@ class DialledLeaf(LeafLink):
 
     def _permit(self, document: ServerDocument) -> bool:
         """
-        Let pass what the peer says, and our settings.
+        Apply the permissions of the peer and of our settings.
 
-        @return: whether that makes sense.
+        @return: whether they are valid.
         """
         terms, said = self.target.terms, self._document or document
         denied = self.leafs.denialsFor(terms.account, said.domain)
@@ -202,7 +195,7 @@ class DialledLeaf(LeafLink):
 
     def _learn(self, document: ServerDocument) -> None:
         """
-        Remember where else the peer's cluster can be dialled.
+        Note the URLs of the peer's cluster.
         """
         if not self.target.terms.learns or not document.leafnode_urls:
             return

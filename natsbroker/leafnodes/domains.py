@@ -1,7 +1,5 @@
 """
-Mappings between the API of this JetStream domain and that of another.
-
-This module promises the mappings that nats-server makes.
+Mappings between the API of our JetStream domain and that of another, as nats-server has them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
-A leafnode connection at one moment, as monitoring shows it.
-
-Facts alone, none of them secret; what the peer is subscribed to is gone through only by
-who asks for it.
+A snapshot of a leafnode connection for monitoring.
 """
 
 from __future__ import annotations
@@ -20,11 +17,10 @@ __all__ = ["LeafFacts", "leafFacts"]
 @dataclass(frozen=True, slots=True)
 class LeafFacts(LinkFacts):
     """
-    @ivar name: what the peer calls itself.
-    @ivar isSpoke: whether we are the spoke.
-    @ivar isIsolated: whether the peer hears nothing of other leafnodes.
-    @ivar account: ours.
-    @ivar compression: at which level we send.
+    @ivar name: the peer's name for itself.
+    @ivar isSpoke: we are the spoke.
+    @ivar isIsolated: the peer gets no interest of other leafnodes.
+    @ivar compression: the level that we send at.
     """
 
     name: str
@@ -36,17 +32,11 @@ class LeafFacts(LinkFacts):
 
     @property
     def patterns(self) -> Iterator[bytes]:
-        """
-        What the peer is subscribed to.
-        """
         traffic = self._leaf.traffic
         return iter(()) if traffic is None else (each.pattern for each in traffic.interest)
 
 
 def leafFacts(leaf: LeafLink) -> LeafFacts:
-    """
-    The facts of a leafnode connection.
-    """
     traffic = leaf.traffic
     return LeafFacts(
         *sharedFacts(leaf, 0 if traffic is None else len(traffic.interest)),

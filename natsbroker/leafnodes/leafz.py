@@ -1,8 +1,5 @@
 """
-The page C{/leafz}: the connections to leafnodes, and those as a leafnode.
-
-The parameters, refusals and keys of nats-server's page; a row is bounded, however much a
-peer is subscribed to.
+The page C{/leafz}: the leafnode connections, with the parameters and keys of nats-server.
 """
 
 from __future__ import annotations
@@ -28,9 +25,9 @@ _EACH = 8
 
 class Leafz:
     """
-    Tells which leafnodes there are.
+    The page.
 
-    @ivar view: gives them; C{None} where there are none.
+    @ivar view: gives the leafnodes; C{None} without leafnodes.
     """
 
     def __init__(self, state: BrokerState) -> None:

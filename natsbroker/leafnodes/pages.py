@@ -1,8 +1,5 @@
 """
-What the monitoring pages say of leafnodes.
-
-nats-server's keys, absent where they are absent there; passwords in the URLs of remotes
-are not shown.
+Leafnodes as the monitoring pages show them, with nats-server's keys and no passwords.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """
-Leafnode connections over ordinary Twisted transports, where the handshake may come before INFO or
-after it.
-
-With TLS, nothing but INFO is ever read or written in the clear: the handshake begins in
-the turn in which INFO was written, or read; where it comes first, nothing at all is.
+Leafnode connections over Twisted transports. The TLS handshake comes before INFO or after it: with
+TLS, nothing but INFO is ever read or written in the clear.
 """
 
 from __future__ import annotations
@@ -31,14 +28,14 @@ class LeafProtocol(LinkProtocol):
     """
     Joins a transport and a leafnode connection.
 
-    @ivar isSecured: whether it is encrypted.
-    @ivar certificate: the peer's, after it was verified; C{None} without.
+    @ivar isSecured: the transport is encrypted.
+    @ivar certificate: the peer's verified certificate; C{None} without one.
     """
 
     def __init__(self, makeLink: MakeLeaf, tls: LeafTLS | None, name: str | None = None) -> None:
         """
-        @param tls: how TLS is done; C{None} for not at all.
-        @param name: whom we dial, as a certificate would call it; C{None} where we are dialled.
+        @param tls: C{None} for no TLS.
+        @param name: the name that the peer's certificate must have; C{None} if the peer dialled.
         """
         super().__init__(makeLink, None if tls is None else tls.tls, name)
         self._terms = tls
@@ -50,13 +47,13 @@ class LeafProtocol(LinkProtocol):
     @property
     def tls(self) -> Security | None:
         """
-        How TLS secures the connection; C{None} without.
+        The facts of the TLS connection; C{None} without TLS.
         """
         return securityOf(self.connection, self.certificate) if self.isSecured else None
 
     def connectionMade(self) -> None:
         """
-        Begin with a handshake, or with INFO, or see what the peer begins with.
+        Start with the handshake or with INFO, or wait for what the peer starts with.
         """
         link, terms = self._attach(), self._terms
         if terms is None or not terms.isFirst:
@@ -76,7 +73,7 @@ class LeafProtocol(LinkProtocol):
 
     def stayPlain(self) -> None:
         """
-        There will be no handshake: the shortest way will do.
+        Go on without TLS, with the polled transport if there is one.
         """
         link, slow = self.link, self._stream
         if link is None:
@@ -93,7 +90,7 @@ class LeafProtocol(LinkProtocol):
 
     def dataReceived(self, data: bytes) -> None:
         """
-        Hand input to the connection; the first of it may begin a handshake.
+        Take input; the first of it may start the handshake.
         """
         if self._isWaiting:
             self._isWaiting = False
@@ -118,7 +115,7 @@ class LeafFactory(Factory):
     """
     Makes a L{LeafProtocol} for every connection.
 
-    @ivar tls: how TLS is done on the connections to come.
+    @ivar tls: for new connections.
     """
 
     noisy = False
@@ -132,9 +129,6 @@ class LeafFactory(Factory):
         self._name = name
 
     def buildProtocol(self, addr: IAddress | None) -> LeafProtocol:
-        """
-        A protocol for a new connection.
-        """
         protocol = LeafProtocol(self._makeLink, self.tls, self._name)
         protocol.factory = self
         return protocol

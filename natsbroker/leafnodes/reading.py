@@ -1,8 +1,5 @@
 """
-From what was read to the settings of leafnodes.
-
-This module promises values that make sense, or an error at the place of each that does
-not, in nats-server's words.  It must never know connections.
+The C{leafnodes} block: from the parsed configuration to its settings, and their checks.
 """
 
 from __future__ import annotations

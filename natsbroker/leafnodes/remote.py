@@ -1,8 +1,7 @@
 """
-One of those whom we dial as a leafnode: which of its addresses comes next, and when.
+The addresses of a dialled leafnode remote, and when it is dialled.
 
-Every address has its turn, configured ones and those that the peer told of; the name in
-a certificate is that of the address that was dialled, or of the settings where that is no name.
+Each address has its turn, those of the settings and those that the peer announces.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ __all__ = ["LeafRemote"]
 
 class LeafRemote:
     """
-    @ivar terms: how it is dialled.
     @ivar current: the address that was dialled last.
-    @ivar delay: for how many seconds more it is not dialled after the next loss.
-    @ivar isWanted: whether it is dialled at all.
+    @ivar delay: further seconds before it is dialled after the next loss.
+    @ivar isWanted: it is dialled at all.
     """
 
     def __init__(self, terms: LeafRemoteTerms, random: Random) -> None:
@@ -53,7 +51,7 @@ class LeafRemote:
 
     def login(self) -> LeafURL:
         """
-        The address that was dialled, with a user: the settings' where it has none of its own.
+        The address that was dialled, with the login of the settings if it has none.
         """
         url, login = self.current, self._login
         if url.user or login is None:
@@ -63,14 +61,14 @@ class LeafRemote:
     @property
     def name(self) -> str:
         """
-        Whom the certificate of the address that was dialled must be for.
+        The name that the peer's certificate must have.
         """
         host = self.current.host
         return self._name or host if isAddress(host) else host
 
     def learn(self, urls: list[LeafURL]) -> None:
         """
-        The peer says where it and the other members of its cluster are.
+        Replace the addresses that the peer announced.
         """
         configured = {(each.host, each.port) for each in self.terms.urls}
         told = [each for each in urls if (each.host, each.port) not in configured]
@@ -80,7 +78,7 @@ class LeafRemote:
 
     def takeDelay(self) -> float:
         """
-        For how many seconds more it is not dialled, once.
+        Read the delay, and reset it.
         """
         delay, self.delay = self.delay, 0.0
         return delay

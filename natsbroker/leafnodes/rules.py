@@ -1,9 +1,9 @@
 """
-What may pass between a hub and a spoke, in either direction.
+The permissions of a leafnode connection in both directions.
 
-A hub lets through what the spoke's user may publish and subscribe to, and what the spoke
-did not refuse; a spoke lets through what the hub told it, and what its settings do not refuse.
-Interest in a pattern that only partly may pass stands, and messages are looked at one by one.
+A hub applies those of the spoke's user and the denials of the spoke; a spoke applies those that the
+hub sends and the denials of its settings. Interest that is permitted in part stands, and messages
+are checked one by one.
 """
 
 from __future__ import annotations
@@ -25,28 +25,27 @@ __all__ = [
     "spokeRules",
 ]
 
-#: How the subjects begin that tell loops.
+#: How the subjects begin that detect loops.
 LOOP_SUBJECT = b"$LDS."
 
-#: Interest in what begins so is always told: without it, loops and answers would be lost.
+#: Interest in these is always sent: without it, loops would not be detected and answers lost.
 _ALWAYS_TOLD = (LOOP_SUBJECT, b"_GR_.", b"$GR.")
 
-#: Messages that begin so are answers, and always pass.
+#: Answers, which always pass.
 _ANSWERS = (b"_R_.", b"$JS.ACK.")
 
-#: What JetStream's clients say, which stays on its side of a leafnode connection: requests for the
-#: other side name its domain, and so begin otherwise. In the system account this holds for what
-#: servers say to each other, too.
+#: Subjects of JetStream's clients, which stay on their side of a leafnode connection: requests for
+#: the other side name its domain. In the system account the subjects of its servers stay, too.
 _JETSTREAM = (b"$JS.API.>", b"$KV.>", b"$OBJ.>")
 _JETSTREAM_SERVERS = (b"$JSC.>", b"$NRG.>")
 
-#: How many answers a gate remembers; on one more, all are forgotten.
+#: The number of verdicts that a gate remembers; on one more, all are forgotten.
 _REMEMBERED = 2048
 
 
 class Gate:
     """
-    What may pass in one direction. Two gates with the same entries are equal.
+    The permissions of one direction. Two gates with the same entries are equal.
     """
 
     __slots__ = ("_answers", "_permissions")
@@ -54,8 +53,8 @@ class Gate:
     def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
         """
         @param allow: patterns, or patterns and queue groups; C{None} for everything.
-        @param deny: the same, of what does not pass although it is allowed.
-        @raise ValueError: if one is none.
+        @param deny: exceptions, in the same form.
+        @raise ValueError: if an entry is not valid.
         """
         self._permissions = SubscribePermissions(allow, deny)
         self._answers: dict[tuple[bytes, bytes], bool] = {}
@@ -113,7 +112,7 @@ class Gate:
 
 def _concerning(entries: Iterable[bytes], queue: bytes) -> list[bytes]:
     """
-    The patterns of the entries that hold for a queue group, or for none.
+    The patterns of the entries for a queue group, or for none.
     """
     parts = (each.partition(b" ") for each in entries)
     return [
@@ -126,9 +125,6 @@ def _concerning(entries: Iterable[bytes], queue: bytes) -> list[bytes]:
 class LeafRules:
     """
     Both directions of one connection.
-
-    @ivar incoming: what may come from the peer.
-    @ivar outgoing: what may go to it.
     """
 
     __slots__ = ("incoming", "outgoing")
@@ -143,7 +139,7 @@ class LeafRules:
 
     def mayTell(self, pattern: bytes) -> bool:
         """
-        Whether the peer is told of interest in a pattern.
+        Whether interest in a pattern is sent to the peer.
         """
         isAlways = pattern.startswith(_ALWAYS_TOLD)
         return isAlways or self.incoming.verdict(pattern) is not Verdict.DENIED
@@ -179,12 +175,11 @@ def domainDenials(
     defaults: Mapping[str, str],
 ) -> tuple[bytes, ...]:
     """
-    What of JetStream's subjects is not let out, as with nats-server (C{addLeafNodeConnection}).
+    The JetStream subjects that do not pass, as in nats-server's C{addLeafNodeConnection}.
 
-    @param account: ours.
     @param system: the name of our system account; empty for none.
-    @param domains: of JetStream: ours and the peer's; empty for none.
-    @param extends: whether the peer may belong to the same JetStream without a domain.
+    @param domains: the JetStream domains, ours and the peer's; empty for none.
+    @param extends: the peer may belong to the same JetStream without a domain.
     @param defaults: see L{natsbroker.config.model.JetStream.default_domains}.
     """
     if account != system:
@@ -196,10 +191,10 @@ def domainDenials(
 
 def hubRules(grant: Grant, refused: Iterable[bytes] = ()) -> LeafRules:
     """
-    What a hub lets through.
+    The rules of a hub.
 
     @param grant: of the spoke's user.
-    @param refused: the patterns that the spoke wants nothing of.
+    @param refused: the patterns that the spoke denies.
     """
     publish, subscribe = grant.publishing, grant.subscribe
     incoming = Gate() if publish is None else Gate(publish.allow, publish.deny)
@@ -215,13 +210,13 @@ def spokeRules(
     denyExports: Iterable[bytes] = (),
 ) -> LeafRules:
     """
-    What a spoke lets through.
+    The rules of a spoke.
 
-    @param imports: what its hub lets it have, as INFO says it; C{None} for everything.
-    @param exports: what its hub takes of it, likewise.
-    @param denyImports: what its settings do not want.
-    @param denyExports: what they do not give.
-    @raise ValueError: if the hub says what makes no sense.
+    @param imports: the hub's permissions in INFO for messages to us; C{None} for everything.
+    @param exports: the same for messages from us.
+    @param denyImports: the denials in the settings.
+    @param denyExports: likewise.
+    @raise ValueError: if the hub sends permissions that are not valid.
     """
     return LeafRules(_gate(imports, denyImports), _gate(exports, denyExports))
 
@@ -241,7 +236,7 @@ def _bytes(text: str) -> bytes:
 
 def permissionsOf(grant: Grant) -> dict[str, Any]:
     """
-    What INFO tells a spoke of what its user may do.
+    The permissions of a spoke's user for INFO.
     """
     publish, subscribe = grant.publishing, grant.subscribe
     shown: dict[str, Any] = {}

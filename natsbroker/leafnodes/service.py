@@ -1,9 +1,5 @@
 """
-The broker's leafnode connections, with everything that they have of the world: a listener, whom it
-dials, and the settings.
-
-Whoever is lost is dialled again, at another of its addresses if it has some; a reload
-adds and removes remotes, takes other certificates, and leaves those who stay alone.
+The leafnode connections of a broker: their listener, dialling, and reload.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ __all__ = ["LeafnodeService"]
 
 _log = Logger(namespace="natsbroker")
 
-#: What of the block can change while the broker runs.
+#: The keys of the block that a reload may change.
 _CHANGEABLE = frozenset({"compression", "remotes", "tls"})
 
 
@@ -113,7 +109,7 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     def clusterName(self) -> str:
         """
-        The name of our cluster to leafnodes: a broker that dials some and is in none is one alone.
+        The name of our cluster. A broker without one that dials leafnodes is a cluster by itself.
         """
         cluster = self._cluster()
         name = "" if cluster is None else cluster.cluster.terms.name
@@ -170,14 +166,14 @@ class LeafnodeService(LinkService[LeafRemote]):
     @property
     def place(self) -> str:
         """
-        Where leafnodes of the whole cluster can connect to us, as C{host:port}; empty for nowhere.
+        Where leafnodes can connect to us, as C{host:port}; empty for nowhere.
         """
         return self.leafs.identity.ip if self.port else ""
 
     @property
     def told(self) -> str:
         """
-        The same, for the other members of the cluster to tell their leafnodes.
+        The same for the leafnodes of the other members of the cluster.
         """
         return "" if self.block.no_advertise else self.place
 
@@ -234,9 +230,7 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     def _checkRemotes(self, wanted: dict[str, LeafRemoteTerms]) -> None:
         """
-        Check that remotes that stay are what they were, but for what can change.
-
-        @raise ValueError: if not.
+        @raise ValueError: if a remote that stays has changes that need a restart.
         """
         for name, terms in wanted.items():
             known = self._remotes.get(name)
@@ -288,7 +282,7 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     def _drop(self, remote: LeafRemote) -> None:
         """
-        Dial somebody no more, and end the connection that there is.
+        Stop dialling a remote, and close its connection.
         """
         remote.isWanted = False
         self._diallers.stop(remote)

@@ -1,8 +1,5 @@
 """
-The C{leafnodes} block as frozen values.
-
-This module promises the defaults of nats-server 2.15, in the spelling of the file:
-durations are floats in seconds.  It must never know what a leafnode is.
+The C{leafnodes} block as frozen values, with the defaults of nats-server 2.15.
 """
 
 from __future__ import annotations
@@ -24,9 +21,9 @@ _SCHEMES = ("nats-leaf", "nats", "leaf", "")
 
 def splitRemote(url: str) -> RemoteURL:
     """
-    Read the URL of a remote; nothing is said in an error that could be a password.
+    Read the URL of a remote. Errors contain no password.
 
-    @raise ValueError: if it is none, or one that leads to a WebSocket.
+    @raise ValueError: if it is not valid, or names a WebSocket.
     """
     return splitURL(url, "leafnode", _SCHEMES, LEAF_PORT)
 
@@ -34,7 +31,7 @@ def splitRemote(url: str) -> RemoteURL:
 @dataclass(frozen=True, slots=True)
 class LeafUser:
     """
-    Somebody who may connect as a leafnode.
+    A login for leafnodes.
 
     @ivar password: plain text or bcrypt.
     @ivar account: empty for the global one.
@@ -55,11 +52,11 @@ class RemoteLeaf:
     @ivar credentials: path of a file with a JWT and a seed, or empty.
     @ivar nkey: the seed of a user, or empty.
     @ivar hub: we are the hub although we dial.
-    @ivar isolate: it hears nothing of our other leafnodes.
-    @ivar request_isolation: we hear nothing of its other leafnodes.
+    @ivar isolate: it gets no interest of our other leafnodes.
+    @ivar request_isolation: we get no interest of its other leafnodes.
     @ivar first_info_timeout: seconds.
     @ivar dial_timeout: seconds; 0 for that of the block.
-    @ivar compression: of the connection; the block's is for those who connect.
+    @ivar compression: of the connection; that of the block is for accepted connections.
     """
 
     urls: tuple[str, ...] = field(repr=False)
@@ -94,20 +91,20 @@ class Leafnodes:
     A C{leafnodes} block.
 
     @ivar port: where leafnodes are listened for; 0 for nowhere, -1 for a random one.
-    @ivar user: the only one who may connect, with C{password}; empty for none.
-    @ivar nkey: the public key of the only one who may connect; empty for none.
-    @ivar account: of that user or key, or, without any, of whoever connects where nobody must say
-        who it is; empty for the global one.
-    @ivar users: those who may connect; empty for the users who may connect as clients.
-    @ivar timeout: seconds in which a leafnode must say who it is; 0 for the default.
+    @ivar user: the only login, with C{password}; empty for none.
+    @ivar nkey: the public key of the only login; empty for none.
+    @ivar account: of that user or key or, without a login, of all leafnodes where none is needed;
+        empty for the global one.
+    @ivar users: the logins; empty for the users of clients.
+    @ivar timeout: seconds for the login; 0 for the default.
     @ivar reconnect: seconds before a remote is dialled again.
     @ivar dial_timeout: seconds that an attempt to dial may take.
-    @ivar advertise: C{host} or C{host:port} that others are told to use.
-    @ivar no_advertise: the members of our cluster do not tell their leafnodes of us.
-    @ivar min_version: of those who connect; empty for any.
-    @ivar isolate: leafnodes hear nothing of each other.
+    @ivar advertise: C{host} or C{host:port} that is announced to others.
+    @ivar no_advertise: the members of our cluster do not announce us to their leafnodes.
+    @ivar min_version: of leafnodes that connect; empty for any.
+    @ivar isolate: leafnodes get no interest of each other.
     @ivar write_deadline: seconds; 0 for the clients'.
-    @ivar compression: of the connections of those who connect.
+    @ivar compression: of accepted connections.
     """
 
     host: str = "0.0.0.0"

@@ -1,8 +1,7 @@
 """
-What the settings say of leafnodes, as the network layer wants it.
+The terms of leafnode connections, made from the settings.
 
-Pure functions, save for those that make TLS contexts, which read certificates, and the
-credentials that they make, which read the file every time that they are asked.
+Credentials are read from their file each time that they are needed.
 """
 
 from __future__ import annotations
@@ -49,9 +48,6 @@ _PART = re.compile(r"-{3,}[^-\n]*-{3,}\r?\n([\w.=-]+)\r?\n-{3,}[^-\n]*-{3,}")
 
 
 def termsFrom(settings: Settings, leafnodes: Leafnodes) -> LeafTerms:
-    """
-    How the broker takes part.
-    """
     tls = leafnodes.tls
     version = leafnodes.min_version.removeprefix("v")
     numbers = [int(each) for each in version.split(".")] if version else []
@@ -72,9 +68,6 @@ def termsFrom(settings: Settings, leafnodes: Leafnodes) -> LeafTerms:
 
 
 def limitsFrom(settings: Settings, leafnodes: Leafnodes) -> LinkLimits:
-    """
-    The limits of leafnode connections.
-    """
     return replace(limitsOf(settings, leafnodes), max_payload=settings.max_payload)
 
 
@@ -82,9 +75,9 @@ def identityFrom(
     settings: Settings, leafnodes: Leafnodes, serverId: str, port: int
 ) -> LinkIdentity:
     """
-    Who we are to leafnodes.
+    Our identity to leafnodes.
 
-    @param port: where they are listened for; 0 for nowhere.
+    @param port: of our listener; 0 for none.
     """
     host = leafnodes.host
     if leafnodes.advertise:
@@ -95,17 +88,17 @@ def identityFrom(
     return identityAt(settings, serverId, host, port, ip)
 
 
-# Who is let in.
+# Logins.
 
 
 def authorizerFrom(
     settings: Settings, leafnodes: Leafnodes, checks: PasswordChecks
 ) -> IAuthorizer | None:
     """
-    What decides who may be a leafnode.
+    The authorizer of leafnodes.
 
-    @return: C{None} for whatever decides for clients.
-    @raise ValueError: if the settings make no sense.
+    @return: C{None} for the authorizer of clients.
+    @raise ValueError: if the settings are not valid.
     """
 
     def somebody(name: str, password: str, account: str) -> UserEntry:
@@ -133,20 +126,18 @@ def authorizerFrom(
 
 def _isOpen(settings: Settings) -> bool:
     """
-    Whether nobody must say who it is.
+    Whether clients need no login.
     """
     authorization = settings.authorization
     asks = authorization.user or authorization.token or authorization.plugin
     return not (asks or settings.operator.isOn or any(True for _ in settings.users()))
 
 
-# Whom we dial.
+# Remotes.
 
 
 def remoteFrom(remote: RemoteLeaf, leafnodes: Leafnodes) -> LeafRemoteTerms:
     """
-    How somebody is dialled.
-
     @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
     """
     places = [splitRemote(url) for url in remote.urls]
@@ -195,7 +186,7 @@ def _credentials(remote: RemoteLeaf) -> Credentials:
 
 def _read(path: str) -> tuple[str, bytes]:
     """
-    The JWT and the secret in a file of credentials. Nothing of it stands in an error.
+    The JWT and the secret in a file of credentials. Errors contain neither.
     """
     try:
         parts = _PART.findall(Path(path).expanduser().read_text("utf-8"))
@@ -220,7 +211,7 @@ def _signature(signer: Signer, nonce: str) -> str:
 
 def acceptingTLSFrom(leafnodes: Leafnodes) -> LeafTLS | None:
     """
-    How TLS is done with those who dial us.
+    TLS of accepted connections.
 
     @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
     """

@@ -1,8 +1,8 @@
 """
-How a broker takes part in leafnode connections, and what it says of that.
+The terms of leafnode connections, and what INFO and CONNECT contain.
 
-Frozen values, which a reload replaces as a whole; the members of INFO and CONNECT have
-the real server's names and order, and one of our own, C{natsbroker}.
+Frozen values, which a reload replaces as a whole. The members of INFO and CONNECT have the names
+and order of nats-server; one is ours, C{natsbroker}.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ __all__ = [
     "infoDocument",
 ]
 
-#: What we claim to understand; the tracing of messages is not among it.
+#: Our protocol level: without message tracing.
 _PROTO = 2
 
-#: Gives the members of CONNECT that prove who we are, for the nonce of the peer's INFO. It raises
-#: C{ValueError} if it cannot.
+#: Gives the credentials in CONNECT for the nonce of the peer's INFO. It may raise C{ValueError}.
 Credentials = Callable[[str], Mapping[str, Any]]
 
 
@@ -40,13 +39,12 @@ def _nothing(nonce: str) -> Mapping[str, Any]:
 @dataclass(frozen=True, slots=True)
 class LeafTLS:
     """
-    How TLS is done.
+    TLS of leafnode connections.
 
-    @ivar tls: with which certificates.
     @ivar isFirst: the handshake comes before INFO.
-    @ivar fallback: for those who answer: seconds for the peer to begin it; after that INFO comes
-        first after all. 0 for never.
-    @ivar isRequired: for those who dial: it is done whether the peer asks for it or not.
+    @ivar fallback: for accepted connections: seconds for the peer to start the handshake, before
+        INFO is sent first after all; 0 for never.
+    @ivar isRequired: for dialled connections: TLS is used even if the peer does not require it.
     """
 
     tls: LinkTLS
@@ -58,10 +56,10 @@ class LeafTLS:
 @dataclass(frozen=True, slots=True)
 class LeafURL:
     """
-    Somewhere to dial.
+    An address to dial.
 
-    @ivar user: as whom; empty for nobody.
-    @ivar password: of that user; C{None} for a user whose name is a token.
+    @ivar user: for the login; empty for none.
+    @ivar password: C{None} if the user is a token.
     """
 
     host: str
@@ -77,23 +75,19 @@ class LeafURL:
 @dataclass(frozen=True, slots=True)
 class LeafRemoteTerms:
     """
-    One of those whom we dial.
+    A remote that we dial.
 
-    @ivar urls: where; each is the same peer, or another member of its cluster.
+    @ivar urls: of the peer, or of members of its cluster.
     @ivar account: ours.
-    @ivar isHub: whether we are the hub although we dial.
-    @ivar denyImports: the patterns that we want no messages of.
-    @ivar denyExports: those that we give none of.
-    @ivar credentials: proves who we are.
-    @ivar isIsolated: the peer hears nothing of our other leafnodes.
-    @ivar wantsIsolation: we want to hear nothing of its other leafnodes.
-    @ivar isShuffled: whether the order of the URLs does not matter.
-    @ivar learns: whether we use what the peer says of other members of its cluster.
-    @ivar firstInfo: how many seconds the peer may take to send its INFO.
-    @ivar dialling: how many seconds an attempt to connect may take.
-    @ivar isDisabled: it is not dialled.
-    @ivar tls: how TLS is done; where it is not required, only if the peer asks for it.
-    @ivar compression: how the connection is compressed.
+    @ivar isHub: we are the hub although we dial.
+    @ivar denyImports: the patterns of messages that we do not take.
+    @ivar denyExports: the patterns of messages that we do not send.
+    @ivar isIsolated: the peer gets no interest of our other leafnodes.
+    @ivar wantsIsolation: we want no interest of its other leafnodes.
+    @ivar isShuffled: the URLs are dialled in random order.
+    @ivar learns: the URLs that the peer announces are used.
+    @ivar firstInfo: seconds for the peer to send its INFO.
+    @ivar dialling: seconds for an attempt to connect.
     """
 
     urls: tuple[LeafURL, ...]
@@ -116,20 +110,20 @@ class LeafRemoteTerms:
 @dataclass(frozen=True, slots=True)
 class LeafTerms:
     """
-    How we take part. A reload replaces the whole.
+    The settings that leafnode connections use.
 
-    @ivar headers: whether we understand headers.
-    @ivar maxPayload: what our clients may send.
-    @ivar hasTLS: whether those who dial us must encrypt.
-    @ivar verifiesTLS: whether they must show a certificate.
-    @ivar minVersion: of those who dial us, as numbers.
-    @ivar isIsolated: leafnodes hear nothing of each other.
-    @ivar handshake: how long somebody who dials us may take to say who it is, in seconds.
+    @ivar headers: we understand headers.
+    @ivar maxPayload: of our clients.
+    @ivar hasTLS: accepted connections need TLS.
+    @ivar verifiesTLS: accepted connections need a certificate.
+    @ivar minVersion: of peers that dial us.
+    @ivar isIsolated: leafnodes get no interest of each other.
+    @ivar handshake: seconds for the login.
     @ivar domain: our JetStream domain; empty for none.
     @ivar system: the name of our system account; empty for none.
     @ivar extends: see L{natsbroker.leafnodes.rules.domainDenials}.
     @ivar defaultDomains: likewise.
-    @ivar compression: how connections of those who dial us are compressed.
+    @ivar compression: of accepted connections.
     """
 
     headers: bool = True
@@ -147,9 +141,6 @@ class LeafTerms:
 
     @property
     def minVersionText(self) -> str:
-        """
-        The least version, as text.
-        """
         return ".".join(map(str, self.minVersion or ()))
 
 
@@ -157,9 +148,9 @@ def infoDocument(
     identity: LinkIdentity, terms: LeafTerms, cluster: str, **connection: Any
 ) -> dict[str, Any]:
     """
-    What an INFO says to those who dialled us.
+    Our INFO for accepted connections.
 
-    @param connection: what belongs to the connection and the moment.
+    @param connection: the members for one connection at one moment.
     """
     return {
         **identity.head(_PROTO),
@@ -186,7 +177,7 @@ def connectOptions(
     compression: str = UNSUPPORTED,
 ) -> dict[str, Any]:
     """
-    What a CONNECT says to whom we dialled, without what proves who we are.
+    Our CONNECT without credentials.
 
     @param compression: the level that we send at.
     """

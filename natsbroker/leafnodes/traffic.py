@@ -1,10 +1,9 @@
 """
-What passes over a leafnode connection: interest in both directions, and messages.
+The traffic of a leafnode connection: interest in both directions, and messages.
 
-A message that came is given to whom messages from such a peer reach, of each queue group
-that its sender chose to one member, and never back; a spoke is told of all interest that its hub
-has, and a hub of what its spoke serves; nothing passes that may not; interest of ours that comes
-back ends the connection, since messages would go round in circles.
+A spoke receives all interest of its hub, and a hub the interest that its spoke serves, as far as
+the rules permit. Interest of ours that comes back ends the connection, since messages would
+circulate.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from natsbroker.wire.values import EVERY_GROUP, ClientInfo, Kind, Message
 
 __all__ = ["LeafAccount", "LeafTraffic"]
 
-#: Whose interest the peer is told of, by what it is. A spoke hears of whatever its messages reach
-#: from here, and a hub of what we serve: other members of our cluster have hubs of their own.
+#: The interest that the peer receives, by what it is. A spoke gets all that its messages reach from
+#: here, and a hub what we serve: other members of our cluster have hubs of their own.
 _TOLD = {
     Kind.HUB: frozenset({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}),
     Kind.SPOKE: frozenset(Kind) - {Kind.LOCAL},
@@ -44,12 +43,11 @@ _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 @implementer(ILinkSubscriber, IOrigin)
 class LeafAccount:
     """
-    The peer's account: where messages for it are sent, and where those from it come from.
+    The peer's account: the target of messages to it, and the origin of messages from it.
 
-    @ivar cluster: the peer's; no bytes for none.
-    @ivar grant: what whoever sends from there may do here.
-    @ivar replies: the requests that were sent there and may be answered; C{None} where whoever may
-        publish may.
+    @ivar cluster: the peer's; empty for none.
+    @ivar grant: the permissions of messages from there.
+    @ivar replies: the requests that may be answered; C{None} if answers need no request.
     """
 
     __slots__ = ("_describe", "_outbox", "cluster", "grant", "replies")
@@ -63,7 +61,7 @@ class LeafAccount:
         replies: ReplyTracker | None = None,
     ) -> None:
         """
-        @param describe: tells who the peer is.
+        @param describe: describes the peer.
         """
         self._outbox = outbox
         self._describe = describe
@@ -125,9 +123,8 @@ class LeafTraffic:
     """
     The traffic of one connection.
 
-    @ivar handlers: what is done with which operation.
-    @ivar target: the peer's account.
-    @ivar interest: what the peer is subscribed to.
+    @ivar handlers: by operation.
+    @ivar interest: of the peer.
     """
 
     def __init__(
@@ -146,9 +143,9 @@ class LeafTraffic:
         """
         @param bus: the bus for messages of such a peer.
         @param peer: what the peer is to us.
-        @param loopSubject: the subject by which we tell that our own interest comes back.
-        @param headers: whether the peer understands headers.
-        @param isIsolated: whether the peer is not told of interest of other leafnodes.
+        @param loopSubject: the subject that shows that our own interest comes back.
+        @param headers: the peer understands headers.
+        @param isIsolated: the peer gets no interest of other leafnodes.
         """
         self._link = link
         self._bus = bus
@@ -178,7 +175,7 @@ class LeafTraffic:
 
     def _useLane(self, peer: Kind, cluster: bytes) -> None:
         """
-        Have messages taken before they are frames, unless each answer is to be counted.
+        Use the fast lane, unless each answer is to be counted.
         """
         link, gate = self._link, self._rules.incoming
         self._lane = partial(self._useLane, peer, cluster)
@@ -204,11 +201,11 @@ class LeafTraffic:
         now = self._link.context.reactor.seconds
         return LeafAccount(outbox, cluster, grant, describe, ReplyTracker(grant.responses, now))
 
-    # What is told.
+    # Our interest.
 
     def tell(self) -> None:
         """
-        Tell the peer of our interest from now on.
+        Send our interest from now on.
         """
         self._announcer = InterestAdvertiser(
             self._bus, self._rules, self._tellGained, self._tellLost, self._interestFilter
@@ -223,7 +220,7 @@ class LeafTraffic:
 
     def permit(self, rules: LeafRules) -> None:
         """
-        Let other things pass.
+        Replace the rules.
         """
         if rules == self._rules:
             return
@@ -234,9 +231,6 @@ class LeafTraffic:
             self._announcer.permit(rules)
 
     def end(self) -> None:
-        """
-        The connection ends.
-        """
         announcer, self._announcer = self._announcer, None
         if announcer is not None:
             announcer.end(False)
@@ -244,7 +238,7 @@ class LeafTraffic:
         if self._link.lane is not None:
             self._link.lane.forget()
 
-    # What the peer says.
+    # The peer's interest, and messages.
 
     def _gained(self, line: bytes) -> None:
         interest = leaf.splitInterest(line, self._account)
@@ -264,7 +258,7 @@ class LeafTraffic:
 
     def _isForbidden(self, pattern: bytes, queue: bytes) -> bool:
         """
-        Whether a spoke breaks a rule that it was told.
+        Whether a spoke breaks a rule that it has received.
         """
         if hasWildcard(pattern):
             return False
@@ -296,7 +290,7 @@ class LeafTraffic:
                 self._link.close(errors.LEAF_PUBLISH, _text(subject))
             return
         mapped = self._bus.mapped(subject)
-        # Who sent it has chosen the groups for its subject, but not for one that it is mapped to.
+        # The sender has chosen the groups for its subject, but not for a mapped one.
         chosen = queues if mapped is subject or queues else EVERY_GROUP
         via, reply, shown = splitReply(reply)
         self._bus.publish(
