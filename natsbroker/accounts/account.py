@@ -17,14 +17,12 @@ from natsbroker import hot
 from natsbroker.accounts.batches import Batcher, passOn
 from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.delivery import Later
-from natsbroker.accounts.gateways import GatewayOutput
+from natsbroker.accounts.gateways import GatewayOutput, IGatewayBus, IGatewayLink
 from natsbroker.accounts.responses import Responses
 from natsbroker.accounts.shadows import ImportedStream, Shadows
 from natsbroker.connections.backlog import SUBSCRIPTION
 from natsbroker.interfaces import (
     IBatchSubscriber,
-    IGatewayBus,
-    IGatewayLink,
     IInterestTable,
     IInterestWatcher,
     ILinkSubscriber,

@@ -13,22 +13,22 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
-from zope.interface import implementer
+from zope.interface import Attribute, Interface, implementer
 
 from natsbroker import hot
 from natsbroker.accounts.interest import AccountInterest
 from natsbroker.accounts.replies import GatewayReplyMap, RecentSubscriptions
 from natsbroker.interfaces import (
-    IGatewayLink,
-    IGatewayOutput,
     IInterestTable,
     ILinkSubscriber,
+    IMessageBus,
+    IOutboxLink,
     ISubjectRouter,
 )
 from natsbroker.wire.mapped import NEW, OLD, prefixOf
 from natsbroker.wire.values import Kind, Message
 
-__all__ = ["GatewayOutput", "GatewayTargets"]
+__all__ = ["GatewayOutput", "GatewayTargets", "IGatewayBus", "IGatewayLink", "IGatewayOutput"]
 
 #: The queue groups that are remembered for each cluster, as members of matches.
 _GROUPS = 4096
@@ -40,6 +40,80 @@ _MAPPED = ((NEW + b">", b""), (OLD + b">", b""))
 
 #: And where other clusters take everything that they did not refuse.
 _EVERYTHING = (b">", b"")
+
+
+class IGatewayLink(IOutboxLink):
+    """
+    One account at another cluster, as a target of messages: an L{IOutboxLink} in the dialect of
+    routes.
+    """
+
+    replyPrefix = Attribute(
+        "The prefix of reply subjects that only this cluster knows, in the form of the other one: "
+        "answers come back by it."
+    )
+
+    gateway = Attribute("The name of the other cluster.")
+
+    answers = Attribute(
+        "The beginnings of subjects that the other cluster has mapped: a tuple of bytes. Messages "
+        "to them go there and nowhere else."
+    )
+
+
+class IGatewayOutput(Interface):
+    """
+    The messages of an account to another cluster.
+    """
+
+    table = Attribute("The L{IInterestTable} in use.")
+
+    def use(table: IInterestTable, pattern: bytes = b">", queue: bytes | None = None) -> None:
+        """
+        Use a table from now on.
+
+        @param pattern: only answers for subjects that match it have changed.
+        @param queue: of the known interest, only that in this pattern with this queue group, or
+            empty, may have changed; C{None} for any.
+        """
+
+    def place(distance: float) -> None:
+        """
+        Set the round trip in seconds: of several clusters with members of a queue group the nearest
+        gets a message.
+        """
+
+    def cancel() -> None:
+        """
+        Send nothing more. Cancelling twice does nothing.
+        """
+
+
+class IGatewayBus(IMessageBus):
+    """
+    The bus of one account for what passes between clusters.
+    """
+
+    def openGateway(link: IGatewayLink, table: IInterestTable) -> IGatewayOutput:
+        """
+        Send another cluster the messages that a table selects.
+
+        @param link: one for each account and connection.
+        """
+
+    def isWanted(subject: bytes) -> bool:
+        """
+        Whether a message to this literal subject would reach a plain subscription from here. Queue
+        groups do not count, nor do imports: the cluster of the publisher imports by itself.
+        """
+
+    def answer(message: Message) -> int:
+        """
+        Deliver an answer to a mapped subject as if it had been published here.
+
+        @param message: its subject is the original one.
+        @return: the number of receivers.
+        """
 
 
 @implementer(IGatewayOutput, ILinkSubscriber)

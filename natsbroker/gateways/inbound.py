@@ -10,11 +10,12 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker import hot
+from natsbroker.accounts.gateways import IGatewayBus
 from natsbroker.advisories import Advisory, GatewayUnwanted
 from natsbroker.connections.labels import inQuotes
 from natsbroker.gateways.advertiser import GatewayAdvertiser
 from natsbroker.gateways.replyrouter import GatewayReplyRouter
-from natsbroker.interfaces import IGatewayBus, IGatewayInterestPolicy
+from natsbroker.interfaces import IGatewayInterestPolicy
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
 from natsbroker.routes.interest import AccountBuses

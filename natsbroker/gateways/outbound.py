@@ -14,13 +14,11 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
+from natsbroker.accounts.gateways import IGatewayBus, IGatewayLink, IGatewayOutput
 from natsbroker.connections.labels import inQuotes
 from natsbroker.errors import logText
 from natsbroker.interfaces import (
-    IGatewayBus,
     IGatewayInterestPolicy,
-    IGatewayLink,
-    IGatewayOutput,
     IInterestTable,
 )
 from natsbroker.links.link import Handler, Link

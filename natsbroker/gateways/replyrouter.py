@@ -34,7 +34,7 @@ class GatewayReplyRouter:
         member: Callable[[bytes, str], ILinkSubscriber | None],
     ) -> None:
         """
-        @param buses: to the accounts, which are L{natsbroker.interfaces.IGatewayBus}es.
+        @param buses: to the accounts, which are L{natsbroker.accounts.gateways.IGatewayBus}es.
         @param member: gives the route for an account to the member of our cluster with a hash;
             C{None} if there is none.
         """

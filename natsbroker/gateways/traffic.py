@@ -38,7 +38,7 @@ class GatewayTraffic:
     ) -> None:
         """
         @param ourName: the name of our gateway.
-        @param buses: to the accounts, which are L{natsbroker.interfaces.IGatewayBus}es.
+        @param buses: to the accounts, which are L{natsbroker.accounts.gateways.IGatewayBus}es.
         @param member: see L{GatewayReplyRouter}.
         @param now: the time in seconds since the epoch.
         @param headers: whether we understand headers.

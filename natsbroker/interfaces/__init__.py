@@ -26,10 +26,7 @@ from natsbroker.interfaces.bus import (
     ISubscription,
 )
 from natsbroker.interfaces.gateways import (
-    IGatewayBus,
     IGatewayInterestPolicy,
-    IGatewayLink,
-    IGatewayOutput,
     IGatewayPolicyPlugin,
     IInterestTable,
 )
@@ -99,10 +96,7 @@ __all__ = [
     "IConnectionKind",
     "IConnectionService",
     "IExportableLog",
-    "IGatewayBus",
     "IGatewayInterestPolicy",
-    "IGatewayLink",
-    "IGatewayOutput",
     "IGatewayPolicyPlugin",
     "IHeldLog",
     "IInterestTable",
@@ -156,7 +150,7 @@ __all__ = [
 ]
 
 
-_RENAMED = {"IGatewayPassage": "IGatewayOutput", "IPrepared": "IReadiness"}
+_RENAMED = {"IPrepared": "IReadiness"}
 
 
 def __getattr__(name: str) -> Any:

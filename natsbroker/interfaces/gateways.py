@@ -1,11 +1,11 @@
 """
-The contracts of gateways: what is sent to other clusters, and what they are told.
+The contracts of gateway interest policies.
 
-Each of two clusters dials the other. Over the connection that this broker dialled it sends, and
-hears what the other cluster wants; over the one that it was dialled on it receives, and tells what
-this cluster wants. (docs/topics/gateways.md.)
+Each of two clusters dials the other. Over the outbound connection a broker sends messages and
+receives the interest of the other cluster; over the inbound connection it receives messages and
+sends the interest of its own cluster. (docs/topics/gateways.md.)
 
-A policy is asked when something changes, never for a message; what it hands over is data.
+A policy is called when something changes, never for a message. It returns data.
 """
 
 from __future__ import annotations
@@ -15,17 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
 
-from natsbroker.interfaces.bus import IMessageBus, IOutboxLink
-
 if TYPE_CHECKING:
     from natsbroker.interfaces.services import IBrokerHost
-    from natsbroker.wire.values import Message
 
 __all__ = [
-    "IGatewayBus",
     "IGatewayInterestPolicy",
-    "IGatewayLink",
-    "IGatewayOutput",
     "IGatewayPolicyPlugin",
     "IInterestTable",
 ]
@@ -33,113 +27,113 @@ __all__ = [
 
 class IInterestTable(Interface):
     """
-    What is sent to one other cluster in one account. The table is the mode: nothing else is asked.
+    The messages that one other cluster gets in one account. The table alone decides.
 
-    Its answers are remembered for as long as nobody says that they changed. A table changes only
-    while its policy is asked about it.
+    Its answers are cached until its policy reports a change. A table changes only during a call of
+    its policy.
     """
 
     mode = Attribute(
-        "How it stands, as a word for people: C{optimistic}, C{transitioning}, C{interest-only}, "
-        "or what a policy calls it."
+        "The mode as a human-readable word: C{optimistic}, C{transitioning}, C{interest-only}, or "
+        "a word of the policy."
     )
 
-    isOpen = Attribute("Whether what nobody spoke of is sent.")
+    isOpen = Attribute("Whether subjects without known interest are sent.")
 
     def match(subject: bytes) -> tuple[bool, Iterable[bytes]]:
         """
-        What the other cluster wants of the messages to a literal subject. Must not raise or block.
+        The interest of the other cluster in a literal subject. Must not raise or block.
 
-        @return: whether it gets them for its plain subscriptions, and its queue groups that have
-            members for the subject.
+        @return: whether it gets the message for its plain subscriptions, and its queue groups that
+            have members for the subject.
         """
 
     def figures() -> Mapping[str, Any]:
         """
-        The same for people: C{mode}; C{no_interest}, how many subjects are known to be unwanted;
-        C{interest} and C{queues}, how many patterns are known to be wanted; C{switches}, how often
-        the mode has changed; and C{switched}, when it did last, in seconds since the epoch (0.0 for
-        never). A policy may add what it likes.
+        A human-readable summary: C{mode}; C{no_interest}, the number of refused subjects;
+        C{interest} and C{queues}, the numbers of wanted patterns; C{switches}, the number of
+        changes of the mode; and C{switched}, the last of them, in seconds since the epoch (0.0 for
+        never). A policy may add members.
         """
 
     def interests() -> Iterable[tuple[bytes, bytes]]:
         """
-        The patterns that are known to be wanted, each with its queue group or no bytes: for people,
-        and for leafnodes, which are told what is wanted beyond their hub.
+        The known patterns, each with its queue group or empty: for monitoring, and for leafnodes,
+        which receive the interest beyond their hub.
         """
 
     def wants(pattern: bytes, queue: bytes) -> bool:
         """
-        Whether a pattern, with a queue group or no bytes, is among them.
+        Whether a pattern, with a queue group or empty, is among them.
         """
 
 
 class IGatewayInterestPolicy(Interface):
     """
-    Decides what is sent to other clusters, and how those are told what this one wants.
+    Decides what is sent to other clusters, and how they receive the interest of this one.
 
-    Whatever takes a table, which this policy made, returns the one to use from now on. That may be
-    the same, changed: then no answers may have changed but those for subjects that match the
-    pattern in question, or any where there is none. Another table may answer as it likes.
+    A method with a table, which this policy made, returns the table to use from now on. That may be
+    the same object: then only the answers for subjects that match the pattern in question may have
+    changed, or any answers where there is no pattern. A new table may answer differently.
     """
 
     tellsAll = Attribute(
-        "Whether other clusters may rely on being told all interest at once, so that they need not "
-        "send what nobody spoke of (C{gateway_iom} in INFO). C{introduces} must then say so for "
-        "each of them."
+        "Whether other clusters may rely on receiving all interest at once, so that they need not "
+        "send subjects without known interest (C{gateway_iom} in INFO). C{introduces} must then "
+        "be true for each of them."
     )
 
     def connected(gateway: str, account: str, tellsAll: bool) -> IInterestTable:
         """
-        A connection to another cluster was made, or there is another account on one: what is sent
-        over it before the other cluster has said anything of the account.
+        Make the table for a new connection, or for a new account on one. It decides until the other
+        cluster sends something about the account.
 
-        @param gateway: what the other cluster is called.
+        @param gateway: the name of the other cluster.
         @param account: the account's name.
-        @param tellsAll: whether the other cluster promises to tell all its interest at once.
+        @param tellsAll: the other cluster promises to send all its interest at once.
         @return: a new table.
         """
 
     def accountWanted(table: Any, isWanted: bool) -> IInterestTable:
         """
-        The other cluster wants nothing of the account for plain subscriptions (A-), or takes that
-        back (A+).
+        The other cluster has refused the account for plain subscriptions (A-), or takes that back
+        (A+).
         """
 
     def gained(table: Any, pattern: bytes, queue: bytes) -> IInterestTable:
         """
-        The other cluster wants what matches a pattern (RS+).
+        The other cluster has interest in a pattern (RS+).
 
-        @param pattern: a valid subject, which may hold wildcards.
-        @param queue: for which queue group; no bytes for plain subscriptions.
+        @param pattern: a valid subject, which may have wildcards.
+        @param queue: the queue group; empty for plain subscriptions.
         @raise natsbroker.subjects.shapes.TooManyShapes: if the table takes no more patterns.
         """
 
     def lost(table: Any, pattern: bytes, queue: bytes) -> IInterestTable:
         """
-        The other cluster does not want it any more, or got something that it does not want (RS-).
+        The other cluster has lost its interest, or refuses a subject that it got (RS-).
         """
 
     def listed(table: Any, isComplete: bool) -> IInterestTable:
         """
-        What the other cluster tells next is all its plain interest in the account (C{gateway_cmd}
-        2), or that was all, and every change will be told (C{gateway_cmd} 3).
+        The other cluster begins to send all its plain interest in the account (C{gateway_cmd} 2),
+        or the list is complete, and every change will follow (C{gateway_cmd} 3).
         """
 
     def introduces(gateway: str, account: str, tellsAll: bool) -> bool:
         """
-        Whether another cluster, which connected in order to send, is told all interest of an
-        account at once. If not, it is told as it sends what nobody wants.
+        Whether another cluster that connects to us receives all interest in an account at once. If
+        not, it receives refusals of the unwanted messages that it sends.
 
-        @param tellsAll: what the other cluster promises for its part.
+        @param tellsAll: the other cluster promises to do so.
         """
 
     def switches(gateway: str, account: str, refusals: int) -> bool:
         """
-        Something came that nobody wants. Whether the sender is told all interest of the account
-        now, instead of that this is unwanted.
+        Whether the sender of an unwanted message receives all interest in the account now, instead
+        of a refusal.
 
-        @param refusals: how many subjects it was told are unwanted; those do not come again.
+        @param refusals: the number of refused subjects; those do not come again.
         """
 
 
@@ -153,80 +147,5 @@ class IGatewayPolicyPlugin(Interface):
     def makePolicy(host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
         """
         @param section: the other keys of the C{interest} block.
-        @raise ValueError: if the section makes no sense; the text is shown with its place.
-        """
-
-
-class IGatewayLink(IOutboxLink):
-    """
-    One account at another cluster, as a target of messages. It provides
-    L{natsbroker.interfaces.IOutboxLink} in the dialect of routes.
-    """
-
-    replyPrefix = Attribute(
-        "What is put in front of reply subjects that only this cluster can know of, as the other "
-        "one understands it, so that answers find their way back."
-    )
-
-    gateway = Attribute("What the other cluster is called.")
-
-    answers = Attribute(
-        "How subjects begin that are mapped so by the other cluster: a tuple of bytes. Whatever "
-        "begins like that goes there and nowhere else."
-    )
-
-
-class IGatewayOutput(Interface):
-    """
-    What an account sends to another cluster.
-    """
-
-    table = Attribute("The L{IInterestTable} in use.")
-
-    def use(table: IInterestTable, pattern: bytes = b">", queue: bytes | None = None) -> None:
-        """
-        Use a table from now on.
-
-        @param pattern: only answers for subjects that match it are other than before.
-        @param queue: whether this pattern, with this queue group or no bytes, is wanted is all that
-            may have changed of what is known to be; C{None} for anything.
-        """
-
-    def place(distance: float) -> None:
-        """
-        Say how far the other cluster is, in seconds: of several that have members of a queue group
-        the nearest gets a message.
-        """
-
-    def cancel() -> None:
-        """
-        Send nothing more. Cancelling twice does nothing.
-        """
-
-
-class IGatewayBus(IMessageBus):
-    """
-    The bus of one account for what passes between clusters.
-    """
-
-    def openGateway(link: IGatewayLink, table: IInterestTable) -> IGatewayOutput:
-        """
-        Send another cluster what a table says that it wants.
-
-        @param link: the way there; one for each account and connection.
-        """
-
-    def isWanted(subject: bytes) -> bool:
-        """
-        Whether a message to this literal subject would reach any plain subscription from here:
-        what only queue groups get does not count, nor what only an import would get, since the
-        cluster where it was published imports by itself.
-        """
-
-    def answer(message: Message) -> int:
-        """
-        Deliver an answer that another cluster has led back here, as if it had been published here:
-        its subject is what it was before it was mapped.
-
-        @return: how many receivers there were.
+        @raise ValueError: if the section is not valid; the text is reported with its position.
         """

@@ -15,10 +15,10 @@ from zope.interface.verify import verifyObject
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.batches import passOn
+from natsbroker.accounts.gateways import IGatewayBus, IGatewayLink, IGatewayOutput
 from natsbroker.accounts.replies import PERIOD
 from natsbroker.gateways.policies import SwitchingPolicy
 from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC, InterestTable
-from natsbroker.interfaces import IGatewayBus, IGatewayLink, IGatewayOutput
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.wire.dialects.route import messageFrame
 from natsbroker.wire.values import Kind, Message

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from natsbroker import errors
+from natsbroker.accounts.gateways import IGatewayLink
 from natsbroker.gateways.outbound import GatewayAccount
 from natsbroker.gateways.policies import InterestOnlyPolicy
-from natsbroker.interfaces import IGatewayLink
 from natsbroker.testing.strategies import literalSubjects, patterns
 from natsbroker.wire.dialects.gateway import commandLine
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, parseDocument
