@@ -33,7 +33,6 @@ class Edge(LinkHost):
         super().__init__(GATEWAY % (text, more), **arguments)
 
     def start(self) -> Edge:
-        """See L{Host.start}."""
         super().start()
         return self
 

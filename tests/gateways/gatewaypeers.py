@@ -1,9 +1,7 @@
 """
-Brokers that are joined to other clusters, in memory, and peers that say what the test says.
+Brokers with gateways in memory, and peers that the test plays.
 
-Promises: nothing happens but by the test's doing; what is dialled is written down, or reaches
-another broker in the same test; what passes over connections is not looked at.
-Must never know: what a test is about.
+Dialling is recorded, or reaches another broker of the same test.
 """
 
 from __future__ import annotations
@@ -198,7 +196,7 @@ class Joined(LinkNode):
         return GatewayWire(self, LinkProtocol(partial(InboundGateway, self.gateways), None))
 
     def dialling(self, name: str = "B", port: int = 7777) -> GatewayWire:
-        """A connection to somebody whom we dialled."""
+        """A connection that we dialled."""
         target = GatewayTarget(name, "127.0.0.1", port)
         found = self.gateways.remotes.setdefault(name, Remote(name, remote(name, port)))
         return GatewayWire(

@@ -1,5 +1,5 @@
 """
-What one other cluster is told of this one's interest in an account.
+The interest in an account that another cluster receives.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMPLETE = commandLine("HERE", GatewayCommand.ALL_SUBS_COMPLETE, b"A")
 
 class Told:
     """
-    Another cluster that writes down what it is told.
+    Another cluster that records what it receives.
     """
 
     def __init__(self, switchAfter: int = 1000, isBegun: bool = True, **arguments: Any) -> None:
@@ -130,7 +130,7 @@ def test_subjects() -> None:
 
 
 def test_switch() -> None:
-    """After so many refusals everything is told, in the real server's lines; then every change."""
+    """After too many refusals everything is sent, in nats-server's lines; then every change."""
     told = Told(switchAfter=2)
     told.advertiser.interestGained(b"want", b"", 1)
     told.advertiser.interestGained(b"group", b"q", 1)
@@ -153,7 +153,7 @@ def test_switch() -> None:
 
 
 def test_tellAll() -> None:
-    """Everything may be told at once, but only once; a refused account is told of too."""
+    """Everything may be sent at once, but only once; this takes back a refused account."""
     told = Told()
     told.send(b"a")
     told.advertiser.sendAll(1.0)
@@ -202,8 +202,8 @@ def understood(table: InterestTable, policy: SwitchingPolicy, line: bytes) -> In
 @given(STEPS, st.integers(0, 4))
 def test_isUnderstood(steps: list[tuple[str, Any]], switchAfter: int) -> None:
     """
-    Whoever believes what it is told never withholds what somebody wants, in any mode and in any
-    moment of a switch; and what nobody wants comes at most once before that is said.
+    A cluster that follows the lines never withholds a wanted message, in any mode and at any moment
+    of a switch, and sends an unwanted subject at most once before it is refused.
     """
     told, policy = Told(switchAfter), SwitchingPolicy()
     table = policy.connected("HERE", "A", False)
@@ -235,7 +235,7 @@ def test_isUnderstood(steps: list[tuple[str, Any]], switchAfter: int) -> None:
 
 
 class TestShares:
-    """Many subscriptions are told of in shares of work."""
+    """Many subscriptions are sent in shares of work."""
 
     COUNT = 5000
 

@@ -24,14 +24,14 @@ class Times:
         self.policy = AdvisedPolicy(policy, lambda: self.now)
 
     def decisions(self, gateway: str = "b", account: str = "A") -> tuple[bool, list[bool]]:
-        """Whether a cluster that promises nothing is told all, and when it is so later."""
+        """Whether a cluster that promises nothing receives all interest, and when it does later."""
         policy = self.policy
         later = [policy.switches(gateway, account, count) for count in (0, 5, 1000)]
         return policy.introduces(gateway, account, False), later
 
 
 def test_interestOnly() -> None:
-    """Everything is told at once, to that cluster of that account, until the time is over."""
+    """Everything is sent at once, to that cluster of that account, until the time is over."""
     times = Times(SwitchingPolicy())
     usual = (False, [False, False, True])
     assert times.decisions() == usual
@@ -44,7 +44,7 @@ def test_interestOnly() -> None:
 
 
 def test_optimistic() -> None:
-    """Only refusals are told, for ever or until there were too many."""
+    """Only refusals are sent, for ever or until there were too many."""
     times = Times(SwitchingPolicy())
     times.policy.advise(InterestAdvice("A", "b", "optimistic", 110.0))
     assert times.decisions() == (False, [False, False, False])

@@ -1,5 +1,5 @@
 """
-Advice to the gateway interest policy of one broker, with a peer that says what the test says.
+Advice to the gateway interest policy of one broker, with a peer that the test plays.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Desk:
         return self.peer.take()
 
     def sends(self, subject: bytes) -> bytes:
-        """The other cluster sends a message; what it is told."""
+        """The other cluster sends a message; the lines that it gets back."""
         self.peer.send(b"RMSG A %b 2\r\nhi\r\n" % subject)
         return self.heard()
 
@@ -66,7 +66,7 @@ class Desk:
 
 
 def test_interestOnly() -> None:
-    """A live connection is told everything at once, and shown so; what is wanted still comes."""
+    """A live connection gets all interest at once, and shows so; what is wanted still comes."""
     desk = Desk()
     assert desk.sends(b"vain.1") == b"RS- A vain.1\r\n"
     assert "advice" not in desk.page()
@@ -83,7 +83,7 @@ def test_interestOnly() -> None:
 
 
 def test_otherAccounts() -> None:
-    """Only that account is told of."""
+    """Only interest in that account is sent."""
     desk = Desk()
     desk.advise("interest-only", 30)
     told = desk.heard()

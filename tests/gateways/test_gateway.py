@@ -18,7 +18,7 @@ class TestAccepting:
     """Somebody dials us."""
 
     def test_first(self) -> None:
-        """We say who we are before anything was said to us, in the real server's members."""
+        """Our INFO comes first, with nats-server's members."""
         wire = Joined().accepted()
         said = wire.take()
         assert said.startswith(b"INFO {") and said.endswith(b"}\r\n")
@@ -58,7 +58,7 @@ class TestAccepting:
 
     @pytest.mark.parametrize("user, password", [("u", "x"), ("x", "p"), ("", ""), ("u", "")])
     def test_password(self, user: str, password: str) -> None:
-        """Who says a wrong user or password is told that, and closed."""
+        """A wrong user or password ends the connection with an error."""
         node = Joined(user="u", password="p")
         wire = node.accepted()
         assert wire.documents()[0]["auth_required"] is True
@@ -93,7 +93,7 @@ class TestAccepting:
         assert wire.closed == half.closed == "Authentication Timeout"
 
     def test_wrongPort(self) -> None:
-        """A client or a route is told where it is."""
+        """A client or a route on the wrong port gets an error that says so."""
         wire = Joined().accepted()
         wire.send(b'CONNECT {"lang":"go","name":"x"}\r\n')
         assert wire.lines() == [b"-ERR 'attempted to connect to gateway port'"]
@@ -112,7 +112,7 @@ class TestAccepting:
         assert not node.arrived().closed
 
     def test_ourName(self) -> None:
-        """Nobody else has our name: what such a cluster sent would be taken for our own."""
+        """No other cluster may have our name: its messages would be taken for our own."""
         wire = Joined().accepted()
         wire.send(connect(gateway="A"))
         assert wire.closed == "Wrong Gateway"
@@ -145,7 +145,7 @@ class TestAccepting:
 
     @pytest.mark.parametrize("line", [b"RS+ A foo\r\n", b"RS- A foo\r\n", b"A+ A\r\n", b"A- A\r\n"])
     def test_wrongDirection(self, line: bytes) -> None:
-        """Interest is told only by who was dialled."""
+        """Interest comes only from the side that was dialled."""
         wire = Joined().arrived()
         wire.take()
         wire.send(line)
@@ -167,7 +167,7 @@ class TestDialling:
         assert Joined().dialling().take() == b""
 
     def test_introduction(self) -> None:
-        """Then CONNECT and INFO are, in the real server's members, and a PING."""
+        """Then CONNECT and INFO are, with nats-server's members, and a PING."""
         node = Joined(user="u", password="p")
         wire = node.reached()
         connecting, informing, ping, rest = wire.take().split(b"\r\n")
@@ -194,7 +194,7 @@ class TestDialling:
         assert node.gateways.connectOptions(link.cluster, link.target)["pass"] == "y"
 
     def test_noGateway(self) -> None:
-        """Who is no gateway is told so."""
+        """A peer that is no gateway gets an error that says so."""
         node = Joined()
         wire = node.dialling()
         wire.send(info(gateway=""))
@@ -202,7 +202,7 @@ class TestDialling:
         assert wire.closed == "Incorrect Port"
 
     def test_wrongGateway(self) -> None:
-        """Who is another gateway is told whom we wanted."""
+        """Another gateway gets an error with the name that we wanted."""
         node = Joined()
         with everything() as said:
             wire = node.dialling()
@@ -237,7 +237,7 @@ class TestDialling:
         node.settle(2.3)
         assert wire.closed == "Authentication Timeout" and node.dialled == [("B", 1.0)]
 
-    def test_refused(self) -> None:
+    def test_errorOfPeerEndsConnection(self) -> None:
         """An error of the peer's ends the connection."""
         node = Joined()
         wire = node.reached()

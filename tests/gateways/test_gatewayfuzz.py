@@ -78,11 +78,9 @@ class FuzzedBuses(FakeBuses):
         super().__init__(turn, ["A", "B"])
 
     def add(self, name: str) -> None:
-        """See L{FakeBuses.add}."""
         self.accounts[name] = Account(name, Router(), self._turn, Random(1), self._clock)
 
     def busOf(self, account: str) -> IMessageBus | None:
-        """See L{natsbroker.routes.interest.AccountBuses.busOf}."""
         found = self.accounts.get(account)
         return None if found is None else found.busFor(Kind.GATEWAY)
 

@@ -28,15 +28,12 @@ class Link:
     name: str = "ID"
 
     def facts(self) -> GatewayFacts:
-        """See L{natsbroker.gateways.pages.LinkPage.facts}."""
         return replace(FACTS, name=self.name)
 
     def accounts(self) -> Mapping[str, Mapping[str, Any]]:
-        """See L{natsbroker.gateways.pages.LinkPage.accounts}."""
         return self.figures
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
-        """See L{natsbroker.gateways.pages.LinkPage.interests}."""
         return self.wanted if account == "A" else ()
 
 
@@ -53,11 +50,9 @@ class Links:
     port: int = 1
 
     def outbound(self) -> Iterable[tuple[str, Link]]:
-        """See L{natsbroker.gateways.pages.GatewayPages.outbound}."""
         return self.out
 
     def inbound(self) -> Iterable[tuple[str, Link]]:
-        """See L{natsbroker.gateways.pages.GatewayPages.inbound}."""
         return self.into
 
 
@@ -112,7 +107,7 @@ def test_connections() -> None:
 
 
 def test_connection() -> None:
-    """All that is known of a connection, in the real server's order and units."""
+    """All that is known of a connection, in nats-server's order and units."""
     stage = Stage()
     stage.model.links["gateway"].gateways = Links([("B", Link()), ("C", Link(name=""))], [])
     rows = stage.page("/gatewayz")["outbound_gateways"]
@@ -140,7 +135,7 @@ def test_connection() -> None:
 
 
 def test_accounts() -> None:
-    """What was decided for each account, in the real server's words, and what is ours."""
+    """The decisions for each account, in nats-server's words, and our own members."""
     row = staged().page("/gatewayz", accs="1")["outbound_gateways"]["B"]
     assert row["accounts"] == [
         {
@@ -191,8 +186,8 @@ def test_oneGateway() -> None:
 
 
 @pytest.mark.parametrize("name", ["accs", "subs"])
-def test_refused(name: str) -> None:
-    """A truth value that is none is refused in the real server's words."""
+def test_invalidFlagIsRefused(name: str) -> None:
+    """An invalid truth value is refused in nats-server's words."""
     text = Stage().refusal("/gatewayz", **{name: "x"})
     wanted = f"Error decoding boolean for '{name}': strconv.ParseBool: parsing \"x\": "
     assert text == wanted + "invalid syntax"

@@ -1,5 +1,5 @@
 """
-Who is told of which clusters, and of where their members are.
+The clusters and addresses that peers learn from gossip.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.routes.clusters import everything
 
 
 def test_toInbound() -> None:
-    """Who dials us is told of all others that we know."""
+    """A cluster that dials us learns of all others that we know."""
     node = Joined("A", 1, [remote("C", 3, 4)])
     told = node.arrived().documents()[1:]
     assert told == [
@@ -34,7 +34,7 @@ def test_toInbound() -> None:
 
 
 def test_toMembers() -> None:
-    """The members of our cluster are told of every cluster that we reach."""
+    """The members of our cluster learn of every cluster that we reach."""
     node = Joined("A", 1)
     wire = node.reached("B")
     (told,) = node.members.told
@@ -64,7 +64,7 @@ def test_strangeNews() -> None:
 
 
 def test_newNeighbour() -> None:
-    """A new member is told of the clusters that we reach; other clusters of where it is."""
+    """A new member learns of the clusters that we reach; other clusters learn of its address."""
     node = Joined("A", 1, [remote("C", 3)])
     wire = node.arrived()
     node.reached("B", server_name="other")

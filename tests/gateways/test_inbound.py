@@ -38,16 +38,15 @@ class Member(Ear):
     prefix = b"A "
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """See L{natsbroker.interfaces.ILinkSubscriber.forward}."""
         self.outbox.write(messageFrame(b"A", message, queues, True))
 
 
 @onEach
 class TestTelling:
-    """What the other cluster is told."""
+    """The interest that the other cluster receives."""
 
     def test_optimistic(self, names: Names) -> None:
-        """It is told what nobody wants, once for each subject, when it has sent it."""
+        """It receives a refusal once for each subject, when it has sent an unwanted message."""
         with using(names):
             town = Town()
             town.bus().subscribe(b"want", Recorder())
@@ -70,7 +69,7 @@ class TestTelling:
             assert wire.take() == b"A+ A\r\n"
 
     def test_switch(self, names: Names) -> None:
-        """After a thousand refusals it is told everything."""
+        """After a thousand refusals it receives all interest."""
         with using(names):
             town = Town(SwitchingPolicy(3))
             town.bus().subscribe(b"want", Recorder())
@@ -85,7 +84,7 @@ class TestTelling:
         ("policy", "promised"), [(SwitchingPolicy(), True), (InterestOnlyPolicy(), False)]
     )
     def test_atOnce(self, names: Names, policy: Any, promised: bool) -> None:
-        """It is told everything at once if it does so itself, or our policy has it so."""
+        """It receives all interest at once if it promises the same, or our policy says so."""
         with using(names):
             town = Town(policy)
             town.bus().subscribe(b"a", Recorder())
@@ -95,7 +94,7 @@ class TestTelling:
             assert sorted(wire.traffic.interests("A")) == [(b"a", b""), (b"b", b"q")]
 
     def test_wholeCluster(self, names: Names) -> None:
-        """It is told what other members and leafnodes want, but not what hubs or clusters do."""
+        """It receives the interest of members and leafnodes, but not that of hubs or clusters."""
         with using(names):
             town = Town(InterestOnlyPolicy())
             wire = town.arriving()
@@ -137,7 +136,7 @@ class TestAccounts:
         assert (heard.got, wire.take()) == ([], b"A- A\r\n")
 
     def test_end(self) -> None:
-        """Nothing is told after the end."""
+        """Nothing is sent after the end."""
         town = Town(InterestOnlyPolicy())
         wire = town.arriving()
         traffic = wire.traffic
@@ -148,7 +147,7 @@ class TestAccounts:
         assert list(traffic.interests("A")) == []
 
     def test_origin(self) -> None:
-        """Whoever is asked knows where a request comes from."""
+        """The receiver of a request knows where it comes from."""
         origin = GatewayOrigin("A", "there-1")
         assert IOrigin.providedBy(origin)
         assert origin.grant.account == "A"
@@ -209,8 +208,8 @@ class TestReplies:
 
     def test_streamSubject(self, names: Names) -> None:
         """
-        Clients see what a JetStream consumer sends under its subject in the stream, and their
-        acknowledgement is led back; other members get the reply as it came.
+        Clients get a message of a JetStream consumer under its subject in the stream, and their
+        acknowledgement goes back; other members get the reply as it came.
         """
         ack = b"$JS.ACK.S.C.1.2.3.4.5"
         with using(names):
@@ -275,7 +274,7 @@ def inbound(
     names: Names, mine: list[tuple[bytes, bytes, Kind]], data: bytes, cuts: list[int]
 ) -> tuple[list[bytes], bytes]:
     """
-    What everybody here gets of what a peer sends, and what the peer is told.
+    The messages that everybody here gets from a peer, and the lines that the peer gets.
     """
     with using(names):
         town = Town(SwitchingPolicy(4))
@@ -308,8 +307,8 @@ class TestLanes:
         cuts: list[int],
     ) -> None:
         """
-        Everybody gets the same bytes on either, and the peer is told the same, as long as no
-        choice is left to chance.
+        Everybody gets the same bytes on either, and so does the peer, as long as no choice is
+        left to chance.
         """
         assert COMPILED is not None
         groups = [each for each in mine if each[1]]
@@ -374,7 +373,7 @@ class TestLanes:
             assert wire.take() == b"RS- A a\r\n"
 
     def test_onlyGroupsOfAll(self) -> None:
-        """A sender that is told everything needs to be told nothing more."""
+        """A sender that has received all interest gets no refusals."""
         assert COMPILED is not None
         with using(COMPILED):
             town = Town(InterestOnlyPolicy())

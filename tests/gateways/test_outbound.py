@@ -128,7 +128,7 @@ class TestPeer:
 
     @pytest.mark.parametrize("line", [b"RS+ A", b"RS+ A a q", b"RS- A", b"A+ A B", b"A- A B"])
     def test_bad(self, line: bytes) -> None:
-        """What makes no sense ends the connection, as with the real server."""
+        """Malformed lines end the connection, as with nats-server."""
         town = Town()
         wire = town.leaving()
         wire.say(line)
@@ -150,7 +150,7 @@ class TestPeer:
         ],
     )
     def test_noAccount(self, number: GatewayCommand, text: bytes) -> None:
-        """A command without an account ends the connection, in the real server's words."""
+        """A command without an account ends the connection, in nats-server's words."""
         wire = Town().leaving()
         assert command(wire, number, b"")
         said = b"-ERR 'Account absent from receive-all-subscriptions-%b command'\r\n" % text
@@ -362,7 +362,7 @@ class TestLanes:
             assert wire.take() == b"RMSG A a 1\r\n1\r\n" * 20
 
     def test_declines(self) -> None:
-        """A request whose answers are to be led back, or an answer that is, is not the lane's."""
+        """A request or an answer with a reply prefix is not the lane's."""
         assert COMPILED is not None
         with using(COMPILED):
             town = Town()

@@ -44,7 +44,7 @@ def test_begins(policy: type[ListeningPolicy], modes: list[str]) -> None:
 def test_tells(
     policy: ListeningPolicy, tellsAll: bool, introduces: list[bool], switches: list[bool]
 ) -> None:
-    """What a policy promises, whom it tells everything at once, and when it does so later."""
+    """The promise of a policy, and when it sends all interest, at once or later."""
     assert policy.tellsAll is tellsAll
     assert [policy.introduces("there", "A", each) for each in (False, True)] == introduces
     assert [policy.switches("there", "A", each) for each in (999, 1000)] == switches
@@ -78,7 +78,7 @@ def test_transition() -> None:
 
 
 def test_interestIsForgottenWhileOptimistic() -> None:
-    """Nobody tells an optimistic sender when plain interest ends, so it does not count on it."""
+    """The end of plain interest is not announced in optimistic mode, so the table drops it."""
     policy = OptimisticPolicy()
     table = policy.connected("there", "A", False)
     policy.gained(table, b"a.*", b"")

@@ -24,7 +24,6 @@ class Mine:
     name = "mine"
 
     def makePolicy(self, host: Any, section: Any) -> Any:
-        """See L{IGatewayPolicyPlugin.makePolicy}."""
         if "bad" in section:
             raise ValueError("bad is bad")
         return InterestOnlyPolicy() if "good" in section else "no policy"
@@ -74,14 +73,14 @@ def test_provide(plugin: Any) -> None:
         ("plugin: optimistic, switch_after: 1", 'unknown field "switch_after"'),
     ],
 )
-def test_refused(interest: str, problem: str) -> None:
-    """What makes no sense is said."""
+def test_invalidSectionIsRefused(interest: str, problem: str) -> None:
+    """An invalid section is refused with the reason."""
     with pytest.raises(PluginError, match=problem):
         policyOf(interest)
 
 
-def test_others() -> None:
-    """A third party's is found by its name, or given as an object or as what makes one."""
+def test_installedPluginIsChosen() -> None:
+    """A plugin of a third party is found by name, or given as an object or a factory."""
     assert isinstance(policyOf("plugin: mine, good: 1"), InterestOnlyPolicy)
     policy = InterestOnlyPolicy()
     assert policyOf(given=policy) is policy

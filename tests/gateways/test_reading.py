@@ -69,7 +69,7 @@ def test_everything() -> None:
 
 
 def test_policy() -> None:
-    """What a plugin is told is its own affair."""
+    """The options of a plugin are not checked here."""
     gateway = gatewayOf("port: 1, host: localhost, interest { plugin: mine, regions: [eu], n: 1 }")
     assert gateway.interest == InterestPolicy("mine", {"regions": ["eu"], "n": 1})
 

@@ -12,7 +12,7 @@ CLUSTER = "GA"
 
 
 def test_newHash() -> None:
-    """Six letters, the real server's."""
+    """Six letters, those of nats-server."""
     assert newHash(CLUSTER) == b"F2cAWZ"
     assert newHash(SERVER) == b"lwpwmG"
 

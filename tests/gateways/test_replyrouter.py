@@ -24,7 +24,7 @@ def test_notMapped() -> None:
 
 
 def test_fromMember() -> None:
-    """What a member sent is delivered here, whoever mapped it: there is no further member."""
+    """A message from a member is delivered here: it is not sent to a further member."""
     town, heard, member = Town(), Recorder(), LinkRecorder()
     town.bus().subscribe(b"r", heard)
     town.members[b"member"] = member

@@ -45,7 +45,7 @@ class TestListening:
         assert b'"gateway_url":"127.0.0.1:7222"' in host.accepted(6222).take()
 
     def test_taken(self) -> None:
-        """A port that is taken is told in the real server's words, and nothing runs."""
+        """A port in use is reported in nats-server's words, and nothing runs."""
         host = Edge()
         occupy(host.reactor, 7222)
         with pytest.raises(StartError) as raised:
@@ -68,7 +68,7 @@ class TestListening:
 
 
 class TestDialling:
-    """Whom the settings name, and whom others tell of."""
+    """The clusters in the settings, and those known from gossip."""
 
     def test_dials(self) -> None:
         """They are dialled a second after it listens, each by one at a time, and not ourselves."""
@@ -136,7 +136,7 @@ class TestDialling:
         assert ("10.0.0.7", 7001) in host.dialled()
 
     def test_stopped(self) -> None:
-        """Nobody is dialled any more by a broker that has stopped, not even for the first time."""
+        """A broker that has stopped dials no more, not even for the first time."""
         host = Edge(REMOTES).start()
         host.broker.stopService()
         host.reactor.advance(5)
@@ -156,7 +156,6 @@ class _Resolver:
     def resolveHostName(
         self, receiver: Any, name: str, portNumber: int = 0, *_: Any, **__: Any
     ) -> Any:
-        """See L{twisted.internet.interfaces.IHostnameResolver}."""
         receiver.resolutionBegan(None)
         receiver.addressResolved(IPv4Address("TCP", "10.0.0.7", portNumber))
         receiver.resolutionComplete()

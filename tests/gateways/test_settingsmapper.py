@@ -42,7 +42,7 @@ def blockOf(settings: Settings) -> Gateway:
 
 
 def test_terms() -> None:
-    """Names, passwords, and whom to dial as whom."""
+    """Names, passwords, and the targets with their logins."""
     settings = settingsOf(TEXT)
     terms = termsFrom(settings, blockOf(settings), None, {}, True)
     assert (terms.name, terms.user, terms.password) == ("A", "u", "p")
@@ -53,7 +53,7 @@ def test_terms() -> None:
 
 
 def test_identity() -> None:
-    """Others are told where to dial us."""
+    """The address that is announced to others."""
     settings = settingsOf(TEXT)
     identity = identityFrom(settings, blockOf(settings), "ID", 5)
     assert (identity.server_id, identity.server_name) == ("ID", "n1")
@@ -95,7 +95,7 @@ def test_dialling(gateway: Gateway, isImplicit: bool, terms: DialTerms) -> None:
 
 
 def test_tls(tmp_path: Path) -> None:
-    """A cluster may be dialled with a certificate of its own; one that is no good is told."""
+    """A cluster may be dialled with a certificate of its own; a bad one is reported."""
     writeCertificates(tmp_path)
     files = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     own = TLSSettings(certs=(files,), ca_file=str(tmp_path / "ca.pem"))

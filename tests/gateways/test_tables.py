@@ -111,7 +111,7 @@ def test_switch() -> None:
 
 
 def test_tooManyShapes() -> None:
-    """A table takes only so many wildcard shapes, and what it refused it does not hold."""
+    """A table takes a limited number of wildcard shapes, and does not hold what it refused."""
     made = table(INTEREST_ONLY)
     tokens = 12
     with pytest.raises(TooManyShapes):

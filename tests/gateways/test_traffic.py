@@ -18,7 +18,7 @@ from tests.support import Recorder
 
 class Pair:
     """
-    Two of them; what one says the other hears.
+    Two clusters, connected to each other.
     """
 
     def __init__(self, one: Any, other: Any) -> None:
@@ -95,7 +95,7 @@ def test_request(policy: Any) -> None:
     pair.settle()
     for number in range(3):
         inbox, answers = b"_INBOX.%d" % number, Recorder()
-        # Nobody over there has heard of the subscription when the request is published.
+        # The other cluster has not heard of the subscription when the request is published.
         here.bus().subscribe(inbox, answers)
         out, into = pair.wires[0]
         here.publish(b"service", inbox)
@@ -105,7 +105,7 @@ def test_request(policy: Any) -> None:
 
 
 def test_oldPeer() -> None:
-    """With a peer that knows the old spelling only, answers are led back in that."""
+    """With a peer that knows only the old spelling, reply prefixes have that."""
     town = Town()
     wire = town.leaving(gateway_nrp=False)
     town.bus().subscribe(b"r", Recorder())

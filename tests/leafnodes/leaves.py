@@ -1,9 +1,5 @@
 """
-Brokers with leafnodes in memory: all connections of each on a clock that only the test moves, and
-peers that say what the test says.
-
-Promises: nothing happens but by the test's doing; what is dialled again is written down.
-Must never know: what a test is about.
+Brokers with leafnodes in memory, on a clock that the test moves, and peers that the test plays.
 """
 
 from __future__ import annotations
@@ -64,14 +60,12 @@ class Decider:
         self.answer: Any = Grant("A", "u")
 
     def grantFor(self, hello: ConnectRequest) -> Any:
-        """See L{IAuthorizer.grantFor}."""
         self.hellos.append(hello)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
     def watchRevocations(self, revoked: Any) -> Any:
-        """See L{IAuthorizer.watchRevocations}."""
         return lambda: None
 
 
@@ -103,7 +97,7 @@ class Broker(AccountNode):
     """
     A broker, as far as leafnodes are concerned.
 
-    @ivar redialled: whom it wanted to dial again, and after how many seconds more.
+    @ivar redialled: the remotes to dial again, and after how many seconds more.
     @ivar advisories: what it told observers.
     """
 
@@ -143,7 +137,7 @@ class Broker(AccountNode):
         return Wire(self, LeafProtocol(partial(AcceptedLeaf, self.leafs), None))
 
     def dialling(self, remote: LeafRemote | None = None) -> Wire:
-        """A connection to somebody whom we dialled."""
+        """A connection that we dialled."""
         target = remote or self.remote()
         return Wire(self, LeafProtocol(partial(DialledLeaf, self.leafs, target), None, target.name))
 
@@ -199,7 +193,7 @@ def info(**changes: Any) -> bytes:
 
 class Wire(LinkWire):
     """
-    A leafnode, or whom we are one of.
+    A leafnode, or a hub of ours.
     """
 
     #: The beacon is one, too.

@@ -33,7 +33,6 @@ class Leafy(LinkHost):
         super().__init__(TEXT % text, **arguments)
 
     def start(self) -> Leafy:
-        """See L{Host.start}."""
         super().start()
         self.settle()
         return self
@@ -43,7 +42,7 @@ class Leafy(LinkHost):
         return self.accepted(7422, connect(**{"user": "a", "pass": "a", **changes}))
 
     def answer(self, place: int = -1, **changes: Any) -> MemoryTransport:
-        """Somebody whom it dials lets it in."""
+        """A hub that it dials accepts it."""
         return self.answered(place, info(**changes) + info(connect_info=True, **changes))
 
     def wait(self, seconds: float) -> None:

@@ -59,7 +59,7 @@ class TestLettingIn:
     """Who is let in, and who is not."""
 
     def test_letIn(self) -> None:
-        """Who is let in is told in which account, and counted."""
+        """An accepted peer receives the name of its account, and is counted."""
         broker = Broker()
         wire = broker.accepted()
         wire.take()
@@ -90,7 +90,7 @@ class TestLettingIn:
         assert broker.advisories[-1] == LeafDisconnected(1, "A", "u", "Client Closed")
 
     def test_denied(self) -> None:
-        """Who is denied is told nothing but that."""
+        """A rejected peer receives only the error."""
         broker = Broker()
         broker.decider.answer = errors.Unauthorized("no")
         wire = broker.accepted()
@@ -149,8 +149,8 @@ class TestLettingIn:
             ),
         ],
     )
-    def test_refused(self, changes: dict[str, str], line: bytes, reason: str) -> None:
-        """Who cannot be a leafnode of ours is told why."""
+    def test_unfitPeerGetsReason(self, changes: dict[str, str], line: bytes, reason: str) -> None:
+        """A peer that cannot be a leafnode of ours receives the reason."""
         wire = Broker(cluster="C1", minVersion=(2, 10, 0)).accepted()
         wire.take()
         wire.send(connect(**changes))
@@ -224,7 +224,7 @@ class TestPermissions:
         )
 
     def test_told(self) -> None:
-        """The spoke is told of it."""
+        """The spoke receives it."""
         broker = Broker()
         broker.decider.answer = self.grant()
         wire = broker.accepted()
@@ -265,7 +265,7 @@ class TestPermissions:
         assert (broker.publish(b"no.a"), broker.publish(b"ok.a")) == (0, 1)
 
     def test_changed(self) -> None:
-        """A grant that changes holds at once, and is told."""
+        """A changed grant holds at once, and is sent."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ in.a\r\nLS+ out.a\r\n")

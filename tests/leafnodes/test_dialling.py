@@ -33,7 +33,7 @@ class TestAgreeing:
         assert wire.leaf.name == "peer" and len(broker.leafs) == 0
 
     def test_agreed(self) -> None:
-        """Interest is told when the peer has let us in."""
+        """Interest is sent when the peer has accepted us."""
         broker = Broker("spoke")
         broker.subscribe(b"foo")
         wire = broker.dialling()
@@ -93,7 +93,7 @@ class TestAgreeing:
 
     @pytest.mark.parametrize("missing", ["client_id", "leafnode_urls"])
     def test_wrongPort(self, missing: str) -> None:
-        """Nobody whose port is no leafnode port learns who we are."""
+        """A peer whose port is no leafnode port does not learn who we are."""
         broker = Broker("spoke")
         wire = broker.dialling()
         wire.send(info(**{missing: None}))
@@ -214,7 +214,7 @@ class TestRefusals:
         ],
     )
     def test_pause(self, text: str, pause: float) -> None:
-        """For how long depends on what it says."""
+        """The delay depends on the error."""
         broker = Broker("spoke")
         remote = broker.remote()
         wire = broker.hub(remote)
@@ -266,7 +266,7 @@ class TestCompression:
     """We say which compression we want before our CONNECT, if the hub offers any."""
 
     def dialled(self, mode: str = "s2_fast") -> tuple[Broker, Any]:
-        """Somebody whom we dial with compression."""
+        """A connection that we dialled with compression."""
         broker = Broker("spoke")
         wanted = Compression(mode, (0.01,) if mode == "s2_auto" else ())
         return broker, broker.dialling(broker.remote(compression=wanted))

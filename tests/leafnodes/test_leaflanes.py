@@ -155,7 +155,7 @@ def fixed(listeners: Any) -> Any:
 def test_same(
     sent: list[Sent], listeners: Any, cluster: str, isHub: bool, cuts: list[int], only: Any
 ) -> None:
-    """Whoever listens, and wherever input is cut, everybody gets the same bytes either way."""
+    """For any listener, and wherever input is cut, everybody gets the same bytes either way."""
     results = [
         played(names or PURE, sent, listeners, cluster, isHub, sorted(cuts), only)
         for names in (PURE, COMPILED)

@@ -1,5 +1,5 @@
 """
-What leafnode connections have in common, whoever dialled.
+The behaviour that dialled and accepted leafnode connections share.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.server.support import logLines
 
 
 def test_log() -> None:
-    """Beginning and end are logged in the real server's words."""
+    """Beginning and end are logged in nats-server's words."""
     broker = Broker()
     with logLines() as lines:
         wire = broker.spoke()
@@ -66,7 +66,7 @@ def test_limits() -> None:
 
 
 def test_unknownOperation() -> None:
-    """What nobody says over leafnode connections ends one."""
+    """An operation of another protocol ends a leafnode connection."""
     wire = Broker().spoke()
     wire.send(b"RS+ A foo\r\n")
     assert wire.lines() == [b"-ERR 'Unknown Protocol Operation'"]

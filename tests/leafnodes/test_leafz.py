@@ -20,7 +20,6 @@ class View:
         self._wires = wires
 
     def leafs(self) -> Iterable[LeafFacts]:
-        """See L{natsbroker.leafnodes.pages.LeafPages.leafs}."""
         return [leafFacts(wire.leaf) for wire in self._wires]
 
 
@@ -33,7 +32,7 @@ def showing(*wires: Wire) -> Stage:
     return stage
 
 
-def test_nothing() -> None:
+def test_pageWithoutLeafnodes() -> None:
     """Without leafnodes there are none."""
     page = Stage().page("/leafz")
     assert (page["server_id"], page["leafnodes"], page["leafs"]) == ("ID", 0, [])
@@ -89,6 +88,6 @@ def test_bounded() -> None:
 
 
 @pytest.mark.parametrize("value", ["maybe", "2"])
-def test_refused(value: str) -> None:
+def test_invalidFlagIsRefused(value: str) -> None:
     """A parameter that makes no sense is refused."""
     assert "subs" in Stage().refusal("/leafz", subs=value)

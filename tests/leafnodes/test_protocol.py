@@ -30,7 +30,6 @@ class Secure(MemoryTransport):
     began = -1
 
     def startTLS(self, creator: Any) -> None:
-        """See L{twisted.internet.interfaces.ITLSTransport}."""
         self.began = len(self.said())
 
     def said(self) -> bytes:
@@ -38,7 +37,7 @@ class Secure(MemoryTransport):
         return bytes(self._waiting) + bytes(self._taken)
 
     def getPeerCertificate(self) -> None:
-        """Nobody shows one."""
+        """No peer shows one."""
 
     @property
     def protocol(self) -> Any:
@@ -119,7 +118,7 @@ class TestDialling:
     """We dial others."""
 
     def made(self, broker: Broker, **more: Any) -> tuple[LeafProtocol, Secure]:
-        """A connection to somebody whom we dialled."""
+        """A connection that we dialled."""
         factory = LeafFactory(
             partial(DialledLeaf, broker.leafs, broker.remote(tls=terms(**more))), terms(**more)
         )
@@ -172,5 +171,4 @@ class _NoCreator:
     pins: frozenset[str] = frozenset()
 
     def creator(self, name: str | None, owner: Any = None) -> Any:
-        """See L{LinkTLS.creator}."""
         return None

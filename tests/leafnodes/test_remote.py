@@ -1,5 +1,5 @@
 """
-Which address of somebody whom we dial comes next.
+The order in which the addresses of a remote are dialled.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class TestRules:
         assert free.mayCome(b"anything") and free.takes(b"x") is Verdict.DENIED
 
     def test_spoke(self) -> None:
-        """A spoke goes by what it is told, and by its settings."""
+        """A spoke applies the permissions of its hub, and its settings."""
         rules = spokeRules({"allow": ("a.*",), "deny": ()}, None, [b"a.x"], [b"secret"])
         assert (rules.mayCome(b"a.b"), rules.mayCome(b"a.x"), rules.mayCome(b"b")) == (
             True,
@@ -120,7 +120,7 @@ class TestRules:
         assert LeafRules(Gate(()), Gate(())).mayCome(subject)
 
     def test_told(self) -> None:
-        """What a hub says is what a spoke understands."""
+        """A spoke reads the permissions that a hub writes."""
         grant = Grant(
             publish=PermissionSet([b"a", b"b"], [b"c"]),
             subscribe=SubscribePermissions(None, [b"d q"]),

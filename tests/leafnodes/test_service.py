@@ -21,7 +21,7 @@ class TestHub:
     """Others dial it."""
 
     def test_letIn(self) -> None:
-        """Whoever may be a client may be a leafnode, in the same account."""
+        """A user of clients may be a leafnode, in the same account."""
         host = Leafy(HUB).start()
         peer = host.peer()
         peer.take()
@@ -31,8 +31,8 @@ class TestHub:
         assert peer.take() == b"LMSG foo 2\r\nhi\r\n"
         assert host.broker.accounts.leafnodes("A") == 1
 
-    def test_refused(self) -> None:
-        """Whoever may not, may not."""
+    def test_wrongLoginIsRefused(self) -> None:
+        """A wrong login is refused."""
         host = Leafy(HUB).start()
         peer = host.peer(**{"pass": "x"})
         assert b"-ERR 'Authorization Violation'" in peer.take()
@@ -62,7 +62,7 @@ class TestHub:
             host.start()
 
     def test_stop(self) -> None:
-        """Nobody stays when it stops."""
+        """All connections end when it stops."""
         host = Leafy(HUB).start()
         peer = host.peer()
         host.broker.stopService()
@@ -70,7 +70,7 @@ class TestHub:
         assert peer.closed and host.broker.accounts.leafnodes("A") == 0
 
     def test_limit(self) -> None:
-        """An account may have so many leafnodes."""
+        """The number of leafnodes of an account is limited."""
         host = Leafy(HUB)
         host.broker.accounts.include("A", AccountLimits(max_leafnodes=1))
         accounts = host.broker.accounts
@@ -81,7 +81,7 @@ class TestHub:
         accounts.admit(Grant("A"), Kind.HUB)
 
     def test_revoked(self) -> None:
-        """A user whom a reload takes away is closed."""
+        """A user that a reload removes is closed."""
         host = Leafy(HUB).start()
         peer = host.peer()
         text = (TEXT % HUB).replace("user: a, password: a", "user: a, password: other")
@@ -102,7 +102,7 @@ class TestSpoke:
         assert b'"user":"u","pass":"p"' in said and b'"cluster":"n1"' in said
         assert host.broker.accounts.leafnodes("B") == 1
 
-    def test_again(self) -> None:
+    def test_lostHubIsDialledAgain(self) -> None:
         """It dials again when it cannot connect, or is lost, a little later each time."""
         host = Leafy(SPOKE).start()
         with logLines() as lines:
@@ -204,7 +204,7 @@ class TestReload:
             (SPOKE, SPOKE.replace("}", ", hub: true}")),
         ],
     )
-    def test_refused(self, before: str, after: str) -> None:
+    def test_unsupportedReloadIsRefused(self, before: str, after: str) -> None:
         """What cannot change while it runs is refused, and nothing changes."""
         host = Leafy(before).start()
         with pytest.raises(ReloadError, match="config reload not supported for LeafNode"):

@@ -47,7 +47,7 @@ def test_secrets() -> None:
 
 
 def test_name() -> None:
-    """Remotes differ in where they lead, and as whom; not in the order of addresses."""
+    """Remotes differ in their addresses and logins; not in the order of addresses."""
     names = {
         RemoteLeaf(("a", "b")).name,
         RemoteLeaf(("b", "a")).name,

@@ -123,7 +123,7 @@ class TestAuthorizer:
 
 
 class TestRemotes:
-    """Whom we dial."""
+    """Remotes that are dialled."""
 
     def remote(self, text: str) -> Any:
         """How somebody is dialled."""

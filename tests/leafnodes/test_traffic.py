@@ -16,11 +16,11 @@ from tests.support import LinkRecorder
 
 
 class TestTelling:
-    """What the peer is told of our interest."""
+    """The interest that the peer receives."""
 
     @pytest.mark.parametrize("kind", list(Kind))
     def test_spoke(self, kind: Kind) -> None:
-        """A spoke is told of everything that messages reach from here."""
+        """A spoke receives all interest that its messages reach from here."""
         broker = Broker()
         broker.buses.accounts["A"].busFor(kind).subscribe(b"foo", LinkRecorder(), b"")
         wire = broker.accepted()
@@ -29,7 +29,7 @@ class TestTelling:
 
     @pytest.mark.parametrize("kind", list(Kind))
     def test_hub(self, kind: Kind) -> None:
-        """A hub is told of what we serve."""
+        """A hub receives the interest that we serve."""
         broker = Broker("spoke")
         wire = broker.hub()
         broker.buses.accounts["A"].busFor(kind).subscribe(b"foo", LinkRecorder(), b"")
@@ -71,7 +71,7 @@ class TestTelling:
         assert broker.publish(b"$NRG.x") == (0 if isApart else 1)
 
     def test_groups(self) -> None:
-        """Of a queue group it is told the weight, and every change of it."""
+        """It receives the weight of a queue group, and every change of it."""
         broker = Broker()
         wire = broker.spoke()
         first = broker.subscribe(b"foo", b"q")

@@ -18,8 +18,8 @@ ACCOUNT = "J { users: [ {user: j, password: j} ], jetstream: enabled }"
 @pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda each: each.name)
 def test_behindAGateway(flavour: Flavour, tmp_path: Path) -> None:
     """
-    They do beside servers that count our gateway among those whom they elect a leader with, and
-    that have not stored anything yet.
+    They do beside servers that count our gateway among the voters for a leader, and that have not
+    stored anything yet.
     """
     sites: list[Site] = []
     real = Plan(REAL, "GB", top=storage(), accounts=ACCOUNT)

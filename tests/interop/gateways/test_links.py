@@ -1,6 +1,6 @@
 """
-Connections between clusters that end, and servers that come and go: what was published while there
-was a way has arrived, once, and afterwards everything does again.
+Connections between clusters that end, and servers that come and go: a message published while
+there was a connection arrives once, and afterwards every message does again.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Publisher(threading.Thread):
 
     def __init__(self, site: Site, name: bytes = b"") -> None:
         """
-        @param name: stands before the number in what it says.
+        @param name: stands before the number in its messages.
         """
         super().__init__(daemon=True)
         self._client = Client(site)
@@ -172,7 +172,7 @@ def test_switchUnderLoad(form: Form) -> None:
     "peer", [OURS_PURE, REAL, OLD] if EVERYTHING else [OURS_PURE, REAL], ids=lambda each: each.name
 )
 def test_cutWhileSwitching(peer: Flavour, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The connections are cut again and again while interest is told and changes: each cut costs
+    """The connections are cut again and again while interest is sent and changes: each cut costs
     messages that follow each other, if any, and nothing comes twice or late; what stays in the
     cluster is not touched; and afterwards everything that is wanted arrives, a group's messages
     too."""

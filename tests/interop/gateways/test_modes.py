@@ -63,8 +63,8 @@ class TestSending:
     """What is sent to the test."""
 
     def test_optimistic(self, site: Site, fake: FakeGateway) -> None:
-        """Until it is told, each message is sent; afterwards none: one for each subject if it is
-        told at once. What is taken back is sent again."""
+        """Until it is refused, each message is sent; afterwards none: one for each subject if it
+        is refused at once. A subject whose refusal is taken back is sent again."""
         wire, client = fake.accept(), Client(site)
         names = [b"s.%d" % number for number in range(20)]
         for name in names:
@@ -164,7 +164,7 @@ class TestSending:
 
 
 class TestTelling:
-    """What the test is told when it sends."""
+    """The lines that the test gets when it sends."""
 
     def test_refusals(self, site: Site, fake: FakeGateway) -> None:
         """What nobody wants is refused once for each subject, or with the account."""
@@ -189,7 +189,7 @@ class TestTelling:
         client.close()
 
     def test_queues(self, site: Site, fake: FakeGateway) -> None:
-        """Queue groups are told of at once, with a weight of one; without being chosen, they get
+        """Queue groups are announced at once, with a weight of one; without being chosen, they get
         nothing."""
         client = Client(site)
         members = [client.subscribe(b"work.*", b"g") for _ in range(2)]
@@ -207,8 +207,8 @@ class TestTelling:
         client.close()
 
     def test_switch(self, site: Site, fake: FakeGateway) -> None:
-        """Who sends too much that nobody wants is told everything that somebody does, and from then
-        on every change."""
+        """The sender of too many unwanted subjects receives all interest, and from then on every
+        change."""
         client = Client(site)
         ears = [client.subscribe(b"ear.%d" % number) for number in range(3)]
         fake.accept()

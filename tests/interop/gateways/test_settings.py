@@ -1,6 +1,6 @@
 """
-What a C{gateway} block says, between natsbroker and nats-server, and what those are told who are
-not let in.
+The settings of a C{gateway} block, between natsbroker and nats-server, and the errors of rejected
+peers.
 """
 
 from __future__ import annotations
@@ -78,8 +78,10 @@ REFUSED = [
 
 
 @BOTH
-def test_refused(flavour: Flavour, start: Started, fake: FakeGateway) -> None:
-    """Who is not let in is told what nats-server tells, and closed."""
+def test_rejectedPeerGetsNatsServersError(
+    flavour: Flavour, start: Started, fake: FakeGateway
+) -> None:
+    """A rejected peer gets the same error as from nats-server, and is closed."""
     ports = {"GB": fake.port}
     (site,) = start(Plan(flavour, "GA", ["GB"], more="reject_unknown: true"), ports=ports)
     for said, errors in REFUSED:
@@ -122,7 +124,7 @@ def test_tls(pair: tuple[Flavour, Flavour], tmp_path: Path, start: Started) -> N
 
 @pytest.mark.parametrize("dialled", [OURS_FAST, REAL], ids=lambda each: each.name)
 def test_otherName(dialled: Flavour, tmp_path: Path, start: Started) -> None:
-    """Whoever shows a certificate for somebody else is not talked to."""
+    """A peer with the certificate of another host is rejected."""
     writeCertificates(tmp_path)
     block = "tls {{ cert_file: '{0}/{1}.pem', key_file: '{0}/{1}-key.pem', ca_file: '{0}/ca.pem' }}"
     one, two = start(
@@ -135,7 +137,7 @@ def test_otherName(dialled: Flavour, tmp_path: Path, start: Started) -> None:
 
 
 def test_unknown(start: Started) -> None:
-    """A cluster that is not on the list is neither let in nor dialled, whoever tells of it."""
+    """A cluster that is not on the list is neither accepted nor dialled, even after gossip."""
     strict, other = start(
         Plan(OURS_FAST, "GA", more="reject_unknown_cluster: true"), Plan(REAL, "GB", ["GA"])
     )

@@ -14,7 +14,7 @@ from tests.interop.gateways.worlds import EVERYTHING, Plan, World, formed
 from tests.interop.passing import everywhere, shared
 from tests.interop.servers import OLD, OURS, OURS_FAST, OURS_PURE, REAL
 
-#: Whoever names a cluster dials it first.
+#: The first to dial is the server whose settings have the cluster.
 WORLDS = {
     "ours": [Plan(OURS_FAST, "GA"), Plan(OURS_PURE, "GB", ["GA"])],
     "mixed": [

@@ -1,9 +1,8 @@
 """
-A gateway on a socket that says what the test says, to find out what a server says.
+A gateway on a socket that the test plays, to record the lines of a server.
 
-Promises: it never speaks by itself, save to answer a PING if it is asked to; what the server says
-is cut into frames.
-Must never know: what a test is about.
+It sends nothing by itself, except PONG if the test wants that. The server's output is cut into
+frames.
 """
 
 from __future__ import annotations

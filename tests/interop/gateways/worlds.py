@@ -1,11 +1,9 @@
 """
 Super-clusters of real processes: natsbroker and nats-server, mixed, and clients of each server.
 
-Promises: every server listens on loopback at ports that the kernel chose, and keeps them when it is
-restarted; after L{World.sync} every server knows what clients of all others had subscribed to
-before, and everything that was published before has arrived or never will; what a server logged
-besides notices is found.
-Must never know: what a test does with a super-cluster.
+Servers listen on loopback at ports that the kernel chose, and keep them over restarts. After
+L{World.sync} every server knows the earlier subscriptions of all clients, and every earlier message
+has arrived or never will. Warnings and errors in a server's log are found.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class Plan:
     One server of a super-cluster.
 
     @ivar gateway: the name of its cluster.
-    @ivar remotes: the names of the clusters that it is told of.
+    @ivar remotes: the names of the clusters in its settings.
     @ivar more: for its C{gateway} block.
     @ivar top: for the top of its file.
     @ivar accounts: for its C{accounts} block.
@@ -135,7 +133,6 @@ class Site(LinkedServer):
         )
 
     def start(self) -> Site:
-        """See L{Server.start}."""
         super().start()
         match = self.waitForLog(r"Listening for gateways connections on \S+:(\d+)")
         self.gatewayPort = int(match[1])
@@ -170,7 +167,7 @@ class World:
         self._round = 0
 
     def connect(self, place: int) -> None:
-        """Connect a client to a server anew."""
+        """Connect a client to a server again."""
         self.clients[place].close()
         self.clients[place] = Client(self.sites[place])
 
@@ -184,8 +181,8 @@ class World:
         """
         Wait until everybody hears everybody, and has heard what was said before.
 
-        Interest in queue groups is always told, and behind all that was told before; a group hears
-        only who knows of it. So whoever is heard by the group knows the rest, too.
+        Interest in queue groups is always sent, behind all earlier interest; a group gets messages
+        only from servers that know it. So a server whose messages arrive knows the rest, too.
 
         @raise TimeoutError: if that does not come to pass.
         """
@@ -247,8 +244,8 @@ def started(
     plans: Sequence[Plan], directory: Path, ports: Mapping[str, int] | None = None
 ) -> list[Site]:
     """
-    Start servers one after the other; each is told of those clusters of its plan that are there
-    already, and of the members of its own cluster.
+    Start servers one after the other. The settings of each have the clusters of its plan that have
+    started, and the members of its own cluster.
 
     @param ports: of other clusters, or of what stands in front of them, by their names.
     """

@@ -1,10 +1,9 @@
 """
 Hubs and spokes as real processes: natsbroker and nats-server, and clients of each.
 
-Promises: every server listens on loopback at ports that the kernel chose, and keeps them when it is
-restarted; what it logged besides notices is found; a round of L{Ends.sync} returns when each
-server has worked off what the others had told it before.
-Must never know: what a test does with them.
+Servers listen on loopback at ports that the kernel chose, and keep them over restarts. Warnings and
+errors in a server's log are found. L{Ends.sync} returns when each server has handled the earlier
+lines of the others.
 """
 
 from __future__ import annotations
@@ -70,7 +69,6 @@ class Broker(LinkedServer):
         self._config = filled(CONFIG, **self._values, LISTEN=listen)
 
     def start(self) -> Broker:
-        """See L{Server.start}."""
         super().start()
         if self.leafPort:
             match = self.waitForLog(r"Listening for leafnode connections on \S+:(\d+)")

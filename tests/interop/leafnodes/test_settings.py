@@ -193,7 +193,7 @@ def test_ownUsers(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
 
 @pytest.mark.parametrize("dialled, dialling", [(OURS_FAST, REAL), (REAL, OURS_FAST)])
 def test_hubDials(maker: Maker, dialled: Flavour, dialling: Flavour) -> None:
-    """Whoever dials may be the hub all the same."""
+    """The side that dials may be the hub all the same."""
     below = maker.hub(dialled)
     above = maker.spoke(dialling, remoteTo(below.leafPort, more="hub: true"))
     joined = Joined(above, below, ("b", "a"))

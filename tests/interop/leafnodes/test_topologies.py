@@ -41,7 +41,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 def checked(ends: Ends) -> None:
     """
-    What anybody says is heard by everybody, once, and by one member of a group.
+    A message of any client reaches everybody once, and one member of a group.
     """
     ends.form()
     ears = [client.subscribe(b"top.*") for client in ends.clients]
@@ -96,8 +96,8 @@ def test_chain(make: Make, flavours: tuple[Flavour, ...]) -> None:
     "hub, spokes", [(OURS_FAST, REAL), (REAL, OURS_FAST), (OURS_FAST, OURS_FAST)]
 )
 def test_isolated(make: Make, hub: Flavour, spokes: Flavour) -> None:
-    """A spoke that asks for it is not told what another spoke wants; what it wants is told, and
-    with the hub it speaks as ever."""
+    """A spoke that asks for it does not get the interest of another spoke; its own interest is
+    sent, and traffic with the hub is as ever."""
     middle = make(hub, "hub")
     remote = remoteTo(middle.leafPort, "a", "A", "request_isolation: true")
     alone = make(spokes, "alone", remote)
