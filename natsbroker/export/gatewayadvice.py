@@ -178,7 +178,7 @@ class AdviceService:
 
 def adviceRow(advice: Any) -> dict[str, Any]:
     """
-    @param advice: a L{natsbroker.gateways.advice.InterestAdvice}.
+    @param advice: a L{natsbroker.gateways.advice.PolicyAdvice}.
     @return: the members of its JSON object.
     """
     row = {

@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IGatewayInterestPolicy, IInterestTable
 
-__all__ = ["MODES", "MOST", "AdvisedPolicy", "InterestAdvice"]
+__all__ = ["MODES", "MOST", "AdvisedPolicy", "PolicyAdvice"]
 
 INTEREST_ONLY, OPTIMISTIC = MODES = ("interest-only", "optimistic")
 
@@ -25,7 +25,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class InterestAdvice:
+class PolicyAdvice:
     """
     @ivar gateway: the name of the cluster that sends.
     @ivar mode: C{interest-only} to send it all interest; C{optimistic} to send it refusals.
@@ -56,11 +56,11 @@ class AdvisedPolicy:
         """
         self.policy = policy
         self._now = now
-        self._advice: dict[tuple[str, str], InterestAdvice] = {}
+        self._advice: dict[tuple[str, str], PolicyAdvice] = {}
 
     # Advice.
 
-    def advise(self, advice: InterestAdvice) -> None:
+    def advise(self, advice: PolicyAdvice) -> None:
         """
         Take advice in place of earlier advice about the same account and gateway.
 
@@ -81,7 +81,7 @@ class AdvisedPolicy:
         self._advice.pop((gateway, account), None)
         return found is not None
 
-    def advice(self) -> list[InterestAdvice]:
+    def advice(self) -> list[PolicyAdvice]:
         """
         The advice in force.
         """
@@ -89,7 +89,7 @@ class AdvisedPolicy:
         self._advice = {key: each for key, each in self._advice.items() if each.until > now}
         return list(self._advice.values())
 
-    def adviceOn(self, gateway: str, account: str) -> InterestAdvice | None:
+    def adviceOn(self, gateway: str, account: str) -> PolicyAdvice | None:
         """
         The advice in force for an account and a gateway.
         """

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.export.gatewayadvice import AdviceService, adviceRow
-from natsbroker.gateways.advice import AdvisedPolicy, InterestAdvice
+from natsbroker.gateways.advice import AdvisedPolicy, PolicyAdvice
 from natsbroker.gateways.registry import GatewayRegistry
 from natsbroker.interfaces import IMessageBus
 from natsbroker.subjects.grammar import isValidLiteral
@@ -50,11 +50,11 @@ class GatewayAdvice:
 
     def advise(
         self, account: str, gateway: str, mode: str, until: float, most: int | None
-    ) -> InterestAdvice:
+    ) -> PolicyAdvice:
         """
         @raise ValueError: if there is too much advice.
         """
-        advice = InterestAdvice(account, gateway, mode, until, most)
+        advice = PolicyAdvice(account, gateway, mode, until, most)
         self._policy.advise(advice)
         for link in list(self._gateways.inbound.values()):
             if link.gateway == gateway and link.traffic is not None:
@@ -64,7 +64,7 @@ class GatewayAdvice:
     def withdraw(self, account: str, gateway: str) -> bool:
         return self._policy.withdraw(gateway, account)
 
-    def advice(self) -> Iterable[InterestAdvice]:
+    def advice(self) -> Iterable[PolicyAdvice]:
         return self._policy.advice()
 
     def rowFor(self, gateway: str, account: str) -> Mapping[str, Any] | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.config.model import Settings, TLSSettings
-from natsbroker.gateways.facts import GatewayFacts, gatewayFacts
+from natsbroker.gateways.gatewayz import GatewayFacts, gatewayFacts
 from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
 from natsbroker.gateways.settings import Gateway
 from natsbroker.monitoring.formats import number

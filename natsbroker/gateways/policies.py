@@ -1,5 +1,5 @@
 """
-The gateway interest policies that come with the broker.
+The gateway interest policies that come with the broker, and their plugins.
 
 All of them follow the other cluster: what it refused is not sent until it takes that back, and once
 it has sent all its interest, nothing else is sent to it. Queue groups are always honoured. The
@@ -9,20 +9,26 @@ policies differ in what they send before that, and in when they send all our int
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
+from typing import Any
 
 from zope.interface import implementer
 
 from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC, TRANSITIONING, InterestTable
-from natsbroker.interfaces import IGatewayInterestPolicy
+from natsbroker.interfaces import IBrokerHost, IGatewayInterestPolicy, IGatewayPolicyPlugin
 
 __all__ = [
+    "READY_MADE",
     "SWITCH_AFTER",
+    "InterestOnlyPlugin",
     "InterestOnlyPolicy",
     "ListeningPolicy",
+    "OptimisticPlugin",
     "OptimisticPolicy",
+    "SwitchingPlugin",
     "SwitchingPolicy",
+    "switchAfterOf",
 ]
 
 #: nats-server's number of refusals in one account.
@@ -129,3 +135,63 @@ class SwitchingPolicy(ListeningPolicy):
 
     def switches(self, gateway: str, account: str, refusals: int) -> bool:
         return refusals >= self.switchAfter
+
+
+@implementer(IGatewayPolicyPlugin)
+class SwitchingPlugin:
+    """
+    Makes a L{SwitchingPolicy}.
+    """
+
+    name = "switching"
+
+    def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
+        return SwitchingPolicy(switchAfterOf(section))
+
+
+@implementer(IGatewayPolicyPlugin)
+class OptimisticPlugin:
+    """
+    Makes an L{OptimisticPolicy}.
+    """
+
+    name = "optimistic"
+
+    def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
+        _refuseOthers(section, ())
+        return OptimisticPolicy()
+
+
+@implementer(IGatewayPolicyPlugin)
+class InterestOnlyPlugin:
+    """
+    Makes an L{InterestOnlyPolicy}.
+    """
+
+    name = "interest-only"
+
+    def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
+        _refuseOthers(section, ())
+        return InterestOnlyPolicy()
+
+
+def switchAfterOf(section: Mapping[str, Any]) -> int:
+    """
+    @return: the refusals after which an account is announced as a whole.
+    @raise ValueError: if the section is not valid.
+    """
+    _refuseOthers(section, ("switch_after",))
+    count = section.get("switch_after") or SWITCH_AFTER
+    if type(count) is not int or count < 0:
+        raise ValueError("switch_after is not a count")
+    return count
+
+
+def _refuseOthers(section: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in section:
+        if key not in known:
+            raise ValueError(f'unknown field "{key}"')
+
+
+#: The plugins that C{gateway { interest { plugin: NAME } }} always finds; the first is the default.
+READY_MADE = (SwitchingPlugin(), OptimisticPlugin(), InterestOnlyPlugin())

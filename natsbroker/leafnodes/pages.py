@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from natsbroker.clients.listener import joined
 from natsbroker.config.model import GLOBAL_ACCOUNT
-from natsbroker.leafnodes.facts import LeafFacts, leafFacts
+from natsbroker.leafnodes.leafz import LeafFacts, leafFacts
 from natsbroker.leafnodes.service import LeafnodeService
 from natsbroker.leafnodes.settings import RemoteLeaf, splitRemote
 from natsbroker.monitoring.formats import nanoseconds, number

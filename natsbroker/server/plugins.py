@@ -39,7 +39,7 @@ def _authorizers() -> Sequence[Any]:
 
 
 def _policies() -> Sequence[Any]:
-    from natsbroker.gateways.policyplugins import READY_MADE
+    from natsbroker.gateways.policies import READY_MADE
 
     return READY_MADE
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from natsbroker.export.gatewayadvice import AdviceService
-from natsbroker.gateways.advice import InterestAdvice
+from natsbroker.gateways.advice import PolicyAdvice
 from natsbroker.testing.memory import MemoryBroker
 from tests.server.support import logLines
 
@@ -27,7 +27,7 @@ class Book:
     """
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], InterestAdvice] = {}
+        self.kept: dict[tuple[str, str], PolicyAdvice] = {}
         self.isFull = False
 
     def accounts(self) -> Iterable[str]:
@@ -40,18 +40,18 @@ class Book:
 
     def advise(
         self, account: str, gateway: str, mode: str, until: float, most: int | None
-    ) -> InterestAdvice:
+    ) -> PolicyAdvice:
         """Keep it."""
         if self.isFull:
             raise ValueError("enough")
-        self.kept[account, gateway] = advice = InterestAdvice(account, gateway, mode, until, most)
+        self.kept[account, gateway] = advice = PolicyAdvice(account, gateway, mode, until, most)
         return advice
 
     def withdraw(self, account: str, gateway: str) -> bool:
         """Keep it no more."""
         return self.kept.pop((account, gateway), None) is not None
 
-    def advice(self) -> Iterable[InterestAdvice]:
+    def advice(self) -> Iterable[PolicyAdvice]:
         """All that is kept."""
         return self.kept.values()
 
@@ -84,7 +84,7 @@ def test_advice() -> None:
     with MemoryBroker() as broker, logLines() as lines:
         office = Office(broker)
         assert office.ask("ADVISE", RIGHT) == {"advice": RIGHT, "server": "ID"}
-        assert office.book.kept["A", "there"] == InterestAdvice("A", "there", "interest-only", 60.0)
+        assert office.book.kept["A", "there"] == PolicyAdvice("A", "there", "interest-only", 60.0)
         assert [each for each in lines if "is advised to be interest-only" in each]
         more = {**RIGHT, "account": "B", "mode": "optimistic", "max_no_interest": 7}
         more["until"] = "1970-01-01T01:01:00+01:00"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from natsbroker.gateways.facts import GatewayFacts
+from natsbroker.gateways.gatewayz import GatewayFacts, gatewayFacts
 from natsbroker.monitoring.formats import uptime
+from tests.gateways.gatewaypeers import Joined
 from tests.monitoring.staging import BEGIN, Stage
 
 FACTS = GatewayFacts(7, "10.0.0.1", 7222, 0.0, 0.0, 0.001, 1, (2, 3, 4, 5), 6, "ID")
@@ -191,3 +192,14 @@ def test_invalidFlagIsRefused(name: str) -> None:
     text = Stage().refusal("/gatewayz", **{name: "x"})
     wanted = f"Error decoding boolean for '{name}': strconv.ParseBool: parsing \"x\": "
     assert text == wanted + "invalid syntax"
+
+
+def test_facts() -> None:
+    """The peer is called by its id."""
+    facts = gatewayFacts(Joined().arrived().link, 3)
+    assert (facts.host, facts.subscriptions, facts.name) == ("127.0.0.9", 3, "PEER")
+
+
+def test_nameless() -> None:
+    """A peer that has not said who it is has no name."""
+    assert gatewayFacts(Joined().dialling("C").link, 0).name == ""

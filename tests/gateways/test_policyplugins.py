@@ -10,8 +10,12 @@ import pytest
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from natsbroker.gateways.policies import InterestOnlyPolicy, SwitchingPolicy
-from natsbroker.gateways.policyplugins import READY_MADE, switchAfterOf
+from natsbroker.gateways.policies import (
+    READY_MADE,
+    InterestOnlyPolicy,
+    SwitchingPolicy,
+    switchAfterOf,
+)
 from natsbroker.interfaces import IGatewayInterestPolicy, IGatewayPolicyPlugin
 from natsbroker.server.plugins import PluginError, Plugins
 from tests.server.support import settingsOf
