@@ -106,6 +106,7 @@ class TestFiles:
             (lambda seed: seed[:9] + ("A" if seed[9] != "A" else "B") + seed[10:], "checksum"),
             (lambda seed: seed[:20], "base 32|wrong length"),
             (lambda seed: seed + "!", "base 32"),
+            (lambda seed: seed[:-1] + "\xe9", "base 32"),
             (lambda seed: "", "one nkey"),
             (lambda seed: seed + "\n" + seed, "one nkey"),
             (lambda seed: KeyPair("A").seed.decode(), "no user's seed"),
