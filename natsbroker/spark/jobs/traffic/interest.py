@@ -11,7 +11,7 @@ from typing import Any
 from natsbroker.spark.jobs.traffic.events import BrokerEvent, tooMany
 from natsbroker.subjects.grammar import isValidSubject, overlaps
 
-__all__ = ["InterestAdvice", "InterestTotals", "NoInterest"]
+__all__ = ["InterestTotals", "NoInterest", "PolicyEntry"]
 
 #: The most sums.
 _MOST = 2_000_000
@@ -51,7 +51,7 @@ class NoInterest:
 
 
 @dataclass(frozen=True)
-class InterestAdvice:
+class PolicyEntry:
     """
     What is to be done about it; see L{natsbroker.gateways.advice.Advice}.
 
@@ -250,7 +250,7 @@ class InterestTotals:
         ]
         return sorted(found)
 
-    def advice(self, least: int, share: float, quiet: int) -> Iterator[InterestAdvice]:
+    def advice(self, least: int, share: float, quiet: int) -> Iterator[PolicyEntry]:
         """
         What is to be done.
 
@@ -264,10 +264,10 @@ class InterestTotals:
                 continue
             way = (each.cluster, each.account, each.gateway)
             if each.messages >= least and each.messages >= share * each.sent:
-                yield InterestAdvice(*way, "interest-only", each.messages, each.size)
+                yield PolicyEntry(*way, "interest-only", each.messages, each.size)
             elif each.patterns > quiet and each.messages * 10 < each.patterns:
                 most = max(each.patterns, 1000)
-                yield InterestAdvice(*way, "optimistic", each.messages, each.size, most)
+                yield PolicyEntry(*way, "optimistic", each.messages, each.size, most)
 
 
 def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:

@@ -29,7 +29,7 @@ from natsbroker.spark.jobs.common import (
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
 from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.jobs.traffic.events import foldEvents
-from natsbroker.spark.jobs.traffic.interest import InterestAdvice, InterestTotals
+from natsbroker.spark.jobs.traffic.interest import InterestTotals, PolicyEntry
 from natsbroker.spark.jobs.traffic.job import durationOf, sinceOption
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
@@ -56,7 +56,7 @@ def interest(spark: Any, options: Mapping[str, str], until: float = 86400.0) -> 
     return {**_summary(found, advice), "policy": policyOf(advice, time.time() + until)}
 
 
-def _summary(found: InterestTotals, advice: Sequence[InterestAdvice]) -> dict[str, Any]:
+def _summary(found: InterestTotals, advice: Sequence[PolicyEntry]) -> dict[str, Any]:
     noInterest = found.noInterest()
     return {
         "events": found.events,
@@ -69,7 +69,7 @@ def _summary(found: InterestTotals, advice: Sequence[InterestAdvice]) -> dict[st
     }
 
 
-def policyOf(advice: Sequence[InterestAdvice], until: float) -> dict[str, Any]:
+def policyOf(advice: Sequence[PolicyEntry], until: float) -> dict[str, Any]:
     """
     A policy as JSON has it.
 
@@ -148,7 +148,7 @@ def replayed(found: InterestTotals, policy: Mapping[str, Any]) -> dict[str, int]
     }
 
 
-def reportOf(found: InterestTotals, advice: Sequence[InterestAdvice], top: int = _TOP) -> JobReport:
+def reportOf(found: InterestTotals, advice: Sequence[PolicyEntry], top: int = _TOP) -> JobReport:
     """
     A report.
 

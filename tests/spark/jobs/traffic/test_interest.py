@@ -12,7 +12,7 @@ import pytest
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.traffic import interest as interests
 from natsbroker.spark.jobs.traffic.events import readEvent
-from natsbroker.spark.jobs.traffic.interest import InterestAdvice, InterestTotals, NoInterest
+from natsbroker.spark.jobs.traffic.interest import InterestTotals, NoInterest, PolicyEntry
 from tests.spark.eventlogs import event, interest, traffic
 from tests.spark.jobs.interestrows import receiver, sender
 
@@ -36,7 +36,7 @@ def test_wasted() -> None:
 def test_advice() -> None:
     """Enough in vain, and a large part of what was sent, is worth telling everything."""
     found = folded(*receiver(), *sender())
-    right = InterestAdvice("A", "X", "B", "interest-only", 150, 1500)
+    right = PolicyEntry("A", "X", "B", "interest-only", 150, 1500)
     assert list(found.advice(150, 0.75, 1000)) == [right]
     assert list(found.advice(151, 0.0, 1000)) == []
     assert list(found.advice(1, 0.76, 1000)) == []
@@ -46,7 +46,7 @@ def test_advice() -> None:
 def test_keepOptimistic() -> None:
     """Telling a great many patterns because of a few refusals is not worth it."""
     found = folded(*receiver(messages=50, patterns=2000), *sender())
-    right = InterestAdvice("A", "X", "B", "optimistic", 50, 500, 2000)
+    right = PolicyEntry("A", "X", "B", "optimistic", 50, 500, 2000)
     assert list(found.advice(100, 0.1, 1000)) == [right]
     assert list(found.advice(100, 0.1, 2000)) == []
     many = folded(*receiver(messages=99, patterns=900), *sender())
