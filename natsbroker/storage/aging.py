@@ -18,7 +18,7 @@ INTERVAL = 1.0
 
 class Aging:
     """
-    Calls once a second for whoever asked for it.
+    Calls what asked for it, once a second.
     """
 
     def __init__(self, reactor: IReactorTime) -> None:

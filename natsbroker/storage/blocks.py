@@ -284,7 +284,7 @@ class Block:
 
         @param first: the index of the first one.
         @param last: the index behind the last one.
-        @param maxBytes: stop when their subjects, headers and payloads have so many bytes.
+        @param maxBytes: the limit of subjects, headers and payloads, in bytes.
         @return: none if the first one has to be read by itself.
         """
         sequences = self.sequences

@@ -3,8 +3,8 @@ The thread of a store that writes, and what it is asked to.
 
 What is asked while a commit runs waits in a queue, and all of it is the next commit.
 
-Requests are handed to the thread in the order in which they came, and what it tells of
-them is told in the reactor's thread. After a failure everything in the queue fails with it, at once
+Requests are handed to the thread in the order in which they came, and their results reach the
+reactor's thread. After a failure everything in the queue fails with it, at once
 and without being tried.
 """
 
@@ -28,7 +28,7 @@ LARGEST_GROUP = 32 << 20
 
 class IRefusing(Protocol):
     """
-    Who is told, in the reactor's thread.
+    The store, called in the reactor's thread.
     """
 
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:

@@ -37,7 +37,7 @@ class Page(NamedTuple):
 
 
 ReadPage = Callable[[int, int, int], "Deferred[Page]"]
-"""Reads from a sequence to before another, up to so many bytes."""
+"""Reads from a sequence to before another, up to a number of bytes."""
 
 
 def columnsOf(records: Sequence[Record], following: int, damaged: Sequence[int]) -> Columns:

@@ -30,7 +30,7 @@ from natsbroker.storage.checks import (
 )
 from natsbroker.storage.memorylog import MemoryLog
 from natsbroker.storage.spaces import SpaceBase
-from natsbroker.storage.watching import Troubles
+from natsbroker.storage.watching import StoreHealth
 
 __all__ = ["MemoryLog", "MemoryStates", "MemoryStore"]
 
@@ -88,11 +88,11 @@ class MemoryStore:
         self._maxSize = maxSize
         self._logs: dict[str, MemoryLog] = {}
         self._states: dict[str, MemoryStates] = {}
-        self._troubles = Troubles()
+        self._troubles = StoreHealth()
 
     def _hasRoom(self, size: int) -> bool:
         """
-        Whether so many bytes more can be kept.
+        Whether there is room for further bytes.
         """
         if not self._maxSize:
             return True

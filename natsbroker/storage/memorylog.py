@@ -169,7 +169,7 @@ class MemoryLog:
         aging: Aging,
     ) -> None:
         """
-        @param hasRoom: whether the store can keep so many bytes more.
+        @param hasRoom: whether the store has room for further bytes.
         @param now: the wall clock, in nanoseconds.
         @param aging: calls those once a second that limit the age.
         """

@@ -26,7 +26,7 @@ from natsbroker.storage.jobs import (
     SkipJob,
 )
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.watching import Troubles
+from natsbroker.storage.watching import StoreHealth
 
 __all__ = ["ILogOwner", "OwnedLog"]
 
@@ -36,7 +36,7 @@ class ILogOwner(Protocol):
     What a log needs of its store.
     """
 
-    troubles: Troubles
+    troubles: StoreHealth
     now: Callable[[], int]
 
     def ask(self, job: Job) -> Deferred[Any]:

@@ -161,7 +161,7 @@ def decodeMany(
     @param first: the index of the first one.
     @param last: the index behind the last one.
     @param sequence: the first one's.
-    @param maxBytes: stop when their subjects, headers and payloads have so many bytes.
+    @param maxBytes: the limit of subjects, headers and payloads, in bytes.
     @return: the records up to the first one that is not whole, or not what it should be, or has to
         be read by itself.
     """

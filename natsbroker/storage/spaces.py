@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from natsbroker.storage.checks import checkChanges
 from natsbroker.storage.jobs import BarrierJob, Job
-from natsbroker.storage.watching import Troubles
+from natsbroker.storage.watching import StoreHealth
 
 __all__ = ["AskedSpace", "ISpaceOwner", "SpaceBase"]
 
@@ -25,7 +25,7 @@ class ISpaceOwner(Protocol):
     What state needs of a store that has threads.
     """
 
-    troubles: Troubles
+    troubles: StoreHealth
 
     def ask(self, job: Job) -> Deferred[Any]:
         """

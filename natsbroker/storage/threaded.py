@@ -1,7 +1,7 @@
 """
 A store that has a thread for writing and some for reading, in the reactor's thread.
 
-Whoever watches is told when writing stops and resumes; after a failure the store is
+Watchers learn when writing stops and resumes; after a failure the store is
 opened again, later and later; closing finishes what was asked.
 """
 
@@ -20,7 +20,7 @@ from natsbroker.storage.committing import CommitThread
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.ownedlogs import OwnedLog
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.watching import Troubles
+from natsbroker.storage.watching import StoreHealth
 
 __all__ = ["ThreadedStore"]
 
@@ -44,7 +44,7 @@ class ThreadedStore(Generic[Log]):
 
     def __init__(self, reactor: Any, pool: ThreadPool, now: Callable[[], int]) -> None:
         self.now = now
-        self.troubles = Troubles()
+        self.troubles = StoreHealth()
         self._reactor = reactor
         self._pool = pool
         self._aging = Aging(reactor)

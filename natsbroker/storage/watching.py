@@ -1,8 +1,8 @@
 """
 Telling watchers what goes wrong, and remembering it for those that come later.
 
-Each watcher is told of each trouble once, of those before its time as well; a damaged
-record is told once however often it is read.
+Each watcher learns of each problem once, of those before its time as well; a damaged
+record is reported once however often it is read.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from natsbroker.interfaces import IStoreWatcher
 
-__all__ = ["Troubles"]
+__all__ = ["StoreHealth"]
 
 MOST_REMEMBERED = 10000
-"""Damaged ranges of one log that are told apart; beyond that, later watchers do not hear of all."""
+"""Damaged ranges of one log that are kept apart; beyond that, later watchers do not hear of all."""
 
 
-class Troubles:
+class StoreHealth:
     """
     What is wrong in a store, and who wants to know.
     """

@@ -1,7 +1,7 @@
 """
 What is in the journal and not yet in the database.
 
-Promises: the rows say what the logs will have once the jobs are applied.
+The rows say what the logs will have once the jobs are applied.
 """
 
 from __future__ import annotations

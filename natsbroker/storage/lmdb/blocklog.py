@@ -29,7 +29,7 @@ SEALED = LARGEST_BLOCK // 2
 """A block at least this long is never merged with others."""
 
 MERGE = 16
-"""So many short blocks at the end of a log are merged."""
+"""The number of short blocks at the end of a log that are merged."""
 
 
 class LogBlocks:
@@ -87,7 +87,7 @@ class LogBlocks:
 
     def _take(self, first: int) -> tuple[Sequence[int], list[bytes]] | None:
         """
-        Take a block out, to store its records anew.
+        Take a block out, to store its records again.
 
         @return: L{None}, and the block stays, if it is damaged.
         """
@@ -220,7 +220,7 @@ class LogBlocks:
 
     def _sequenceFromEnd(self, count: int) -> int:
         """
-        The sequence from which on there are so many records.
+        The sequence from which on there is a given number of records.
         """
         self.flush()
         drop = self.row.count - count
@@ -235,7 +235,7 @@ class LogBlocks:
 
     def _rewrite(self, block: Block, living: Sequence[int]) -> None:
         """
-        Store a block anew, without what was deleted.
+        Store a block again, without what was deleted.
         """
         transaction, row = self._transaction, self.row
         self._remove(block)
@@ -266,7 +266,7 @@ class LogBlocks:
 
     def _remove(self, block: Block) -> None:
         """
-        Delete the values of a block, to forget it or to store its records anew.
+        Delete the values of a block, to forget it or to store its records again.
         """
         transaction, identity = self._transaction, self.row.identity
         first = self._keyOf(block)

@@ -1,7 +1,7 @@
 """
 Blocks that were read lately, so that reading a log page by page fetches each block once.
 
-Never more than so many bytes; never a block that was replaced.
+Never more than a limit of bytes; never a block that was replaced.
 """
 
 from __future__ import annotations

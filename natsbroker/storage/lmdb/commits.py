@@ -8,11 +8,11 @@ or the journal is full. Tallies are kept and limits are applied in transactions;
 to a log of several subjects, or to one that is at its limit, is committed to the database at once.
 
 When a commit fails because there is no space, everything in the queue fails with it and the next
-request is tried anew. When it fails for any other reason, or there was no space for the page where
+request is tried again. When it fails for any other reason, or there was no space for the page where
 LMDB notes it, nothing is written with this handle any more: the database is opened again and
 verified, and only if that succeeds it goes on.
 
-Promises: Deferreds fire in the reactor's thread, in the order of the requests, and never
+Deferreds fire in the reactor's thread, in the order of the requests, and never
 successfully before what they stand for is on disk.
 """
 
@@ -96,7 +96,7 @@ class JournalGroup:
 
 class ILMDBCommitOwner(IRefusing, Protocol):
     """
-    Who is told, in the reactor's thread.
+    The store, called in the reactor's thread.
     """
 
     def committed(self, outcome: LMDBCommit) -> None:

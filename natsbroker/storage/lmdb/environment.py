@@ -5,7 +5,7 @@ The file is made longer ahead of what is written to it. So a disk that is full i
 a transaction and not in the middle of one, where LMDB calls it an I/O error; and syncing does not
 have to note a new length each time.
 
-After a failure LMDB would refuse to read as well as to write. The file is then opened anew, first
+After a failure LMDB would refuse to read as well as to write. The file is then opened again, first
 for reading and later for both; readers notice at most that they have to wait.
 
 The map grows before it is full; it is never moved or closed under a reader.
@@ -47,7 +47,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def asStoreError(failure: Exception) -> StoreError:
     """
-    What a failure means for whoever wanted something stored.
+    The error for a request that failed.
     """
     if isinstance(failure, StoreError):
         return failure
@@ -155,7 +155,7 @@ class Environment:
         """
         Make the map larger.
 
-        @param needed: at least so many bytes; otherwise twice what it is.
+        @param needed: the least number of bytes; otherwise twice what it is.
         @return: whether that was possible.
         """
         size = self._sizeFor(max(needed, self._mapSize + 1))

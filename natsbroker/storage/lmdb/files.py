@@ -4,7 +4,7 @@ The small files beside the database: the lock, the format, the marks, the count 
 Each of them can be lost without losing a record; together with the database they make sure that a
 sequence is never used twice, even if the database is damaged or is an old copy:
 
-  - C{STORE} says what the directory is, for people and for versions to come.
+  - C{STORE} says what the directory is, in readable text and for later versions.
   - C{marks-0} and C{marks-1} list the logs, each with a sequence below which it may write. They
     are written in turn, and are on disk before a log goes beyond.
   - C{commits} has the generation of the last commit, or of the last frame of the journal. It is

@@ -64,7 +64,7 @@ class FoundLog:
 
     @ivar row: the newest whole one.
     @ivar generation: of the row.
-    @ivar current: whether the tree led to the row, so that there is no newer one.
+    @ivar current: whether the row was reached through the tree, so that there is no newer one.
     @ivar blocks: heads, and where they lie.
     @ivar dead: sequences that were deleted: for good, since they are never given again.
     @ivar journalled: records that are in the journal beyond it.

@@ -26,7 +26,7 @@ The records follow, each as L{natsbroker.storage.records} describes it. Generati
 commit with which the database catches up has a higher one than all frames before it: frames up to
 the database's own generation are spent, whatever else lies in the file.
 
-Promises: when L{Journal.append} returns, the frame is on disk. A frame that is not whole is not
+When L{Journal.append} returns, the frame is on disk. A frame that is not whole is not
 read.
 """
 

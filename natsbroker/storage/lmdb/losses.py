@@ -88,22 +88,22 @@ class Losses:
 
     def logQuarantined(self, log: str, reason: str) -> None:
         """
-        See L{IStoreWatcher}.
+        No record is lost by it.
         """
 
     def writesStopped(self, reason: str) -> None:
         """
-        See L{IStoreWatcher}.
+        No record is lost by it.
         """
 
     def writesResumed(self) -> None:
         """
-        See L{IStoreWatcher}.
+        No record is lost by it.
         """
 
     def logLost(self, log: str) -> None:
         """
-        See L{IStoreWatcher}.
+        No record is lost by it.
         """
 
     # Reports.

@@ -417,7 +417,7 @@ def _persist(
 
 def _mend(transaction: LMDBTransaction, found: Survey) -> list[tuple[str, bytes, str]]:
     """
-    Put state back that stands under a wrong key, and make damaged tallies anew.
+    Put state back that stands under a wrong key, and make damaged tallies again.
 
     @return: the values of state that are lost.
     """

@@ -67,7 +67,7 @@ def fetchBlocks(
     """
     The blocks from the one on that may hold a sequence.
 
-    @param enough: stop when they have so many bytes.
+    @param enough: stop at this number of bytes.
     """
     with environment.reading() as txn, txn.cursor() as cursor:
         found: list[RawBlock] = []
@@ -193,9 +193,9 @@ def fetchTallies(
     Tallies of subjects that a pattern matches.
 
     @param after: only of subjects behind this one.
-    @param limit: not more than so many.
-    @param most: look at no more than so many.
-    @return: the tallies, and the subject to go on behind, or no bytes if that was all.
+    @param limit: the most to return.
+    @param most: the most to look at.
+    @return: the tallies, and the subject to go on behind, or empty if that was all.
     """
     if not hasWildcard(pattern):
         return _fetchOne(environment, identity, pattern, after), b""

@@ -2,7 +2,7 @@
 Reading the blocks of a log, in the reactor's thread: what is at hand is decoded at once, the rest
 when a thread has fetched it.
 
-What is read is verified, record by record; a damaged one is told of and left out.
+What is read is verified, record by record; a damaged one is reported and left out.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ReadableLog(OwnedLog):
         """
         The records from a sequence on that are not in the database yet, as a block.
 
-        @param enough: stop when they have so many bytes.
+        @param enough: stop at this number of bytes.
         """
         first = self._lastInDatabase + 1
         start = max(sequence - first, 0)

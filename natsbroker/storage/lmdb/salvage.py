@@ -51,7 +51,7 @@ PAGE = 4096
 """How much is read at once from a file of which something cannot be read: at first, and then."""
 
 LISTED = 1024
-"""How many sequences a tally lists that is made anew."""
+"""How many sequences a tally lists that is made again."""
 
 
 class _Builder:

@@ -22,7 +22,7 @@ from natsbroker.storage.lmdb.layout import deadKey, identityOf, sequenceOf
 from natsbroker.storage.records import Damaged
 from natsbroker.storage.walking import readBlock
 
-__all__ = ["Findings", "IScrubbed", "Scrubber", "scrub"]
+__all__ = ["IScrubbed", "ScrubResult", "Scrubber", "scrub"]
 
 FIRST = 10.0
 """Seconds after opening when the first pass begins."""
@@ -35,7 +35,7 @@ PIECE = 1 << 20
 """Seconds between two pieces of a pass, and how many bytes a piece has: 4 MiB a second."""
 
 
-class Findings(NamedTuple):
+class ScrubResult(NamedTuple):
     """
     What was found in a piece.
 
@@ -50,12 +50,12 @@ class Findings(NamedTuple):
     values: list[tuple[bytes, str]]
 
 
-def scrub(environment: Environment, after: bytes, enough: int) -> Findings:
+def scrub(environment: Environment, after: bytes, enough: int) -> ScrubResult:
     """
     Read and verify values.
 
     @param after: a key; begin behind it.
-    @param enough: stop when they have so many bytes.
+    @param enough: stop at this number of bytes.
     """
     records: list[tuple[int, int, int]] = []
     values: list[tuple[bytes, str]] = []
@@ -76,7 +76,7 @@ def scrub(environment: Environment, after: bytes, enough: int) -> Findings:
             more = cursor.next()
             if records and not records[-1][2] and more and cursor.key()[:9] == key[:9]:
                 records[-1] = (*records[-1][:2], sequenceOf(cursor.key()))
-    return Findings(key if more else b"", records, values)
+    return ScrubResult(key if more else b"", records, values)
 
 
 def _damagedIn(raw: bytes, key: bytes, dead: bytes | None) -> Iterator[tuple[int, int, int]]:
@@ -117,12 +117,12 @@ class IScrubbed(Protocol):
     The store of a L{Scrubber}.
     """
 
-    def fetch(self, call: Callable[..., Findings], *args: Any) -> Deferred[Findings]:
+    def fetch(self, call: Callable[..., ScrubResult], *args: Any) -> Deferred[ScrubResult]:
         """
         Call something with the database in a thread that reads.
         """
 
-    def scrubbed(self, findings: Findings) -> None:
+    def scrubbed(self, findings: ScrubResult) -> None:
         """
         Take what was found.
         """
@@ -161,14 +161,14 @@ class Scrubber:
         reading = self._store.fetch(scrub, self._after, PIECE)
         reading.addCallbacks(self._read, self._failed)
 
-    def _read(self, findings: Findings) -> None:
+    def _read(self, findings: ScrubResult) -> None:
         self._store.scrubbed(findings)
         self._after = findings.after
         self._goOn(INTERVAL if self._after else PAUSE)
 
     def _failed(self, failure: Failure) -> None:
         """
-        The database cannot be read now, which others are told who need it: try again later.
+        The database cannot be read now, which its other readers learn as well: try again later.
         """
         failure.trap(StoreError)
         self._goOn(PAUSE)

@@ -42,7 +42,7 @@ from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey
 from natsbroker.storage.lmdb.log import LMDBLog
 from natsbroker.storage.lmdb.losses import Losses
 from natsbroker.storage.lmdb.opening import STORE, Opened, openDirectory
-from natsbroker.storage.lmdb.scrubbing import Findings, Scrubber
+from natsbroker.storage.lmdb.scrubbing import Scrubber, ScrubResult
 from natsbroker.storage.lmdb.states import LMDBStates
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.threaded import ThreadedStore
@@ -308,7 +308,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._scrubber.stop()
         self._losses.stop()
 
-    def scrubbed(self, findings: Findings) -> None:
+    def scrubbed(self, findings: ScrubResult) -> None:
         """
         Tell of what is damaged in the database.
         """

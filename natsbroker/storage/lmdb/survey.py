@@ -186,7 +186,7 @@ def _living(file: PageFile, found: Survey, identity: int, row: LogRow) -> Iterat
 
 def _complete(file: PageFile, found: Survey, identity: int, row: LogRow) -> None:
     """
-    Give a row its tail, and count anew what it counts.
+    Give a row its tail, and count again what it counts.
     """
     blocks = found.blocks.get(identity)
     if row.dropped:

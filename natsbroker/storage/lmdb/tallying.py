@@ -22,7 +22,7 @@ MOST_LISTED = 1024
 """How many sequences a tally lists at most."""
 
 KEYS_A_SLICE = 1000
-"""How many tallies are deleted at a time, to make them anew."""
+"""How many tallies are deleted at a time, to make them again."""
 
 
 class LogTallies(LogBlocks):
@@ -113,7 +113,7 @@ class LogTallies(LogBlocks):
 
     def recountAll(self) -> None:
         """
-        Make all tallies anew.
+        Make all tallies again.
         """
         transaction, row = self._transaction, self.row
         while transaction.deleteSome(tallyPrefix(row.identity), KEYS_A_SLICE):

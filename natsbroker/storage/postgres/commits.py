@@ -1,7 +1,7 @@
 """
 The thread that writes, and group commit.
 
-Each commit is one transaction; the reactor is told when the server has said that it is durable.
+Each commit is one transaction; the reactor learns of it when the server says that it is durable.
 
 A connection can be lost at any moment. Before C{COMMIT} was sent, nothing of the transaction will
 ever be there, and it is made again over a new connection. After it was sent, either may be the
@@ -67,7 +67,7 @@ class PostgresCommit:
 
 class IPostgresCommitOwner(IRefusing, Protocol):
     """
-    Who is told, in the reactor's thread.
+    The store, called in the reactor's thread.
     """
 
     def committed(self, outcome: PostgresCommit) -> None:

@@ -63,7 +63,7 @@ class Database:
         try:
             conninfo_to_dict(self.source)
         except psycopg.ProgrammingError as failure:
-            # What libpq says about it may hold a password.
+            # libpq's message may hold a password.
             raise ValueError("source is no connection string") from failure
         if not 0 < len(self.schema.encode()) < 64 or "\0" in self.schema:
             raise ValueError(f"{self.schema!r} cannot be the name of a schema")
@@ -76,7 +76,7 @@ class Database:
         """
         Make a connection.
 
-        @param who: C{application_name}, for whoever looks at the server.
+        @param who: C{application_name}, shown by the server.
         @raise psycopg.Error: if that cannot be.
         @raise StoreError: if the server is too old.
         """
@@ -97,7 +97,7 @@ class Database:
         if connection.info.server_version < OLDEST_SERVER:
             raise StoreFailed("the database is older than PostgreSQL 12")
         connection.execute(SQL("SET search_path TO {}").format(Identifier(self.schema)))
-        # Whoever stands still in a transaction must not keep others from taking over.
+        # A broker that stands still in a transaction must not keep others from taking over.
         connection.execute(
             SQL("SET idle_in_transaction_session_timeout TO {}").format(round(self.lease * 1000))
         )

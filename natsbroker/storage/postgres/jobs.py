@@ -103,7 +103,7 @@ class SpaceJob(Job):
         self.space = space
 
     def apply(self, transaction: PostgresTransaction) -> None:
-        self._space = transaction.space(self.space, anew=True)
+        self._space = transaction.space(self.space, isReload=True)
 
     def result(self) -> Space:
         """

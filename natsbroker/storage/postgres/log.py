@@ -1,7 +1,7 @@
 """
 A log in the reactor's thread: gives sequences, encodes what is appended.
 
-See the interfaces. What is damaged is told of and left out.
+See the interfaces. What is damaged is reported and left out.
 """
 
 from __future__ import annotations

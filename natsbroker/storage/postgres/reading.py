@@ -276,7 +276,7 @@ def fetchTallies(
 
     @param prefix: how they all begin, up to the length that is indexed whole.
     @param after: only subjects behind this one.
-    @param limit: not more than so many; 0 for all.
+    @param limit: the most to return; 0 for all.
     """
     found: list[tuple[bytes, tuple[int, int, int]]] = []
     start = max(subjectKey(after) + b"\0", prefix) if after else prefix

@@ -94,7 +94,7 @@ CREATE TABLE state (
 """
 
 _LOCK = int.from_bytes(b"natsstor", "big")
-"""The advisory lock that whoever makes tables has meanwhile."""
+"""The advisory lock that is held while tables are made."""
 
 
 def prepare(connection: Connection, schema: str) -> None:

@@ -155,13 +155,13 @@ class Session:
             raise StoreFailed("the database has forgotten this broker")
         return int(row[0])
 
-    # Beginning anew
+    # Beginning again
 
     def openAgain(
         self, rows: Mapping[int, PostgresLogRow], spaces: Mapping[str, Space]
     ) -> tuple[dict[int, PostgresLogRow], dict[str, Space]]:
         """
-        Begin anew after a failure.
+        Begin again after a failure.
 
         @return: the logs that are held still, by identity, as they are now, and the spaces.
         """

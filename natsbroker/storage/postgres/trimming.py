@@ -133,7 +133,7 @@ class Trimming:
         """
         Let some of the oldest records go.
 
-        @param number: not more than so many.
+        @param number: the most to delete.
         @return: how many went; 0 if none has to go, or may.
         """
         row = self.row
@@ -205,7 +205,7 @@ class Trimming:
         """
         Let the oldest records go of some subjects.
 
-        @param budget: not more than so many.
+        @param budget: the most to delete.
         @return: how many went.
         """
         limit, floor = self.policy.retention.perSubject, self.policy.floor

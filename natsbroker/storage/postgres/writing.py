@@ -270,16 +270,16 @@ class PostgresTransaction:
         giveUp(self.connection, self._holder, identity)
         self.givenUp.append(identity)
 
-    def space(self, name: str, anew: bool = False) -> Space:
+    def space(self, name: str, isReload: bool = False) -> Space:
         """
         Get the lease of a space of state.
 
-        @param anew: also if it was lost, because all of it is going to be looked at.
+        @param isReload: also if it was lost, because all of it is going to be looked at.
         @raise LeaseLost: if another broker has it, or had.
         """
         space = self.spaces.get(name)
         if space is None:
-            if name in self.lostSpaces and not anew:
+            if name in self.lostSpaces and not isReload:
                 raise LeaseLost(f"another broker has the state {name}")
             space = self.spaces[name] = takeSpace(self.connection, self._holder, name)
             self.lostSpaces.discard(name)
