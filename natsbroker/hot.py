@@ -88,9 +88,8 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.connections.outbox import FlushBatch, Outbox
     from natsbroker.links.s2block import decodeBlock
     from natsbroker.subjects.index import SubjectIndex
-    from natsbroker.subjects.matcher import Matcher, Matches
+    from natsbroker.subjects.matcher import Matcher, Matches, TrafficCounter
     from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
-    from natsbroker.subjects.tally import TrafficCounter
     from natsbroker.wire.decoder import Decoder
 else:
     Collector = _accel.Collector

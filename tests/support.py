@@ -44,9 +44,8 @@ from natsbroker.interfaces import (
 )
 from natsbroker.links.s2block import decodeBlock
 from natsbroker.subjects.index import SubjectIndex
-from natsbroker.subjects.matcher import Matcher, Matches
+from natsbroker.subjects.matcher import Matcher, Matches, TrafficCounter
 from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
-from natsbroker.subjects.tally import TrafficCounter
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.grants import ConnectRequest, Grant

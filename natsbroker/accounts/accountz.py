@@ -2,7 +2,7 @@
 The page C{/accountz}: which accounts there are, and one of them in detail.
 
 The keys of nats-server's page that concern accounts from a configuration file; imports,
-exports and mappings are contributed by whoever knows them.
+exports and mappings are contributed.
 """
 
 from __future__ import annotations

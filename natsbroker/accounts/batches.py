@@ -1,7 +1,5 @@
 """
-Batches: what a turn brings a subscriber, in one call.
-
-Everything comes, in order, and at the latest when the turn ends.
+Batches: the messages of a turn for a subscriber, in order and in one call.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ __all__ = ["Batcher", "passOn"]
 
 def passOn(text: str) -> None:
     """
-    Let the exception that is being handled go on.
+    Raise the exception that is being handled.
     """
     raise
 
@@ -28,9 +26,9 @@ def passOn(text: str) -> None:
 @implementer(ISubscriber)
 class Batcher:
     """
-    Collects what a turn brings a batch subscriber, which gets it in one call at the turn's end.
+    Collects the messages of a turn for a batch subscriber.
 
-    @cvar isBatcher: tells the compiled lane that it may deliver here by itself.
+    @cvar isBatcher: the compiled lane may deliver here by itself.
     """
 
     isBatcher = True
@@ -42,8 +40,8 @@ class Batcher:
         failed: Callable[[str], None] = passOn,
     ) -> None:
         """
-        @param turn: at whose end it gets what came.
-        @param failed: called with a sentence while an exception is handled that it raised.
+        @param turn: delivers them at its end.
+        @param failed: called with a sentence while an exception of the subscriber is handled.
         """
         self._subscriber = subscriber
         self._turn = turn
@@ -51,17 +49,11 @@ class Batcher:
         self._messages: list[tuple[Message, Any]] = []
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        Keep a message for the turn's end.
-        """
         if not self._messages:
             self._turn.atEnd(self._deliverMany)
         self._messages.append((message, tag))
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Say so, after the messages that came before.
-        """
         self._deliverMany()
         self._subscriber.subscriptionEnded(tag)
 

@@ -1,8 +1,6 @@
 """
-From what the settings say that accounts exchange, to accounts that do.
-
-Only what is different changes: imports that stay as they are keep their subscriptions,
-and services the answers that they owe.
+Applies the exports, imports and mappings of the settings to accounts. Only differences are
+applied: unchanged imports keep their subscriptions, and services the responses that they owe.
 """
 
 from __future__ import annotations
@@ -37,9 +35,7 @@ _log = Logger(namespace="natsbroker")
 
 def checkImports(settings: Settings) -> None:
     """
-    Check that what accounts exchange fits together.
-
-    @raise ValueError: if it does not.
+    @raise ValueError: if exports and imports do not fit together.
     """
     for problem in problems(settings.accounts, not settings.no_system_account):
         raise ValueError(f"accounts.{problem.account}: {problem.message}")
@@ -67,7 +63,7 @@ _JETSTREAM = ServiceExport(API)
 
 class ImportSetup:
     """
-    What is exchanged now.
+    Imports and mappings as they are applied now.
 
     @ivar jetstream: how the JetStream of other servers is reached.
     @ivar system: the system account; C{None} without.
@@ -91,11 +87,10 @@ class ImportSetup:
         self, accounts: Mapping[str, Account], described: Mapping[str, AccountSettings]
     ) -> None:
         """
-        Have accounts exchange what is said, and nothing else. An import that is not allowed is left
-        out.
+        Apply settings. An import that is not allowed is left out.
 
         @param accounts: by name.
-        @param described: the accounts about which something is said.
+        @param described: the settings of accounts that have some.
         """
         for name, account in accounts.items():
             self._map(account, described.get(name, AccountSettings(name)))
@@ -122,7 +117,7 @@ class ImportSetup:
 
     def forget(self, account: Account) -> None:
         """
-        An account is no more: it has nothing and owes nothing.
+        Remove the imports and mappings of an account, and the responses that it owes.
         """
         self._map(account, AccountSettings(account.name))
         self._importStreams(account, [])
@@ -146,7 +141,7 @@ class ImportSetup:
 
     def _domainsOf(self, described: AccountSettings) -> tuple[SubjectMapping, ...]:
         """
-        What leads to JetStream's domains, besides what the account maps itself.
+        The mappings for JetStream's domains, without those that the account has itself.
         """
         jetstream = self.jetstream
         if described.jetstream:

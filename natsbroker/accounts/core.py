@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
-from zope.interface import implementer
+from zope.interface import classImplements, implementer
 
 from natsbroker import hot
 from natsbroker.accounts.batches import passOn
@@ -20,10 +20,12 @@ from natsbroker.accounts.gateways import GatewayTargets
 from natsbroker.accounts.interest import AccountInterest
 from natsbroker.accounts.relays import Relay, relaySubscription
 from natsbroker.connections.backlog import SUBSCRIPTION
-from natsbroker.interfaces import ISubjectRouter
+from natsbroker.interfaces import ISubjectRouter, ISubscription
 from natsbroker.subjects.mapping import MappingTable
 
 __all__ = ["AccountCore"]
+
+classImplements(hot.Subscription, ISubscription)
 
 
 @implementer(IReactorTime)

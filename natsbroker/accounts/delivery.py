@@ -1,52 +1,54 @@
 """
-The delivery of what is published in an account.
+The delivery of messages in an account.
 
-A message reaches every plain subscription that matches and that its origin reaches,
-exactly one member of every queue group, and every other broker at most once. This is the readable
-path; the compiled fast lane in front of it may only ever do the same faster. A subscriber that
-raises harms only itself, and a filter that raises lets nothing through; the account reports both.
+A message reaches every matching plain subscription that its origin reaches, exactly one member of
+every queue group, and every other broker at most once. This is the readable path; the compiled fast
+lane in front of it does the same faster. A subscriber that raises harms only itself, and a filter
+that raises lets nothing through; both are logged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from itertools import chain
 from random import Random
 from typing import Any
 
 from natsbroker import hot
 from natsbroker.accounts.gateways import GatewayTargets
-from natsbroker.accounts.links import (
-    DIRECTED,
-    Group,
-    isDeserted,
-    linkOf,
-    mayForward,
-    nearest,
-    successors,
-)
 from natsbroker.accounts.relays import ImportPath, Relay
 from natsbroker.connections.backlog import DIVISIBLE, RECEIVER
 from natsbroker.interfaces import ILinkSubscriber, IPublishFilter
+from natsbroker.subjects.interestfilter import clusterOf
 from natsbroker.wire.reach import REACH
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
 
-__all__ = ["Delivery", "Later"]
+__all__ = ["Delivery", "Group", "Later", "isDeserted", "successors"]
 
-#: Takes what is left to do for a message with many receivers.
+#: The name of a queue group, its members here, and those behind links.
+Group = tuple[bytes, tuple[hot.Subscription, ...], tuple[hot.Subscription, ...]]
+
+#: Links whose sender has chosen the queue groups: without a list, only plain subscriptions.
+DIRECTED = frozenset({Kind.ROUTE, Kind.GATEWAY, Kind.HUB, Kind.SPOKE})
+
+#: Servers that tell each other by name who has members of a queue group.
+_PEERS = DIRECTED - {Kind.GATEWAY}
+
+#: Takes the rest of a delivery to many receivers.
 Later = Callable[[Generator[None, None, int]], None]
 
 #: How many receivers one step of a delivery serves.
 _STEP = 16
 
-#: Those who answer requests of other clusters by themselves.
+#: Origins whose replies return to the clusters of their requests.
 _OURS = frozenset({Kind.CLIENT, Kind.INTERNAL})
 
 
 class Delivery:
     """
-    What gives messages to the subscriptions of one account.
+    Delivers messages to the subscriptions of one account.
 
-    @ivar filters: what decides for every message.
+    @ivar filters: the publish filters.
     """
 
     def __init__(
@@ -73,10 +75,9 @@ class Delivery:
 
     def addFilter(self, publishFilter: IPublishFilter) -> Callable[[], None]:
         """
-        Have something decide for every message; the account leaves the fast lane while it has a
-        filter.
+        Add a publish filter; the account leaves the fast lane while it has one.
 
-        @return: a callable without arguments that takes the filter out.
+        @return: called to remove the filter.
         """
         self.filters.append(publishFilter)
         self._matcher.needsSlowPath = True
@@ -97,7 +98,7 @@ class Delivery:
         """
         Deliver a message. See L{natsbroker.interfaces.IMessageBus.publish}.
 
-        @param path: the way it took through services of other accounts.
+        @param path: the imports that it passed.
         """
         asked = message
         for each in list(self.filters):
@@ -177,7 +178,7 @@ class Delivery:
         """
         Deliver a message to other brokers alone.
 
-        @return: how many there were.
+        @return: the number of links.
         """
         matches = self._matcher.match(message.subject)
         links = self._plainLinks(kind, matches, message)
@@ -186,18 +187,10 @@ class Delivery:
         return len(links)
 
     def publishInternal(self, kind: Kind, subject: bytes, payload: bytes) -> int:
-        """
-        Deliver a message without reply subject and headers that nobody published. See
-        L{natsbroker.interfaces.IMessageBus.publishInternal}.
-        """
         delivered: int = self._internal.publishInternal(subject, payload)
         return delivered or self.publish(kind, Message(subject, payload))
 
     def publishBatch(self, kind: Kind, subject: bytes, payloads: list[bytes]) -> int:
-        """
-        The same for many messages to one subject, in order. See
-        L{natsbroker.interfaces.IMessageBus.publishBatch}.
-        """
         delivered: int = self._internal.publishBatch(subject, payloads)
         if not delivered:
             for payload in payloads:
@@ -208,7 +201,7 @@ class Delivery:
         """
         See L{natsbroker.interfaces.IMessageBus.hasInterest}.
 
-        @param hops: how many imports a message would have passed before.
+        @param hops: the imports that a message would have passed before.
         """
         matches = self._matcher.match(subject)
         local = list(matches.plain)
@@ -329,3 +322,85 @@ def _takes(subscriber: Any, subject: bytes, kind: Kind, hops: int) -> bool:
     Whether a subscriber would take a message.
     """
     return not isinstance(subscriber, Relay) or subscriber.reaches(subject, kind, hops)
+
+
+def linkOf(subscription: hot.Subscription) -> int:
+    """
+    The identity of the connection of a link's subscription.
+    """
+    outbox = subscription.outbox
+    return id(subscription.subscriber if outbox is None else outbox)
+
+
+def mayForward(subscription: hot.Subscription, message: Message) -> bool:
+    """
+    Whether a link's subscription may have a message: not back to its origin, nor to another
+    leafnode of the same cluster.
+    """
+    return subscription.subscriber is not message.origin and _mayTake(subscription, message)
+
+
+def _mayTake(subscription: hot.Subscription, message: Message) -> bool:
+    if subscription.closed:
+        return False
+    cluster = clusterOf(subscription.subscriber)
+    return not cluster or cluster != clusterOf(message.origin)
+
+
+def nearest(members: list[hot.Subscription]) -> list[hot.Subscription]:
+    """
+    The members of a queue group behind links that are served first.
+    """
+    if not members:
+        return members
+    least = min(map(_distance, members))
+    return [each for each in members if _distance(each) == least]
+
+
+def _distance(subscription: hot.Subscription) -> int:
+    """
+    The distance of a queue group's member behind a link: this cluster comes before leafnodes, and
+    those before other clusters.
+    """
+    if subscription.kind == Kind.ROUTE:
+        return 1 if clusterOf(subscription.subscriber) else 0
+    return 2 if subscription.kind == Kind.GATEWAY else 1
+
+
+def isDeserted(kind: Kind, group: Group, message: Message) -> bool:
+    """
+    Whether a queue group that another server chose has no member left here. A member that may not
+    have the message is not gone: servers with such members would pass it round for ever.
+    """
+    _, here, there = group
+    return kind in _PEERS and not any(
+        not _isGone(each) and each.kind in REACH[kind] and each.subscriber is not message.origin
+        for each in chain(here, there)
+    )
+
+
+def _isGone(member: hot.Subscription) -> bool:
+    """
+    Whether a member of a queue group gets no more messages. A client's subscriptions close all at
+    once, and the shadows of each in a later turn, if there are many.
+    """
+    if isinstance(member, hot.Shadow) and not member.closed:
+        member = member.original
+    return member.closed or (member.outbox is not None and member.outbox.closed)
+
+
+def successors(
+    kind: Kind, matches: hot.Matches, group: Group, message: Message
+) -> list[hot.Subscription]:
+    """
+    The members that take over a message whose queue group is deserted here, as in nats-server: at
+    other servers of the sender's kind, and at the sender if no other server has one. None of them
+    sends it back here, since each learned before it that the group is gone.
+
+    Plain subscribers at a server that takes it over get the message again, since the sender has
+    reached them by itself: servers without any come first.
+    """
+    takers = [each for each in group[2] if each.kind == kind and _mayTake(each, message)]
+    plain = {linkOf(each) for each in matches.links}
+    ranks = [(each.subscriber is message.origin, linkOf(each) in plain) for each in takers]
+    return [each for each, rank in zip(takers, ranks, strict=True) if rank == min(ranks)]

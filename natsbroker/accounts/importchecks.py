@@ -1,9 +1,6 @@
 """
-Whether what accounts export and import fits together.
-
-This module promises to find every export and import that cannot be, in nats-server's words,
-whatever the order in which accounts are made.  It must never know files: problems are told
-by account and number.
+Checks of exports and imports against each other, in nats-server's words and in any order of
+accounts.
 
 The checks are nats-server's (C{server/accounts.go}, observed on 2.15): an import needs an
 export that covers its subject and admits its account; no import may lead back to where it

@@ -55,8 +55,8 @@ class ImportedService(ImportHop, Relay):
     ) -> None:
         """
         @param export: of the exporter, which covers what is imported.
-        @param renaming: what the exporter calls the requests, and what they are called here.
-        @param share: whether the service is told details about who asks.
+        @param renaming: between the subjects of requests there and here.
+        @param share: whether the service receives details about the requestor.
         """
         super().__init__(export, share)
         self._importer = importer
@@ -65,13 +65,13 @@ class ImportedService(ImportHop, Relay):
 
     def subscription(self) -> hot.Subscription:
         """
-        A subscription to what the requests are called here.
+        The subscription to its requests in this account.
         """
         return relaySubscription(self._importer, self._renaming.ours, self)
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
-        Make a request of the service.
+        Publish a request in the exporter's account.
         """
         export, exporter = self.export, self._exporter
         if kind in _IMPORTED_THERE or self._leavesAlone(message.subject):
@@ -88,8 +88,8 @@ class ImportedService(ImportHop, Relay):
         elif not reply and latency is not None and trigger is not None:
             event = badRequest(origin, self.share, trigger, exporter.clock.seconds())
             tell(exporter, latency, event)
-        told = self._told(origin, path)
-        body, headerLength = stamped(message.body, message.headerLength, told)
+        described = self._described(origin, path)
+        body, headerLength = stamped(message.body, message.headerLength, described)
         subject = exporter.mapped(self._renaming.toTheirs(message.subject))
         request = Message(
             subject,
@@ -100,7 +100,7 @@ class ImportedService(ImportHop, Relay):
             streamSubject=message.streamSubject,
         )
         hops = () if path is None else path.hops
-        reached = exporter.delivery.publish(kind, request, ImportPath((*hops, self), told))
+        reached = exporter.delivery.publish(kind, request, ImportPath((*hops, self), described))
         if answer is not None and not reached:
             exporter.responses.unreachable(answer)
         return reached > 0
@@ -118,26 +118,26 @@ class ImportedService(ImportHop, Relay):
         isAll = self._renaming.theirs == _ALL_OF_JETSTREAM and self._exporter.isSystem
         return isAll and subject.startswith(_NOT_IMPORTED)
 
-    def _told(self, origin: Any, path: ImportPath | None) -> ClientInfo:
+    def _described(self, origin: Any, path: ImportPath | None) -> ClientInfo:
         """
-        What the service is told about whoever asks.
+        The description of the requestor for the service.
         """
         isSystem = self._exporter.isSystem
         before = None if path is None else path.requestor
         if before is not None and path is not None:
-            told = replace(before, svc=self._importer.name)
+            described = replace(before, svc=self._importer.name)
             wantsServer = not path.hops[-1].share and (self.share or isSystem)
         elif origin is not None:
-            told = origin.clientInfo(self.share)
+            described = origin.clientInfo(self.share)
             wantsServer = not self.share and isSystem
         else:
             return ClientInfo(acc=self._importer.name)
         if wantsServer and origin is not None:
-            told = replace(told, server=origin.clientInfo(True).server)
-        if told.server:
+            described = replace(described, server=origin.clientInfo(True).server)
+        if described.server:
             cluster, alternates = self._importer.location()
-            told = replace(told, cluster=cluster, alts=alternates)
-        return told
+            described = replace(described, cluster=cluster, alts=alternates)
+        return described
 
     def __repr__(self) -> str:
         return f"<ServiceImport of {self._exporter.name!r}: {self._renaming!r}>"

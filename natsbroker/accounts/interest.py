@@ -1,10 +1,9 @@
 """
-Interest edges: from single subscriptions to what other brokers must be told.
+The interest of an account, derived from its subscriptions.
 
-Watchers hear of the first and the last subscription to a pattern (in a group), and of
-every change of a group's weight; a watcher that comes late receives all present interest, at once
-or in shares of turns. Interest that ends before its share is left out.
-Nothing is counted while nobody watches.
+Watchers learn of the first and the last subscription to a pattern (in a group), and of every change
+of a group's weight; a late watcher receives the present interest, at once or over several turns.
+Interest that ends before its turn is left out. Without watchers nothing is counted.
 """
 
 from __future__ import annotations
@@ -20,18 +19,17 @@ from natsbroker.wire.values import Kind
 
 __all__ = ["AccountInterest"]
 
-#: Those who are told what this broker itself serves.
+#: The default: what this broker itself serves.
 _OTHERS = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE})
 
-#: What is counted together: a pattern, a queue group, and the cluster of a leafnode.
+#: Subscriptions are counted by pattern, queue group and cluster of a leafnode.
 _Key = tuple[bytes, bytes, bytes]
 
-
-#: The work of counting a subscription, and of telling a watcher of one key.
+#: The work of counting a subscription, and of reporting one key to a watcher.
 _COUNT = 10
 _TELL = 24
 
-#: The binary logarithm of how many entries are copied in a unit of work.
+#: The binary logarithm of the entries that are copied in a unit of work.
 _COPY = 2
 
 
@@ -39,7 +37,7 @@ class _Watch:
     """
     A watcher with an interest filter.
 
-    @ivar told: what it was told of so far; C{None} from the end of the list on.
+    @ivar told: the keys reported so far; C{None} when all have been.
     """
 
     __slots__ = ("told", "watcher")
@@ -53,7 +51,7 @@ class _Count:
     """
     The interest that passes one filter.
 
-    @ivar users: how many watchers there are, those included who wait for being told.
+    @ivar users: the number of watchers, with those that wait for their first report.
     """
 
     def __init__(
@@ -64,12 +62,13 @@ class _Count:
         failed: Callable[[str], None],
     ) -> None:
         """
-        @param subscriptions: all there are; L{counted} counts them.
-        @param standIns: what is counted at once.
+        @param subscriptions: of the account; L{counted} counts them.
+        @param standIns: counted at once.
         """
         self.users = 0
         self._failed = failed
         self._interestFilter = interestFilter
+        self._namesClusters = interestFilter.namesClusters
         self._weights: dict[_Key, int] = {}
         self._watches: dict[int, _Watch] = {}
         there = list(subscriptions)
@@ -87,13 +86,13 @@ class _Count:
 
     def __len__(self) -> int:
         """
-        How many subscriptions there were at the beginning.
+        The number of subscriptions at the beginning.
         """
         return self._size
 
     def counted(self) -> Iterator[int]:
         """
-        Count what there was at the beginning and is still there.
+        Count the subscriptions that were there at the beginning and still are.
 
         @return: the work of each step.
         """
@@ -112,9 +111,9 @@ class _Count:
 
     def told(self, number: int, watcher: IInterestWatcher) -> Iterator[int]:
         """
-        Tell a watcher all there is, and have it told of changes from now on.
+        Report all interest to a watcher, and changes from now on.
 
-        @param number: tells the watcher apart.
+        @param number: identifies the watcher.
         @return: the work of each step.
         """
         watch = self._watches[number] = _Watch(watcher)
@@ -128,13 +127,14 @@ class _Count:
             if weight is not None and key not in told:
                 told.add(key)
                 pattern, queue, origin = key
-                watcher.interestGained(pattern, queue, weight, *_named(origin))
+                cluster = (origin,) if self._namesClusters else ()
+                watcher.interestGained(pattern, queue, weight, *cluster)
             yield _TELL
         watch.told = None
 
     def stop(self, number: int) -> None:
         """
-        Tell a watcher nothing more.
+        Report nothing more to a watcher.
         """
         self._watches.pop(number, None)
 
@@ -147,10 +147,10 @@ class _Count:
         isStandIn: bool = False,
     ) -> None:
         """
-        There is more or less of a subscription.
+        Change the weight of a subscription's key.
 
-        @param isNew: whether there was nothing of it.
-        @param isGone: whether nothing is left of it.
+        @param isNew: whether the subscription has just been made.
+        @param isGone: whether it has ended.
         @param isStandIn: whether it stands for other interest, and is another object each time.
         """
         known = self._known
@@ -164,6 +164,7 @@ class _Count:
         if key is None:
             return
         pattern, queue, origin = key
+        cluster = (origin,) if self._namesClusters else ()
         before = self._weights.get(key, 0)
         weight = before + difference
         if weight:
@@ -181,17 +182,13 @@ class _Count:
                     told.remove(key)
             try:
                 if not weight:
-                    watcher.interestLost(pattern, queue, *_named(origin))
+                    watcher.interestLost(pattern, queue, *cluster)
                 elif not before:
-                    watcher.interestGained(pattern, queue, weight, *_named(origin))
+                    watcher.interestGained(pattern, queue, weight, *cluster)
                 elif queue:
-                    watcher.interestWeightChanged(pattern, queue, weight, *_named(origin))
+                    watcher.interestWeightChanged(pattern, queue, weight, *cluster)
             except BaseException:
                 self._failed("An interest watcher failed")
-
-
-def _named(origin: bytes) -> tuple[bytes, ...]:
-    return (origin,) if origin else ()
 
 
 class AccountInterest:
@@ -207,11 +204,10 @@ class AccountInterest:
         failed: Callable[[str], None] = passOn,
     ) -> None:
         """
-        @param subscriptions: those of the account; looked at when the first watcher of a filter
-            comes.
-        @param standIns: makes what stands for other interest.
-        @param turn: whose shares of work limit how much is reported at once.
-        @param failed: called with a sentence while an exception is handled that a watcher raised.
+        @param subscriptions: of the account; read when the first watcher of a filter comes.
+        @param standIns: makes subscriptions that stand for other interest.
+        @param turn: limits the work of one turn.
+        @param failed: called with a sentence while an exception of a watcher is handled.
         """
         self._subscriptions = subscriptions
         self._standIns = standIns
@@ -269,13 +265,13 @@ class AccountInterest:
 
     def __bool__(self) -> bool:
         """
-        Whether anybody is told.
+        Whether there is a watcher.
         """
         return bool(self._counts)
 
     def added(self, subscription: Subscription, isStandIn: bool = False) -> None:
         """
-        A subscription was made.
+        Count a new subscription.
 
         @param isStandIn: whether it stands for other interest.
         """
@@ -285,7 +281,7 @@ class AccountInterest:
 
     def removed(self, subscription: Subscription, isStandIn: bool = False) -> None:
         """
-        A subscription ended.
+        Count a subscription no more.
 
         @param isStandIn: whether it stood for other interest.
         """
@@ -295,9 +291,9 @@ class AccountInterest:
 
     def reweighed(self, subscription: Subscription, before: int) -> None:
         """
-        A subscription stands for another number of members of its group.
+        Count a subscription with another weight.
 
-        @param before: how many it stood for.
+        @param before: the former weight.
         """
         if self._counts and subscription.weight != before:
             for count in list(self._counts.values()):

@@ -1,5 +1,5 @@
 """
-How long requests to a service take, and what its account is told about it.
+The latency of services, as reported to their accounts.
 
 The events, the statuses and the rules for headers of nats-server 2.15
 (C{io.nats.server.metric.v1.service_latency}); times go in as seconds and come out as nanoseconds.
@@ -92,7 +92,7 @@ def answered(
 
     @param requestor: the client that asked (an C{IOrigin}), or C{None}.
     @param responder: the client that answered, or C{None}.
-    @param share: whether the requestor wants to be known.
+    @param share: whether details about the requestor are given.
     @param since: when the request came.
     """
     asked = requestor.clientInfo(share) if requestor is not None else None

@@ -1,8 +1,6 @@
 """
-From what was read to exports, imports and subject mappings.
-
-This module promises frozen values, each of which could be used on its own; whether they fit
-together is found out by L{natsbroker.accounts.importchecks}.  It must never know users.
+The reader of exports, imports and subject mappings in a configuration file. Whether they fit
+together is checked by L{natsbroker.accounts.importchecks}.
 
 Stricter than nats-server 2.15, on purpose:
 
@@ -67,7 +65,7 @@ _Made = TypeVar("_Made", Export, Import)
 
 class ImportExportReader:
     """
-    Collects what accounts exchange, and remembers where it stands.
+    Reads exports, imports and mappings, and remembers their places in the file.
     """
 
     def __init__(self, findings: Diagnostics) -> None:
@@ -76,7 +74,7 @@ class ImportExportReader:
 
     def check(self, accounts: abc.Mapping[str, AccountSettings], hasSystem: bool) -> None:
         """
-        Report what does not fit together.
+        Report exports and imports that do not fit together.
 
         @param hasSystem: whether there is a system account.
         """
@@ -85,15 +83,9 @@ class ImportExportReader:
             self._findings.error(problem.message, entry.path, entry.position)
 
     def exports(self, account: str, block: ParsedBlock) -> tuple[Export, ...]:
-        """
-        Make the exports of an account.
-        """
         return self._placed(account, block, "exports", self._export)
 
     def imports(self, account: str, block: ParsedBlock) -> tuple[Import, ...]:
-        """
-        Make the imports of an account.
-        """
         return self._placed(account, block, "imports", self._import)
 
     def mappings(self, block: ParsedBlock) -> tuple[SubjectMapping, ...]:
@@ -120,7 +112,7 @@ class ImportExportReader:
         make: abc.Callable[[ParsedBlock], _Made | None],
     ) -> tuple[_Made, ...]:
         """
-        Make what a part of an account consists of, and remember where each stands.
+        Read the entries of a part, and remember their places.
         """
         found: list[_Made] = []
         for entry in block.blocks(part):
@@ -265,7 +257,7 @@ class ImportExportReader:
 
     def _local(self, entry: ParsedBlock, subject: str) -> str:
         """
-        What an imported stream is called here.
+        The subject of an imported stream in this account.
         """
         prefix, to = entry.text("prefix"), entry.text("to")
         if prefix and to:

@@ -1,8 +1,8 @@
 """
-The accounts that there are, and how many connections each has.
+The accounts of a broker, and how many connections each has.
 
-A connection is counted into exactly one account until it is dismissed; an account that
-the settings no longer name takes nobody any more and is forgotten when its last connection goes.
+A connection counts for exactly one account until it is dismissed; an account that the settings no
+longer name admits no connections and is forgotten when its last one ends.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
 @dataclass
 class _Place:
     """
-    An account with what the settings say about it.
+    An account with its limits.
     """
 
     account: Account
@@ -107,9 +107,9 @@ class AccountRegistry:
 
     def configure(self, settings: Settings) -> None:
         """
-        Have the accounts that settings ask for, with their limits and what they exchange.
+        Apply settings: the accounts with their limits, exports, imports and mappings.
 
-        @raise ValueError: if what they exchange does not fit together; nothing has changed.
+        @raise ValueError: if exports and imports do not fit together; nothing has changed.
         """
         checkImports(settings)
         wanted = accountNames(settings)
@@ -146,7 +146,7 @@ class AccountRegistry:
 
     def include(self, name: str, limits: AccountLimits) -> None:
         """
-        Have an account, with these limits from now on, whatever the settings say.
+        Add an account besides those of the settings, or change its limits.
         """
         place = self._places.get(name)
         if place is None:
@@ -160,7 +160,7 @@ class AccountRegistry:
 
     def exclude(self, name: str) -> None:
         """
-        Have an account no more, unless it is the system account.
+        Remove an account, unless it is the system account.
         """
         place = self._places.get(name)
         if place is not None and not self.isSystem(name):
@@ -170,9 +170,7 @@ class AccountRegistry:
 
     def applySettings(self, described: Mapping[str, AccountSettings]) -> None:
         """
-        Have accounts that were included exchange what is said, and nothing else.
-
-        @param described: those about which something is said.
+        Replace exports, imports and mappings of accounts that were included.
         """
         names = {*described, *self._described}
         self._described = set(described)
@@ -181,7 +179,7 @@ class AccountRegistry:
 
     def close(self) -> None:
         """
-        Wait for no answers any more.
+        Forget pending replies.
         """
         for place in self._places.values():
             place.account.close()

@@ -1,8 +1,6 @@
 """
-What stands among an account's subscribers and hands messages on to another account.
-
-The base of imports, of answers to imported services, and of the subscriptions that other
-accounts have here; a message that goes through several accounts carries with it which way it came.
+The base of the subscribers that pass messages on to another account: imported services, responses,
+and the shadows of importers' subscriptions. A message carries the imports that it has passed.
 """
 
 from __future__ import annotations
@@ -18,16 +16,16 @@ from natsbroker.wire.values import ClientInfo, Kind, Message
 
 __all__ = ["MOST_HOPS", "ImportHop", "ImportPath", "Relay", "originOf", "relaySubscription"]
 
-#: So many imports a message may pass; then it reaches nobody.
+#: The most imports that a message may pass; then it is dropped.
 MOST_HOPS = 16
 
 
 @implementer(ISubscriber)
 class Relay:
     """
-    A subscriber that hands messages on.
+    A subscriber that passes messages on.
 
-    @cvar isAdvertised: whether other brokers are told of its subscriptions.
+    @cvar isAdvertised: whether other brokers learn of its subscriptions.
     """
 
     __slots__ = ()
@@ -36,40 +34,37 @@ class Relay:
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
-        Hand a message on.
+        Pass a message on.
 
         @param kind: the kind of its origin.
-        @param path: how it came into this account; C{None} if it was published here.
-        @return: whether anybody took it.
+        @param path: its imports so far; C{None} if it was published here.
+        @return: whether it had a receiver.
         """
         raise NotImplementedError
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
         """
-        Whether a message to a literal subject would reach anybody.
+        Whether a message to a literal subject would have a receiver.
 
-        @param hops: how many imports it has passed.
+        @param hops: the number of imports that it has passed.
         """
         raise NotImplementedError
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        Nobody calls this: an account asks a relay what became of a message.
-        """
-        raise NotImplementedError
+        raise NotImplementedError("accounts call relay")
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
-        A relay's subscription does not end by itself.
+        Not called: a relay's subscription has no maximum.
         """
 
 
 class ImportHop:
     """
-    A way for requests or answers over the border of an account.
+    An import that requests, or their responses, pass.
 
-    @ivar export: what makes it possible; no message passes the same twice.
-    @ivar share: whether details about whoever asked go along.
+    @ivar export: the export that it rests on; no message passes the same twice.
+    @ivar share: whether the service receives details about the requestor.
     """
 
     __slots__ = ("export", "share")
@@ -81,10 +76,10 @@ class ImportHop:
 
 class ImportPath:
     """
-    The way that a message took through services of other accounts.
+    The imports that a message has passed.
 
-    @ivar hops: the borders, first to last.
-    @ivar requestor: what was told about whoever asked, at the last of them; C{None} for answers.
+    @ivar hops: first to last.
+    @ivar requestor: the requestor as the last of them described it; C{None} for responses.
     """
 
     __slots__ = ("hops", "requestor")
@@ -95,8 +90,7 @@ class ImportPath:
 
     def refuses(self, export: ServiceExport) -> bool:
         """
-        Whether a message that came this way may not pass an export, because it did before or has
-        come too far.
+        Whether a message may not pass an export: it did before, or has passed too many.
         """
         hops = self.hops
         return len(hops) >= MOST_HOPS or any(each.export is export for each in hops)
@@ -112,6 +106,6 @@ def originOf(message: Message) -> Any:
 
 def relaySubscription(account: Any, pattern: bytes, relay: Relay) -> hot.Subscription:
     """
-    A relay's subscription in an account, which is still to be attached there.
+    A relay's subscription in an account, to be attached there.
     """
     return hot.Subscription(account, pattern, b"", int(Kind.INTERNAL), relay, None)

@@ -1,13 +1,12 @@
 """
-What an account remembers for a while of reply subjects that cross between clusters.
+The reply map of an account: reply subjects that cross between clusters, remembered for a while.
 
-Over the connection to another cluster a request may overtake the news, on another connection, of
-the subscription to its answers. So the reply subject of such a request is mapped: the other cluster
-sends the answers back to where it came from, whoever is subscribed. Whoever answers there is given
-the reply subject as it was, and for a while what is published to it takes the same way back.
+A request to another cluster may overtake the interest in its reply subject, which takes another
+connection. So the reply subject of such a request is mapped: the other cluster sends replies back
+to where the request came from, without regard to interest. The responder there receives the
+original reply subject, and for a while messages to it return the same way.
 
-Nothing is remembered longer than two periods, nor forgotten before one has passed; memory
-is not held, and no timer runs, while there is nothing to remember.
+Entries live for one to two periods; without entries there is no timer.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from natsbroker.wire.values import Kind
 
 __all__ = ["PERIOD", "GatewayReplyMap", "RecentSubscriptions"]
 
-#: How long the news of a subscription may take to other clusters, in seconds.
+#: The longest time that interest takes to other clusters, in seconds.
 PERIOD = 2.0
 
 #: Wildcard shapes are capped where subscriptions are made: here there may be as many.
@@ -31,12 +30,12 @@ _SHAPES = 1 << 16
 
 class _Aging:
     """
-    Something that is called once in a period, as long as there is a reason.
+    A call once in a period while there are entries.
     """
 
     def __init__(self, clock: IReactorTime, period: float, aged: Callable[[], bool]) -> None:
         """
-        @param aged: called at the end of a period; tells whether to go on.
+        @param aged: called at the end of a period; returns whether there are still entries.
         """
         self._clock = clock
         self._period = period
@@ -44,16 +43,10 @@ class _Aging:
         self._timer: Any = None
 
     def start(self) -> None:
-        """
-        There is a reason.
-        """
         if self._timer is None:
             self._timer = self._clock.callLater(self._period, self._passed)
 
     def stop(self) -> None:
-        """
-        There is none any more.
-        """
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
@@ -66,9 +59,9 @@ class _Aging:
 
 class RecentSubscriptions:
     """
-    The patterns that were subscribed to a short time ago.
+    The patterns of recent subscriptions.
 
-    @ivar matcher: which of them match a subject; the fast lane asks it too.
+    @ivar matcher: matches a subject with them; the fast lane reads it too.
     """
 
     def __init__(self, account: Any, clock: IReactorTime, period: float = PERIOD) -> None:
@@ -84,7 +77,7 @@ class RecentSubscriptions:
 
     def add(self, pattern: bytes) -> None:
         """
-        Somebody has subscribed.
+        Note a subscription.
         """
         self._index.insert(pattern, self._entries[0])
         self._young.append(pattern)
@@ -126,15 +119,14 @@ class RecentSubscriptions:
 
 class GatewayReplyMap:
     """
-    The answers that are to go back where the requests came from.
+    The replies that return over a gateway to where their requests came from.
     """
 
     def __init__(
         self, clock: IReactorTime, changed: Callable[[bytes], None], period: float = PERIOD
     ) -> None:
         """
-        @param changed: called with a subject where answers are published to, when that begins or
-            ends to matter.
+        @param changed: called with a reply subject that is entered or removed.
         """
         self._changed = changed
         self._young: dict[bytes, bytes] = {}
@@ -143,10 +135,9 @@ class GatewayReplyMap:
 
     def add(self, reply: bytes, via: bytes) -> None:
         """
-        A request came.
+        Enter the reply subject of a request.
 
-        @param reply: where the answer is going to be published to.
-        @param via: what is put in front of that.
+        @param via: its prefix on the way back.
         """
         isNews = reply not in self
         self._young[reply] = via
@@ -156,7 +147,7 @@ class GatewayReplyMap:
 
     def viaOf(self, subject: bytes) -> bytes:
         """
-        What is put in front of a subject that somebody publishes to; no bytes for nothing.
+        The prefix of a subject on its way back; empty if it is not entered.
         """
         return self._young.get(subject) or self._old.get(subject, b"")
 

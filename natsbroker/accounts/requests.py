@@ -1,8 +1,8 @@
 """
 Request and reply on a message bus.
 
-The Deferred fires once: with the first answer, or with the reason why there is none; no
-subscription and no timer is left then. Only the bus is used, so any service may do the same.
+The Deferred fires once, with the first reply or the reason why there is none; then no subscription
+and no timer is left.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _NO_RESPONDERS = b"NATS/1.0 503"
 
 def newInbox() -> bytes:
     """
-    A subject that nobody else can guess.
+    A subject that cannot be guessed.
     """
     return b"_INBOX." + secrets.token_urlsafe(16).encode("ascii")
 
 
 def isNoResponders(message: Message) -> bool:
     """
-    Whether an answer is the server's word that nobody responds.
+    Whether a reply is the server's status that there are no responders.
     """
     return not message.payload and message.headers.startswith(_NO_RESPONDERS)
 
@@ -49,10 +49,10 @@ def request(
     makeInbox: Callable[[], bytes] = newInbox,
 ) -> Deferred[Message]:
     """
-    Ask somebody on the bus.
+    Publish a request.
 
     @param clock: for the timeout.
-    @param subject: whom to ask.
+    @param subject: the subject of the request.
     @param timeout: how long to wait, in seconds.
     @param headers: headers of the request.
     @param makeInbox: makes the subject for the answer.
@@ -64,10 +64,6 @@ def request(
 
 @implementer(ISubscriber)
 class _PendingRequest:
-    """
-    One question.
-    """
-
     def __init__(self, bus: IMessageBus, clock: IReactorTime, timeout: float) -> None:
         self._bus = bus
         self._subject = b""
@@ -78,9 +74,6 @@ class _PendingRequest:
     def ask(
         self, subject: bytes, payload: bytes, headers: Headers | None, inbox: bytes
     ) -> Deferred[Message]:
-        """
-        Publish the question.
-        """
         answer = self._answer
         if answer is None:
             raise RuntimeError("a question is asked once")
@@ -110,7 +103,7 @@ class _PendingRequest:
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
-        See L{ISubscriber.subscriptionEnded}.
+        Not called: the subscription has no maximum.
         """
 
     def _late(self, timeout: float) -> None:

@@ -161,7 +161,7 @@ class Responses(Relay):
 
     def close(self) -> None:
         """
-        Owe nobody anything any more.
+        Forget all responses.
         """
         for timer in self._timers.values():
             timer.cancel()
@@ -171,13 +171,13 @@ class Responses(Relay):
 
     def unreachable(self, response: Response) -> None:
         """
-        A request reached nobody.
+        Give up a request that had no receiver.
         """
         self._giveUp(response, 503)
 
     def unwanted(self, response: Response) -> None:
         """
-        Nobody waits for an answer any more.
+        Give up a response whose reply subject has no subscriber any more.
         """
         self._giveUp(response, 408)
 
@@ -200,16 +200,13 @@ class Responses(Relay):
 
     def _again(self, response: Response) -> None:
         """
-        One answer of several came: the time for the next begins.
+        Restart the time for the next of several responses.
         """
         response.since = self.account.clock.seconds()
         same = self._byExport[id(response.export)]
         same[response.subject] = same.pop(response.subject)
 
     def _watch(self, export: ServiceExport) -> None:
-        """
-        Have what takes too long forgotten.
-        """
         key = id(export)
         if key in self._timers or key not in self._byExport:
             return
@@ -231,7 +228,7 @@ class Responses(Relay):
 
     def _measured(self, response: Response, message: Message) -> None:
         """
-        The first answer came: say how long it took, if that is wanted.
+        Report the latency of the first response, if it is measured.
         """
         trigger, response.trigger = response.trigger, None
         latency = response.export.latency
@@ -252,7 +249,7 @@ class Responses(Relay):
 
     def _fresh(self, isMeasured: bool) -> bytes:
         """
-        A reply subject that is not in use; one that is measured shows it, as nats-server's does.
+        A reply subject that is not in use; with a mark if measured, as in nats-server.
         """
         while True:
             subject = self._prefix + self._drawn()
@@ -269,7 +266,7 @@ class Responses(Relay):
 
 class PendingReplies:
     """
-    The answers that an account waits for from others.
+    The replies that an account awaits from others.
     """
 
     __slots__ = ("_replies",)
@@ -281,24 +278,18 @@ class PendingReplies:
         return len(self._replies)
 
     def add(self, responses: Responses, response: Response) -> None:
-        """
-        Wait for one more.
-        """
         self._replies.setdefault(response.reply, {})[response] = responses
 
     def remove(self, response: Response) -> None:
-        """
-        Wait for it no longer.
-        """
         waiting = self._replies.get(response.reply)
         if waiting is not None and waiting.pop(response, None) is not None and not waiting:
             del self._replies[response.reply]
 
     def interestLost(self, pattern: bytes, hasInterest: Any) -> None:
         """
-        A subscription ended: forget what nobody waits for any more.
+        Give up replies that lost their last subscription.
 
-        @param hasInterest: tells of a reply subject whether somebody is subscribed to it.
+        @param hasInterest: whether a reply subject has a subscription.
         """
         if not hasWildcard(pattern):
             replies = [pattern] if pattern in self._replies else []

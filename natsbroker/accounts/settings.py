@@ -1,8 +1,6 @@
 """
-What accounts exchange, and where their subjects lead, as frozen values.
-
-This module promises plain, comparable, immutable data, spelled like the configuration file.
-It must never know how a message is delivered, or where the data came from.
+The exports, imports and subject mappings of accounts, as frozen values that are spelled like the
+configuration file.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from dataclasses import dataclass
 from natsbroker.subjects.mapping import Destination, Mapping
 
 RESPONSE_THRESHOLD = 120.0
-"""For how many seconds an answer to a request is waited for, where nothing else is said."""
+"""The default time for a response, in seconds."""
 
 SINGLETON = "singleton"
 STREAM = "stream"
@@ -22,11 +20,11 @@ CHUNKED = "chunked"
 @dataclass(frozen=True, slots=True)
 class MappingDestination:
     """
-    One of the places that a subject mapping leads to.
+    A destination of a subject mapping.
 
     @ivar dest: a subject, perhaps with functions in braces.
-    @ivar weight: how many of a hundred messages it gets.
-    @ivar cluster: the cluster whose brokers it is for; empty for all.
+    @ivar weight: its share of the messages, in percent.
+    @ivar cluster: the cluster whose brokers use it; empty for all.
     """
 
     dest: str
@@ -37,7 +35,7 @@ class MappingDestination:
 @dataclass(frozen=True, slots=True)
 class SubjectMapping:
     """
-    Where messages to some subjects go instead.
+    A subject mapping.
 
     @ivar source: the subjects, perhaps with wildcards.
     """
@@ -49,9 +47,9 @@ class SubjectMapping:
 @dataclass(frozen=True, slots=True)
 class StreamExport:
     """
-    Messages that other accounts may have.
+    A stream that other accounts may import.
 
-    @ivar accounts: who may import it; L{None} for everybody.
+    @ivar accounts: the accounts that may import it; C{None} for all.
     @ivar account_token_position: which token of the importer's subject, from 1, must be its
         name; 0 for none.
     """
@@ -64,10 +62,10 @@ class StreamExport:
 @dataclass(frozen=True, slots=True)
 class Latency:
     """
-    Measurements of a service.
+    The latency measurements of a service.
 
     @ivar subject: where they are published.
-    @ivar sampling: how many of a hundred requests are measured; 0 for those whose headers ask
+    @ivar sampling: the measured share of requests, in percent; 0 for those whose headers ask
         for it.
     """
 
@@ -78,12 +76,12 @@ class Latency:
 @dataclass(frozen=True, slots=True)
 class ServiceExport:
     """
-    Requests that other accounts may make.
+    A service that other accounts may import.
 
-    @ivar accounts: who may import it; L{None} for everybody.
+    @ivar accounts: the accounts that may import it; C{None} for all.
     @ivar account_token_position: see L{StreamExport}.
     @ivar response_type: L{SINGLETON}, L{STREAM} or L{CHUNKED}.
-    @ivar response_threshold: for how many seconds an answer is waited for.
+    @ivar response_threshold: the time for a response, in seconds.
     @ivar allow_trace: message traces may follow requests in here.
     """
 
@@ -99,11 +97,11 @@ class ServiceExport:
 @dataclass(frozen=True, slots=True)
 class StreamImport:
     """
-    Messages of another account.
+    The import of a stream.
 
-    @ivar account: whose they are.
-    @ivar subject: what they are called there.
-    @ivar to: what they are called here.
+    @ivar account: the exporting account.
+    @ivar subject: its subjects there.
+    @ivar to: its subjects here.
     @ivar allow_trace: message traces may follow messages in here.
     """
 
@@ -116,12 +114,12 @@ class StreamImport:
 @dataclass(frozen=True, slots=True)
 class ServiceImport:
     """
-    A service of another account.
+    The import of a service.
 
-    @ivar account: whose it is.
-    @ivar subject: what its requests are called there.
-    @ivar to: what they are called here.
-    @ivar share: the service is told who asks.
+    @ivar account: the exporting account.
+    @ivar subject: the subjects of requests there.
+    @ivar to: their subjects here.
+    @ivar share: the service receives details about the requestor.
     """
 
     account: str
@@ -136,8 +134,7 @@ Import = StreamImport | ServiceImport
 
 def bytesOf(text: str) -> bytes:
     """
-    A subject or a name as it stands on the wire. What was no UTF-8 in the file is the same bytes
-    again.
+    A subject or a name on the wire. Bytes of the file that were no UTF-8 are unchanged.
     """
     return text.encode("utf-8", "surrogateescape")
 

@@ -1,14 +1,14 @@
 """
-The subscriptions that an account's subscribers have in the accounts whose streams it imports.
+Imported streams: the shadows that subscriptions of an account have in the accounts whose streams it
+imports.
 
-Whoever is subscribed to something imported is subscribed to it over there, in the same
-queue group, for as long as the subscription stands and the import does; messages count for the
-subscription here, and come to it as its owner may have them. So it is with leafnodes, whose
-subscribers cannot import what the account has imported here.
+A subscription that matches an import has a shadow in the exporting account, in the same queue
+group, while both exist; messages count for the original, and its permissions hold. Leafnodes'
+subscriptions have shadows too, since the peer cannot import what is imported here.
 
-Shadows have no shadows, so a stream is imported from whoever publishes it; and what came to the
-exporter as a request does not leave it as a stream. (Both observed of nats-server. Unlike there, a
-subscription that ends after some messages counts the imported ones too.)
+Shadows have no shadows, so a stream is imported from the account that publishes it; and a message
+that came to the exporter as a request does not leave it as a stream. (Both observed of nats-server.
+Unlike there, a subscription that ends after some messages counts the imported ones too.)
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = ["ImportedStream", "Shadows"]
 #: import what theirs want by themselves.
 _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 
-#: By these subjects leafnodes tell loops in their own account.
-_BEACONS = b"$LDS."
+#: The subjects of leafnodes' loop detection, within their own account.
+_LOOP_SUBJECTS = b"$LDS."
 
 
 class ImportedStream:
@@ -65,7 +65,7 @@ class ImportedStream:
 
 class _ShadowRelay(Relay):
     """
-    What a subscription is to another account.
+    The subscriber of a shadow.
     """
 
     __slots__ = ("_importer", "_original", "_renaming")
@@ -79,7 +79,7 @@ class _ShadowRelay(Relay):
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
-        Give the subscription a message of the other account.
+        Deliver a message of the exporter to the original.
         """
         if path is not None:
             return False
@@ -95,8 +95,8 @@ class _ShadowRelay(Relay):
 @implementer(ILinkSubscriber)
 class _RenamingLink:
     """
-    A leafnode as a subscriber of another account, whose messages it gets under other names. There
-    is one for each leafnode and import, so that a message passes once.
+    A leafnode as a subscriber of another account, with renamed subjects. There is one for each
+    leafnode and import, so that a message passes once.
 
     @ivar cluster: see L{natsbroker.subjects.interestfilter}.
     """
@@ -115,7 +115,7 @@ class _RenamingLink:
 
 class _RenamedPermissions:
     """
-    What of another account's messages a leafnode may have, by their names here.
+    The permissions of a leafnode's subscription for subjects of another account.
     """
 
     __slots__ = ("_original", "_renaming")
@@ -125,9 +125,6 @@ class _RenamedPermissions:
         self._renaming = renaming
 
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
-        """
-        Whether a message passes, by its subject there.
-        """
         permissions: Any = self._original.permissions
         if permissions is None:
             return True
@@ -154,7 +151,7 @@ class Shadows:
 
     def replace(self, imports: Sequence[ImportedStream]) -> list[Exception]:
         """
-        Import other streams from now on.
+        Replace the imports.
 
         @return: what went wrong: an exporter's router may take no more.
         """
@@ -173,18 +170,18 @@ class Shadows:
 
     def refresh(self) -> None:
         """
-        Subscribers here changed in something that the exporters' matchers remember.
+        Drop the exporters' cached matches after a change of subscribers here.
         """
         for exporter in {each.exporter for each in self._imports}:
             exporter.matcher.changed(b">")
 
     def added(self, subscription: hot.Subscription) -> None:
         """
-        A subscription was made here: make its shadows.
+        Make the shadows of a new subscription.
 
         @raise natsbroker.errors.BrokerError: if a router takes no more; then there are none.
         """
-        isLeaf = subscription.kind in _LEAFS and not subscription.pattern.startswith(_BEACONS)
+        isLeaf = subscription.kind in _LEAFS and not subscription.pattern.startswith(_LOOP_SUBJECTS)
         isLink = subscription.kind >= FIRST_LINK_KIND
         if (isLink and not isLeaf) or isinstance(subscription.subscriber, Relay):
             return
@@ -239,16 +236,10 @@ class Shadows:
         )
 
     def reweighed(self, subscription: hot.Subscription) -> None:
-        """
-        A subscription here stands for another number of members.
-        """
         for _, shadow in self._shadows.get(subscription, ()):
             shadow.reweigh(subscription.weight)
 
     def removed(self, subscription: hot.Subscription) -> None:
-        """
-        A subscription ended here: so do its shadows.
-        """
         _end(self._shadows.pop(subscription, ()))
 
 

@@ -17,10 +17,9 @@ from random import Random
 
 from natsbroker.connections.backlog import BYTES, DIVISIBLE, FRAME
 from natsbroker.connections.outbox import Outbox
-from natsbroker.subjects.matcher import Matcher, Matches
+from natsbroker.subjects.matcher import Matcher, Matches, TrafficCounter
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.subjects.subscription import Shadow, Subscription
-from natsbroker.subjects.tally import TrafficCounter
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.lines import HEAD, readLine
 from natsbroker.wire.reach import MASKS

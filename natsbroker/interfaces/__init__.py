@@ -12,6 +12,7 @@ from typing import Any
 from natsbroker.interfaces.auth import IAccountResolver, IAuthorizer
 from natsbroker.interfaces.bus import (
     IBatchSubscriber,
+    IClusterInterestWatcher,
     IInterestWatcher,
     ILinkSubscriber,
     IMessageBus,
@@ -93,6 +94,7 @@ __all__ = [
     "IBatchSubscriber",
     "IBrokerHost",
     "IBrokerService",
+    "IClusterInterestWatcher",
     "IConnectionKind",
     "IConnectionService",
     "IExportableLog",

@@ -160,9 +160,6 @@ class IInterestWatcher(Interface):
     is the hub of, without local services and without the interest of other links. Streams that
     other accounts import from this one count as if their subscribers were in it. Services that this
     account imports do not count: every broker imports them itself.
-
-    With an interest filter that tells clusters of leafnodes apart, each method receives one more
-    argument at the end, the cluster of the subscription, unless it has none.
     """
 
     def interestGained(pattern: bytes, queue: bytes, weight: int) -> None:
@@ -180,6 +177,30 @@ class IInterestWatcher(Interface):
     def interestLost(pattern: bytes, queue: bytes) -> None:
         """
         The last subscription has ended.
+        """
+
+
+class IClusterInterestWatcher(IInterestWatcher):
+    """
+    A watcher with an interest filter that names clusters: the subscriptions of each cluster of
+    leafnodes are reported separately.
+    """
+
+    def interestGained(pattern: bytes, queue: bytes, weight: int, cluster: bytes = b"") -> None:
+        """
+        @param cluster: of the leafnode that has the subscription; empty for none.
+        """
+
+    def interestWeightChanged(
+        pattern: bytes, queue: bytes, weight: int, cluster: bytes = b""
+    ) -> None:
+        """
+        The members of a group at leafnodes of this cluster have changed.
+        """
+
+    def interestLost(pattern: bytes, queue: bytes, cluster: bytes = b"") -> None:
+        """
+        The last subscription at leafnodes of this cluster has ended.
         """
 
 
@@ -278,7 +299,7 @@ class IMessageBus(IPublisher):
         interestFilter: InterestFilter | None = None,
         isPatient: bool = False,
         whenTold: Callable[[], None] | None = None,
-    ) -> Any:
+    ) -> Callable[[], None]:
         """
         Report the interest of the account to a watcher: the present interest and every change.
 
@@ -286,7 +307,7 @@ class IMessageBus(IPublisher):
         @param isPatient: whether the present interest may be reported over several turns, with
             changes in between.
         @param whenTold: called when the present interest has been reported.
-        @return: a callable without arguments that ends it.
+        @return: called to end it.
         """
 
 

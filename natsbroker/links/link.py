@@ -27,7 +27,7 @@ from natsbroker.links.compression import AUTO, NO_COMPRESSION, Compression, Link
 from natsbroker.links.context import LinkContext
 from natsbroker.links.trace import traceCame, traceSaid
 from natsbroker.wire import ops
-from natsbroker.wire.lines import Dialect
+from natsbroker.wire.lines import LineReader
 
 __all__ = ["ILinkOwner", "Link", "LinkTraffic"]
 
@@ -98,7 +98,7 @@ class Link(PeerSession):
         self,
         registry: ILinkOwner,
         peer: LinkPeer,
-        dialect: Dialect,
+        dialect: LineReader,
         wanted: Compression = NO_COMPRESSION,
     ) -> None:
         """

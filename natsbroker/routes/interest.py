@@ -16,7 +16,7 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.connections.labels import inQuotes
 from natsbroker.errors import logText
-from natsbroker.interfaces import IInterestWatcher, IMessageBus, IOutboxLink
+from natsbroker.interfaces import IClusterInterestWatcher, IMessageBus, IOutboxLink
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
 from natsbroker.subjects.shapes import TooManyShapes
@@ -108,7 +108,7 @@ class RoutePermissions:
 _Told = tuple[bytes, bytes, bytes]
 
 
-@implementer(IInterestWatcher)
+@implementer(IClusterInterestWatcher)
 class InterestAdvertiser:
     """
     Sends the interest of one account to one peer.

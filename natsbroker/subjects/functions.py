@@ -192,11 +192,11 @@ def _wildcard(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Par
 
 def _partition(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Part:
     partitions = _count(arguments[0], token)
-    numbers = [_number(each, token) for each in arguments[1:]]
-    if wildcards.isLiteral or not numbers:
+    chosen = [_number(each, token) for each in arguments[1:]]
+    if wildcards.isLiteral or not chosen:
         # A literal source has no wildcards to choose from.
         return lambda tokens, randrange: b"%d" % partitionOf(b".".join(tokens), partitions)
-    places = [wildcards.placeOf(b"%d" % number, token) for number in numbers]
+    places = [wildcards.placeOf(b"%d" % number, token) for number in chosen]
     return lambda tokens, randrange: (
         b"%d" % partitionOf(b"".join([tokens[place] for place in places]), partitions)
     )

@@ -14,11 +14,10 @@ A I{pattern} may hold wildcards, a I{literal} does not.
 Where this differs from nats-server, on purpose:
 
   - Control bytes (below 0x20, and 0x7f) and the space are refused everywhere.
-    The real server takes NUL and most control bytes; they serve nobody, and
-    refusing them at the door is what keeps them out of logs and out of the
-    line-based protocols between servers.
-  - L{isSubset} and L{overlaps} read a token such as C{*foo} as a literal.  The
-    real server's helpers look at the first byte of it only, and so take it for
+    nats-server takes NUL and most control bytes; refusing them keeps them out
+    of logs and of the line-based protocols between servers.
+  - L{isSubset} and L{overlaps} read a token such as C{*foo} as a literal.
+    nats-server's helpers look at the first byte of it only, and so take it for
     a wildcard in some comparisons.
 """
 

@@ -94,7 +94,7 @@ class SubjectIndex(Generic[Entry]):
     """
     An index from patterns to entries.
 
-    Entries are told apart by identity.  An entry may be inserted under any
+    Entries are compared by identity.  An entry may be inserted under any
     number of patterns; inserting it again under the same pattern changes
     nothing.
 

@@ -1,7 +1,5 @@
 """
-Of which subscriptions somebody else is told.
-
-Plain data; the same subscription is always told in the same way.
+The selection of the subscriptions that a watcher of interest learns of.
 """
 
 from __future__ import annotations
@@ -16,8 +14,7 @@ __all__ = ["InterestFilter", "clusterOf"]
 
 def clusterOf(subscriber: Any) -> bytes:
     """
-    The cluster of the leafnode behind which somebody is, or from which a message comes; no bytes
-    for nobody behind a leafnode, and for one of no cluster.
+    The cluster of the leafnode that a subscriber or the origin of a message is; empty for none.
     """
     cluster: bytes = getattr(subscriber, "cluster", b"")
     return cluster
@@ -26,6 +23,9 @@ def clusterOf(subscriber: Any) -> bytes:
 class InterestFilter:
     """
     Selects the subscriptions that a watcher learns of. Compared by identity.
+
+    @ivar namesClusters: whether the subscriptions of each cluster of leafnodes are reported
+        separately.
     """
 
     __slots__ = (
@@ -34,7 +34,7 @@ class InterestFilter:
         "_includesImports",
         "_kinds",
         "_loopSubject",
-        "_namesClusters",
+        "namesClusters",
     )
 
     def __init__(
@@ -48,25 +48,23 @@ class InterestFilter:
     ) -> None:
         """
         @param kinds: of the subscribers, as integers.
-        @param includesImports: whether what an account imports as a service is told.
-        @param namesClusters: whether those behind leafnodes of one cluster are told apart from
-            others.
-        @param exclude: the subscriber who is told, and hears nothing of its own subscriptions.
-        @param cluster: of leafnodes whose subscriptions are not told.
-        @param loopSubject: how patterns begin that are told whatever kind they are of.
+        @param includesImports: whether subscriptions of imported services are selected.
+        @param exclude: the subscriber whose own subscriptions are not selected.
+        @param cluster: of leafnodes whose subscriptions are not selected.
+        @param loopSubject: the prefix of patterns that are selected for every kind.
         """
         self._kinds = frozenset(kinds)
         self._includesImports = includesImports
-        self._namesClusters = namesClusters
+        self.namesClusters = namesClusters
         self._exclude = exclude
         self._cluster = cluster
         self._loopSubject = loopSubject
 
     def originOf(self, subscription: Subscription) -> bytes | None:
         """
-        Under which cluster's name a subscription is told; no bytes for none.
+        The cluster under whose name a subscription is reported; empty for none.
 
-        @return: C{None} if it is not told.
+        @return: C{None} if the subscription is not selected.
         """
         subscriber = subscription.subscriber
         loopSubject = self._loopSubject
@@ -80,4 +78,4 @@ class InterestFilter:
         cluster = clusterOf(subscriber)
         if cluster and cluster == self._cluster:
             return None
-        return cluster if self._namesClusters else b""
+        return cluster if self.namesClusters else b""

@@ -1,9 +1,6 @@
 """
-Subject mappings: where a message goes that was published to another subject.
-
-Immutable once made; the first mapping that matches decides, once;
-finding it costs the same for any number of mappings; random numbers come from
-whoever made the table.
+Subject mappings. A table is immutable; the first mapping that matches decides,
+once; finding it costs the same for any number of mappings.
 
 A mapping has one or more destinations, each with a weight in percent.  What is
 left of 100 goes to the subject itself, unless the source is one of those

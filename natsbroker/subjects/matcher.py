@@ -1,8 +1,8 @@
 """
-The answer of a subject router, sorted for delivery and remembered.
+The matches of a subject router, sorted for delivery and cached.
 
-An answer is never stale: whoever changes subscriptions calls L{Matcher.changed} with the
-pattern; answers for other subjects mostly stay remembered; memory is bounded.
+Cached matches are never stale: a change of subscriptions is announced to L{Matcher.changed} with
+its pattern; other subjects mostly stay cached; memory is bounded.
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ from typing import Any, Protocol
 from natsbroker.subjects.cache import DEFAULT_LONGEST, MatchCache
 from natsbroker.subjects.epochs import Epochs
 from natsbroker.subjects.subscription import FIRST_LINK_KIND, Shadow, Subscription
-from natsbroker.subjects.tally import TrafficCounter
 
-__all__ = ["Group", "MatchSource", "Matcher", "Matches", "isDeliverable", "sortMatches"]
+__all__ = [
+    "Group",
+    "MatchSource",
+    "Matcher",
+    "Matches",
+    "TrafficCounter",
+    "isDeliverable",
+    "sortMatches",
+]
 
 #: A queue group among the matches: its name, the members here, and the ones behind links.
 Group = tuple[bytes, tuple[Subscription, ...], tuple[Subscription, ...]]
@@ -33,15 +40,47 @@ class MatchSource(Protocol):
         """
 
 
+class TrafficCounter:
+    """
+    Sums over messages of clients.
+
+    @ivar messages: how many there were.
+    @ivar size: their headers and payloads, in bytes.
+    @ivar copies: how many receivers of this broker they had, all together: plain subscriptions,
+        and one member of each queue group.
+    @ivar copiedSize: the bytes of these.
+    """
+
+    __slots__ = ("copiedSize", "copies", "messages", "size")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.size = 0
+        self.copies = 0
+        self.copiedSize = 0
+
+    def add(self, messages: int, size: int, copies: int) -> None:
+        """
+        Count some messages.
+
+        @param size: of all together, in bytes.
+        @param copies: how many receivers each has.
+        """
+        self.messages += messages
+        self.size += size
+        self.copies += messages * copies
+        self.copiedSize += size * copies
+
+
 class Matches:
     """
-    Who is subscribed to one subject.
+    The subscriptions to one subject.
 
     @ivar plain: plain subscriptions of clients and services.
     @ivar groups: the queue groups.
     @ivar links: plain subscriptions that links made for other brokers.
-    @ivar counter: counts what clients publish to the subject; C{None} for nothing.
-    @ivar copies: how many receivers of this broker a message has.
+    @ivar counter: counts the clients' messages to the subject; C{None} without counting.
+    @ivar copies: the number of receivers at this broker.
     """
 
     __slots__ = ("copies", "counter", "groups", "links", "plain")
@@ -62,7 +101,7 @@ class Matches:
         return bool(self.plain or self.groups or self.links)
 
 
-#: So many subscriptions in an answer weigh as much as the memory of a subject.
+#: The subscriptions among matches that weigh as much as the memory of a subject.
 _SUBSCRIPTIONS_PER_WEIGHT = 8
 
 
@@ -90,9 +129,8 @@ _CONTROL_BYTES = bytes([*range(0x20), 0x7F])
 
 def isDeliverable(subject: bytes) -> bool:
     """
-    Whether a message with this subject reaches anybody at all: not with an empty token (the real
-    server drops it in silence), and not with a control byte (ours does; see the grammar).
-    Wildcards count as literal tokens.
+    Whether a message with this subject is delivered at all: not with an empty token (as in
+    nats-server), and not with a control byte (see the grammar). Wildcards are literal tokens.
     """
     return not (
         subject.startswith(b".")
@@ -146,7 +184,7 @@ def hasEnded(entry: Subscription) -> bool:
 
 class Matcher:
     """
-    Asks a router, sorts its answer and remembers it.
+    Asks a router, sorts its matches and caches them.
 
     @ivar needsSlowPath: whether every message must take the readable path because a publish filter
         decides about each of them.
@@ -168,9 +206,8 @@ class Matcher:
 
     def __init__(self, router: MatchSource, limit: int = LIMIT) -> None:
         """
-        @param router: gives the answers.
-        @param limit: the greatest weight of what is remembered: one for each subject and one for
-            every eighth of its subscriptions; 0 to remember nothing.
+        @param limit: the greatest weight of the cache: one for each subject and one for every
+            eighth of its subscriptions; 0 for no cache.
         """
         self.needsSlowPath = False
         self.mapSubject: Callable[[bytes], bytes | None] | None = None
@@ -190,13 +227,13 @@ class Matcher:
 
     def match(self, subject: bytes) -> Matches:
         """
-        Who is subscribed to a literal subject.
+        The matches of a literal subject.
         """
         return self._cache.get(subject)
 
     def changed(self, pattern: bytes) -> None:
         """
-        Forget the answers for all subjects that match a pattern.
+        Drop the cached matches of all subjects that match a pattern.
         """
         self.generation += 1
         self._epochs.changed(pattern)

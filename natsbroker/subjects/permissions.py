@@ -10,7 +10,7 @@ allowed patterns is refused; one that lies within a denied pattern is refused;
 one that merely overlaps a denied pattern is accepted, and what is denied is
 left out when messages are delivered.
 
-One difference, on purpose.  The real server reads a subscription's C{>} as an
+One difference, on purpose.  nats-server reads a subscription's C{>} as an
 ordinary token when it looks for it among the allowed patterns, so that allow
 C{foo.*} accepts C{SUB foo.>} and lets its owner hear C{foo.a.b}.  Here this is
 a subscription wider than the allowed patterns, and refused.

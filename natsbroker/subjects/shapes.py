@@ -27,7 +27,7 @@ __all__ = [
 
 DEFAULT_MAX_SHAPES = 1024
 
-#: So many bytes the longest patterns of the shapes may have on average.
+#: The average bound on the longest patterns of the shapes, in bytes.
 BYTES_PER_SHAPE = 64
 
 #: What a subject's tokens are followed by when they are given to a recipe.
@@ -61,7 +61,7 @@ def _shapeOf(pattern: bytes) -> _Shape | None:
 
 def _fits(shape: _Shape, length: int) -> bool:
     """
-    @return: whether patterns of a shape can match subjects of so many tokens.
+    @return: whether patterns of a shape can match subjects of that many tokens.
     """
     return shape[0] == length or (shape[2] and shape[0] < length)
 
@@ -88,8 +88,8 @@ class ShapeTable:
 
     @ivar counts: the number of patterns by shape; to be read only.
     @ivar recipes: by the number of a subject's tokens, the recipes of the
-        shapes that can match it, as far as they were asked for.  Whoever finds
-        nothing here asks L{recipesFor}.
+        shapes that can match it, as far as they were asked for; others
+        are made by L{recipesFor}.
     @ivar generation: grows whenever a shape comes into use or goes out of it.
     """
 

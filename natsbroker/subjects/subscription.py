@@ -1,7 +1,5 @@
 """
 One subscription, as routers store it and the bus delivers to it.
-
-A slotted value with two counters; nothing in it interprets the subscriber.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ FIRST_LINK_KIND = 3
 class Subscription:
     """
     @ivar pattern: the subject pattern.
-    @ivar queue: the queue group; no bytes for a plain subscription.
+    @ivar queue: the queue group; empty for a plain subscription.
     @ivar kind: the L{natsbroker.wire.values.Kind} of the subscriber, as an integer.
     @ivar subscriber: who gets the messages.
     @ivar tag: given back with every delivery; the sid of a client.
@@ -26,7 +24,7 @@ class Subscription:
     @ivar permissions: the subscriber's L{SubscribePermissions} if some subjects that match must
         not be delivered; else C{None}.
     @ivar weight: how many members of the group the subscriber stands for.
-    @ivar maximum: it ends when it had so many messages; 0 for never.
+    @ivar maximum: it ends after that many messages; 0 for never.
     @ivar delivered: how many it had.
     @ivar closed: it has ended; nothing may be delivered any more.
     @ivar owner: whose C{subscriptionCancelled}, C{subscriptionFinished} and
@@ -96,11 +94,11 @@ class Subscription:
 
 class Shadow(Subscription):
     """
-    What a subscription is to another account, whose messages it has too. A lane may give its
-    messages to the original, which keeps the books; everybody else asks the subscriber.
+    The shadow of a subscription in an account whose stream it imports. A lane may deliver its
+    messages to the original, which counts them; others ask the subscriber.
 
     @ivar original: the subscription that it stands for.
-    @ivar rename: gives the subject that a message has for the original; C{None} if that is its own.
+    @ivar rename: gives the subject of a message for the original; C{None} if it is unchanged.
     """
 
     __slots__ = ("original", "rename")
@@ -120,7 +118,7 @@ class Shadow(Subscription):
 
 def closeAll(subscriptions: Iterable[Subscription]) -> list[Subscription]:
     """
-    Let subscriptions get no more messages; their owner does not know yet.
+    Close subscriptions without their owner's knowledge.
 
     @return: those that were open.
     """

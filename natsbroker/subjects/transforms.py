@@ -23,13 +23,12 @@ capital, and so may their words.
 The rules and the error texts are nats-server's, checked against 2.15.1.  Where
 this differs, on purpose:
 
-  - Refused here are wildcard 0 (the real server takes the first token of the
+  - Refused here are wildcard 0 (nats-server takes the first token of the
     subject), negative counts, an empty separator, and other text in the braces.
-  - Empty pieces of a split are left out.  The real server leaves some in, which
+  - Empty pieces of a split are left out.  nats-server leaves some in, which
     makes an invalid subject, and drops the message.
-  - With a literal source, a partition is a hash of the subject.  The real
-    server hashes nothing at all, or the subject, depending on which other
-    mappings there are.
+  - With a literal source, a partition is a hash of the subject.  nats-server
+    hashes nothing at all, or the subject, depending on other mappings.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """
-Who a client is, as JSON, and as the header that services of other accounts are shown.
-
-The text that nats-server 2.15 writes, with its names, its order and its escapes; in a
-stamped message there is exactly one C{Nats-Request-Info}, and it is the broker's.
+The description of a client, as JSON and as the header for services of other accounts, in the text
+of nats-server 2.15: its names, its order and its escapes. A stamped message has exactly one
+C{Nats-Request-Info}, the broker's.
 
 Clients send headers too, and this one must not be theirs (CVE-2026-33223). It is taken out in every
-spelling that any reader of headers might take for it: in any case, with blanks around the name,
-behind a bare CR or LF, continued on further lines, and as often as it stands there. nats-server
+spelling that any reader of headers might take for it: in any case, with spaces around the name,
+behind a bare CR or LF, continued on further lines, and repeated. nats-server
 takes out the ones in its own spelling.
 """
 

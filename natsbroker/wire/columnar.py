@@ -96,7 +96,7 @@ class FrameError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Place:
     """
-    What a frame says about the log.
+    The position of a frame in the log.
 
     @ivar start: the first sequence that was looked at.
     @ivar next: the first one that was not.
@@ -120,7 +120,7 @@ class Frame:
     @ivar sequences: 8 bytes each, unsigned.
     @ivar timestamps: 8 bytes each, nanoseconds since 1970.
     @ivar subject: the subject of all rows; C{None} if they differ or none was asked for.
-    @ivar subjectEnds: 4 bytes each; no bytes if there is no such column, and so for the others.
+    @ivar subjectEnds: 4 bytes each; empty if there is no such column, and so for the others.
     @ivar damaged: sequences that should be here and cannot be served.
     """
 

@@ -1,5 +1,5 @@
 """
-The JSON of CONNECT, read the way the real server reads it.
+The JSON of CONNECT, read the way nats-server reads it.
 
 Names are matched without regard to case, the last of two wins, C{null} changes nothing,
 unknown names are ignored, and a wrong type refuses the whole; no input raises anything but
@@ -59,8 +59,8 @@ def parseConnect(text: bytes) -> dict[str, Any]:
 
     @param text: the JSON object.
     @return: the options that were given, under their wire names.
-    @raise ValueError: if it is not JSON, not an object, or an option has a wrong type; the real
-        server closes the connection without a word then (PROTOCOL part 2, row 14).
+    @raise ValueError: if it is not JSON, not an object, or an option has a wrong type; nats-server
+        closes the connection in silence then (PROTOCOL part 2, row 14).
     """
     try:
         pairs = json.loads(

@@ -3,14 +3,14 @@ Bytes to frames, one frame at a time: those of clients, or of whatever dialect i
 
 Any split of the same bytes gives the same frames; memory is bounded by the longest
 control line and the largest payload; input that breaks the protocol gives one C{FAULT} frame, as
-early as the real server would answer, and never an exception.
+early as nats-server would answer, and never an exception.
 """
 
 from __future__ import annotations
 
 from natsbroker import errors
 from natsbroker.wire import ops
-from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP, Dialect, Frame
+from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP, Frame, LineReader
 
 __all__ = ["Decoder", "Frame"]
 
@@ -32,7 +32,7 @@ class Decoder:
     @ivar messages: how many publishes were read.
     @ivar messageBytes: how many bytes of headers and payload they had.
     @ivar received: how many bytes were appended.
-    @ivar heard: when the peer last sent anything but PONG; kept here for whoever reads for it.
+    @ivar heard: when the peer last sent anything but PONG; kept here for the session.
     @ivar dialect: reads the lines.
     """
 
@@ -57,7 +57,7 @@ class Decoder:
     )
 
     def __init__(
-        self, maxControlLine: int = 4096, maxPayload: int = 1 << 20, dialect: Dialect = CLIENT
+        self, maxControlLine: int = 4096, maxPayload: int = 1 << 20, dialect: LineReader = CLIENT
     ) -> None:
         self.dialect = dialect
         self.maxControlLine = maxControlLine

@@ -1,7 +1,5 @@
 """
-What an authorizer is told about a connection, and what it answers.
-
-Plain values; a grant is data, so the fast lane can check it by itself.
+The request and the answer of an authorizer. A grant is data, so the fast lane can check it.
 """
 
 from __future__ import annotations
@@ -108,7 +106,7 @@ Hello = ConnectRequest
 @dataclass(frozen=True, slots=True)
 class Grant:
     """
-    What a connection may do, and as whom.
+    The account, user and permissions of a connection.
 
     @ivar account: the name of its account.
     @ivar user: how it is named in logs and monitoring; never a secret. Empty for nobody.
@@ -153,8 +151,8 @@ class Grant:
     @property
     def publishing(self) -> PermissionSet | None:
         """
-        Where it may publish without having been asked: whoever may answer requests and has no other
-        permission may publish nowhere else. C{None} for everywhere.
+        The subjects of messages that are no responses. A connection that may respond and has no
+        other permission may publish nowhere else. C{None} for all subjects.
         """
         if self.publish is None and self.responses is not None:
             return _NOWHERE
@@ -182,7 +180,7 @@ class Grant:
 
 _NOTHING = type(None)
 
-#: The types of what a grant says.
+#: The types of a grant's fields.
 _KINDS: dict[str, tuple[type, ...]] = {
     "account": (str,),
     "user": (str,),

@@ -64,7 +64,7 @@ class Headers:
         """
         The headers of a block; what is wrong with it is said when they are first looked at.
 
-        @param block: the block with its empty line; no bytes for no headers.
+        @param block: the block with its empty line; empty for no headers.
         """
         headers = cls()
         if block:

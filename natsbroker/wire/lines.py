@@ -20,7 +20,6 @@ __all__ = [
     "HEAD",
     "SKIP",
     "STRIP",
-    "Dialect",
     "Frame",
     "LineReader",
     "LineRules",
@@ -59,29 +58,13 @@ _UNAUTHORIZED: Frame = (ops.FAULT, errors.AUTHORIZATION)
 
 class LineRules(Protocol):
     """
-    What a connection allows by now; the attributes are those of L{natsbroker.wire.decoder.Decoder}.
+    The limits of a connection, as attributes of L{natsbroker.wire.decoder.Decoder}.
     """
 
     authorized: bool
     headers: bool
     maxControlLine: int
     maxPayload: int
-
-
-class Dialect(Protocol):
-    """
-    What a decoder needs to know of what is spoken on a connection.
-    """
-
-    def readLine(self, line: bytes, rules: LineRules) -> Frame:
-        """
-        See L{LineReader.readLine}.
-        """
-
-    def readPartial(self, line: bytes, rules: LineRules) -> Frame | None:
-        """
-        See L{LineReader.readPartial}.
-        """
 
 
 #: Makes the L{HEAD} of a message, or a C{FAULT}, of the operation and its arguments.
@@ -103,7 +86,7 @@ class LineReader:
         first: tuple[bytes, ...] = _CONNECTING,
     ) -> None:
         """
-        @param operations: those whose arguments run to the end of the line, with whether a blank
+        @param operations: those whose arguments run to the end of the line, with whether a space
             must follow the name. No name begins with another one.
         @param bare: those that are complete with their name; what follows is skipped.
         @param heads: reads the arguments of those that a payload follows.
@@ -195,7 +178,7 @@ def checkedHead(
     """
     A L{HEAD} whose sizes are right, or a C{FAULT}.
 
-    @param sizes: of the headers, as no bytes for none, and of the whole.
+    @param sizes: of the headers, empty for none, and of the whole.
     """
     headerText, sizeText = sizes
     size = client.parseSize(sizeText)

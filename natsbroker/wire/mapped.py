@@ -34,7 +34,7 @@ _DOT = ord(".")
 
 def prefixOf(subject: bytes) -> bytes:
     """
-    What leads a mapped subject back; no bytes for a subject that is not mapped.
+    The prefix of a mapped subject; empty for a subject that is not mapped.
     """
     if subject[:1] not in _SIGNS:
         return b""
@@ -48,7 +48,7 @@ def prefixOf(subject: bytes) -> bytes:
 
 def splitMapped(subject: bytes) -> tuple[bytes, bytes]:
     """
-    What leads a subject back, or no bytes, and the subject itself.
+    The prefix of a mapped subject, or empty, and the subject itself.
     """
     prefix = prefixOf(subject)
     return prefix, subject[len(prefix) :]
@@ -58,9 +58,9 @@ def splitReply(reply: bytes) -> tuple[bytes, bytes, bytes]:
     """
     Cut the reply subject of a message from another server.
 
-    @return: what leads it back, the reply subject that receivers see, and the subject under which
-        clients see the message (see L{natsbroker.wire.values.Message}); each but the second may be
-        no bytes.
+    @return: the prefix on the way back, the reply subject for receivers, and the subject of the
+        message for clients (see L{natsbroker.wire.values.Message}); the first and the last may be
+        empty.
     """
     prefix, reply = splitMapped(reply)
     if reply.startswith(ACKNOWLEDGEMENT):

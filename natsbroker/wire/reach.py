@@ -12,13 +12,13 @@ The forwarding rules: from which kind of origin to which kind of target a messag
 
 A route message takes one hop: the sender reached every other member by itself, so it goes only to
 what this member serves, which includes the leafnodes that it is the hub of (C{SPOKE}). Only what is
-for a queue group whose last member here has gone goes on (L{natsbroker.accounts.links}). A gateway
-message was sent to one member of the cluster, which spreads it, but never to a third cluster. A
-message from a hub of ours (C{HUB}) is not given to routes, because every member of this cluster has
-an uplink of its own; one from a spoke is treated as if a client of ours had published it. Services
-that answer for this broker alone (C{LOCAL}) hear no other broker and are heard by none. That a
-message never goes back over the connection that it came from is checked by identity, not here.
-(Observed of nats-server's message forwarding.)
+for a queue group whose last member here has gone goes on (see L{natsbroker.accounts.delivery}). A
+gateway message was sent to one member of the cluster, which spreads it, but never to a third
+cluster. A message from a hub of ours (C{HUB}) is not given to routes, because every member of this
+cluster has an uplink of its own; one from a spoke is treated as if a client of ours had published
+it. Services that answer for this broker alone (C{LOCAL}) hear no other broker and are heard by
+none. That a message never goes back over the connection that it came from is checked by identity,
+not here. (Observed of nats-server's message forwarding.)
 
 Data, and one test per cell.
 """

@@ -1,5 +1,5 @@
 """
-Subjects that the real server keeps to itself: clients may not publish to or with them.
+Subjects that nats-server keeps to itself: clients may not publish to or with them.
 
 The prefixes as nats-server checks them (PROTOCOL part 2, rows 34 and 35).
 """

@@ -1,8 +1,8 @@
 """
-What brokers tell each other about themselves: the JSON of INFO and CONNECT on links.
+The JSON of INFO and CONNECT on links.
 
-Names are matched without regard to case, unknown ones are kept for whoever the document
-is passed on to, and no input raises anything but L{ValueError}, however deep or strange. A value of
+Names are matched without regard to case, unknown ones are kept when the document is passed on, and
+no input raises anything but L{ValueError}, however deep or strange. A value of
 the wrong type refuses the whole, as nats-server does.
 """
 
@@ -33,11 +33,11 @@ _LARGEST = (1 << 63) - 1
 
 class GossipMode(IntEnum):
     """
-    What becomes of the news of a member.
+    How gossip about a member spreads.
 
-    @cvar DEFAULT: whoever hears it dials the member and tells nobody.
-    @cvar DISABLED: whoever dials the member tells it not to pass the news on either.
-    @cvar OVERRIDE: whoever dials the member passes the news on.
+    @cvar DEFAULT: the receiver dials the member and passes nothing on.
+    @cvar DISABLED: a server that dials the member tells it not to pass the gossip on either.
+    @cvar OVERRIDE: a server that dials the member passes the gossip on.
     """
 
     DEFAULT = 0
@@ -47,11 +47,11 @@ class GossipMode(IntEnum):
 
 class GatewayCommand(IntEnum):
     """
-    What an INFO between gateways asks for besides telling who one is.
+    The command of an INFO between gateways.
 
     @cvar GOSSIP: dial another gateway.
     @cvar ALL_SUBS_START: what follows is all interest of an account.
-    @cvar ALL_SUBS_COMPLETE: that was all, and from now on every change is told.
+    @cvar ALL_SUBS_COMPLETE: that was all; every change follows.
     """
 
     GOSSIP = 1
@@ -299,7 +299,7 @@ def infoLine(document: Mapping[str, Any], end: bytes = b" \r\n") -> bytes:
     """
     An INFO line of a document's members. Members without a value are left out.
 
-    @param end: what it ends with: nats-server has a blank before CRLF, save between gateways.
+    @param end: what it ends with: nats-server has a space before CRLF, save between gateways.
     """
     shown = {name: value for name, value in document.items() if value or name in _ALWAYS_IN_INFO}
     return b"INFO %b%b" % (_json(shown), end)

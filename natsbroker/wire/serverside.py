@@ -1,5 +1,5 @@
 """
-What a server says to a client: its bytes to frames, and the client's lines::
+The client's side of the protocol: a server's bytes to frames, and the client's lines::
 
     INFO {json}
     MSG <subject> <sid> [reply] <size>                    then the payload and CRLF
@@ -44,7 +44,7 @@ _BARE = {b"PING": (ops.PING,), b"PONG": (ops.PONG,), b"+OK": (ops.OK,)}
 
 class ServerDecoder:
     """
-    Cuts what a server says into frames.
+    Cuts the bytes of a server into frames.
 
     @ivar maxPayload: the largest message that is accepted; negative for no limit.
     @ivar maxLine: the longest line that is accepted.

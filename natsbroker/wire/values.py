@@ -20,8 +20,8 @@ class Kind(IntEnum):
 
     @cvar CLIENT: a client connection.
     @cvar INTERNAL: a service in this process (STAN, JetStream, statistics, a third party's).
-    @cvar LOCAL: a service in this process that answers for this broker alone: no other broker is
-        told of it.
+    @cvar LOCAL: a service in this process that answers for this broker alone; other brokers
+        do not learn of it.
     @cvar ROUTE: another member of this cluster.
     @cvar GATEWAY: a member of another cluster.
     @cvar HUB: a leafnode connection on which the peer is the hub and we are the spoke.
@@ -57,24 +57,24 @@ class Message:
     One published message. Receivers must not change it: all of them see the same object.
 
     @ivar subject: the literal subject.
-    @ivar reply: the reply subject, or no bytes.
+    @ivar reply: the reply subject, or empty.
     @ivar body: the header block, if there is one, directly followed by the payload.
     @ivar headerLength: how many bytes of C{body} are the header block; 0 without headers.
-    @ivar origin: the subscriber object of whoever published it, for C{echo: false} and for links
-        that never send a message back where it came from; C{None} for nobody. A service inside the
-        broker that names itself does not hear itself.
-    @ivar sizeText: the total size as the publisher wrote it. The real server repeats it to the
+    @ivar origin: the subscriber object of the publisher, for C{echo: false} and for links, which
+        never return a message to its origin; C{None} for none. A service inside the broker that
+        names itself does not receive its own messages.
+    @ivar sizeText: the total size as the publisher wrote it. nats-server repeats it to the
         receivers, leading zeros included (PROTOCOL part 2, row 20).
-    @ivar headerText: likewise the size of the header block; no bytes without headers.
+    @ivar headerText: likewise the size of the header block; empty without headers.
     @ivar queues: on a message that came over a link: the queue groups that its sender chose, of
         each of which one local member gets it; C{None} for none. L{EVERY_GROUP} if the sender could
         not choose, since the subject was mapped here. C{None} on other messages: this broker
         chooses for every group.
-    @ivar via: what other brokers are given in front of the reply subject, so that the answer finds
-        the cluster that the message is from; mostly no bytes.
+    @ivar via: the reply prefix: other brokers receive it in front of the reply subject, so that
+        replies return to the cluster of the message; mostly empty.
     @ivar streamSubject: on a message that a JetStream consumer of another server sends: the subject
         that it has in its stream. Clients see it under that one; C{subject} is the consumer's
-        deliver subject, or the inbox of a pull request. Mostly no bytes.
+        deliver subject, or the inbox of a pull request. Mostly empty.
     """
 
     __slots__ = (
@@ -124,8 +124,8 @@ class Message:
     @property
     def headers(self) -> bytes:
         """
-        The header block as it stands on the wire, from C{NATS/1.0} to its empty line; no bytes
-        for a message without headers. L{natsbroker.wire.headers} reads and writes it.
+        The header block of the wire, from C{NATS/1.0} to its empty line; empty without headers.
+        L{natsbroker.wire.headers} reads and writes it.
         """
         return self.body[: self.headerLength]
 
@@ -154,7 +154,7 @@ class Message:
 
     def withReplyPrefix(self, via: bytes) -> Message:
         """
-        The same for another broker, with its answers led back.
+        The same message with a reply prefix, for another broker.
         """
         return Message(
             self.subject,
@@ -175,9 +175,8 @@ class Message:
 
 class GroupMessage(Message):
     """
-    A message for one member of each of its C{queues} and for nobody else: whoever is subscribed
-    without a group has it already. Members of a cluster that speak the classic dialect send each
-    other such copies.
+    A message for one member of each of its C{queues} alone: plain subscriptions have it already.
+    Members of a cluster that speak the classic dialect send each other such copies.
     """
 
     __slots__ = ()
@@ -189,7 +188,7 @@ class Run:
     the header block are the same.
 
     @ivar subject: the literal subject.
-    @ivar reply: the reply subject, or no bytes.
+    @ivar reply: the reply subject, or empty.
     @ivar bodies: of each message; see L{Message}.
     @ivar headerLength: how many bytes of each body are the header block; 0 without headers.
     @ivar origin: whose messages they are; see L{Message}.
@@ -236,8 +235,8 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
     """
-    Who a client is, as services of other accounts and observers are told. The names are those of
-    nats-server's JSON; what is empty is not told.
+    The description of a client for services of other accounts and for observers. The names are
+    those of nats-server's JSON; empty members are left out.
 
     @ivar start: when the connection began, in seconds since the epoch.
     @ivar id: the number of the connection.

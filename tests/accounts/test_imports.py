@@ -350,7 +350,7 @@ def test_describedBySystemAndShare() -> None:
     assert isinstance(export, ServiceExport)
     (made,) = market._services["B"]
     assert repr(made).startswith("<ServiceImport of 'A'")
-    assert made._told(None, None) == ClientInfo(acc="B")
+    assert made._described(None, None) == ClientInfo(acc="B")
     assert not made.reaches(b"req", Kind.CLIENT, MOST_HOPS)
     assert Message(b"a").readdressed(b"b", b"c").subject == b"b"
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zope.interface.verify import verifyObject
 
-from natsbroker.interfaces import IInterestWatcher
+from natsbroker.interfaces import IClusterInterestWatcher
 from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest, RoutePermissions
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.dialects.route import LinkInterest
@@ -50,7 +50,7 @@ class TestAnnouncer:
 
     def test_interface(self) -> None:
         """It is a watcher."""
-        assert verifyObject(IInterestWatcher, announced(Node(), Heard(), RoutePermissions()))
+        assert verifyObject(IClusterInterestWatcher, announced(Node(), Heard(), RoutePermissions()))
 
     @given(
         steps=st.lists(

@@ -23,10 +23,10 @@ from collections.abc import Mapping
 
 from natsbroker.wire import ops
 
-#: The most digits that the real server takes for a size.
+#: The most digits that nats-server takes for a size.
 MAX_SIZE_DIGITS = 9
 
-#: Operations whose arguments run to the end of the line, with whether a blank must follow the name.
+#: Operations whose arguments run to the end of the line, with whether a space must follow the name.
 LINE_OPERATIONS: Mapping[bytes, tuple[int, bool]] = {
     b"PUB": (ops.PUB, True),
     b"HPUB": (ops.HPUB, True),
@@ -58,7 +58,7 @@ def splitBlanks(line: bytes) -> list[bytes]:
 
 def parseSize(text: bytes) -> int:
     """
-    Read a size as the real server does: only ASCII digits, at most nine of them.
+    Read a size as nats-server does: only ASCII digits, at most nine of them.
 
     @param text: the argument.
     @return: the size in bytes, or -1 for anything else.
@@ -70,9 +70,9 @@ def parseSize(text: bytes) -> int:
 
 def splitSubscription(line: bytes) -> tuple[bytes, bytes, bytes] | None:
     """
-    Cut the arguments of SUB. A stray CR counts as a blank here, as in the real server.
+    Cut the arguments of SUB. A stray CR counts as a space here, as in nats-server.
 
-    @return: subject, queue group (no bytes for none) and sid; C{None} if the count is wrong.
+    @return: subject, queue group (empty for none) and sid; C{None} if the count is wrong.
     """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     if len(arguments) == 2:

@@ -65,7 +65,7 @@ def _readMessage(op: int, rest: bytes, rules: LineRules) -> Frame:
 
 
 #: Reads what comes over a route. The frames of messages are those of clients with one more member:
-#: the sid, which is no bytes for a PUB.
+#: the sid, which is empty for a PUB.
 FROM_MEMBER = LineReader(
     _OPERATIONS, client.BARE_OPERATIONS, {ops.MSG: _readMessage, ops.PUB: _readMessage}
 )
@@ -101,7 +101,7 @@ def sidFor(number: int, member: int, queue: bytes) -> bytes:
 
     @param number: of the interest.
     @param member: of the members of the group, which one.
-    @param queue: the group; no bytes for plain interest.
+    @param queue: the group; empty for plain interest.
     """
     return b"%bRSID:%d:%d" % (b"Q" if queue else b"", number, member)
 

@@ -1,18 +1,16 @@
 """
-The dialect of gateways: what brokers of different clusters say to each other::
+The dialect of gateways, between brokers of different clusters::
 
     INFO {json}  CONNECT {json}  PING  PONG  +OK  -ERR '<text>'
     A+ <account>                                        A- <account>
     RS+ <account> <subject> [<queue> <weight>]          RS- <account> <subject> [queue]
     RMSG, HMSG                                          as on routes
 
-Each of two clusters dials the other. Over a connection whoever dialled sends messages, and whoever
-was dialled tells what it wants of them, so two connections make a pair. What an INFO asks for
-besides telling who somebody is stands in its C{gateway_cmd}: C{1} names a third gateway, C{2} says
-that all interest of an account follows, and C{3} that this was all. (PROTOCOL 1.4.)
+Each of two clusters dials the other. Over a connection the dialling side sends messages, and the
+other side interest in them, so two connections make a pair. The C{gateway_cmd} of an INFO is C{1}
+to name a third gateway, C{2} before all interest of an account, and C{3} after it. (PROTOCOL 1.4.)
 
-Pure functions over bytes; what is made here can be read here; lines that are the same on
-routes are those of L{natsbroker.wire.dialects.route}.
+Lines that are the same on routes are those of L{natsbroker.wire.dialects.route}.
 """
 
 from __future__ import annotations
@@ -119,7 +117,7 @@ def accountOf(document: ServerDocument) -> bytes | None:
         return None
 
 
-#: A command says nothing of whoever sends it; nats-server writes these members all the same.
+#: A command does not describe its sender; nats-server writes these members all the same.
 _NOBODY: dict[str, object] = {
     "server_id": "",
     "server_name": "",

@@ -64,13 +64,13 @@ BARE = {b"PING": ops.PING, b"PONG": ops.PONG, b"+OK": ops.OK}
 
 class LinkInterest(NamedTuple):
     """
-    What an operation says about interest.
+    The interest in an operation.
 
-    @ivar account: whose subscribers they are.
-    @ivar origin: the cluster of the leafnode that they are behind; no bytes for none.
-    @ivar pattern: what they are subscribed to.
-    @ivar queue: their queue group; no bytes for plain interest.
-    @ivar weight: how many members the group has; 0 for plain interest.
+    @ivar account: the account of the subscribers.
+    @ivar origin: the cluster of their leafnode; empty for none.
+    @ivar pattern: the subject pattern.
+    @ivar queue: the queue group; empty for plain interest.
+    @ivar weight: the number of members of the group; 0 for plain interest.
     """
 
     account: bytes
@@ -126,7 +126,7 @@ def routeLines(account: bytes = b"") -> RouteLines:
     """
     The reader for a route.
 
-    @param account: the one that it is dedicated to; no bytes for none.
+    @param account: the one that it is dedicated to; empty for none.
     """
     return RouteLines(account) if account else FROM_ROUTE
 
@@ -135,7 +135,7 @@ def splitInterest(line: bytes, isLeaf: bool, account: bytes = b"") -> LinkIntere
     """
     Cut the arguments of RS+, or of LS+.
 
-    @param account: the one that the connection is dedicated to; no bytes for none.
+    @param account: the one that the connection is dedicated to; empty for none.
     @return: C{None} if they are wrong.
     """
     arguments = splitBlanks(line.replace(b"\r", b" "))
@@ -157,7 +157,7 @@ def splitLost(line: bytes, hasOrigin: bool, account: bytes = b"") -> LinkInteres
     Cut the arguments of RS-, or of LS-.
 
     @param hasOrigin: whether it is an LS- of a peer that names the origin there.
-    @param account: the one that the connection is dedicated to; no bytes for none.
+    @param account: the one that the connection is dedicated to; empty for none.
     @return: C{None} if they are wrong.
     """
     arguments = splitBlanks(line.replace(b"\r", b" "))
@@ -175,8 +175,8 @@ def interestLine(
     """
     An RS+ line, or an LS+ line.
 
-    @param account: no bytes on a connection that is dedicated to it.
-    @param origin: the cluster of the leafnode that the interest is of; no bytes for none.
+    @param account: empty on a connection that is dedicated to it.
+    @param origin: the cluster of the leafnode that the interest is of; empty for none.
     """
     names = _named(account, pattern)
     start = b"LS+ %b %b" % (origin, names) if origin else b"RS+ " + names
@@ -187,8 +187,8 @@ def lostLine(account: bytes, pattern: bytes, queue: bytes, origin: bytes = b"") 
     """
     An RS- line, or an LS- line.
 
-    @param account: no bytes on a connection that is dedicated to it.
-    @param origin: the cluster of the leafnode that the interest was of; no bytes for none.
+    @param account: empty on a connection that is dedicated to it.
+    @param origin: the cluster of the leafnode that the interest was of; empty for none.
     """
     names = _named(account, pattern)
     start = b"LS- %b %b" % (origin, names) if origin else b"RS- " + names
@@ -209,10 +209,10 @@ def messageFrame(
     """
     A message as the bytes that another member of the cluster gets.
 
-    @param account: no bytes on a connection that is dedicated to it.
+    @param account: empty on a connection that is dedicated to it.
     @param queues: the queue groups of which one member each gets it over there.
     @param headers: whether the peer understands headers; without, they are stripped.
-    @param origin: the cluster of the leafnode that it comes from; no bytes for none.
+    @param origin: the cluster of the leafnode that it comes from; empty for none.
     """
     names = _named(account, message.subject)
     if origin:

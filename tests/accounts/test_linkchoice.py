@@ -11,7 +11,7 @@ import pytest
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
-from natsbroker.accounts.links import Group, isDeserted, successors
+from natsbroker.accounts.delivery import Group, isDeserted, successors
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.values import Kind, Message
 from tests.support import LinkRecorder, Recorder, Router
