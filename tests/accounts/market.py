@@ -1,8 +1,5 @@
 """
-Accounts that exchange things, for tests.
-
-Promises: the accounts have seeded chance and a clock that only the test moves.
-Must never know: what is tested with them.
+Accounts with exports and imports for tests, with seeded chance and a clock that only tests move.
 """
 
 from __future__ import annotations
@@ -43,7 +40,6 @@ class Person(Recorder):
         self.info = ClientInfo(acc=account, name=name, rtt=rtt, server="here", kind="Client")
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        """See L{IOrigin.clientInfo}."""
         return self.info if isDetailed else ClientInfo(acc=self.info.acc, rtt=self.info.rtt)
 
 
@@ -164,7 +160,7 @@ def subjects(recorder: Any) -> list[bytes]:
 
 def requestor(message: Message) -> dict[str, Any]:
     """
-    @return: what a request says about whoever asks.
+    @return: the description of the requestor in a request.
     """
     (line,) = [
         line for line in message.headers.split(b"\r\n") if line.startswith(b"Nats-Request-Info: ")

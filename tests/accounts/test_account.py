@@ -105,7 +105,7 @@ class TestPlain:
         assert answers.bodies == [b"hi!"]
 
     def test_raising(self, hall: Hall) -> None:
-        """A subscriber that raises is told of; the others get the message, and so does it again."""
+        """A subscriber that raises is reported; the others get the message, as it does later."""
         failing, others = Recorder(lambda message: 1 // 0), Recorder()
         hall.bus.subscribe(b"foo", failing)
         hall.bus.subscribe(b"*", others)
@@ -193,7 +193,7 @@ class TestEnding:
         assert (recorder.ended, len(hall.account)) == ([], 0)
 
     def test_cancelAfter(self, hall: Hall) -> None:
-        """A subscription with a maximum gets so many messages in all, and then ends."""
+        """A subscription with a maximum gets that many messages in all, and then ends."""
         recorder = Recorder()
         subscription = hall.bus.subscribe(b"foo", recorder, "tag")
         hall.publish(b"foo", b"1")
@@ -227,7 +227,7 @@ class TestEnding:
         assert len(recorder.got) == gets
 
     def test_subscribingAgainAtTheEnd(self, hall: Hall) -> None:
-        """A subscriber that is told of the end may subscribe again then."""
+        """A subscriber may subscribe again when its subscription ends."""
 
         class Loyal(Recorder):
             def subscriptionEnded(self, tag: Any) -> None:
@@ -322,7 +322,7 @@ class TestBatches:
         assert recorder.tags == [1, 2, 1]
 
     def test_raising(self, hall: Hall) -> None:
-        """One that raises is told of, and whoever published does not notice."""
+        """One that raises is reported, and the publisher does not notice."""
 
         class Failing(BatchRecorder):
             def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
@@ -479,7 +479,7 @@ class TestRouterChanges:
 
 
 def test_reweigh() -> None:
-    """A link's subscription may stand for more members, and whoever watches is told."""
+    """A link's subscription may stand for more members, and watchers learn of it."""
     hall, watcher = Hall(), WatchRecorder()
     hall.bus.watchInterest(watcher)
     made: Any = hall.busFor(Kind.SPOKE).subscribe(b"foo", LinkRecorder(), b"", b"q", 2)

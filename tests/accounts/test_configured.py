@@ -306,7 +306,7 @@ class TestChecked:
         """What fits together is fine."""
         checkImports(settingsOf(ACCOUNTS))
 
-    def test_refused(self) -> None:
+    def test_importWithoutExport(self) -> None:
         """What does not fit together is refused before anything changes."""
         with pytest.raises(ValueError, match=r"accounts\.B: .* stream import not authorized"):
             checkImports(self.settings())

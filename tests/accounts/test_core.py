@@ -21,7 +21,7 @@ from tests.support import Router, WatchRecorder
 class TestMappings:
     """Where subjects lead."""
 
-    def test_nothing(self) -> None:
+    def test_withoutMappings(self) -> None:
         """Without mappings everything goes where it says, and lanes need not ask."""
         account = Market("A")["A"]
         assert account.mapped(b"a") == b"a"
@@ -30,7 +30,7 @@ class TestMappings:
         assert account.matcher.mapSubject is None
 
     def test_mapped(self) -> None:
-        """With mappings it goes where they lead, and lanes are told."""
+        """Subjects are mapped, and lanes learn of the mappings."""
         market = Market("A")
         market.map("A", a="b")
         account = market["A"]
@@ -39,7 +39,7 @@ class TestMappings:
         assert account.matcher.mapSubject(b"a") == b"b"
 
     def test_told(self) -> None:
-        """Leafnodes are told what is mapped here, and no others; nothing is subscribed to it."""
+        """Leafnodes alone learn of mapped subjects; these have no subscription."""
         market = Market("A")
         bus = market["A"].busFor(Kind.SPOKE)
         leaf, late, other = WatchRecorder(), WatchRecorder(), WatchRecorder()
@@ -68,7 +68,7 @@ class TestMappings:
         assert account.matcher.mapSubject is None
 
     def test_notForOthers(self) -> None:
-        """What does not come from clients is not mapped: whoever takes it from them asks."""
+        """Only sessions of clients map subjects; a publish by a service is not mapped."""
         market = Market("A")
         market.map("A", a="b")
         recorder = market.subscribe("A", b"a")
@@ -80,7 +80,7 @@ class TestImports:
     """What can go wrong."""
 
     def test_routerIsFull(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An import that finds no place is told; the others are there."""
+        """An import that the router refuses is reported; the others are there."""
         market = Market("A", "B")
         market.service("B", "A", b"a")
         market.service("B", "A", b"b")

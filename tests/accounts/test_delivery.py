@@ -155,7 +155,7 @@ class TestLinks:
         assert (len(here.got), link.got) == (20, [])
 
     def test_remoteMember(self, hall: Hall) -> None:
-        """A group without a member here is served by one link, which is told the group."""
+        """A group without a member here is served by one link, which learns the group."""
         links = [LinkRecorder() for _ in range(3)]
         for each in links:
             hall.busFor(Kind.ROUTE).subscribe(b"foo", each, b"", b"q")
@@ -231,7 +231,6 @@ class TestLinks:
             """Replaces every message."""
 
             def filterMessage(self, message: Message, kind: int) -> Message:
-                """See L{IPublishFilter.filterMessage}."""
                 return Message(message.subject, b"other")
 
         hall.account.delivery.addFilter(Filter())
@@ -301,7 +300,6 @@ class Filter:
         self.asked: list[tuple[bytes, Kind]] = []
 
     def filterMessage(self, message: Message, kind: int) -> Message | None:
-        """See L{IPublishFilter.filterMessage}."""
         self.asked.append((message.body, Kind(kind)))
         if message.body == b"drop":
             return None
@@ -330,7 +328,7 @@ class TestFilters:
         ]
 
     def test_raising(self, hall: Hall) -> None:
-        """A filter that raises lets nothing through, and is told of."""
+        """A filter that raises lets nothing through, and is reported."""
 
         @implementer(IPublishFilter)
         class Failing:

@@ -49,7 +49,6 @@ class Far:
         self.heard += data
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """See L{ILinkSubscriber.forward}."""
         self.outbox.write(messageFrame(b"A", message, queues, True))
 
     def outboxOverflowed(self) -> None:
@@ -281,7 +280,7 @@ class TestArriving:
         assert [hall.gate.isWanted(each) for each in asked] == [False, False, True, True]
 
     def test_answer(self, hall: Hall) -> None:
-        """An answer that was led back goes everywhere, groups and other clusters included."""
+        """A returned reply goes everywhere, groups and other clusters included."""
         member, far = Recorder(), Far(hall)
         hall.bus.subscribe(b"r", member, queue=b"q")
         hall.gate.openGateway(far, wanting(b"r"))
@@ -293,7 +292,7 @@ class TestReplies:
     """Reply subjects."""
 
     def test_fresh(self, hall: Hall) -> None:
-        """The answers of who has just subscribed are led back; later that is not needed."""
+        """Replies to a recent subscription are mapped; later that is not needed."""
         far = Far(hall)
         hall.gate.openGateway(far, wanting(b"a"))
         hall.bus.subscribe(b"_INBOX.*", Recorder())
@@ -354,7 +353,7 @@ class TestReplies:
         assert far.take() == b"RMSG A $GR.bbbb.r 1\r\nx\r\n"
 
     def test_debtToNobody(self, hall: Hall) -> None:
-        """If the way back is lost, whoever is subscribed gets it."""
+        """If the connection is lost, the subscribers get the reply."""
         far, here = Far(hall), Recorder()
         output = hall.gate.openGateway(far, wanting())
         hall.bus.subscribe(b"r", here)
@@ -363,7 +362,7 @@ class TestReplies:
         assert (hall.say(b"r"), far.take(), here.bodies) == (1, b"", [b"x"])
 
     def test_answerToAnswer(self, hall: Hall) -> None:
-        """What leads back and asks something itself has its own answers led back."""
+        """A returned reply that is a request itself has its own reply subject mapped."""
         far = Far(hall)
         hall.gate.openGateway(far, wanting())
         hall.gate.publish(Message(b"a", b"?", b"r", via=b"_GR_.bbbbbb.222222."))
@@ -399,7 +398,7 @@ class TestRemembered:
 
 
 class TestKnown:
-    """What leafnodes are told of interest in other clusters."""
+    """Interest in other clusters, as leafnodes learn of it."""
 
     def test_told(self, hall: Hall) -> None:
         """What is known to be wanted; everything, while that is not known; nothing in the end."""
@@ -432,8 +431,8 @@ class TestKnown:
         assert set(told) == {(b"early", b""), *mapped}
         stop()
 
-    def test_others(self, hall: Hall) -> None:
-        """Members of this cluster, and other clusters, are told nothing of that."""
+    def test_linksDoNotLearn(self, hall: Hall) -> None:
+        """Members of this cluster, and other clusters, do not learn of that."""
         told: dict[tuple[bytes, bytes], int] = {}
         watcher: Any = Watcher(told)
         hall.bus.watchInterest(watcher)
@@ -448,13 +447,11 @@ class Watcher:
         self._told = told
 
     def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
-        """See L{IInterestWatcher.interestGained}."""
         assert (pattern, queue) not in self._told
         self._told[pattern, queue] = weight
 
     def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
-        """See L{IInterestWatcher.interestWeightChanged}."""
+        raise AssertionError("only plain interest is expected")
 
     def interestLost(self, pattern: bytes, queue: bytes) -> None:
-        """See L{IInterestWatcher.interestLost}."""
         del self._told[pattern, queue]

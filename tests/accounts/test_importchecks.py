@@ -48,7 +48,7 @@ class TestExports:
         assert messages(found) == []
 
     def test_place(self) -> None:
-        """A problem is told by account and number."""
+        """A problem names the account and the number."""
         found = accounts(StreamExport("a"), ServiceExport("b", ("X",)))
         assert list(problems(found, True)) == [
             Problem("A", "exports", 1, '"X" account not defined for service export')
@@ -131,7 +131,7 @@ class TestAuthorization:
         assert exportFor(ServiceImport("A", "b", "x"), found["A"], "C") is private
 
     def test_missingAccount(self) -> None:
-        """What is imported from nobody is told so."""
+        """An import from an account that is not there is reported."""
         found = accounts(imports=(StreamImport("X", "a", "a"), ServiceImport("Y", "a", "a")))
         assert messages(found) == [
             '"X" account not defined for stream import',
@@ -160,7 +160,7 @@ class TestSubjects:
             ),
         ],
     )
-    def test_wrong(self, wanted: Import, reason: str) -> None:
+    def test_importSubjectsThatDoNotFit(self, wanted: Import, reason: str) -> None:
         """A subject here that does not lead there and back is refused."""
         kind = "service" if isinstance(wanted, ServiceImport) else "stream"
         found = accounts(StreamExport(">"), ServiceExport(">"), imports=(wanted,))

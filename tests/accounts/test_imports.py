@@ -73,7 +73,7 @@ class TestRequests:
         assert len(market["A"].responses) == len(market["B"].responses.pending) == 0
 
     def test_besidesSubscribers(self, market: Market) -> None:
-        """Whoever subscribes to the subject here gets the request too."""
+        """A subscriber to the subject here gets the request too."""
         market.service("B", "A", b"req")
         service, here = market.subscribe("A", b"req"), market.subscribe("B", b"req")
         assert market.publish("B", b"req") == 2
@@ -120,7 +120,7 @@ class TestRequests:
 
 
 class TestRequestor:
-    """What a service is told about whoever asks."""
+    """The description of the requestor for a service."""
 
     def test_account(self, market: Market) -> None:
         """The account and the round trip, unless more is shared."""
@@ -175,7 +175,7 @@ class TestRequestor:
         ],
     )
     def test_forged(self, market: Market, forged: bytes) -> None:
-        """What a client says about itself is left out, however often and however spelled."""
+        """A description by the client itself is left out, repeated or in any spelling."""
         market.service("B", "A", b"req")
         service = market.subscribe("A", b"req")
         headers = b"NATS/1.0\r\nX: y\r\n" + forged + b"\r\n"
@@ -252,7 +252,7 @@ class TestChains:
         ],
     )
     def test_told(self, market: Market, shares: tuple[bool, ...], told: dict[str, Any]) -> None:
-        """The service is told who asked first, and through which account it came last."""
+        """The service learns the first requestor and the last account."""
         service = self.chain(market, *shares)
         market.publish("C", b"s2", origin=Person("C", "carol", 5))
         assert requestor(service.got[0][0]) == told
@@ -287,7 +287,7 @@ class TestChains:
 
 
 class TestInterest:
-    """Who is told what."""
+    """Interest in imported services."""
 
     def test_notTold(self, market: Market) -> None:
         """Other brokers are not told of imports: they import by themselves."""
@@ -300,7 +300,7 @@ class TestInterest:
         assert watcher.taken() == []
 
     def test_answersAreWanted(self, market: Market) -> None:
-        """They are told that the exporter's account wants answers."""
+        """They learn that the exporter's account wants responses."""
         market.service("B", "A", b"req")
         market.subscribe("A", b"req")
         watcher = WatchRecorder()

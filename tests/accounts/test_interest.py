@@ -106,7 +106,7 @@ class TestWatchers:
     """Who hears."""
 
     def test_late(self) -> None:
-        """A watcher that comes late is told first of all there is."""
+        """A late watcher first receives the present interest."""
         book = Book()
         book.add(b"foo")
         book.add(b"foo")
@@ -124,7 +124,7 @@ class TestWatchers:
         }
 
     def test_raises(self) -> None:
-        """A watcher that raises is reported, and those after it are told all the same."""
+        """A watcher that raises is reported, and those after it are called all the same."""
 
         class Failing(WatchRecorder):
             def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
@@ -247,7 +247,7 @@ class TestPatience:
         return rounds
 
     def test_inTurns(self) -> None:
-        """It is told everything, once, in several turns."""
+        """It receives everything, once, in several turns."""
         book, _ = self.crowded()
         watcher = WatchRecorder()
         book.interest.watch(watcher, None, True)
@@ -283,7 +283,7 @@ class TestPatience:
         assert known[b"q", b"q"] == 1
 
     def test_stopped(self) -> None:
-        """One that stops is told no more, and another one is told everything."""
+        """One that stops receives no more, and another one receives everything."""
         book, _ = self.crowded()
         one, other = WatchRecorder(), WatchRecorder()
         stop = book.interest.watch(one, None, True)
@@ -294,7 +294,7 @@ class TestPatience:
         assert (one.taken(), len(other.taken())) == ([], self.COUNT)
 
     def test_atOnce(self) -> None:
-        """One that cannot wait is told at once, also while another one waits."""
+        """An impatient one receives all at once, also while another one waits."""
         book, _ = self.crowded()
         one, other = WatchRecorder(), WatchRecorder()
         book.interest.watch(one, None, True)
@@ -321,7 +321,7 @@ class TestPatience:
 
     @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
     def test_weights(self, rounds: int) -> None:
-        """A group that changes meanwhile is told with its weight, or of its change."""
+        """A group that changes meanwhile is reported with its weight, or as a change."""
         book, _ = self.crowded()
         members = [book.add(b"q", b"q", weight=2) for _ in range(2)]
         watcher = WatchRecorder()

@@ -76,12 +76,12 @@ class TestSampling:
         ],
     )
     def test_headers(self, lines: list[str], kept: dict[str, list[str]] | None) -> None:
-        """A tracer's decision in the headers counts, and what it says is passed on."""
+        """A tracer's decision in the headers counts, and its headers are passed on."""
         assert sampled(HEADERS_ONLY, request(*lines), Random(1)) == kept
 
 
 class TestEvents:
-    """What is told."""
+    """Latency events."""
 
     def test_answered(self) -> None:
         """The times add up: what is not the round trips is the service's."""

@@ -43,11 +43,11 @@ def join(account: Account, kind: Kind, subscriber: Any, queue: bytes = b"q") -> 
 
 
 class TestDeserted:
-    """Whether anybody is left for whom the group was chosen."""
+    """Whether a group that a sender chose has a member left."""
 
     @pytest.mark.parametrize("kind", [Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE])
     def test_members(self, account: Account, kind: Kind) -> None:
-        """Somebody of whom the sender was told is somebody, until it is gone."""
+        """A member that the sender knows counts until it is gone."""
         sender = LinkRecorder()
         join(account, Kind.ROUTE, sender)
         member = join(account, kind, LinkRecorder())
@@ -82,7 +82,7 @@ class TestDeserted:
 
     @pytest.mark.parametrize("kind", [Kind.CLIENT, Kind.INTERNAL, Kind.GATEWAY])
     def test_otherSenders(self, account: Account, kind: Kind) -> None:
-        """Clients choose for themselves, and other clusters are told what nobody wants."""
+        """Clients choose for themselves, and other clusters learn of missing interest."""
         join(account, Kind.ROUTE, LinkRecorder())
         assert not isDeserted(kind, groupOf(account), Message(b"foo", queues=(b"q",)))
 

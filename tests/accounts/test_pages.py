@@ -34,12 +34,12 @@ accounts {
 
 
 def told(key: str, name: str) -> Any:
-    """What is told about an account."""
+    """A key of an account's detail."""
     return accountContributions(settingsOf(TEXT).accounts.get)[key](name)
 
 
 def test_mappings() -> None:
-    """Mappings are told by their source, with the share that stays."""
+    """Mappings stand by their source, with the share that stays."""
     assert list(told("mappings", "A").items()) == [
         ("a", [{"subject": "a2", "weight": 100}]),
         (
@@ -64,7 +64,7 @@ def test_mappings() -> None:
 
 
 def test_exports() -> None:
-    """Exports are told with their terms."""
+    """Exports are listed with their terms."""
     assert told("exports", "A") == [
         {"subject": "s.>", "type": "stream"},
         {"subject": "t", "type": "stream", "approved_accounts": ["B"]},
@@ -79,7 +79,7 @@ def test_exports() -> None:
 
 
 def test_imports() -> None:
-    """Imports are told with both names."""
+    """Imports are listed with both names."""
     assert told("imports", "B") == [
         {
             "subject": "s.*.*",
@@ -103,6 +103,6 @@ def test_imports() -> None:
     ]
 
 
-def test_nothing() -> None:
-    """About an account of which nothing is said nothing is told."""
+def test_accountWithoutSettings() -> None:
+    """An account without settings has none of these keys."""
     assert [told(key, "$G") for key in ("mappings", "exports", "imports")] == [None] * 3

@@ -104,7 +104,7 @@ class TestAdmission:
         accounts.admit(Grant("A"))
 
     def test_unknown(self) -> None:
-        """Nobody is let into an account that is not there."""
+        """No connection is admitted to an account that is not there."""
         with pytest.raises(KeyError):
             registry().admit(Grant("A"))
 
@@ -162,7 +162,7 @@ class TestFailures:
     """Subscribers that raise."""
 
     def test_logged(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """What one raises is logged, and whoever published does not notice."""
+        """An exception is logged, and the publisher does not notice."""
         account = registry()["$G"]
         bus = account.busFor(Kind.INTERNAL)
         bus.subscribe(b"foo", Recorder(lambda message: 1 // 0))
@@ -233,7 +233,7 @@ class TestIncluded:
         assert heard.bodies == [b"1"]
 
     def test_watched(self) -> None:
-        """Whoever watches is told of accounts that are there, and of those that come."""
+        """A watcher learns of accounts that are there, and of those that come."""
         accounts, told = registry(), list[str]()
         accounts.watch(lambda account: told.append(account.name))
         accounts.include("A", AccountLimits())

@@ -38,7 +38,7 @@ class TestFreshPatterns:
             clock.advance(PERIOD)
             assert not recent.cover(b"a.b") and not len(recent)
 
-    def test_again(self, names: Names, clock: Any) -> None:
+    def test_renewedPattern(self, names: Names, clock: Any) -> None:
         """A pattern that is subscribed to again is recent again."""
         with using(names):
             recent = RecentSubscriptions(None, clock)
@@ -71,7 +71,7 @@ class TestDebts:
     """Answers that are to go back where requests came from."""
 
     def test_lasts(self, clock: Any) -> None:
-        """A way back is known for a period, and not for more than two; both ends are told."""
+        """A reply prefix is known for one to two periods; both ends are announced."""
         told: list[bytes] = []
         debts = GatewayReplyMap(clock, told.append)
         assert not debts and debts.viaOf(b"r") == b""

@@ -20,7 +20,7 @@ class Counter:
     A service in account A, which B imports, and somebody in B who asks.
 
     @ivar service: what reached the service.
-    @ivar inbox: what reached whoever asks.
+    @ivar inbox: the messages of the requestor.
     """
 
     def __init__(self, **terms: Any) -> None:
@@ -131,7 +131,7 @@ class TestSingle:
         assert counter.owed == (0, 0)
 
     def test_overARoute(self) -> None:
-        """An answer that comes over a route reaches whoever asked."""
+        """A response that comes over a route reaches the requestor."""
         counter = Counter()
         counter.answer(counter.ask(), kind=Kind.ROUTE)
         assert len(counter.inbox.got) == 1
@@ -244,7 +244,7 @@ class TestTime:
 
 
 class TestInterestLost:
-    """Nobody waits any more."""
+    """Responses without a subscriber."""
 
     @pytest.mark.parametrize("pattern", [b"inbox.1", b"inbox.*", b"inbox.>", b">"])
     def test_unsubscribed(self, pattern: bytes) -> None:
@@ -259,7 +259,7 @@ class TestInterestLost:
         other.subscription.cancel()
         assert counter.owed == (0, 0)
 
-    def test_others(self) -> None:
+    def test_otherSubscriptionsEnd(self) -> None:
         """Other subscriptions do not matter."""
         counter = Counter()
         other = counter.market.subscribe("B", b"other.*")
@@ -280,7 +280,7 @@ class TestInterestLost:
 
 
 class TestLatency:
-    """What the exporter is told."""
+    """Latency events of the exporter."""
 
     def test_answered(self) -> None:
         """How long an answer took, who asked and who answered."""
@@ -339,7 +339,7 @@ class TestLatency:
         assert events(counter.latency) == []
 
     def test_share(self) -> None:
-        """Whoever asks may want to be known."""
+        """The importer may share details of the requestor."""
         counter = Counter(sampling=100, share=True)
         counter.answer(counter.ask())
         (event,) = events(counter.latency)

@@ -34,7 +34,7 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_frozen(value: object) -> None:
-    """Nobody can change a setting."""
+    """Settings are frozen."""
     assert is_dataclass(value)
     with pytest.raises(FrozenInstanceError):
         setattr(value, fields(value)[0].name, "x")

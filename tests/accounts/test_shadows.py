@@ -127,7 +127,7 @@ class TestDelivery:
         assert subjects(recorder) == [b"a", b"x.b"]
 
     def test_queues(self, market: Market) -> None:
-        """A queue group has members in both accounts, one of whom gets each message."""
+        """A queue group has members in both accounts, one of which gets each message."""
         market.stream("B", "A", b"a", b"b")
         members = [
             market.subscribe("B", b"b", b"q"),
@@ -229,7 +229,7 @@ class TestLife:
         assert problems == []
 
     def test_routerIsFullLater(self, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
-        """If it takes no more when something is imported later, that is told."""
+        """A router that takes no more when something is imported later is reported."""
 
         def refuse(pattern: bytes, entry: object) -> None:
             raise BrokerError("no more")
@@ -258,7 +258,6 @@ class LeafRecorder(LinkRecorder):
     subscription: Any = None
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """See L{ILinkSubscriber.forward}."""
         self.got.append((message.subject, queues))
 
 
@@ -336,10 +335,10 @@ class TestLeafnodes:
 
 @onEach
 class TestInterest:
-    """What others are told."""
+    """Interest that other brokers learn of."""
 
     def test_told(self, market: Market) -> None:
-        """Other brokers are told what is wanted of the exporter, in both accounts."""
+        """Other brokers learn of the interest in the exporter, in both accounts."""
         market.stream("B", "A", b"a.>", b"b.>")
         here, there = WatchRecorder(), WatchRecorder()
         market["A"].busFor(Kind.ROUTE).watchInterest(there)

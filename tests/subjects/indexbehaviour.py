@@ -1,8 +1,6 @@
 """
-How a subject index behaves, whatever it is made of.
-
-Promises: everything that L{natsbroker.subjects.index.SubjectIndex} promises is held here against
-whatever C{makeIndex} makes, so that another implementation of it is tested by subclassing::
+The behaviour of a subject index: the contract of L{natsbroker.subjects.index.SubjectIndex} is held
+against the product of C{makeIndex}, so that another implementation is tested by subclassing::
 
     class TestCompiledIndex(IndexBehaviour):
         makeIndex = CompiledIndex
@@ -11,8 +9,6 @@ whatever C{makeIndex} makes, so that another implementation of it is tested by s
         makeIndex = CompiledIndex
 
     TestCompiledIndexMachine = CompiledIndexMachine.TestCase
-
-Must never know: how an index stores anything.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """
-A running nats-server to compare answers with, and the plainest of clients.
-
-Promises: the server is nats-server, on loopback; without one the tests are skipped; after
-L{Line.ask} everything that earlier operations caused has arrived.
-Must never know: what is compared.
+A running nats-server to compare answers with, and the plainest of clients. Without a server the
+tests are skipped; after L{Line.ask} the effects of earlier operations have arrived.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from pathlib import Path
 
 from tests.interop.servers import PATIENCE, REAL, Server
 
-__all__ = ["Line", "quoted", "realServer"]
+__all__ = ["Line", "inQuotes", "realServer"]
 
 
 class Line:
@@ -68,7 +65,7 @@ def realServer(directory: Path, config: str) -> Iterator[int]:
         server.stop()
 
 
-def quoted(texts: list[bytes]) -> str:
+def inQuotes(texts: list[bytes]) -> str:
     """
     @return: the texts as an array of the configuration language.
     """

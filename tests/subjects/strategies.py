@@ -1,8 +1,6 @@
 """
-What the tests of subjects make up: subjects that are likely to have to do with one another.
-
-Promises: few tokens, short subjects, and among the tokens the ones that only look like wildcards.
-Must never know: what is tested with them.
+Hypothesis strategies for related subjects: few tokens, short subjects, and among the tokens the
+ones that only look like wildcards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
 What C{docs/topics/routing.md} states about L{natsbroker.subjects}.
-
-Promises: its examples run, and the limits in its table are the ones in the code.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ TEXT = PAGE.read_text("utf-8")
 
 
 def test_examples() -> None:
-    """The page's examples print what it says, and there are examples for every part."""
+    """The page's examples print the text on it, and there are examples for every part."""
     found = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     test = doctest.DocTestParser().get_doctest("".join(found), {}, PAGE.name, str(PAGE), 0)
     report: list[str] = []

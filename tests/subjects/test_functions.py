@@ -216,14 +216,14 @@ class TestErrors:
 
     @pytest.mark.parametrize(("source", "token", "text"), WRONG)
     def test_text(self, source: bytes, token: bytes, text: str) -> None:
-        """The error says what the real server says."""
+        """The error is nats-server's."""
         with pytest.raises(InvalidMapping) as caught:
             compileToken(token, Wildcards(source))
         assert str(caught.value) == f"invalid mapping destination: {text}"
 
     @pytest.mark.parametrize(("source", "token", "reason"), REFUSED_HERE)
     def test_stricter(self, source: bytes, token: bytes, reason: str) -> None:
-        """Numbers out of range and empty separators are refused; the real server is laxer."""
+        """Numbers out of range and empty separators are refused; nats-server is laxer."""
         with pytest.raises(InvalidMapping) as caught:
             compileToken(token, Wildcards(source))
         assert caught.value.reason == f"invalid mapping destination: {reason}"

@@ -1,5 +1,5 @@
 """
-Of which subscriptions somebody is told.
+The subscriptions that a filter selects.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_originOf(
 
 
 def test_apart() -> None:
-    """Nobody is told of its own."""
+    """A subscriber's own subscriptions are not selected."""
     own, other = Subscriber(), Subscriber()
     interestFilter = InterestFilter({1}, exclude=own)
     assert interestFilter.originOf(subscription(1, own)) is None

@@ -57,7 +57,7 @@ class TestMapping:
         mapping = Mapping(b"a", [Destination(b"a", 80), Destination(b"b", 5)])
         assert outcomes(mapping, b"a") == {b"a": 80, b"b": 5, NOWHERE: 15}
 
-    def test_nothing(self) -> None:
+    def test_emptyTable(self) -> None:
         """A weight of nothing gets nothing."""
         mapping = Mapping(b"a", [Destination(b"b", 0), Destination(b"c", 100)])
         assert outcomes(mapping, b"a") == {b"c": 100}
@@ -96,7 +96,7 @@ class TestMapping:
             ([Destination(b"b..")], "invalid mapping destination: invalid transform in b.."),
         ],
     )
-    def test_wrong(self, destinations: list[Destination], text: str) -> None:
+    def test_invalidDestinations(self, destinations: list[Destination], text: str) -> None:
         """Weights and destinations that cannot be are refused."""
         with pytest.raises(InvalidMapping) as caught:
             Mapping(b"a", destinations)

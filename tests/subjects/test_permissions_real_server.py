@@ -12,7 +12,7 @@ import pytest
 
 from natsbroker.subjects.grammar import isSubset, matches
 from natsbroker.subjects.permissions import DENIED, PermissionSet, SubscribePermissions, Verdict
-from tests.subjects.realserver import Line, quoted, realServer
+from tests.subjects.realserver import Line, inQuotes, realServer
 from tests.subjects.truthtable import ROWS, permissionsOf
 
 #: A user's lists of entries: publish allow and deny, subscribe allow and deny.
@@ -57,8 +57,8 @@ def permissionsText(name: str, user: User) -> str:
     """
     lists = []
     for verb, allow, deny in (("publish", *user[:2]), ("subscribe", *user[2:])):
-        rules = [f"allow: {quoted(allow)}"] if allow else []
-        rules += [f"deny: {quoted(deny)}"] if deny else []
+        rules = [f"allow: {inQuotes(allow)}"] if allow else []
+        rules += [f"deny: {inQuotes(deny)}"] if deny else []
         if rules:
             lists.append(f"{verb}: {{ {', '.join(rules)} }}")
     return f"{{ user: {name}, password: x, permissions: {{ {', '.join(lists)} }} }}"

@@ -126,7 +126,7 @@ class TestRenaming:
             (b"a.*", b"b..$1", "invalid transform"),
         ],
     )
-    def test_wrong(self, theirs: bytes, ours: bytes, reason: str) -> None:
+    def test_subjectsThatDoNotFit(self, theirs: bytes, ours: bytes, reason: str) -> None:
         """What does not lead there and back is refused, in nats-server's words."""
         with pytest.raises(InvalidMapping, match=reason):
             Renaming(theirs, ours)

@@ -13,7 +13,7 @@ from tests.support import Names, onEach
 
 class Owner:
     """
-    Whoever keeps the books.
+    The owner of subscriptions.
     """
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class TestSidTable:
         assert (b"two" in table, table.get(b"two"), len(table)) == (False, None, 2)
 
     def test_taken(self, names: Names) -> None:
-        """A tag that is taken is refused, and stays with whom it belongs to."""
+        """A tag that is taken is refused, and stays with its subscription."""
         table, [first] = self.make(names, b"1")
         with pytest.raises(KeyError):
             table.add(names.Subscription(None, b"bar", b"", 0, None, b"1"))

@@ -56,7 +56,7 @@ class TestApply:
         assert applied(source, destination, subject) == result
 
     def test_random(self) -> None:
-        """Random numbers come from whoever applies the transform."""
+        """Random numbers come from the caller."""
         transform = SubjectTransform(b"a.*", b"b.{{random(10)}}.$1")
         assert transform.isRandom
         rng = random.Random(7)
@@ -120,8 +120,8 @@ class TestErrors:
             ),
         ],
     )
-    def test_wrong(self, source: bytes, destination: bytes, text: str) -> None:
-        """The error says what the real server says, and where."""
+    def test_invalidTransform(self, source: bytes, destination: bytes, text: str) -> None:
+        """The error is nats-server's, with its place."""
         with pytest.raises(InvalidMapping) as caught:
             SubjectTransform(source, destination)
         assert str(caught.value) == text
@@ -153,7 +153,7 @@ class TestStrict:
             ),
         ],
     )
-    def test_refused(self, destination: bytes, reason: str) -> None:
+    def test_invalidDestination(self, destination: bytes, reason: str) -> None:
         """What loses a wildcard, or cannot be undone, is refused."""
         with pytest.raises(InvalidMapping) as caught:
             SubjectTransform(b"a.*.*", destination, strict=True)
@@ -162,5 +162,5 @@ class TestStrict:
 
 
 def test_partitionIsExported() -> None:
-    """The hash behind partitions is at hand for whoever computes them elsewhere."""
+    """The hash behind partitions is public, to compute them elsewhere."""
     assert partitionOf(b"abc", 3) == 2

@@ -1,10 +1,9 @@
 """
 Plain and queue entries among the allowed and the denied: all sixteen combinations.
 
-Promises: what is written here was observed on nats-server 2.15.1, and
-C{test_permissions_real_server.py} observes it again where one is installed. (A published flaw,
+Observed on nats-server 2.15.1; C{test_permissions_real_server.py} observes it again where one is
+installed. (A published flaw,
 GHSA-jx8g, let the answer for a queue entry overwrite the one for a plain entry.)
-Must never know: how permissions are implemented.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class TestStamped:
         ],
     )
     def test_forged(self, forged: bytes) -> None:
-        """Nobody else says who asks, in any spelling and any number."""
+        """No other description of the requestor is left, in any spelling and any number."""
         before = block(b"A: 1", forged, b"B: 2")
         body, length = stamped(before + b"hi", len(before), INFO)
         assert body == block(b"A: 1", b"B: 2")[:-2] + OURS + b"hi"

@@ -95,9 +95,9 @@ ROWS = [
     Row("only one CR goes", b"SUB a 1\r\r\n", [(ops.SUB, b"a 1\r")]),
     Row("blanks before arguments", b"SUB  \t a  1 \r\n", [(ops.SUB, b"a  1 ")]),
     Row("tab after the name", b"SUB\ta 1\r\n", [(ops.SUB, b"a 1")]),
-    Row("no arguments but a blank", b"SUB \r\nUNSUB \t\r\n", [(ops.SUB, b""), (ops.UNSUB, b"")]),
+    Row("no arguments but a space", b"SUB \r\nUNSUB \t\r\n", [(ops.SUB, b""), (ops.UNSUB, b"")]),
     Row("connect", b'CONNECT {"a": 1}\r\n', [(ops.CONNECT, b'{"a": 1}')]),
-    Row("connect without a blank", b"connect{}\r\n", [(ops.CONNECT, b"{}")]),
+    Row("connect without a space", b"connect{}\r\n", [(ops.CONNECT, b"{}")]),
     Row("connect without arguments", b"CONNECT\r\n", [(ops.CONNECT, b"")]),
     Row("info", b"INFO {}\r\nINFO\r\n", [(ops.INFO, b"{}"), (ops.INFO, b"")]),
     Row("the peer's error", b"-ERR 'x'\r\n", [(ops.ERR, b"'x'")]),
@@ -136,7 +136,7 @@ ROWS = [
     Row("headers", b"HPUB a 4 6\r\nabcdhi\r\n", [hpub(b"a", b"abcd", b"hi")], H),
     Row("headers and reply", b"hpub a r 4 6\r\nabcdhi\r\n", [hpub(b"a", b"abcd", b"hi", b"r")], H),
     Row("headers only", b"HPUB a 4 4\r\nabcd\r\n", [hpub(b"a", b"abcd", b"")], H),
-    Row("headers of no bytes", b"HPUB a 0 2\r\nhi\r\n", [hpub(b"a", b"", b"hi", texts=b"0 2")], H),
+    Row("empty headers", b"HPUB a 0 2\r\nhi\r\n", [hpub(b"a", b"", b"hi", texts=b"0 2")], H),
     Row(
         "zeros in both sizes",
         b"HPUB a 04 006\r\nabcdhi\r\n",
@@ -230,13 +230,13 @@ ROWS = [
     Row("long publish", b"PUB 0123456789 1\r\n", [LONG], SMALL),
     Row("PING may be long", b"PING 01234567890123456789\r\n", [(ops.PING,)], SMALL),
     Row("length before arguments", b"PUB 01234567890123\r\n", [LONG], SMALL),
-    Row("closed door", b"PING\r\n", [DENIED], CLOSED),
-    Row("closed door to nonsense", b"X", [DENIED], CLOSED),
-    Row("closed door to an empty line", b"\r\n", [DENIED], CLOSED),
-    Row("closed door lets CONNECT in", b"CONNECT {}\r\n", [(ops.CONNECT, b"{}")], CLOSED),
-    Row("closed door and something like it", b"CON\r\n", [UNKNOWN], CLOSED),
+    Row("login required:", b"PING\r\n", [DENIED], CLOSED),
+    Row("login required: to nonsense", b"X", [DENIED], CLOSED),
+    Row("login required: to an empty line", b"\r\n", [DENIED], CLOSED),
+    Row("login required: lets CONNECT in", b"CONNECT {}\r\n", [(ops.CONNECT, b"{}")], CLOSED),
+    Row("login required: and something like it", b"CON\r\n", [UNKNOWN], CLOSED),
     Row(
-        "closed door after CONNECT",
+        "login required: after CONNECT",
         b"connect {}\r\nSUB a 1\r\n",
         [(ops.CONNECT, b"{}"), DENIED],
         CLOSED,
@@ -336,7 +336,7 @@ class TestDecoder:
     """What is not a matter of single rows."""
 
     def test_defaults(self, names: Names) -> None:
-        """A new decoder has the real server's limits and asks for no login."""
+        """A new decoder has nats-server's limits and asks for no login."""
         decoder = names.Decoder()
         assert (decoder.maxControlLine, decoder.maxPayload) == (4096, 1 << 20)
         assert (decoder.headers, decoder.announce, decoder.authorized) == (False, False, True)

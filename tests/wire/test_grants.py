@@ -1,5 +1,5 @@
 """
-What an authorizer is told, and what it answers.
+The request and the answer of an authorizer.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class TestReading:
             assert headers.status
 
     def test_none(self) -> None:
-        """No bytes are no headers."""
+        """An empty block has no headers."""
         headers = Headers.fromBlock(b"")
         assert not headers
         assert (headers.items(), headers.status) == ([], 0)

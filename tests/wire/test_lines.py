@@ -1,6 +1,6 @@
 """
 One control line to a frame. The decoder's rows test what lines mean; here is what only the reader
-of lines promises: that an incomplete line is judged like the whole one.
+of lines means: that an incomplete line is judged like the whole one.
 """
 
 from __future__ import annotations

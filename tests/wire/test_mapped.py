@@ -27,7 +27,7 @@ from natsbroker.wire.mapped import prefixOf, splitMapped, splitReply
     ],
 )
 def test_split(subject: bytes, prefix: bytes, rest: bytes) -> None:
-    """What leads back is told from the subject; what is cut elsewhere is not mapped."""
+    """The prefix is cut from the subject; a subject cut elsewhere is not mapped."""
     assert splitMapped(subject) == (prefix, rest)
     assert prefixOf(subject) == prefix
 

@@ -107,7 +107,7 @@ def test_runs(names: Names) -> None:
 
 @onEach
 def test_noServiceAnyMore(names: Names) -> None:
-    """A service that went gets nothing, and whoever asks it is told."""
+    """A service that went gets nothing, and the requestor learns of it."""
     with using(names):
         world, service = World(), BatchRecorder()
         account(world).busFor(Kind.INTERNAL).subscribe(b"s.a", service).cancel()
@@ -164,7 +164,7 @@ def test_posts(names: Names, many: bool) -> None:
 @onEach
 @byItself
 def test_postsToFewer(names: Names, many: bool) -> None:
-    """Whoever may not have a message, had its last one, or is gone, is not posted any."""
+    """A subscriber without permission, after its last message or after its end gets none."""
     with using(names):
         denied = SubscribePermissions((b">",), (b"secret",))
         world = World(authorizer=Doorkeeper(lambda hello: Grant(subscribe=denied)))
@@ -217,7 +217,6 @@ def test_postsAreFiltered(names: Names, many: bool) -> None:
             """Lets nothing through."""
 
             def filterMessage(self, message: Message, kind: int) -> Message | None:
-                """See L{natsbroker.interfaces.IPublishFilter}."""
                 return None
 
         client = world.client()
@@ -242,7 +241,7 @@ def test_postsLeaveTheReadablePath(many: bool) -> None:
 
 @onEach
 def test_postsMany(names: Names) -> None:
-    """Several posts arrive in order, whoever else is subscribed."""
+    """A batch arrives in order, beside any other subscribers."""
     with using(names):
         world = World()
         client, bus = world.client(), account(world).busFor(Kind.INTERNAL)

@@ -78,7 +78,7 @@ def test_names() -> None:
         b"[" * 100_000,
     ],
 )
-def test_wrong(text: bytes) -> None:
+def test_malformedDocument(text: bytes) -> None:
     """What is no document, or has a wrong type in it, is refused as a whole."""
     with pytest.raises(ValueError):
         parseDocument(text)
@@ -95,7 +95,7 @@ def test_nothingButValueErrors(text: bytes) -> None:
 
 
 def test_connect() -> None:
-    """What a peer says to be let in."""
+    """The credentials of a peer."""
     line = connectLine({"echo": True, "user": "u", "pass": "p", "name": "ID", "cluster": "C1"})
     assert line.startswith(b"CONNECT {") and line.endswith(b"}\r\n")
     assert parseConnect(line[8:]) == LinkConnect(name="ID", user="u", password="p", cluster="C1")

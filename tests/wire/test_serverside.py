@@ -1,5 +1,5 @@
 """
-What a server says to a client.
+The bytes of a server for a client.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def asRead(line: bytes) -> tuple[Any, ...] | None:
 
 
 class TestLines:
-    """What a client says, as the broker reads it."""
+    """Lines of a client, as the broker reads them."""
 
     def test_connect(self) -> None:
         """CONNECT carries its options whatever their text is, on one line."""

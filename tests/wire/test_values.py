@@ -57,7 +57,7 @@ class TestMessage:
 
 
 def test_linkKindsComeLast() -> None:
-    """Kinds of links are told from those of this broker's own subscribers by their number."""
+    """Kinds of links are distinct from those of this broker's own subscribers by their number."""
     assert [kind for kind in Kind if kind < FIRST_LINK_KIND] == [
         Kind.CLIENT,
         Kind.INTERNAL,

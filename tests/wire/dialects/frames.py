@@ -1,8 +1,5 @@
 """
-Frames of any dialect, from input in pieces.
-
-Promises: what comes after a fault is not asked for.
-Must never know: what a line means.
+Frames of any dialect, from input in pieces, up to the first fault.
 """
 
 from __future__ import annotations

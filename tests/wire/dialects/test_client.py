@@ -83,7 +83,7 @@ def test_parseSize(text: bytes, size: int) -> None:
     ],
 )
 def test_splitSubscription(line: bytes, parts: object) -> None:
-    """SUB has a subject, perhaps a queue group, and a sid; a stray CR is a blank."""
+    """SUB has a subject, perhaps a queue group, and a sid; a stray CR is a space."""
     assert splitSubscription(line) == parts
 
 

@@ -98,7 +98,7 @@ def test_line(names: Names, data: bytes, frame: tuple[Any, ...]) -> None:
     ],
     ids=lambda value: repr(value)[:60],
 )
-def test_wrong(names: Names, data: bytes, error: errors.WireError) -> None:
+def test_malformedLine(names: Names, data: bytes, error: errors.WireError) -> None:
     """What is wrong is found, however it comes."""
     for cut in (len(data), 1, 3, len(data) // 2):
         assert decoded(names, data, cut) == [(ops.FAULT, error)]
@@ -123,14 +123,14 @@ def test_messages(names: Names, messages: list[tuple[bytes, ...]], cuts: list[in
 
 
 def test_headers() -> None:
-    """Nobody there understands headers: they are left out."""
+    """Classic members do not understand headers: they are left out."""
     message = Message(b"foo", b"NATS/1.0\r\n\r\nhello", b"r", 12)
     assert messageFrame(message, b"RSID:1:1") == b"MSG foo RSID:1:1 r 5\r\nhello\r\n"
 
 
 @given(patterns(), st.sampled_from([b"", b"q"]), st.integers(1, 1 << 40), st.integers(1, 128))
 def test_subscriptions(pattern: bytes, queue: bytes, number: int, member: int) -> None:
-    """What is told of interest is read."""
+    """Interest lines are read."""
     sid = sidFor(number, member, queue)
     line = subscriptionLine(pattern, queue, sid)
     assert splitSubscription(line[4:-2]) == (pattern, queue, sid)
@@ -140,7 +140,7 @@ def test_subscriptions(pattern: bytes, queue: bytes, number: int, member: int) -
 
 
 def test_asGnatsd() -> None:
-    """The lines are those of the real server, two blanks included."""
+    """The lines are nats-server's, two spaces included."""
     assert subscriptionLine(b"foo", b"", sidFor(3, 1, b"")) == b"SUB foo  RSID:3:1\r\n"
     assert subscriptionLine(b"bar", b"G1", sidFor(3, 2, b"G1")) == b"SUB bar G1 QRSID:3:2\r\n"
     assert unsubscriptionLine(b"RSID:3:1") == b"UNSUB RSID:3:1\r\n"
