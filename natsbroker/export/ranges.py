@@ -22,7 +22,7 @@ from natsbroker.wire.columnar import (
     PAYLOADS,
     SUBJECTS,
     VERSION,
-    Place,
+    FramePosition,
     addToDigest,
     encodeFrame,
     valuesOf,
@@ -164,7 +164,7 @@ class ExportAnswer:
             self._cursor = max(self._cursor, min(log.bounds().first, stop))
             return False
         bounds = log.bounds()
-        place = Place(self._sent, self._cursor, bounds.first, bounds.last)
+        place = FramePosition(self._sent, self._cursor, bounds.first, bounds.last)
         self._sent = self._cursor
         frame = encodeFrame(columns, place, self._wanted.omitted, isLast)
         return not self._request.send(frame) or isLast

@@ -57,9 +57,9 @@ __all__ = [
     "PAYLOADS",
     "SUBJECTS",
     "VERSION",
-    "Frame",
+    "ColumnFrame",
     "FrameError",
-    "Place",
+    "FramePosition",
     "addToDigest",
     "encodeFrame",
     "readFrame",
@@ -94,7 +94,7 @@ class FrameError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FramePosition:
     """
     The position of a frame in the log.
 
@@ -111,7 +111,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ColumnFrame:
     """
     A frame that was read. The columns are views of its bytes; those of ends have one item more than
     there are rows.
@@ -125,7 +125,7 @@ class Frame:
     """
 
     rows: int
-    place: Place
+    place: FramePosition
     isLast: bool
     sequences: memoryview
     timestamps: memoryview
@@ -159,7 +159,7 @@ def _narrow(ends: array[int]) -> bytes:
 
 
 def encodeFrame(
-    columns: Any, place: Place, left: Iterable[str] = (), isLast: bool = False
+    columns: Any, place: FramePosition, left: Iterable[str] = (), isLast: bool = False
 ) -> bytes:
     """
     Make a frame.
@@ -207,7 +207,7 @@ def _isRepeated(values: bytes, length: int, count: int) -> bool:
     return len(values) == length * count and values == values[:length] * count
 
 
-def readFrame(data: bytes) -> Frame:
+def readFrame(data: bytes) -> ColumnFrame:
     """
     Read a frame.
 
@@ -239,9 +239,9 @@ def readFrame(data: bytes) -> Frame:
         lost.byteswap()
     subjects, headers, payloads = (cursor.take(size) for size in sizes)
     cursor.end()
-    return Frame(
+    return ColumnFrame(
         rows,
-        Place(start, following, first, last),
+        FramePosition(start, following, first, last),
         bool(flags & LAST),
         sequences,
         timestamps,

@@ -21,7 +21,7 @@ from natsbroker.export.logs import ILogDirectory
 from natsbroker.export.service import ExportService
 from natsbroker.interfaces import IOrigin, IStreamLog, ISubscriber
 from natsbroker.storage.memory import MemoryStore
-from natsbroker.wire.columnar import Frame, readFrame, valuesOf
+from natsbroker.wire.columnar import ColumnFrame, readFrame, valuesOf
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo, Kind, Message
 from tests.support import Router
@@ -186,7 +186,7 @@ class Stage:
         assert error["code"] in (400, 404, 410, 429, 500, 501, 503)
         return error["err_code"], error["description"]
 
-    def export(self, name: str, **question: Any) -> list[Frame]:
+    def export(self, name: str, **question: Any) -> list[ColumnFrame]:
         """Ask for a range, and give the frames."""
         inbox = self.send(f"EXPORT.test-cluster.{name}", question)
         self.settle()
@@ -198,7 +198,7 @@ class Stage:
             self.clock.advance(seconds / 400)
 
 
-def payloadsOf(frames: Sequence[Frame]) -> dict[int, bytes]:
+def payloadsOf(frames: Sequence[ColumnFrame]) -> dict[int, bytes]:
     """The payloads of some frames by sequence."""
     found: dict[int, bytes] = {}
     for frame in frames:

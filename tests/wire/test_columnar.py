@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from natsbroker.wire.columnar import (
     MAGIC,
-    Frame,
+    ColumnFrame,
     FrameError,
-    Place,
+    FramePosition,
     addToDigest,
     encodeFrame,
     readFrame,
@@ -30,7 +30,7 @@ from natsbroker.wire.columnar import (
 
 Row = tuple[int, int, bytes, bytes, bytes]
 
-PLACE = Place(5, 17, 3, 40)
+PLACE = FramePosition(5, 17, 3, 40)
 
 
 def columns(rows: Sequence[Row], damaged: tuple[int, ...] = ()) -> Any:
@@ -49,7 +49,7 @@ def columns(rows: Sequence[Row], damaged: tuple[int, ...] = ()) -> Any:
     return SimpleNamespace(**parts)
 
 
-def rowsOf(frame: Frame) -> list[Row]:
+def rowsOf(frame: ColumnFrame) -> list[Row]:
     """The rows of a frame, empty where a column is not given."""
     nothing = [b""] * frame.rows
 

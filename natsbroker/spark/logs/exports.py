@@ -22,7 +22,7 @@ from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ChannelApi
 from natsbroker.spark.logs.columns import pairsOf, textsOf
 from natsbroker.spark.logs.reading import Loss, ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import apiFields
-from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, Frame, FrameError, readFrame
+from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, ColumnFrame, FrameError, readFrame
 
 __all__ = ["ExportReader", "frameBatch", "neededColumns"]
 
@@ -42,23 +42,23 @@ def neededColumns(names: Sequence[str]) -> list[str]:
     return [sources[each] for each in names if each in sources]
 
 
-def frameBatch(frame: Frame, channel: str, names: Sequence[str]) -> Any:
+def frameBatch(frame: ColumnFrame, channel: str, names: Sequence[str]) -> Any:
     arrays = [_MAKERS[name](frame, channel) for name in names]
     return pa.RecordBatch.from_arrays(arrays, names=list(names))
 
 
-def _numbers(frame: Frame, column: memoryview, kind: Any) -> Any:
+def _numbers(frame: ColumnFrame, column: memoryview, kind: Any) -> Any:
     return pa.Array.from_buffers(kind, frame.rows, [None, pa.py_buffer(column)])
 
 
-def _binaries(frame: Frame, ends: memoryview, values: memoryview) -> Any:
+def _binaries(frame: ColumnFrame, ends: memoryview, values: memoryview) -> Any:
     if not ends:
         return pa.repeat(pa.scalar(b"", pa.binary()), frame.rows)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(values)]
     return pa.Array.from_buffers(pa.binary(), frame.rows, buffers)
 
 
-def _subjects(frame: Frame, channel: str) -> Any:
+def _subjects(frame: ColumnFrame, channel: str) -> Any:
     if frame.subject is not None:
         return _repeated(frame.subject, frame.rows)
     return textsOf(_binaries(frame, frame.subjectEnds, frame.subjects))
@@ -76,18 +76,18 @@ def _manyOf(subject: bytes, rows: int) -> Any:
     return pa.repeat(textsOf([subject])[0], rows)
 
 
-def _headers(frame: Frame, channel: str) -> Any:
+def _headers(frame: ColumnFrame, channel: str) -> Any:
     if not frame.headerEnds:
         return pairsOf([b""] * frame.rows)
     blocks = _binaries(frame, frame.headerEnds, frame.headers).to_pylist()
     return pairsOf([each[_BEFORE:-_BEHIND] for each in blocks])
 
 
-def _times(frame: Frame, channel: str) -> Any:
+def _times(frame: ColumnFrame, channel: str) -> Any:
     return _numbers(frame, frame.timestamps, _NANOSECONDS).cast(_MICROSECONDS, safe=False)
 
 
-_MAKERS: dict[str, Callable[[Frame, str], Any]] = {
+_MAKERS: dict[str, Callable[[ColumnFrame, str], Any]] = {
     "seq": lambda frame, channel: _numbers(frame, frame.sequences, pa.int64()),
     "subject": _subjects,
     "data": lambda frame, channel: _binaries(frame, frame.payloadEnds, frame.payloads),
@@ -140,7 +140,7 @@ class ExportReader:
                 for offset in range(0, frame.rows, size):
                     yield batch.slice(offset, size) if frame.rows > size else batch
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[ColumnFrame]:
         span = self._span
         cursor = span.start
         deadline = time.monotonic() + self._options.patience
@@ -188,10 +188,10 @@ class ExportReader:
         subject = channels.subject("EXPORT", span.stream)
         return channels.connection.ask(subject, json.dumps(question).encode())
 
-    def _answer(self, reply: bytes) -> list[Frame]:
+    def _answer(self, reply: bytes) -> list[ColumnFrame]:
         span, channels = self._span, self._channels
         subject = channels.subject("EXPORT", span.stream)
-        frames: list[Frame] = []
+        frames: list[ColumnFrame] = []
         while not frames or not frames[-1].isLast:
             try:
                 headerLength, body = channels.connection.answer(reply, subject)
@@ -222,7 +222,7 @@ class ExportReader:
 
     # Losses.
 
-    def _check(self, frame: Frame) -> None:
+    def _check(self, frame: ColumnFrame) -> None:
         name, place = self._span.stream, frame.place
         if frame.damaged:
             listed = ", ".join(map(str, frame.damaged[:10]))
@@ -246,7 +246,7 @@ class ExportReader:
         self._onLoss(Loss.of(text, *ranges))
 
 
-def gapsOf(frame: Frame) -> Iterator[tuple[int, int]]:
+def gapsOf(frame: ColumnFrame) -> Iterator[tuple[int, int]]:
     """
     The half-open ranges that no row of a frame is in.
     """

@@ -18,7 +18,7 @@ from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.exports import ExportReader
 from natsbroker.spark.logs.reading import ReadOptions, SequenceRange
 from natsbroker.spark.nats.connection import connect
-from natsbroker.wire.columnar import Place, encodeFrame
+from natsbroker.wire.columnar import FramePosition, encodeFrame
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation
@@ -177,7 +177,7 @@ def frame(
         payloads=b"p" * count,
         damaged=damaged,
     )
-    return encodeFrame(columns, Place(start, following, first, 100), isLast=isLast)
+    return encodeFrame(columns, FramePosition(start, following, first, 100), isLast=isLast)
 
 
 def scripted(

@@ -14,12 +14,12 @@ import pytest
 
 from natsbroker.spark.logs.columns import COLUMNS, MessageRows, toBatch
 from natsbroker.spark.logs.exports import frameBatch, neededColumns
-from natsbroker.wire.columnar import Frame, Place, encodeFrame, readFrame
+from natsbroker.wire.columnar import ColumnFrame, FramePosition, encodeFrame, readFrame
 
 BLOCK = b"NATS/1.0\r\nStan-Reply: a.b\r\nX: 1\r\n\r\n"
 
 
-def frameOf(*rows: tuple[int, int, bytes, bytes, bytes], left: tuple[str, ...] = ()) -> Frame:
+def frameOf(*rows: tuple[int, int, bytes, bytes, bytes], left: tuple[str, ...] = ()) -> ColumnFrame:
     """A frame that went over the wire."""
     parts: dict[str, Any] = {
         "sequences": array("Q", [each[0] for each in rows]),
@@ -30,7 +30,7 @@ def frameOf(*rows: tuple[int, int, bytes, bytes, bytes], left: tuple[str, ...] =
         column: list[bytes] = [row[place] for row in rows]  # type: ignore[misc]
         parts[f"{name}s"] = b"".join(column)
         parts[f"{name}Ends"] = array("q", accumulate(map(len, column), initial=0))
-    return readFrame(encodeFrame(SimpleNamespace(**parts), Place(1, 9, 1, 9), left))
+    return readFrame(encodeFrame(SimpleNamespace(**parts), FramePosition(1, 9, 1, 9), left))
 
 
 def test_sameAsRows() -> None:
