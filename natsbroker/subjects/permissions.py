@@ -18,7 +18,7 @@ a subscription wider than the allowed patterns, and refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -129,40 +129,64 @@ def _parseScope(entry: bytes) -> _Scope:
     return _Scope(pattern, queue)
 
 
-class PermissionSet:
+class _Permissions:
     """
-    The subjects that may be published to.
-
-    Two sets with the same patterns are equal.
-
-    @ivar allow: the allowed patterns, or L{None} when all are.
-    @ivar deny: the denied patterns.
+    Allowed and denied entries. Two values of one class with the same entries are equal.
     """
 
-    __slots__ = ("_allowIndex", "_answers", "_denyIndex", "allow", "deny")
+    __slots__ = ("_allowIndex", "_denied", "_denyIndex", "allow", "deny")
 
-    def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
-        """
-        @param allow: patterns; L{None} allows everything, an empty iterable
-            nothing.
-        @param deny: patterns that are refused whatever C{allow} says.
-        @raise InvalidPattern: if a pattern is not a valid subject.
-        @raise TooManyShapes: if the patterns have too many wildcard shapes.
-        """
+    def __init__(
+        self,
+        allow: Iterable[bytes] | None,
+        deny: Iterable[bytes],
+        scopeOf: Callable[[bytes], _Scope],
+    ) -> None:
         self.allow = None if allow is None else frozenset(allow)
         self.deny = frozenset(deny)
-        self._allowIndex = None
-        if self.allow is not None:
-            self._allowIndex = _indexOf(_Scope(pattern, b"") for pattern in self.allow)
-        self._denyIndex = _indexOf(_Scope(pattern, b"") for pattern in self.deny)
-        self._answers: dict[bytes, bool] = {}
+        self._allowIndex = None if self.allow is None else _indexOf(map(scopeOf, self.allow))
+        self._denied = tuple(map(scopeOf, self.deny))
+        self._denyIndex = _indexOf(self._denied)
 
     @property
     def allowsEverything(self) -> bool:
         """
-        Whether there is nothing to ask.
+        Whether there are no restrictions.
         """
         return self.allow is None and not self.deny
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return (self.allow, self.deny) == (other.allow, other.deny)
+
+    def __hash__(self) -> int:
+        return hash((self.allow, self.deny))
+
+    def __repr__(self) -> str:
+        allow = None if self.allow is None else sorted(self.allow)
+        return f"{type(self).__name__}(allow={allow!r}, deny={sorted(self.deny)!r})"
+
+
+class PermissionSet(_Permissions):
+    """
+    The subjects that may be published to.
+
+    @ivar allow: the allowed patterns, or C{None} when all are.
+    @ivar deny: the denied patterns.
+    """
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
+        """
+        @param allow: patterns; C{None} allows everything, an empty iterable nothing.
+        @param deny: patterns that are refused whatever C{allow} says.
+        @raise InvalidPattern: if a pattern is not a valid subject.
+        @raise TooManyShapes: if the patterns have too many wildcard shapes.
+        """
+        super().__init__(allow, deny, lambda pattern: _Scope(pattern, b""))
+        self._answers: dict[bytes, bool] = {}
 
     def allows(self, subject: bytes) -> bool:
         """
@@ -181,26 +205,12 @@ class PermissionSet:
         return answer
 
     def _judge(self, subject: bytes) -> bool:
-        """
-        Answer afresh.
-        """
         if self._allowIndex is not None and not self._allowIndex.hasInterest(subject):
             return False
         return not self._denyIndex.hasInterest(subject)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PermissionSet):
-            return NotImplemented
-        return (self.allow, self.deny) == (other.allow, other.deny)
 
-    def __hash__(self) -> int:
-        return hash((self.allow, self.deny))
-
-    def __repr__(self) -> str:
-        return f"PermissionSet(allow={_shown(self.allow)}, deny={_shown(self.deny)})"
-
-
-class SubscribePermissions:
+class SubscribePermissions(_Permissions):
     """
     The subjects that may be subscribed to, perhaps for some queues only.
 
@@ -213,38 +223,22 @@ class SubscribePermissions:
       - deny C{foo}: no subscription to C{foo}.
       - deny C{foo v1}: none in queue C{v1}; plain ones are not touched.
 
-    Two values with the same entries are equal.
-
-    @ivar allow: the allowed entries, or L{None} when all subjects are.
+    @ivar allow: the allowed entries, or C{None} when all subjects are.
     @ivar deny: the denied entries.
     """
 
-    __slots__ = ("_allowIndex", "_answers", "_denied", "_denyIndex", "allow", "deny")
+    __slots__ = ("_answers",)
 
     def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
         """
-        @param allow: entries; L{None} allows everything, an empty iterable
-            nothing.
+        @param allow: entries; C{None} allows everything, an empty iterable nothing.
         @param deny: entries that are refused whatever C{allow} says.
         @raise InvalidPattern: if an entry is neither a valid subject nor two
             with a space between.
         @raise TooManyShapes: if the patterns have too many wildcard shapes.
         """
-        self.allow = None if allow is None else frozenset(allow)
-        self.deny = frozenset(deny)
-        self._allowIndex = None
-        if self.allow is not None:
-            self._allowIndex = _indexOf(_parseScope(entry) for entry in self.allow)
-        self._denied = tuple([_parseScope(entry) for entry in self.deny])
-        self._denyIndex = _indexOf(self._denied)
+        super().__init__(allow, deny, _parseScope)
         self._answers: dict[tuple[bytes, bytes], bool] = {}
-
-    @property
-    def allowsEverything(self) -> bool:
-        """
-        Whether there is nothing to ask.
-        """
-        return self.allow is None and not self.deny
 
     def verdict(self, pattern: bytes, queue: bytes = b"") -> Verdict:
         """
@@ -301,21 +295,3 @@ class SubscribePermissions:
         if queue and queues:
             return any(queueMatches(queue, wanted) for wanted in queues)
         return len(covering) > len(queues)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, SubscribePermissions):
-            return NotImplemented
-        return (self.allow, self.deny) == (other.allow, other.deny)
-
-    def __hash__(self) -> int:
-        return hash((self.allow, self.deny))
-
-    def __repr__(self) -> str:
-        return f"SubscribePermissions(allow={_shown(self.allow)}, deny={_shown(self.deny)})"
-
-
-def _shown(patterns: frozenset[bytes] | None) -> str:
-    """
-    @return: the patterns in a stable order, for C{repr}.
-    """
-    return "None" if patterns is None else repr(sorted(patterns))
