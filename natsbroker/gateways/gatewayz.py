@@ -9,11 +9,9 @@ and when the mode has changed. Without gateways the page is there, and empty.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from natsbroker.gateways.registry import GatewayLink
-from natsbroker.links.facts import LinkFacts, sharedFacts
+from natsbroker.gateways.pages import GatewayFacts, GatewayPages, LinkPage
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import decoded, instant
 from natsbroker.monitoring.queries import Query, flag, text
@@ -26,10 +24,7 @@ from natsbroker.monitoring.rows import (
 )
 from natsbroker.monitoring.state import BrokerState
 
-if TYPE_CHECKING:
-    from natsbroker.gateways.pages import GatewayPages, LinkPage
-
-__all__ = ["GatewayFacts", "Gatewayz", "gatewayFacts"]
+__all__ = ["Gatewayz"]
 
 #: nats-server's words for its modes.
 _MODES = {
@@ -42,26 +37,6 @@ _MODES = {
 _LISTED = 4096
 
 Document = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayFacts(LinkFacts):
-    """
-    @ivar name: the peer's id; empty while it is not known.
-    """
-
-    name: str
-
-
-def gatewayFacts(link: GatewayLink, subscriptions: int) -> GatewayFacts:
-    """
-    The facts of a gateway's connection.
-
-    @param subscriptions: the amount of interest of the peer.
-    """
-    document = link.document
-    name = "" if document is None else document.server_id
-    return GatewayFacts(*sharedFacts(link, subscriptions), name)
 
 
 class _Wanted:

@@ -5,21 +5,42 @@ Gateways as the monitoring pages show them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.config.model import Settings, TLSSettings
-from natsbroker.gateways.gatewayz import GatewayFacts, gatewayFacts
 from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
 from natsbroker.gateways.settings import Gateway
+from natsbroker.links.facts import LinkFacts, sharedFacts
 from natsbroker.monitoring.formats import number
 
 if TYPE_CHECKING:
     from natsbroker.monitoring.model import MonitoringModel
 
-__all__ = ["GatewayPages", "LinkPage", "showGateways"]
+__all__ = ["GatewayFacts", "GatewayPages", "LinkPage", "gatewayFacts", "showGateways"]
 
 #: Seconds that nats-server shows where the settings say nothing.
 _TIMEOUT = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayFacts(LinkFacts):
+    """
+    @ivar name: the peer's id; empty while it is not known.
+    """
+
+    name: str
+
+
+def gatewayFacts(link: GatewayLink, subscriptions: int) -> GatewayFacts:
+    """
+    The facts of a gateway's connection.
+
+    @param subscriptions: the amount of interest of the peer.
+    """
+    document = link.document
+    name = "" if document is None else document.server_id
+    return GatewayFacts(*sharedFacts(link, subscriptions), name)
 
 
 class LinkPage:

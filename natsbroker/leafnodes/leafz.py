@@ -5,60 +5,18 @@ The page C{/leafz}: the leafnode connections, with the parameters and keys of na
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from natsbroker.leafnodes.registry import LeafLink
-from natsbroker.links.facts import LinkFacts, sharedFacts
+from natsbroker.leafnodes.pages import LeafFacts, LeafPages
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import decoded, instant, roundTrip
 from natsbroker.monitoring.queries import Query, flag, text
 from natsbroker.monitoring.rows import Row, subscriptionMembers, trafficMembers
 from natsbroker.monitoring.state import BrokerState
-from natsbroker.wire.values import Kind
 
-if TYPE_CHECKING:
-    from natsbroker.leafnodes.pages import LeafPages
-
-__all__ = ["LeafFacts", "Leafz", "leafFacts"]
+__all__ = ["Leafz"]
 
 #: What a subscription counts besides its text.
 _EACH = 8
-
-
-@dataclass(frozen=True, slots=True)
-class LeafFacts(LinkFacts):
-    """
-    @ivar name: the peer's name for itself.
-    @ivar isSpoke: we are the spoke.
-    @ivar isIsolated: the peer gets no interest of other leafnodes.
-    @ivar compression: the level that we send at.
-    """
-
-    name: str
-    isSpoke: bool
-    isIsolated: bool
-    account: str
-    compression: str
-    _leaf: LeafLink
-
-    @property
-    def patterns(self) -> Iterator[bytes]:
-        traffic = self._leaf.traffic
-        return iter(()) if traffic is None else (each.pattern for each in traffic.interest)
-
-
-def leafFacts(leaf: LeafLink) -> LeafFacts:
-    traffic = leaf.traffic
-    return LeafFacts(
-        *sharedFacts(leaf, 0 if traffic is None else len(traffic.interest)),
-        leaf.name,
-        leaf.kind is Kind.HUB,
-        leaf.isIsolated,
-        leaf.account,
-        leaf.compression.level,
-        leaf,
-    )
 
 
 class Leafz:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.gateways.gatewayz import GatewayFacts, gatewayFacts
+from natsbroker.gateways.pages import GatewayFacts, gatewayFacts
 from natsbroker.monitoring.formats import uptime
 from tests.gateways.gatewaypeers import Joined
 from tests.monitoring.staging import BEGIN, Stage

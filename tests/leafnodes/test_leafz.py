@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from natsbroker.leafnodes.leafz import LeafFacts, leafFacts
+from natsbroker.leafnodes.pages import LeafFacts, leafFacts
 from tests.leafnodes.leaves import Broker, Wire
 from tests.monitoring.staging import Stage
 
