@@ -6,11 +6,15 @@ that is advertised. Error texts are nats-server's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from natsbroker.config.addresses import checkPort, isLoopback, splitAddress
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.tls import TLSSettings
+
+if TYPE_CHECKING:
+    from natsbroker.gateways.settings import Gateway
+    from natsbroker.routes.settings import Cluster
 
 __all__ = [
     "advertiseProblems",
@@ -27,27 +31,6 @@ __all__ = [
 
 #: The name of a key that makes no sense, and what is wrong with it.
 Problem = tuple[str, str]
-
-
-class Guarded(Protocol):
-    """
-    The settings of a listener with credentials or certificates.
-    """
-
-    @property
-    def host(self) -> str: ...
-
-    @property
-    def port(self) -> int: ...
-
-    @property
-    def user(self) -> str: ...
-
-    @property
-    def tls(self) -> TLSSettings | None: ...
-
-    @property
-    def insecure_listen(self) -> bool: ...
 
 
 def listenAddress(block: ParsedBlock, findings: Diagnostics) -> tuple[str, int]:
@@ -86,7 +69,7 @@ def isSpaced(name: str) -> bool:
     return len(name.split()) > 1 or name != name.strip()
 
 
-def guardProblems(settings: Guarded, one: str) -> Iterator[Problem]:
+def guardProblems(settings: Cluster | Gateway, one: str) -> Iterator[Problem]:
     """
     The problem of a listener that other machines reach without credentials.
 

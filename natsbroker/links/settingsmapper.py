@@ -1,13 +1,10 @@
 """
-What the settings say of every kind of link, as the network layer wants it.
-
-What holds for routes, gateways and leafnodes alike is the same for all of them. Pure
-functions, save for L{linkTLSFrom}, which reads certificates.
+The limits, identity and TLS of links, as their settings determine them for every kind.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from natsbroker import NATS_VERSION, __version__
 from natsbroker.config.model import Settings, TLSSettings
@@ -16,6 +13,11 @@ from natsbroker.links.context import LinkLimits
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.tls import LinkTLS
 from natsbroker.routes.terms import LinkIdentity
+
+if TYPE_CHECKING:
+    from natsbroker.gateways.settings import Gateway
+    from natsbroker.leafnodes.settings import Leafnodes
+    from natsbroker.routes.settings import Cluster
 
 __all__ = [
     "backoffTerms",
@@ -26,52 +28,25 @@ __all__ = [
     "secured",
 ]
 
-#: How long a peer may take to say who it is, in seconds, unless the settings say.
+#: Seconds until a peer must have introduced itself, unless the settings have a limit.
 _HANDSHAKE = 2.0
 
 #: The longest pause between two attempts to dial, in seconds.
 _LONGEST_PAUSE = 30.0
 
 
-class LinkBlock(Protocol):
+def handshakeOf(block: Cluster | Gateway | Leafnodes) -> float:
     """
-    What is said of the links of a kind.
-    """
-
-    @property
-    def timeout(self) -> float: ...
-
-    @property
-    def write_deadline(self) -> float: ...
-
-    @property
-    def tls(self) -> TLSSettings | None: ...
-
-
-class DialBlock(Protocol):
-    """
-    What is said of dialling.
-    """
-
-    @property
-    def connect_retries(self) -> int: ...
-
-    @property
-    def connect_backoff(self) -> bool: ...
-
-
-def handshakeOf(block: LinkBlock) -> float:
-    """
-    How long a peer may take to say who it is, in seconds.
+    The seconds until a peer must have introduced itself.
     """
     if block.timeout:
         return block.timeout
     return _HANDSHAKE if block.tls is None else block.tls.timeout + 1.0
 
 
-def limitsOf(settings: Settings, block: LinkBlock) -> LinkLimits:
+def limitsOf(settings: Settings, block: Cluster | Gateway | Leafnodes) -> LinkLimits:
     """
-    The limits of links, as far as their kind makes no difference.
+    The limits that kinds have in common.
     """
     default = LinkLimits()
     return LinkLimits(
@@ -86,11 +61,9 @@ def limitsOf(settings: Settings, block: LinkBlock) -> LinkLimits:
     )
 
 
-def backoffTerms(settings: Settings, block: DialBlock, isConfigured: bool) -> DialTerms:
+def backoffTerms(settings: Settings, block: Cluster | Gateway, isConfigured: bool) -> DialTerms:
     """
-    How somebody is dialled.
-
-    @param isConfigured: whether the settings name it: then it is dialled until it answers.
+    @param isConfigured: whether the settings name the peer: then it is dialled until it answers.
     """
     default = DialTerms()
     return DialTerms(
@@ -104,10 +77,10 @@ def identityAt(
     settings: Settings, serverId: str, host: str, port: int, ip: str = "", gateway: str = ""
 ) -> LinkIdentity:
     """
-    Who we are, and where links of a kind are listened for.
+    This broker with the listener of a kind.
 
-    @param ip: where that can be dialled, as what is said there has it.
-    @param gateway: likewise of gateways.
+    @param ip: the URL at which routes, or the address at which leafnodes, can dial it.
+    @param gateway: the address at which gateways can.
     """
     return LinkIdentity(
         server_id=serverId,
@@ -123,7 +96,7 @@ def identityAt(
 
 def linkTLSFrom(tls: TLSSettings | None) -> LinkTLS | None:
     """
-    How TLS is done between those who show each other their certificates.
+    TLS between servers that present certificates to each other.
 
     @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
     """
@@ -131,7 +104,4 @@ def linkTLSFrom(tls: TLSSettings | None) -> LinkTLS | None:
 
 
 def secured(tls: TLSSettings, answering: Any, dialling: Any) -> LinkTLS:
-    """
-    How TLS is done with contexts that there are.
-    """
     return LinkTLS(answering, dialling, tls.timeout, tls.insecure, tls.pinned_certs)

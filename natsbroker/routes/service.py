@@ -19,13 +19,12 @@ from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
-from natsbroker.links.settingsmapper import linkTLSFrom
+from natsbroker.links.settingsmapper import backoffTerms, linkTLSFrom
 from natsbroker.routes.classic import GLOBAL_ACCOUNT
 from natsbroker.routes.cluster import Routes
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.settings import Cluster as ClusterSettings
 from natsbroker.routes.settingsmapper import (
-    dialTermsFrom,
     identityFrom,
     linkLimitsFrom,
     termsFrom,
@@ -154,7 +153,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
         self._diallers.dial(
             (target.host, target.port, target.account),
             f"route {target}",
-            dialTermsFrom(self._settings, self.block, target.isConfigured),
+            backoffTerms(self._settings, self.block, target.isConfigured),
             lambda: self._connect(target),
             after,
         )

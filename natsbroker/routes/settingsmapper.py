@@ -14,10 +14,8 @@ from natsbroker.clients.listener import joined
 from natsbroker.config.model import Settings
 from natsbroker.links.compression import NO_COMPRESSION, Compression
 from natsbroker.links.context import LinkLimits
-from natsbroker.links.dialling import DialTerms
 from natsbroker.links.settings import advertised
 from natsbroker.links.settingsmapper import (
-    backoffTerms,
     identityAt,
     limitsOf,
 )
@@ -27,7 +25,7 @@ from natsbroker.routes.settings import Cluster, splitRoute
 from natsbroker.routes.terms import ClusterTerms, LinkIdentity, RouteTarget
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 
-__all__ = ["dialTermsFrom", "identityFrom", "linkLimitsFrom", "termsFrom"]
+__all__ = ["identityFrom", "linkLimitsFrom", "termsFrom"]
 
 #: The longest that a route is silent before it is sent a PING, in seconds.
 _LONGEST_SILENCE = 30.0
@@ -146,12 +144,3 @@ def linkLimitsFrom(settings: Settings, cluster: Cluster) -> LinkLimits:
         ping_interval=min(cluster.ping_interval or settings.ping_interval, _LONGEST_SILENCE),
         ping_max=cluster.ping_max or settings.ping_max,
     )
-
-
-def dialTermsFrom(settings: Settings, cluster: Cluster, isConfigured: bool) -> DialTerms:
-    """
-    How members are dialled.
-
-    @param isConfigured: whether the settings name the member: then it is dialled until it answers.
-    """
-    return backoffTerms(settings, cluster, isConfigured)

@@ -9,9 +9,9 @@ import pytest
 from natsbroker.config.model import Settings
 from natsbroker.links.compression import Compression
 from natsbroker.links.dialling import DialTerms
+from natsbroker.links.settingsmapper import backoffTerms
 from natsbroker.routes.settings import Cluster
 from natsbroker.routes.settingsmapper import (
-    dialTermsFrom,
     identityFrom,
     linkLimitsFrom,
     termsFrom,
@@ -109,6 +109,6 @@ def test_limits() -> None:
 def test_dialling() -> None:
     """A configured member is dialled until it answers."""
     cluster = Cluster(connect_retries=4, connect_backoff=True)
-    assert dialTermsFrom(Settings(), cluster, True) == DialTerms(longest=30.0, retries=-1)
-    assert dialTermsFrom(Settings(), cluster, False) == DialTerms(longest=30.0, retries=4)
-    assert dialTermsFrom(Settings(), Cluster(), False) == DialTerms(retries=0)
+    assert backoffTerms(Settings(), cluster, True) == DialTerms(longest=30.0, retries=-1)
+    assert backoffTerms(Settings(), cluster, False) == DialTerms(longest=30.0, retries=4)
+    assert backoffTerms(Settings(), Cluster(), False) == DialTerms(retries=0)
