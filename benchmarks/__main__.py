@@ -1,9 +1,5 @@
 """
 The command: C{python -m benchmarks}.
-
-Promises: figures go to standard output, what is going on to standard error; status 0 when all was
-measured, 1 when a row has no figure or when C{--check} was given and a target missed, 2 when it
-could not start. Must never know: how rows are measured.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from pathlib import Path
 
 from benchmarks import compare, contestants, generator, machine, network, report, rows
 from benchmarks.figures import Statistic
-from benchmarks.places import parseCores
+from benchmarks.processes import parseCores
 from benchmarks.rounds import Results, Rounds
 from benchmarks.servers import Contestant
 

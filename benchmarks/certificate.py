@@ -1,8 +1,5 @@
 """
 A self-signed certificate for 127.0.0.1, made for one run and thrown away with it.
-
-Promises: an elliptic-curve key, so that handshakes measure servers and not long multiplications.
-Must never know: who reads the files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 From samples to comparisons: one figure of one server, beside another's, beside its target.
-
-Promises: pure functions of results; whoever has no samples yields no comparison but stays visible
-as a failure. Must never know: servers, processes, output formats.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ class Comparison:
     One figure of ours beside one of theirs.
 
     @ivar lane: C{fast} or C{pure}.
-    @ivar base: whom it is compared with: a contestant's name, or the name of a setting where ours
+    @ivar base: what it is compared with: a contestant's name, or the name of a setting where ours
         is compared with ours; C{""} when the figure stands alone.
     @ivar mine: our figure.
     @ivar theirs: the base's figure, C{None} when there is no base.
@@ -100,7 +97,7 @@ def basesOf(
     row: Row, figure: Figure, lane: str
 ) -> Iterator[tuple[str, tuple[str, str], Bound | None]]:
     """
-    @return: whom a lane is compared with: the base's name, its entry's key, and the bound.
+    @return: what a lane is compared with: the base's name, its entry's key, and the bound.
     """
     bound = figure.fast if lane == "fast" else figure.pure
     if row.against is not None:

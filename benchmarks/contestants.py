@@ -1,9 +1,6 @@
 """
 Who takes part: nats-server, an older one, ours with the compiled lane and without, the relay and
 the mirror.
-
-Promises: a server that is not there, or does not run the lane that it is named after, is said so
-before anything is measured. Must never know: rows.
 """
 
 from __future__ import annotations

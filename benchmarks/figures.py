@@ -1,8 +1,5 @@
 """
 What figures mean: units, bounds, medians, ratios and verdicts.
-
-Promises: pure functions of numbers; a ratio is always ours divided by theirs, whichever way is
-better. Must never know: servers, processes, files.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """
 The load generator: compiled when it is first needed, run for each measurement, its report read.
-
-Promises: a build is kept under C{benchmarks/.build} and made anew when a source changes; a report
-that does not say what it should is an error, never a zero. Must never know: rows, targets, or which
-server it loads.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.places import pinned
+from benchmarks.processes import pinned
 
 __all__ = ["Generator", "GeneratorFailed", "GeneratorMissing", "build", "parseReport"]
 

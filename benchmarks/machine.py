@@ -1,9 +1,5 @@
 """
 What the figures were measured on.
-
-Promises: only what matters for reading figures: processors, memory, kernel, the network's
-congestion control and how busy it was;
-nothing that names a person, a host or a path. Must never know: servers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 One measurement of one server: what is run against it and which figures that yields.
-
-Promises: figures in the units of L{benchmarks.rows}; a message that was lost, repeated or answered
-wrongly is an error and no figure. Must never know: which server it is, or what it is compared with.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.generator import Generator, GeneratorFailed
-from benchmarks.places import peakMemory, settledMemory, settledWork
+from benchmarks.processes import peakMemory, settledMemory, settledWork
 from benchmarks.rows import Row
 from benchmarks.servers import Server
 from benchmarks.settings import MAX_PENDING, SETTINGS
@@ -172,7 +169,7 @@ def measureStalled(work: Work) -> Sample:
 def measureStore(work: Work) -> Sample:
     """
     What other servers wrote before and left unsynced is written first: a file system that keeps
-    data in order makes whoever syncs next wait for all of it.
+    data in order makes the next sync wait for all of it.
 
     @return: acknowledged messages a second, and the 99th percentile of PING for another client
         meanwhile, in milliseconds.

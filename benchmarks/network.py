@@ -1,8 +1,5 @@
 """
 The network that is measured over: which congestion control it has, and a loopback of our own.
-
-Promises: nothing is changed but the network that this process, and those that it starts, are in.
-Must never know: servers, rows.
 """
 
 from __future__ import annotations

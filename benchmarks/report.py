@@ -1,7 +1,5 @@
 """
 The report: a table for a terminal, one for the documentation, and the figures as JSON.
-
-Promises: pure functions from comparisons to text. Must never know: how anything was measured.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from benchmarks.rounds import Results
 __all__ = ["asJson", "asMarkdown", "asText", "cells", "shortfalls"]
 
 HEADINGS = ("row", "lane", "ours", "beside", "theirs", "ratio", "target", "", "remark")
-NUMBERS = (2, 4, 5)
+NUMERIC = (2, 4, 5)
 
 
 def showRatio(ratio: float | None) -> str:
@@ -91,7 +89,7 @@ def asText(
     lines = []
     for line in table:
         padded = [
-            cell.rjust(width) if i in NUMBERS else cell.ljust(width)
+            cell.rjust(width) if i in NUMERIC else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         lines.append("  ".join(padded).rstrip())
@@ -108,7 +106,7 @@ def asMarkdown(
     @return: the same table in Markdown, with short rows in bold.
     """
     headings = [*HEADINGS[:7], "met", "remark"]
-    rules = ["---:" if i in NUMBERS else "---" for i in range(len(headings))]
+    rules = ["---:" if i in NUMERIC else "---" for i in range(len(headings))]
     lines = [markdownLine(headings), markdownLine(rules)]
     for line in rowsOf(comparisons, titles):
         line[7] = {"ok": "yes", "SHORT": "**no**", "": ""}[line[7]]

@@ -1,11 +1,5 @@
 """
 Rounds: every server in turn, again and again, so that all of them see the same machine.
-
-Promises: in each round each server is measured once, in the same order; a measurement that fails is
-tried once more on a newly started server, and then stands as a failure beside the figures; who
-fails twice without any figure is left out of the row's other rounds.
-
-Must never know: what the figures mean.
 """
 
 from __future__ import annotations

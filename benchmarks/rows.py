@@ -1,8 +1,5 @@
 """
 The table of what is measured and what is aimed at.
-
-Promises: data alone; a row's key is unique and made of lower-case words, digits and hyphens; the
-targets stand here and nowhere else. Must never know: how anything is run.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ class Figure:
     @ivar fast: bound of the ratio to the base, with the compiled lane.
     @ivar pure: the same without it.
     @ivar old: bound of the ratio to the older nats-server, with the compiled lane.
-    @ivar limit: bound of the figure itself, whoever it is compared with, with either lane.
+    @ivar limit: bound of the figure itself, whatever it is compared with, with either lane.
     """
 
     key: str

@@ -1,9 +1,5 @@
 """
 How servers are started, and how one knows that they are ready.
-
-Promises: every server gets the same command line, a port that the kernel chose on 127.0.0.1, a
-directory of its own that is removed afterwards, and is stopped by whoever started it. Must never
-know: what is measured.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.places import pinned
+from benchmarks.processes import pinned
 from benchmarks.settings import Setting
 
 __all__ = ["Contestant", "NatsServer", "Server", "ServerFailed", "StandIn", "parsePort", "started"]

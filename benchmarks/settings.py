@@ -1,11 +1,5 @@
 """
 The configurations that rows ask for, in the nats-server.conf language that both servers read.
-
-Promises: the same file for every server that is compared, except for what they call differently;
-each setting is a name, the text of the file, and the credentials that the load generator then
-needs.
-
-Must never know: which server reads it.
 """
 
 from __future__ import annotations

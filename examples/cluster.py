@@ -13,7 +13,7 @@ It prints where clients can connect to each member. In other terminals, with any
     nats --server nats://127.0.0.1:PORT-OF-ONE sub greet
     nats --server nats://127.0.0.1:PORT-OF-ANOTHER pub greet hello
 
-The second and the third broker are told of the first; they find each other by gossip.
+The second and the third broker know the first; they find each other by gossip.
 """
 
 from __future__ import annotations

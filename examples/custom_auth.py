@@ -135,9 +135,6 @@ class TablePlugin:
     name = "table"
 
     def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> TableAuthenticator:
-        """
-        See L{IAuthorizerPlugin.makeAuthorizer}.
-        """
         if set(section) - {"clerk"}:
             raise ValueError('the only option is "clerk", the name of a user')
         return makeAuthenticator(str(section.get("clerk", "anna")))

@@ -2,7 +2,7 @@
 A broker inside an existing Twisted application.
 
 The application is a web site that counts its visitors. The broker shares its reactor and its
-process: the site tells every visit to whoever is subscribed to C{visits}, and answers requests for
+process: the site publishes every visit to C{visits}, and answers requests for
 C{visits.count}, over a client that needs no socket.
 
 Run it with the ports of the site and of the broker, and end it with Ctrl-C::
@@ -59,7 +59,7 @@ class Counter(Resource):
 
     def answer(self, message: Message) -> None:
         """
-        Answer whoever asks for the number.
+        Answer a request for the number.
         """
         if message.reply:
             self.client.publish(message.reply, b"%d" % self.visits)

@@ -1,9 +1,9 @@
 """
-A service of one's own on the message bus: it keeps the last message of each subject.
+A custom service on the message bus: it keeps the last message of each subject.
 
-Whoever asks C{last.SUBJECT} gets the last message that was published to that subject, with its
-headers. The service uses nothing but what the broker offers to everybody: a bus to subscribe and
-publish on, and its section of the configuration.
+The answer to a request to C{last.SUBJECT} is the last message that was published to that subject,
+with its headers. The service uses only what the broker offers to every service: a bus and its section
+of the configuration.
 
 Run it with the port that clients connect to, and end it with Ctrl-C::
 
@@ -125,9 +125,6 @@ class LastValue:
     name = "lastvalue"
 
     def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> IService:
-        """
-        See L{IBrokerService.makeService}.
-        """
         unknown = ", ".join(sorted(set(section) - {"account", "subjects", "most"}))
         if unknown:
             raise ValueError(f"unknown: {unknown}")

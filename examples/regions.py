@@ -2,9 +2,9 @@
 A gateway interest policy: what belongs to one region never leaves it.
 
 Subjects begin with the name of a region, C{eu.orders.new}. To another cluster goes only what begins
-with a region that is shared with it, and C{global}; everything else stays, whoever subscribes over
-there. The policy is asked when clusters connect and when interest changes, never for a message: it
-hands over a table that has this limit, and that is all.
+with a region that is shared with it, and C{global}; everything else stays, whatever its
+subscriptions are. The policy is asked when clusters connect and when interest changes, never for a
+message: it only returns a table with this limit.
 
 Two clusters of one broker each, in two terminals: a name, a port for clients, one for gateways, and
 where the other cluster is::

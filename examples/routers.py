@@ -51,9 +51,6 @@ class AnnouncingIndex(SubjectIndex[Any]):
     _changed: Callable[[bytes], None] | None = None
 
     def watchChanges(self, changed: Callable[[bytes], None]) -> None:
-        """
-        See L{ISubjectRouter.watchChanges}.
-        """
         self._changed = changed
 
     def announce(self) -> None:
@@ -74,30 +71,18 @@ class CaselessRouter(AnnouncingIndex):
     """
 
     def insert(self, pattern: bytes, entry: object) -> None:
-        """
-        See L{ISubjectRouter.insert}.
-        """
         super().insert(pattern.lower(), entry)
         self._announceSpellings(pattern)
 
     def remove(self, pattern: bytes, entry: object) -> bool:
-        """
-        See L{ISubjectRouter.remove}.
-        """
         wasThere = super().remove(pattern.lower(), entry)
         self._announceSpellings(pattern)
         return wasThere
 
     def match(self, subject: bytes) -> list[Any]:
-        """
-        See L{ISubjectRouter.match}.
-        """
         return super().match(subject.lower())
 
     def hasInterest(self, subject: bytes) -> bool:
-        """
-        See L{ISubjectRouter.hasInterest}.
-        """
         return super().hasInterest(subject.lower())
 
     def _announceSpellings(self, pattern: bytes) -> None:
@@ -117,18 +102,12 @@ class AuditRouter(AnnouncingIndex):
         self._auditors: dict[int, object] = {}
 
     def insert(self, pattern: bytes, entry: object) -> None:
-        """
-        See L{ISubjectRouter.insert}.
-        """
         super().insert(pattern, entry)
         if pattern == AUDIT:
             self._auditors[id(entry)] = entry
             self.announce()
 
     def remove(self, pattern: bytes, entry: object) -> bool:
-        """
-        See L{ISubjectRouter.remove}.
-        """
         wasThere = super().remove(pattern, entry)
         if wasThere and pattern == AUDIT:
             del self._auditors[id(entry)]
@@ -136,16 +115,10 @@ class AuditRouter(AnnouncingIndex):
         return wasThere
 
     def match(self, subject: bytes) -> list[Any]:
-        """
-        See L{ISubjectRouter.match}.
-        """
         found = super().match(subject)
         return found if subject == AUDIT else [*found, *self._auditors.values()]
 
     def hasInterest(self, subject: bytes) -> bool:
-        """
-        See L{ISubjectRouter.hasInterest}.
-        """
         return bool(self._auditors) or super().hasInterest(subject)
 
 
@@ -169,9 +142,6 @@ class RouterPlugin:
         self.name = name
 
     def makeRouter(self, account: str, section: Mapping[str, Any]) -> ISubjectRouter:
-        """
-        See L{IRouterPlugin.makeRouter}.
-        """
         if section:
             raise ValueError("this router has no options")
         return ROUTERS[self.name]()

@@ -11,7 +11,7 @@ the other. In other terminals, with any NATS client::
     nats --server nats://127.0.0.1:PORT-OF-THE-FIRST sub greet
     nats --server nats://127.0.0.1:PORT-OF-THE-LAST pub greet hello
 
-Only the second cluster is told of the first one, and only of one of its members: the rest is found
+Only the second cluster knows the first one, and only one of its members: the rest is found
 by gossip.
 """
 

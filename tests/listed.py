@@ -1,7 +1,5 @@
 """
 Lists of tests: which test tries what.
-
-Promises: a list that names a test that is not there is found out.
 """
 
 from __future__ import annotations

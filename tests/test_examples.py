@@ -1,8 +1,5 @@
 """
 Every example is run by a test of its own, and uses only what its readers may use.
-
-Promises: each program in C{examples/} has a test in C{tests/examples/} that runs it, opens with a
-docstring that says what it shows, and imports no private module of the package.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """
 Who may import whom: the import map of the architecture, held for every module of the package.
-
-Promises: each Python file under C{natsbroker/} has a row in L{MAP}, and every import in it, at the
-top or inside a function, is one that its row allows. Loading a pure layer in a fresh interpreter
-brings in none of the libraries that it must not know.
 """
 
 from __future__ import annotations

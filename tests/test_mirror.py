@@ -1,8 +1,5 @@
 """
 Every module has its tests where one looks for them.
-
-Promises: C{natsbroker/x/y.py} is tested in C{tests/x/test_y.py}, save for the few modules in
-L{ELSEWHERE}, each with the reason.
 """
 
 from __future__ import annotations

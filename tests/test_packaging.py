@@ -1,9 +1,5 @@
 """
 The package as it is installed: built once as a wheel and looked at from outside the checkout.
-
-Promises: the wheel holds what it should and nothing else, C{twistd} lists the broker once the wheel
-is installed, the console script is there, and neither a missing C compiler nor a missing Cython
-stops the build.
 """
 
 from __future__ import annotations

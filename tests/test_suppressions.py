@@ -1,9 +1,5 @@
 """
 What is switched off in the package, and why.
-
-Promises: no assert statement; a C{type: ignore} names what it ignores, and stands for one of the
-reasons in L{REASONS}; a handler for every exception hands it on, logs it, or says why it does
-neither.
 """
 
 from __future__ import annotations

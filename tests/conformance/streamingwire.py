@@ -1,8 +1,5 @@
 """
 NATS Streaming by hand: fields are numbers, and everything is bytes.
-
-Promises: nothing of natsbroker encodes or decodes what is sent here, so a mistake in our messages
-cannot hide.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """
 Operators, accounts and users for the rows about JWT logins.
 
-Promises: the tokens are what nats-server's operator mode takes: Ed25519 signatures over the
-C{ed25519-nkey} header, keys in nkey spelling.
-
 This module must never know how a server uses them.
 """
 

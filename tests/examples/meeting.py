@@ -1,7 +1,5 @@
 """
 Clients of several brokers that ought to hear each other.
-
-Promises: waits until each client has heard every other one before anything is counted.
 """
 
 from __future__ import annotations

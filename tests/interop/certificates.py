@@ -1,9 +1,6 @@
 """
 A certificate authority for tests, with one server and one client certificate.
 
-Promises: C{ca.pem}, C{server.pem}, C{server-key.pem}, C{client.pem}, C{client-key.pem} in a
-directory; the server is C{localhost} and 127.0.0.1, the client C{alice}. Each may dial and answer.
-
 This module must never know who uses the files.
 """
 

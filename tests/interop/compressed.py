@@ -1,7 +1,5 @@
 """
 What tests of compressed links of every kind send over them, and what they see of the compression.
-
-Must never know: which kind of link it is.
 """
 
 from __future__ import annotations

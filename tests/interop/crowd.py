@@ -5,8 +5,6 @@ Every client connects, subscribes to a subject of its own and is answered a PING
 there, one more publishes a message to each.  Prints JSON: how many were served at each stage.
 With C{--storm} the clients do not wait for one another: each leaves when it has been served.
 
-Promises: uses one thread and no more files than clients.
-
 This module must never know which server it talks to.
 """
 

@@ -3,9 +3,6 @@ The same bytes to nats-server and to natsbroker, and what they answer, compared:
 
     python -m tests.interop.differential --cases 100000 --seed 7
 
-Promises: a difference that no allowance explains is reported with the bytes and one command that
-repeats it.
-
 This module must never know which answer is right.
 """
 

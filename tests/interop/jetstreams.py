@@ -1,9 +1,5 @@
 """
 The JetStream of real servers, as clients of another server use it through nats-py.
-
-Promises: every kind of request, message and acknowledgement passes at least once; what a client got
-is checked, and its read loop has nothing to complain of.
-Must never know: which servers there are, or how they are joined.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """
 Servers that are linked with others, as real processes, and clients that hear each other through
 them.
-
-Promises: what a server logged besides notices is found, also from before it was restarted; a round
-of L{Circle.sync} returns when every server has worked off what the others had told it before.
-Must never know: which kind of link it is.
 """
 
 from __future__ import annotations
@@ -51,7 +47,6 @@ class LinkedServer(Server):
         self._lines.clear()
 
     def restart(self) -> None:
-        """See L{Server.restart}."""
         self.halt()
         self.start()
 

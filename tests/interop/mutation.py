@@ -1,9 +1,6 @@
 """
 Client byte scripts, made from the conformance table's by mutation.
 
-Promises: a script depends on the world, the seed and its number only, so that any one can be made
-again.
-
 This module must never know what a server answers.
 """
 

@@ -1,9 +1,5 @@
 """
 Clients of several accounts of one server, and what they see.
-
-Promises: when a step is over, every client has seen what the step caused; what depends on chance or
-time in it is replaced by a star, and nothing else is.
-Must never know: what is compared with what.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 What has to pass between servers that are linked, whatever links them.
-
-Promises: every message is accounted for; what was subscribed for a check is ended after it.
-Must never know: which servers there are, or which kind of link.
 """
 
 from __future__ import annotations

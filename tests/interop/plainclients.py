@@ -1,9 +1,5 @@
 """
 Clients on sockets, which say and show every byte of the protocol.
-
-Promises: what comes is kept by subscription until a test takes it; a server that says anything else
-than it should is an error.
-Must never know: what kind of server it is.
 """
 
 from __future__ import annotations

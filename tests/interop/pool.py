@@ -1,9 +1,6 @@
 """
 Servers shared by the rows of the conformance table: one for each configuration.
 
-Promises: a row gets a server that nobody else is connected to and that has no subscriptions of
-earlier rows; rows that spoil their server get one of their own.
-
 This module must never know what a row says.
 """
 

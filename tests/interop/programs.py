@@ -1,9 +1,6 @@
 """
 The programs that use real NATS clients, run one scenario at a time.
 
-Promises: a program ends, or is ended; what it printed is returned as values, and what it complained
-about is in the failure.
-
 This module must never know what a scenario does.
 """
 

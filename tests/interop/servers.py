@@ -1,10 +1,6 @@
 """
 Server processes for tests: nats-server, and natsbroker with and without its compiled lane.
 
-Promises: a server listens on 127.0.0.1 at a port that the kernel chose; the caller continues when
-it accepts connections; it is stopped by whoever started it; its log is at hand for the failure
-report.
-
 This module must never know what a test does with a server.
 """
 

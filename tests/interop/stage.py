@@ -1,9 +1,6 @@
 """
 The stage on which transcripts are played against a server process: sockets and real time.
 
-Promises: a peer's read waits as long as the transcript has said that something is due, and then
-some; it ends with the broker's close however the kernel reports it.
-
 This module must never know what a transcript says.
 """
 

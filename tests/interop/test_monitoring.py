@@ -150,7 +150,6 @@ class Process:
         self._sockets: list[socket.socket] = []
 
     def populate(self) -> None:
-        """See L{Side}."""
         self._dial(STAYING)
         self._dial(LEAVING).close()
         self._server.waitForLog("Client connection closed")
@@ -165,7 +164,6 @@ class Process:
         return connection
 
     def get(self, path: str) -> tuple[int, str, bytes]:
-        """See L{Side}."""
         asking = http.client.HTTPConnection("127.0.0.1", self._server.monitorPort, timeout=PATIENCE)
         asking.request("GET", path)
         response = asking.getresponse()
@@ -191,7 +189,6 @@ class Memory:
         self._stage = Stage(Settings(monitoring=monitoring), required=True)
 
     def populate(self) -> None:
-        """See L{Side}."""
         self._dial(STAYING)
         self._stage.world.clock.advance(0.5)
         self._dial(LEAVING).transport.hangUp()
@@ -203,7 +200,6 @@ class Memory:
         return wire
 
     def get(self, path: str) -> tuple[int, str, bytes]:
-        """See L{Side}."""
         response = self._stage.get(path)
         return response.status, response.headers["content-type"], response.body
 

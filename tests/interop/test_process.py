@@ -1,9 +1,5 @@
 """
 natsbroker as a process, beside nats-server: what programs that start it look at.
-
-Promises: files, signals, exit codes and the words that are waited for are nats-server's; where a
-test runs both, both pass it.
-Must never know: the client protocol beyond a handshake.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
 A broker in memory with its monitoring pages: clients on one side, HTTP on the other.
-
-Promises: no sockets, and time that only the test moves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
 Faults that a way to others may have, whatever way it is, so that tests see whether they are found.
-
-Promises: they are gone with the patch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 Histories: steps that chance chooses, and the run that they make.
-
-Promises: the steps of a seed are known before the run, and each of them makes sense whichever
-others are left out, so that a history can be made shorter.
 """
 
 from __future__ import annotations

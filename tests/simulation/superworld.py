@@ -2,9 +2,6 @@
 Two clusters of two brokers each, joined by gateways, with a leafnode on each::
 
     leaf 5 -- cluster X: 1 = 2  ====  cluster Y: 3 = 4 -- leaf 6
-
-Promises: as L{tests.simulation.world}; besides, a connection between clusters can be cut in the
-middle of a switch of its mode.
 """
 
 from __future__ import annotations

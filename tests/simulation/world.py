@@ -1,7 +1,5 @@
 """
 Three brokers in a cluster, their clients, the network between them, and what goes wrong with it.
-
-Promises: the same seed and steps make the same run, byte by byte.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """
 Stores that do what the test says.
-
-Promises: a L{LeasedStore} is one broker's view of a store that several share, whose leases change
-hands when the test says so. A L{HeldStore} keeps the contract of a store whose disk is slow or
-fails: what was asked is done, in order, when the test says so, or fails; reading is by memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
 A stage for the streaming service: a bus, a clock, a store in memory, and clients.
-
-Promises: everything but the network is the real thing; time moves only when the test moves it, from
-event to event; clients speak the protocol's bytes.
 """
 
 from __future__ import annotations

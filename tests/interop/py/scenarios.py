@@ -1,9 +1,6 @@
 """
 What the interop tests do with nats-py: C{python -m tests.interop.py.scenarios SCENARIO URL [CA]}.
 
-Promises: every scenario prints one JSON object a line, the same as the programs for the other
-clients; any surprise is an exit status other than 0.
-
 This module must never know which server it talks to.
 """
 

@@ -1,8 +1,6 @@
 """
 The programs that use NATS Streaming clients.
 
-Promises: what the scenarios of one run printed is told apart.
-
 This module must never know what a scenario does.
 """
 

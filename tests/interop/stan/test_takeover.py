@@ -1,9 +1,5 @@
 """
 Brokers that share a database, as processes: one is killed, or stands still, and another takes over.
-
-Promises: what one broker acknowledged is there on the next one, once; what a broker is asked after
-another has taken over is not stored.
-Must never know: how the store works.
 """
 
 from __future__ import annotations

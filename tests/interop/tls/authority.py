@@ -1,9 +1,5 @@
 """
 Certificates of every kind, good ones and bad ones.
-
-Promises: what is not said is as it should be: elliptic keys, SHA-256, valid for a month, for
-servers and clients.
-Must never know: who looks at them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
 The thirty cases of TLS, and the tests that try each.
-
-Promises: every case names a test that there is, or says what is still missing for it.
 """
 
 from __future__ import annotations

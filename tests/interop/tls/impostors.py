@@ -1,8 +1,5 @@
 """
 Servers that greet like NATS and show whatever certificate one gives them.
-
-Promises: they keep everything that they are told after the handshake, or without one.
-Must never know: who dials.
 """
 
 from __future__ import annotations

@@ -245,9 +245,6 @@ class Mapping:
 
 @pytest.fixture(scope="module")
 def mapping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping]:
-    """
-    See L{Mapping}.
-    """
     made = Mapping(tmp_path_factory.mktemp("mapping"))
     yield made
     for server in made.servers.values():

@@ -1,8 +1,5 @@
 """
 C{twistd natsbroker} with an endpoint that does TLS by itself.
-
-Promises: it is ready when it is given, and stopped afterwards.
-Must never know: what a test does with it.
 """
 
 from __future__ import annotations

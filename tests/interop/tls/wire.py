@@ -1,9 +1,5 @@
 """
 A client of NATS over TLS in every unusual way, on OpenSSL.
-
-Promises: what the server sent is returned as it came; how a connection ended is told apart from a
-server that is silent.
-Must never know: which server it talks to.
 """
 
 from __future__ import annotations

@@ -2,10 +2,6 @@
 What the interop tests do with asyncio-nats-streaming: C{python -m tests.interop.stan.py.scenarios
 URL SCENARIO...}.
 
-Promises: all scenarios that are named run at the same time, each with clients and channels of its
-own.  They print one JSON object a line, the same as the program for the other client; a scenario
-that fails prints why.
-
 This module must never know which server it talks to.
 """
 

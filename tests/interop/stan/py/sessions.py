@@ -1,9 +1,6 @@
 """
 What the scenarios for asyncio-nats-streaming are made of.
 
-Promises: the client is used through its own interface; what it has outlived since Python 3.10 is
-made up for here.  A wait that takes too long is an error.
-
 This module must never know which server it talks to.  It runs in an environment of its own, which
 holds the client and nothing of natsbroker.
 """

@@ -1,8 +1,5 @@
 """
 Processors and memory of processes, as Linux tells them.
-
-Promises: figures come from C{/proc} of exactly the process that is named. Must never know: what the
-process is.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from benchmarks.machine import modelIn
-from benchmarks.places import (
+from benchmarks.processes import (
     parseCores,
     parseStatus,
     peakMemory,
