@@ -2,8 +2,8 @@
 A custom service on the message bus: it keeps the last message of each subject.
 
 The answer to a request to C{last.SUBJECT} is the last message that was published to that subject,
-with its headers. The service uses only what the broker offers to every service: a bus and its section
-of the configuration.
+with its headers. The service uses only what the broker offers to every service: a bus and its
+section of the configuration.
 
 Run it with the port that clients connect to, and end it with Ctrl-C::
 

@@ -226,7 +226,7 @@ class PostgresServer:
 
     def execute(self, schema: str, statement: str, *arguments: Any) -> list[tuple[Any, ...]]:
         """
-        Do something in a schema, beside whoever uses it.
+        Run a statement in a schema, beside its users.
         """
         with self.connect() as connection:
             connection.execute(f'SET search_path TO "{schema}"')

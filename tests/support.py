@@ -264,7 +264,7 @@ class LinkRecorder:
 @implementer(IInterestWatcher)
 class WatchRecorder:
     """
-    A watcher that writes down what it is told.
+    A watcher that records its calls.
 
     @ivar told: C{(sign, pattern, queue, weight)} with the signs C{+}, C{=} and C{-}.
     """
@@ -310,7 +310,7 @@ class Router:
         return bool(self._index.hasInterest(subject))
 
     def watchChanges(self, changed: Any) -> None:
-        """See L{natsbroker.interfaces.ISubjectRouter.watchChanges}."""
+        """Nothing to do: the rules do not change."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._index)
@@ -322,7 +322,7 @@ class Router:
 @implementer(IAuthorizer)
 class Doorkeeper:
     """
-    An authorizer that does what the test says.
+    An authorizer that a test controls.
 
     @ivar answer: called with the L{ConnectRequest}; what it returns or raises is the answer.
     @ivar asked: every L{ConnectRequest} so far.

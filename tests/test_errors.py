@@ -85,7 +85,7 @@ class TestExceptions:
     """What is raised."""
 
     def test_family(self) -> None:
-        """Whoever embeds the broker can catch all of them by one name."""
+        """An embedding program can catch all of them by one name."""
         for error in (
             ConnectionLimit(errors.MAX_CONNECTIONS),
             ProtocolViolation(errors.INVALID_SUBJECT),
@@ -94,7 +94,7 @@ class TestExceptions:
             assert isinstance(error, BrokerError)
 
     def test_carryTheirError(self) -> None:
-        """An exception about the peer carries what the peer is told."""
+        """An exception about the peer carries the text for the peer."""
         limit = ConnectionLimit(errors.MAX_CONNECTIONS)
         assert (limit.error, str(limit)) == (errors.MAX_CONNECTIONS, "maximum connections exceeded")
         violation = ProtocolViolation(errors.PUBLISH_DENIED, "foo")

@@ -1,5 +1,5 @@
 """
-Who may import whom: the import map of the architecture, held for every module of the package.
+The import map of the architecture, held for every module of the package.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def _asserts(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_ignored(module: str) -> None:
-    """What mypy is told to ignore is named, and known."""
+    """What mypy ignores is named, and known."""
     unknown = []
     for number, line in enumerate(source(module).split("\n"), 1):
         found = _IGNORED.search(line)

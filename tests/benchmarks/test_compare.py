@@ -121,7 +121,7 @@ def test_busyGeneratorIsRemarked() -> None:
 
 
 def test_failuresStayVisible() -> None:
-    """A failure is told with how often it came, and whether any figure of that server is left."""
+    """A failure is reported with its number, and whether any figure of that server is left."""
     results = rateResults("one-16", {("fast", "plain"): [1.0]})
     results.failures = {("fast", "plain"): ["5 lost", "5 lost"], ("old", "plain"): ["no INFO"]}
     told = [(each.who[0], each.reason, each.times, each.lost) for each in failuresIn(results)]

@@ -48,7 +48,7 @@ def test_noReport(text: str) -> None:
 
 
 def test_noCompiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without a compiler one is told what to install."""
+    """Without a compiler the error says what to install."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(GeneratorMissing, match="apt-get install gcc"):
@@ -63,7 +63,7 @@ def test_tlsMissing() -> None:
 
 
 def test_commandLine() -> None:
-    """The generator is told the mode, the server, and what the row adds."""
+    """The generator receives the mode, the server, and the options of the row."""
     words = Generator(Path("load"), tls=False).command("traffic", 4222, 17, ["--size", "16"])
     assert words == [
         "load",

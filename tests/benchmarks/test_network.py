@@ -41,7 +41,7 @@ def test_isolated() -> None:
 
 @pytest.mark.parametrize(("control", "isPaced"), [("bbr", True), ("cubic", False)])
 def test_told(control: str, isPaced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever measures over a paced loopback is told so, and what helps."""
+    """A measurement over a paced loopback warns, and says what helps."""
     (tmp_path / "control").write_text(f"{control}\n")
     monkeypatch.setattr(network, "CONTROL", tmp_path / "control")
     assert any("--isolated" in each for each in command.pacing()) == isPaced
@@ -53,7 +53,9 @@ def test_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert network.congestionControl() == "unknown"
 
 
-def test_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_namespaceNotPermitted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A run that cannot be isolated is none."""
 
     def refuse() -> None:

@@ -50,7 +50,7 @@ def test_portForLinks(kind: str) -> None:
 
 
 def test_farServerIsNamed() -> None:
-    """The load generator is told of the second server if there is one."""
+    """The load generator receives the second server if there is one."""
     assert Server(7, 4222).farLoad == ()
     near = Server(7, 4222, far=Server(8, 4223))
     assert near.farLoad == ("--far-port", "4223", "--far-pid", "8")
@@ -73,7 +73,7 @@ def test_commandLine() -> None:
 
 
 def test_mirrorKnowsTheLoad() -> None:
-    """The stand-in is told what it is going to be sent."""
+    """The stand-in receives what will be sent to it."""
     mirror = StandIn("ceiling", "ceiling", ("load",), mode="mirror")
     assert mirror.commandLine(Path("folder"), None, ["--size", "16"])[-2:] == ["--size", "16"]
 

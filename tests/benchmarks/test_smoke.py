@@ -66,7 +66,7 @@ def generator(tmp_path_factory: pytest.TempPathFactory) -> Generator:
 @pytest.fixture(scope="module")
 def reference() -> Contestant:
     """
-    @return: the real server.
+    @return: nats-server.
     """
     try:
         return natsServer("reference", None)
@@ -77,7 +77,7 @@ def reference() -> Contestant:
 @pytest.fixture
 def plain(reference: Contestant) -> Iterator[Server]:
     """
-    @return: the real server, running.
+    @return: nats-server, running.
     """
     with started(reference, SETTINGS["plain"], []) as server:
         yield server
@@ -110,7 +110,7 @@ def plain(reference: Contestant) -> Iterator[Server]:
     ],
 )
 def test_rowAgainstNatsServer(key: str, generator: Generator, reference: Contestant) -> None:
-    """Each kind of row yields all of its figures against the real server."""
+    """Each kind of row yields all of its figures against nats-server."""
     row = inSmall(key)
     if "--tls" in row.load and not generator.tls:
         pytest.skip("no OpenSSL headers")
@@ -222,7 +222,7 @@ def test_roundsInterleave(generator: Generator) -> None:
 
 
 def test_whoIsMeasured(generator: Generator) -> None:
-    """Nobody is measured whom nothing is compared with."""
+    """A contestant without a comparison is not measured."""
     fast, reference, old = (NatsServer(name, name, ("x",)) for name in ("fast", "reference", "old"))
     everybody = [reference, old, fast, relay(generator), mirror(generator)]
 

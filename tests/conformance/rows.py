@@ -4,8 +4,6 @@ The conformance table: what a client may see of a NATS server, row by row.
 A row belongs to a numbered case; a case has as many rows as it has variants.  The rows are facts
 about nats-server 2.15: C{tests/interop/test_rows_real_server.py} proves every one of them against
 it, and the other runners hold natsbroker to them.
-
-This module must never know how a row is run.
 """
 
 from __future__ import annotations
@@ -130,6 +128,6 @@ def allRows() -> list[Row]:
 
 def runSteps(row: Row, ours: bool) -> tuple[Step, ...]:
     """
-    @return: what a row expects of our broker, or of the real server.
+    @return: what a row expects of our broker, or of nats-server.
     """
     return row.ourSteps if ours else row.steps

@@ -1,7 +1,5 @@
 """
 The same conversation in other packets.
-
-This module must never know what the bytes mean.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ def mainPacket(steps: Sequence[Step]) -> int | None:
     return max(sizes)[1] if sizes else None
 
 
-def places(data: bytes) -> list[int]:
+def cuts(data: bytes) -> list[int]:
     """
     @return: where to split a packet in two.
     """
@@ -45,7 +43,7 @@ def everySplit(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
         return
     whole = steps[index]
     assert isinstance(whole, Send)
-    for at in places(whole.data):
+    for at in cuts(whole.data):
         two = [Send(whole.data[:at], whole.on), Send(whole.data[at:], whole.on)]
         yield at, [*steps[:index], *two, *steps[index + 1 :]]
 

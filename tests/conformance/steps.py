@@ -1,7 +1,5 @@
 """
 Steps of a transcript that need a server process: its signals, log, pages and TLS.
-
-This module must never know how a server is started.
 """
 
 from __future__ import annotations

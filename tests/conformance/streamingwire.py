@@ -13,7 +13,7 @@ from natsbroker.testing.memory import MemoryBroker
 
 Value = int | bytes
 
-#: What a message says: the values of its fields, by their number.
+#: The content of a message: the values of its fields, by their number.
 Fields = dict[int, Value]
 
 

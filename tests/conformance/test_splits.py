@@ -5,7 +5,7 @@ Cutting conversations into other packets.
 from __future__ import annotations
 
 from natsbroker.testing.transcripts import Alive, Send, Step
-from tests.conformance.splits import byteByByte, everySplit, mainPacket, places
+from tests.conformance.splits import byteByByte, cuts, everySplit, mainPacket
 
 STEPS: list[Step] = [Send(b"ab"), Alive(), Send(b"cdef", "x"), Send(b"g")]
 
@@ -40,8 +40,8 @@ def test_byteByByte() -> None:
 def test_longPackets() -> None:
     """A long packet is split around its line ends and at its own ends."""
     data = b"x" * 1000 + b"\r\n" + b"y" * 1000
-    assert len(places(data)) < 100
-    assert {1, 1000, 1001, 1002, 2001} <= set(places(data))
+    assert len(cuts(data)) < 100
+    assert {1, 1000, 1001, 1002, 2001} <= set(cuts(data))
     pieces = sent(byteByByte([Send(b"z" * 100_000)]))
     assert len(pieces) <= 3000
     assert b"".join(pieces) == b"z" * 100_000

@@ -77,7 +77,7 @@ class TestConnecting:
 
     @pytest.mark.parametrize(("interval", "maxOut"), [(1, 2), (1, 3), (60, 10)])
     def test_welcome(self, wire: Wire, interval: int, maxOut: int) -> None:
-        """The client is told all subjects; its ping settings are said back."""
+        """The response has all subjects and repeats the ping settings."""
         expected = {**self.WELCOME, 7: PINGS.encode(), 8: interval, 9: maxOut}
         assert wire.fields(DISCOVER, {**ME, 5: interval, 6: maxOut}) == expected
 
@@ -104,12 +104,12 @@ class TestConnecting:
             (b"", b"stan: invalid connection request"),
         ],
     )
-    def test_refused(self, wire: Wire, request_: bytes | Request, error: bytes) -> None:
+    def test_connectErrors(self, wire: Wire, request_: bytes | Request, error: bytes) -> None:
         """An error stands in field 5, alone."""
         assert wire.fields(DISCOVER, request_) == {5: error}
 
     def test_otherCluster(self, wire: Wire) -> None:
-        """Nobody answers for another cluster."""
+        """A request for another cluster has no answer."""
         assert wire.ask("_STAN.discover.other", ME) is None
 
     def test_duplicate(self, me: Wire) -> None:
@@ -123,7 +123,7 @@ class TestConnecting:
         assert decode(answer.payload) == {5: b"stan: clientID already registered"}
 
     def test_replaced(self, me: Wire) -> None:
-        """If it has not answered after half a second, the other one takes its place; it is told so
+        """If it has not answered after half a second, the other one replaces it; it learns this
         when it pings or publishes."""
         me.publish(DISCOVER, encode({**ME, 4: b"other"}), "me.reply.second")
         me.broker.advance(0.4)
@@ -207,7 +207,7 @@ class TestPublishing:
             {1: "me", 2: "guid1", 3: "foo. .bar"},
         ],
     )
-    def test_refused(self, me: Wire, request_: Request) -> None:
+    def test_publishErrors(self, me: Wire, request_: Request) -> None:
         """A refusal has the guid and, in field 2, why."""
         error = b"stan: invalid publish request"
         assert me.fields(f"{PUBLISH}.foo", request_) == {1: b"guid1", 2: error}
@@ -229,7 +229,7 @@ class TestPublishing:
         assert len(me.came("me.foo")) == 2
 
     def test_subscribersFirst(self, me: Wire) -> None:
-        """Subscribers are sent a message before its publisher is told."""
+        """Subscribers are sent a message before its publisher is answered."""
         subscribed(me)
         me.publish(f"{PUBLISH}.foo", encode({1: "me", 2: "g", 3: "foo"}), "me.reply.x")
         assert [each.subject for each in me.came()] == ["me.foo", "me.reply.x"]
@@ -286,7 +286,7 @@ class TestSubscribing:
             ),
         ],
     )
-    def test_refused(self, me: Wire, change: Request, error: bytes) -> None:
+    def test_subscribeErrors(self, me: Wire, change: Request, error: bytes) -> None:
         """An error stands in field 3, alone."""
         assert me.fields(SUBSCRIBE, {**FOO, **change}) == {3: error}
 
@@ -403,7 +403,7 @@ class TestLeaving:
         assert me.fields(subject, {1: "me", 2: "foo", 3: ackInbox}) == invalid
 
     @pytest.mark.parametrize("subject", [UNSUBSCRIBE, SUB_CLOSE])
-    def test_refused(self, me: Wire, subject: str) -> None:
+    def test_unsubscribeErrors(self, me: Wire, subject: str) -> None:
         """An unknown inbox, an unknown channel and garbage have their texts, in field 3."""
         published(me)
         unknown: Request = {1: "me", 2: "foo", 3: "_INBOX.x"}

@@ -1,5 +1,5 @@
 """
-NATS Streaming and clients that send nonsense: it does no harm, and whoever asks is told.
+NATS Streaming and clients that send nonsense: requests get the documented errors.
 """
 
 from __future__ import annotations

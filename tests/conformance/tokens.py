@@ -1,7 +1,5 @@
 """
 Operators, accounts and users for the rows about JWT logins.
-
-This module must never know how a server uses them.
 """
 
 from __future__ import annotations

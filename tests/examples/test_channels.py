@@ -45,7 +45,7 @@ def test_movesOut() -> None:
 
 
 def test_warehouse() -> None:
-    """Who only reads may not write, and is told so by the service too."""
+    """A user that only reads may not write; the service refuses it too."""
     with MemoryBroker(configText="streaming {}", authorizer=channels.makeAuthenticator()) as broker:
         warehouse = joined(broker, {"user": "warehouse", "pass": "walnut"})
         asked = protocol.SubscriptionRequest(

@@ -44,7 +44,7 @@ class TestInMemory:
         assert verifyObject(IBrokerService, LastValue())
 
     def test_lastValue(self) -> None:
-        """The last message of a subject is given, with its headers, to whoever asks."""
+        """A request is answered with the last message of the subject and its headers."""
         broker, client = self.open()
         with broker:
             client.request(b"PUB a.b 3\r\none\r\nPUB a.b 3\r\ntwo\r\nPUB a.c 5\r\nthree\r\n")

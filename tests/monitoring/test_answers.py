@@ -95,7 +95,7 @@ def countingSteps(result: Any) -> Steps:
 
 
 def test_complete() -> None:
-    """Whoever does not mind can have the result at once."""
+    """A caller can have the result at once."""
     assert complete(countingSteps({"a": 1})) == {"a": 1}
 
 

@@ -90,7 +90,7 @@ class TestHealthz:
         assert len(flushLoggedErrors(RuntimeError)) == 1
 
     def test_checksSeeTheQuery(self) -> None:
-        """A check is told what is asked for."""
+        """A check receives the options of the request."""
         asked: list[HealthQuery] = []
 
         def check(query: HealthQuery) -> Iterable[HealthProblem]:
@@ -131,7 +131,7 @@ class TestPolling:
     """Whether established connections are served."""
 
     def test_trouble(self) -> None:
-        """While they are not, the reason is told."""
+        """While they are not, the page has the reason."""
         assert list(pollingCheck(lambda: "")(HealthQuery())) == []
         [problem] = pollingCheck(lambda: "it fails")(HealthQuery())
         assert problem.error == "not serving connections: it fails"
@@ -146,7 +146,7 @@ class TestStore:
         assert list(storeCheck(lambda: "")(HealthQuery())) == []
 
     def test_trouble(self) -> None:
-        """While it cannot, the reason is told."""
+        """While it cannot, the page has the reason."""
         [problem] = storeCheck(lambda: "disk full")(HealthQuery())
         assert problem.error == "the streaming store takes no writes: disk full"
         assert (problem.type, problem.status) == ("STREAM", 503)

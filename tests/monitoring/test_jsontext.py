@@ -52,7 +52,7 @@ def test_example() -> None:
 
 
 def test_level() -> None:
-    """A part of a document is indented as deep as it stands there."""
+    """A part of a document is indented as deep as its place."""
     assert "".join(indented({"a": 1}, 2)) == '{\n      "a": 1\n    }'
 
 

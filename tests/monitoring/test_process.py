@@ -59,7 +59,7 @@ def test_residentMemory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [None, "", "1000 many"])
 def test_withoutProc(tmp_path: Path, text: str | None) -> None:
-    """Where there is no such file, or another, the peak is told instead."""
+    """Where there is no such file, or another, the peak is given instead."""
     path = tmp_path / "statm"
     if text is not None:
         path.write_text(text)

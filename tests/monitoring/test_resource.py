@@ -165,7 +165,7 @@ class TestMethods:
     @pytest.mark.parametrize(
         "method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "BREW", "get"]
     )
-    def test_others(self, method: str) -> None:
+    def test_otherMethods(self, method: str) -> None:
         """Any other method is refused, and the page is not asked."""
         model = Model(p=Answer)
         response = Port(model).get("/p", method)
@@ -175,7 +175,7 @@ class TestMethods:
 
 
 class TestHosts:
-    """As whom the port may be addressed."""
+    """The host names under which the port answers."""
 
     @pytest.mark.parametrize(
         "host",
@@ -207,8 +207,8 @@ class TestHosts:
             "\xff",
         ],
     )
-    def test_others(self, host: str) -> None:
-        """And by no other, so that a name that is bound anew to this machine is of no use."""
+    def test_otherHosts(self, host: str) -> None:
+        """Other names are refused, so that DNS rebinding is of no use."""
         model = Model(p=Answer)
         response = Port(model).get("/p", host=host)
         assert (response.status, response.body) == (403, b"Host not allowed\n")

@@ -228,7 +228,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_eachRequestHasItsTime(self) -> None:
-        """The time begins anew with every answer."""
+        """The time begins again with every answer."""
         port = Port()
         transport = port.dial()
         for _ in range(3):

@@ -28,7 +28,7 @@ def heard(text: str, pattern: bytes, seconds: float) -> tuple[Host, list[Any]]:
 
 
 def test_reports() -> None:
-    """Others are told soon, and in the end every ten seconds, that the broker is there."""
+    """Other servers learn soon, and then every ten seconds, that the broker runs."""
     host, messages = heard(MEMBER, b"$SYS.SERVER.*.STATSZ", 28.0)
     assert [message.subject for message in messages] == [
         b"$SYS.SERVER.%b.STATSZ" % host.broker.serverId.encode()

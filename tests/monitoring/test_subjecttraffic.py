@@ -61,7 +61,7 @@ def count(
 
 
 def test_takes() -> None:
-    """What was counted is told once; what is idle not at all."""
+    """Counts are reported once; idle subjects are not."""
     talkers = SubjectTraffic(2, 10)
     counter = talkers.counterOf("A", b"x.y.1", matching("b", "a"))
     assert talkers.counterOf("A", b"x.y.2", matching("a", "b")) is counter
@@ -76,7 +76,7 @@ def test_takes() -> None:
 
 
 def test_apart() -> None:
-    """Accounts, prefixes, clusters, and whether anybody was there at all, are told apart."""
+    """Accounts, prefixes, clusters, and whether there was a receiver, are distinguished."""
     talkers = SubjectTraffic(2, 10)
     for account, subject, matches in [
         ("A", b"x", matching()),
@@ -124,7 +124,7 @@ def test_lightNewcomers() -> None:
 
 
 def test_restOfAnAccount() -> None:
-    """No more than half of the places change hands before they are told of."""
+    """No more than half of the places change hands before they are reported."""
     talkers = SubjectTraffic(1, 4)
     for _ in range(2):
         for number in range(4):

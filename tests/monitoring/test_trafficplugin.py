@@ -36,7 +36,7 @@ def test_isAPlugin() -> None:
         ("channel: E", "channel needs a streaming block"),
     ],
 )
-def test_refused(section: str, why: str) -> None:
+def test_invalidSection(section: str, why: str) -> None:
     """What makes no sense is refused by its name."""
     with pytest.raises(PluginError, match=why):
         Host(f"services {{ traffic {{ {section} }} }}")

@@ -34,7 +34,7 @@ def events(data: bytes) -> list[dict[str, Any]]:
 
 
 def test_events() -> None:
-    """Every interval the system account is told what passed and what is subscribed to."""
+    """Every interval the system account receives the traffic and the interest."""
     text = ACCOUNTS + SERVICE % "interval: 5s"
     with MemoryBroker(configText=text) as broker:
         watcher, client = login(broker, "s"), login(broker, "a")

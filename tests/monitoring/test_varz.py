@@ -24,7 +24,7 @@ class TestVarz:
         assert Stage(required=True).page("/varz")["auth_required"] is True
 
     def test_info(self) -> None:
-        """What INFO says is said here, too."""
+        """The values of INFO are here, too."""
         stage = Stage()
         stage.world.context.info = stage.world.context.info.changed(
             tls_required=True, tls_verify=True, connect_urls=("a:1", "b:2"), git_commit="abc"

@@ -17,7 +17,7 @@ from tests.simulation.running import run, shortened
 
 __all__ = ["main", "report"]
 
-#: So many lines about one history at most.
+#: The most lines about one history.
 _LONGEST = 40
 
 

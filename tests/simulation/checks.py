@@ -23,7 +23,7 @@ from typing import Any
 
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.values import Kind
-from tests.simulation.people import Person, Publication, Wish
+from tests.simulation.people import Person, Publication, WantedPattern
 from tests.simulation.world import BROKERS, World, address
 
 __all__ = ["violations", "violationsOfInterest", "violationsOfLinks", "violationsOfWishes"]
@@ -45,7 +45,7 @@ def violations(world: World, onTheWay: Callable[[Any], Iterator[str]]) -> Iterat
             yield f"I12: client {person.number} was told {error!r}"
 
 
-def _wishes(world: World) -> Iterator[tuple[Person, Wish]]:
+def _wishes(world: World) -> Iterator[tuple[Person, WantedPattern]]:
     for person in world.people.values():
         for wish in person.wishes.values():
             yield person, wish
@@ -167,7 +167,9 @@ def _missing(world: World, published: dict[tuple[int, int], Publication]) -> Ite
             yield f"I3: nobody of {queue!r} got {key}"
 
 
-def _isSure(world: World, person: Person, wish: Wish, told: Publication, settle: float) -> bool:
+def _isSure(
+    world: World, person: Person, wish: WantedPattern, told: Publication, settle: float
+) -> bool:
     """
     Whether nothing stood in the way of a message.
     """
@@ -257,7 +259,7 @@ def violationsOfInterest(world: World) -> Iterator[str]:
             yield f"I4: broker {number} delivers to routes {subscribed}, not {others}"
 
 
-def _isInForce(person: Person, wish: Wish) -> bool:
+def _isInForce(person: Person, wish: WantedPattern) -> bool:
     if not person.isHere or wish.ended is not None:
         return False
     return not wish.maximum or len(wish.got) < wish.maximum

@@ -1,5 +1,5 @@
 """
-Faults that a way to others may have, whatever way it is, so that tests see whether they are found.
+Faults of any kind of link, so that tests see whether they are found.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from twisted.internet.protocol import ClientFactory, Protocol
 
 from natsbroker.testing.simulation.network import Host
 
-__all__ = ["Person", "Publication", "Wish"]
+__all__ = ["Person", "Publication", "WantedPattern"]
 
 _HELLO = b'CONNECT {"verbose":false,"headers":true,"no_responders":false,"name":"%d"}\r\n'
 
@@ -41,9 +41,9 @@ class Publication:
 
 
 @dataclass
-class Wish:
+class WantedPattern:
     """
-    One subscription.
+    A subscription of a person.
 
     @ivar maximum: after how many messages it ends; 0 for never.
     @ivar limited: when that was said.
@@ -77,7 +77,7 @@ class Person(Protocol):
     def __init__(self, number: int, broker: int, host: Host) -> None:
         self.number = number
         self.broker = broker
-        self.wishes: dict[int, Wish] = {}
+        self.wishes: dict[int, WantedPattern] = {}
         self.published: list[Publication] = []
         self.errors: list[bytes] = []
         self.isConnected = False
@@ -120,13 +120,13 @@ class Person(Protocol):
     # What it does.
 
     def subscribe(self, pattern: bytes, queue: bytes = b"") -> None:
-        """Wish for messages."""
+        """WantedPattern for messages."""
         sid = len(self.wishes) + 1
-        self.wishes[sid] = Wish(self.number, sid, pattern, queue, self.host.seconds())
+        self.wishes[sid] = WantedPattern(self.number, sid, pattern, queue, self.host.seconds())
         group = queue + b" " if queue else b""
         self._write(b"SUB %b %b%d\r\n" % (pattern, group, sid))
 
-    def unsubscribe(self, wish: Wish, maximum: int = 0) -> None:
+    def unsubscribe(self, wish: WantedPattern, maximum: int = 0) -> None:
         """End a wish, at once or after some messages."""
         if maximum:
             wish.maximum = maximum

@@ -88,8 +88,8 @@ leafnodes {
 )
 
 
-def _urls(scheme: str, user: str, numbers: tuple[int, ...], port: int) -> str:
-    return ", ".join(f'"{scheme}://{user}:{user}@{address(each)}:{port}"' for each in numbers)
+def _urls(scheme: str, user: str, members: tuple[int, ...], port: int) -> str:
+    return ", ".join(f'"{scheme}://{user}:{user}@{address(each)}:{port}"' for each in members)
 
 
 @cache
@@ -150,7 +150,6 @@ class SuperWorld(World):
         return superSettings(number, self.superChoice)
 
     def start(self, number: int) -> None:
-        """See L{World.start}: nonces are left to chance, but to ours."""
         super().start(number)
         service = self.brokers[number].leafnodes
         if service is not None:
@@ -173,11 +172,10 @@ class SuperWorld(World):
                 self.clock.callLater(delay, self.network.reset, *hosts)
 
     def slit(self) -> None:
-        """Cut the connection on which the next switch of a mode is told, in its middle."""
+        """Cut the connection that announces the next switch of a mode, in its middle."""
         self.slits += 1
 
     def isApart(self, one: int, other: int, since: float, until: float) -> bool:
-        """See L{World.isApart}: anything on the way may have been in trouble."""
         if one == other:
             return False
         concerned = {*self._around(one), *self._around(other)}
@@ -187,11 +185,9 @@ class SuperWorld(World):
         )
 
     def mayOvertake(self, one: int, other: int, since: float, until: float) -> bool:
-        """See L{World.mayOvertake}: whoever has lost a connection finds another member to dial."""
         return self.isApart(one, other, since - RECOVERY, until + RECOVERY)
 
     def handOvers(self, key: tuple[int, int], broker: int) -> int:
-        """See L{World.handOvers}: gateways and leafnodes send messages on as a rule."""
         return 0
 
     def _around(self, number: int) -> set[int]:

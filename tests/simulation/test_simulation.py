@@ -27,10 +27,10 @@ from tests.simulation.running import run
 
 pytestmark = pytest.mark.slow
 
-#: How many histories are run here, in parts of so many.
+#: How many histories are run here, and how many in a part.
 HISTORIES, PART = 240, 20
 
-#: Within so many histories each defect must be found.
+#: The histories within which each defect must be found.
 PATIENCE = 25
 
 PRINT_TRACES = "from tests.simulation.running import run; print([run(s).trace for s in (3, 4)])"
@@ -91,7 +91,7 @@ def staleRoute(patch: pytest.MonkeyPatch) -> None:
 
 
 def onceTold(patch: pytest.MonkeyPatch) -> None:
-    """A peer that comes back is told nothing."""
+    """A peer that comes back receives no interest."""
     tell, told = ModernTraffic.tell, set()
 
     def first(self: Any, accounts: Any) -> None:
@@ -169,7 +169,7 @@ def deafToEnds(patch: pytest.MonkeyPatch) -> None:
 
 
 def staleSids(patch: pytest.MonkeyPatch) -> None:
-    """A classic peer that comes back is told nothing."""
+    """A classic peer that comes back receives no interest."""
     tell, told = ClassicTraffic.tell, set()
 
     def first(self: Any, accounts: Any) -> None:

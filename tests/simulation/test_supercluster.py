@@ -26,10 +26,10 @@ from tests.simulation.superworld import CLUSTERS, LEAFS, SuperWorld
 
 pytestmark = pytest.mark.slow
 
-#: How many histories are run here, in parts of so many.
+#: How many histories are run here, and how many in a part.
 HISTORIES, PART = 40, 10
 
-#: Within so many histories each defect must be found.
+#: The histories within which each defect must be found.
 PATIENCE = 25
 
 
@@ -99,7 +99,7 @@ def stubborn(patch: pytest.MonkeyPatch) -> None:
 
 
 def shortList(patch: pytest.MonkeyPatch) -> None:
-    """When everything is told, the first pattern is left out."""
+    """The first pattern of a complete list is left out."""
     sendAll = GatewayAdvertiser.sendAll
 
     def short(self: Any, now: float) -> None:
@@ -125,7 +125,7 @@ def oldTable(patch: pytest.MonkeyPatch) -> None:
 
 
 def deafList(patch: pytest.MonkeyPatch) -> None:
-    """What is told while the list is being told is not heard."""
+    """A change during the complete list is lost."""
     gained = SwitchingPolicy.gained
 
     def deaf(self: Any, table: Any, pattern: bytes, queue: bytes) -> Any:

@@ -1,5 +1,5 @@
 """
-Stores that do what the test says.
+Stores that a test controls.
 """
 
 from __future__ import annotations

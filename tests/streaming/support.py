@@ -34,7 +34,7 @@ BEGINNING = 1_700_000_000 * SECOND
 @implementer(IOrigin)
 class Connection:
     """
-    Whom a message comes from.
+    The origin of a message.
 
     @ivar grant: what it may do.
     """
@@ -117,8 +117,8 @@ class Stage:
 
     def crash(self) -> None:
         """
-        End the service as kill -9 would: nothing more is written down, nobody is told. The clients
-        stay, and so does the time.
+        End the service as kill -9 would: nothing more is written. The clients do not
+        notice and stay, and so does the time.
         """
         context = self.service.context
         self.service.dispatcher.stop()
@@ -215,7 +215,7 @@ class Inbox:
             self._answer(message)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """See L{ISubscriber}."""
+        """Nothing to do: the subscription ends with the client."""
 
     def close(self) -> None:
         """Be there no more."""

@@ -80,7 +80,7 @@ class TestDemand:
         assert len(shelf.channels) == 200
 
     def test_case(self) -> None:
-        """Names that differ in nothing but case are refused, in the real server's words."""
+        """Names that differ in nothing but case are refused, in nats-streaming-server's words."""
         shelf = Shelf()
         shelf.channels.demand("foo")
         with pytest.raises(Refused) as refused:
@@ -91,7 +91,7 @@ class TestDemand:
         )
 
     def test_cannotBeOpened(self) -> None:
-        """If the log cannot be opened, whoever waits is told, and the channel is no more."""
+        """If the log cannot be opened, waiting requests fail, and the channel is no more."""
         shelf = Shelf()
         channel = shelf.channels.demand("foo")
         opened = shelf.outcome(channel.whenOpen())
@@ -232,7 +232,7 @@ class TestDrop:
     """L{Channels.drop}."""
 
     def test_drops(self) -> None:
-        """A channel is refused while it is being deleted, and begins anew afterwards."""
+        """A channel is refused while it is being deleted, and begins again afterwards."""
         shelf = Shelf(isHeld=False)
         channel = shelf.channels.demand("foo")
         channel.append(entries(b"1"))
@@ -352,7 +352,7 @@ def test_states() -> None:
 
 
 def test_beginsAndEnds() -> None:
-    """Whoever uses the logs begins when they are served and ends before the store is closed."""
+    """Consumers of the logs begin when they are served and end before the store is closed."""
     user = User()
     stage = staged(user)
     assert user.events == ["begin"]

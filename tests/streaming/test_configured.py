@@ -115,7 +115,7 @@ class TestPrepared:
     """Services that are not ready at once."""
 
     def test_clientsWait(self) -> None:
-        """Nobody is let in before every service is ready."""
+        """No client connects before every service is ready."""
         slow = Slow()
         with MemoryBroker(services=[slow]) as broker:
             with pytest.raises(ConnectionRefusedError):
@@ -150,7 +150,7 @@ class TestPipeline:
             broker.advance(0)
 
     def test_info(self) -> None:
-        """A client is told at its login whether there are frames."""
+        """INFO says whether there are frames."""
         with MemoryBroker(configText="streaming {}") as broker:
             assert broker.connect({}).info["nb_export"] == 1
         with MemoryBroker() as broker:

@@ -19,7 +19,7 @@ def held(stage: Stage) -> HeldStore:
 
 
 def filled(stage: Stage, count: int) -> Client:
-    """A client, and a channel C{foo} with so many messages."""
+    """A client, and a channel C{foo} with that many messages."""
     client = stage.client()
     for start in range(0, count, 500):
         client.publishMany(
@@ -48,7 +48,7 @@ class TestNew:
             assert not any(each.redelivered for each in got)
 
     def test_otherChannels(self) -> None:
-        """Nobody gets messages of another channel."""
+        """A subscription gets no messages of another channel."""
         client = Stage().client()
         listener = client.subscribe("foo.bar")
         for channel in ("foo", "foo.baz", "foo.bar.baz"):
@@ -122,7 +122,7 @@ class TestCatchingUp:
         assert last == 519
 
     def test_fromMemory(self) -> None:
-        """Whoever keeps up is sent everything from memory."""
+        """A subscriber that keeps up is served from memory."""
         stage = Stage(makeStore=held)
         client = stage.client()
         listener = client.subscribe("foo")

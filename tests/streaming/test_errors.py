@@ -1,5 +1,5 @@
 """
-What clients are told, and what the documentation says of it.
+Error texts for clients, and their documentation.
 """
 
 from __future__ import annotations

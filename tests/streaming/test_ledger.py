@@ -269,7 +269,7 @@ class TestFailures:
         assert desk.load().subscriptions[0].lastSent == 6
 
     def test_whoeverWaits(self) -> None:
-        """Whoever waits is told; what was to be deleted is deleted later."""
+        """The caller learns of the failure; deletions are repeated later."""
         desk = Desk()
         desk.load()
         client = StreamingClient("me", "hb", b"", 1, "")

@@ -1,5 +1,5 @@
 """
-Messages of the protocol in numbers: the library says what is right.
+Messages of the protocol in bulk, compared with the library.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class TestReplyBlock:
         assert replyBlock("") == b""
 
     @pytest.mark.parametrize("reply", ["a\r\nb", " a", "a\t"])
-    def test_wrong(self, reply: str) -> None:
+    def test_invalidReply(self, reply: str) -> None:
         """What would not come back as it was is refused."""
         with pytest.raises(ValueError, match=r"blanks|value"):
             replyBlock(reply)

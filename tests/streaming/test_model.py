@@ -108,7 +108,7 @@ class TestChoose:
         assert sorted(map(str, numbers(found))) == ["0", "0", "1", "1", "2", "2"]
 
     def test_leastPending(self) -> None:
-        """Whoever has least to do is chosen; whoever is stalled is not."""
+        """The member with the fewest pending messages is chosen, and no stalled one."""
         two = group(members=2)
         two.members[0].sent(1, 1.0, 1)
         busy, idle = two.members
@@ -131,7 +131,7 @@ class TestChoose:
         assert two.choose() is unwell
 
     def test_onHold(self) -> None:
-        """Nobody gets anything new before what one of them had comes again."""
+        """No member gets new messages before those of a lost member are redelivered."""
         two = group(members=2)
         two.members[1].isOnHold = True
         assert two.choose() is None
@@ -148,7 +148,7 @@ class TestChooseAgain:
         assert one.chooseAgain(one.members[0]) is None
 
     def test_queue(self) -> None:
-        """In a queue group whoever has room; if nobody has, still somebody."""
+        """In a queue group a member with room, or else any member."""
         two = group(members=2)
         full, free = two.members
         full.sent(1, 1.0, 1)

@@ -75,7 +75,7 @@ class TestSubjects:
     @pytest.mark.parametrize(
         ("cluster", "prefix"), [("", "p"), ("a b", "p"), ("x" * 65, "p"), ("*", "p"), ("c", "p.>")]
     )
-    def test_wrong(self, cluster: str, prefix: str) -> None:
+    def test_invalidNames(self, cluster: str, prefix: str) -> None:
         """What cannot stand in a subject is refused."""
         with pytest.raises(ValueError, match="invalid"):
             RequestSubjects(cluster, prefix)

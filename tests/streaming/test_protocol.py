@@ -46,7 +46,7 @@ def test_numbers(name: str) -> None:
 
 
 def test_bytesOnTheWire() -> None:
-    """A PubAck and a MsgProto have the bytes that the real server was seen to send."""
+    """A PubAck and a MsgProto have the bytes that nats-streaming-server was seen to send."""
     assert protocol.PubAck(guid="guid1").SerializeToString() == b"\n\x05guid1"
     message = protocol.MsgProto(sequence=1, subject="foo", data=b"x", timestamp=5)
     assert message.SerializeToString() == b"\x08\x01\x12\x03foo\x22\x01x\x28\x05"

@@ -78,7 +78,7 @@ def test_everything() -> None:
 
 
 def test_otherServer() -> None:
-    """Another NATS server, and as whom to log in there."""
+    """Another NATS server, and the login there."""
     text = "streaming { ns: 'nats://a,b:1', user: u, pass: p, token: t, secure: true }"
     assert built(text) == Streaming(
         nats_server="nats://a,b:1", username="u", password="p", token="t", secure=True
@@ -134,7 +134,7 @@ def test_storeNamed(given: str, meant: str) -> None:
     ],
 )
 def test_limitsThatMakeNoSense(text: str, error: str) -> None:
-    """A limit that makes no sense is an error, in the real server's words, where it stands."""
+    """A limit that makes no sense is an error, in nats-streaming-server's words, at its place."""
     [found] = errorsOf(f"streaming {{\n store_limits {{\n  {text}\n }}\n}}")
     assert found.startswith("s.conf:3:")
     assert found.endswith(error)
@@ -160,7 +160,7 @@ def test_limitsThatMakeNoSense(text: str, error: str) -> None:
     ],
 )
 def test_mistakes(text: str, path: str) -> None:
-    """Each mistake is told with its key."""
+    """Each mistake is reported with its key."""
     [found] = errorsOf(f"streaming {{ {text} }}")
     assert path in found
 

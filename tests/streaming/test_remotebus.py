@@ -107,7 +107,7 @@ class TestOnlyServer:
     ],
 )
 def test_optionsFor(url: str, expected: ConnectOptions) -> None:
-    """The URL decides as whom, before the keys."""
+    """The URL decides about the login, before the keys."""
     streaming = Streaming(cluster_id="c", nats_server=url, username="u", password="p", token="t")
     [place] = splitServers(url)
     assert optionsFor(streaming, place) == expected

@@ -166,7 +166,7 @@ class TestLosses:
     """What the store has lost."""
 
     def test_reportingStore(self) -> None:
-        """It is what the store says, while there is one that says so."""
+        """The losses are those of a store that reports them."""
 
         def reporting(stage: Stage) -> Any:
             store = Stage.makeStore(stage)

@@ -16,7 +16,7 @@ from zope.interface import implementer
 @implementer(IPushProducer)
 class Recording(Protocol):
     """
-    A protocol and producer that writes down what it is told.
+    A protocol and producer that records its calls.
     """
 
     def __init__(self) -> None:

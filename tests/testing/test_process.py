@@ -13,7 +13,7 @@ from natsbroker.testing.process import DidNotStart, startBroker
 
 
 def test_serves() -> None:
-    """A started broker greets whoever connects, and its process ends when it is stopped."""
+    """A started broker greets a client, and its process ends when it is stopped."""
     with startBroker("-n", "mine") as broker:
         with socket.create_connection(("127.0.0.1", broker.port), 10) as client:
             assert b'"server_name":"mine"' in client.recv(4096)

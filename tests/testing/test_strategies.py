@@ -52,7 +52,7 @@ def test_operations(data: bytes) -> None:
 
 @given(strategies.scripts(clients=2))
 def test_scripts(steps: list[Chunk]) -> None:
-    """A script begins with everybody's CONNECT, and what each says is valid in all."""
+    """A script begins with everybody's CONNECT, and the bytes of each client are valid."""
     assert [step.client for step in steps[:2]] == [0, 1]
     for client in (0, 1):
         decoder = Decoder()

@@ -52,7 +52,7 @@ class TestBytes:
             assert verifyObject(interface, Line().transport)
 
     def test_made(self) -> None:
-        """The protocol is told of the connection, and its addresses are as they were given."""
+        """The protocol learns of the connection, and its addresses are as they were given."""
         line = Line()
         protocol: Any = line.protocol
         addresses: list[Any] = [line.transport.getPeer(), line.transport.getHost()]
@@ -179,7 +179,7 @@ class TestTheEnd:
         assert line.events == [ConnectionAborted]
 
     def test_left(self) -> None:
-        """The peer may end it; nothing passes afterwards, and everybody is told once."""
+        """The peer may end it; nothing passes afterwards, and both ends learn it once."""
         line = Line()
         line.transport.registerProducer(line.protocol, True)
         line.transport.hangUp()

@@ -1,7 +1,5 @@
 """
 Cases 1 to 18: INFO, CONNECT, the operations' names, blanks and line ends.
-
-This module must never know how a row is run.
 """
 
 from __future__ import annotations

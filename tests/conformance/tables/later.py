@@ -1,7 +1,5 @@
 """
 Cases 60 to 64 and 67: what a client sees of features beyond the client protocol.
-
-This module must never know how a row is run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
 Cases 51, 52, 54 to 56, 58 and 59: limits, splits, keep-alive, lame duck, slow consumers, reload.
-
-This module must never know how a row is run.
 """
 
 from __future__ import annotations
@@ -231,7 +229,7 @@ LAME_DUCK = 'lame_duck_duration: "30s"\nlame_duck_grace_period: "300ms"\n'
 GOING = [
     Row(
         56,
-        "protocol 1 is told",
+        "protocol 1 learns",
         (
             Send(b'CONNECT {"verbose":false,"protocol":1}\r\n'),
             Send(b"PING\r\n"),

@@ -1,7 +1,5 @@
 """
-Cases 18, 53 and 65: who may connect, as whom, and what a second CONNECT changes of that.
-
-This module must never know how a row is run.
+Cases 18, 53 and 65: who may connect, as which user, and the effect of a second CONNECT.
 """
 
 from __future__ import annotations
@@ -207,7 +205,7 @@ GUESTS = [
         stays(b'CONNECT {"verbose":false}\r\nCONNECT {"auth_token":"x"}\r\n'),
         GUEST,
         deviation=Deviation(
-            "wrong credentials are refused, whoever has shown none before",
+            "wrong credentials are refused after a CONNECT without any",
             ends(b'CONNECT {"verbose":false}\r\nCONNECT {"auth_token":"x"}\r\n', VIOLATION),
         ),
     ),

@@ -1,7 +1,5 @@
 """
 Cases 38 to 40: who may publish and subscribe.
-
-This module must never know how a row is run.
 """
 
 from __future__ import annotations

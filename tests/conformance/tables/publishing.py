@@ -1,7 +1,5 @@
 """
 Cases 19 to 29, 32 to 35, 66 and 68: PUB, HPUB, payloads, headers and what may be published.
-
-This module must never know how a row is run.
 """
 
 from __future__ import annotations
@@ -189,7 +187,7 @@ WITH_HEADERS = [
         "header bytes are not looked at",
         stays(HSUB + b"HPUB foo 4 6\r\nabcdhi\r\n", b"HMSG foo 1 4 6\r\nabcdhi\r\n"),
     ),
-    Row(27, "header of no bytes", stays(HSUB + b"HPUB foo 0 2\r\nhi\r\n", HI)),
+    Row(27, "empty header", stays(HSUB + b"HPUB foo 0 2\r\nhi\r\n", HI)),
     Row(
         28,
         "receiver without headers",

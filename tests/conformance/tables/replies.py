@@ -1,7 +1,5 @@
 """
 Cases 49 and 50: echo off, and the answer when nobody responds.
-
-This module must never know how a row is run.
 """
 
 from __future__ import annotations

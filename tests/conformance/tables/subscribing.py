@@ -1,7 +1,5 @@
 """
 Cases 30, 31, 36, 37 and 41 to 48: SUB, UNSUB, sids, overlapping patterns and queue groups.
-
-This module must never know how a row is run.
 """
 
 from __future__ import annotations

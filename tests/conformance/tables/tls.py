@@ -1,7 +1,5 @@
 """
 Case 57: TLS on the client port.
-
-This module must never know how a row is run.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def test_recognised(tmp_path: Path) -> None:
 
 
 def test_channelNames(writer: StoreWriter) -> None:
-    """Every directory with files of a channel is one, whatever its name; others are told."""
+    """Every directory with files of a channel is one, whatever its name; others are reported."""
     names = ["a.b.c", "msgs.1.dat", "subs.dat", "with space", "канал"]
     for each in names:
         writer.channel(each).messages(1, 1)
@@ -172,7 +172,7 @@ def test_encrypted(writer: StoreWriter) -> None:
 
 
 def test_damagedState(writer: StoreWriter) -> None:
-    """A damaged subs.dat or clients.dat gives nothing, and is told."""
+    """A damaged subs.dat or clients.dat gives nothing, and is reported."""
     writer.client("c")
     channel = writer.channel("a")
     channel.subscription(1, clientID="c", durableName="d")

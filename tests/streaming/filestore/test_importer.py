@@ -144,7 +144,7 @@ class TestMessages:
         assert channelOf(stage.store, "orders").bounds().last == 11
 
     def test_damagedStaysAGap(self, writer: StoreWriter) -> None:
-        """A damaged message is told, and its sequence is not used again, also if it is the last."""
+        """A damaged message is reported; its sequence is not used again, also if it is the last."""
         channel = writer.channel("orders")
         offsets = [channel.message(each, b"data") for each in (1, 2, 3)]
         for each in offsets[1:]:
@@ -219,7 +219,7 @@ class TestDurables:
         assert self.resumed(stageOn(writer), "c", durableName="d").sequences == [8, 9]
 
     def test_unsubscribed(self, writer: StoreWriter) -> None:
-        """One that was unsubscribed is gone: the name begins anew."""
+        """One that was unsubscribed is gone: the name begins again."""
         channel = writer.channel("orders")
         channel.messages(1, 3)
         channel.subscription(1, clientID="c", durableName="d", isDurable=True, lastSent=2)
@@ -281,7 +281,7 @@ class TestDurables:
         assert listener.sequences == [2, 3]
 
     def test_clustered(self, tmp_path: Path) -> None:
-        """Of a clustered server no subscription is believed, which is told."""
+        """Of a clustered server no subscription is believed, which is reported."""
         writer = StoreWriter(tmp_path / "source", nodeID="n1")
         channel = writer.channel("orders")
         channel.messages(1, 3)

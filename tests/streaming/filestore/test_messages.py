@@ -82,7 +82,7 @@ def test_sliceWithoutNumber(channel: ChannelWriter) -> None:
 
 
 def test_missingDataFile(channel: ChannelWriter) -> None:
-    """A slice whose data file is missing leaves a gap, which is told."""
+    """A slice whose data file is missing leaves a gap, which is reported."""
     for part in (1, 2, 3):
         channel.messages(part * 10, part * 10 + 1, part)
     channel.path("msgs.2.dat").unlink()
@@ -124,7 +124,7 @@ class TestIndexDecides:
         assert sequencesOf(channel) == ([1, 2, 3, 4], 4)
 
     def test_flippedBit(self, channel: ChannelWriter) -> None:
-        """A damaged message is told by channel and sequence; those behind it are given."""
+        """A damaged message is reported by channel and sequence; those behind it are given."""
         offsets = [channel.message(each, b"data") for each in (1, 2, 3)]
         flip(channel.path("msgs.1.dat"), offsets[1] + 20)
         messages, last, report = read(channel)
@@ -185,7 +185,7 @@ class TestScan:
         assert "are no whole record" in report.notes[1]
 
     def test_indexAhead(self, channel: ChannelWriter) -> None:
-        """A sequence that the index names and the data lacks is told and stays used."""
+        """A sequence that the index names and the data lacks is reported and stays used."""
         channel.messages(1, 3)
         cut(channel.path("msgs.1.dat"), 3)
         messages, last, report = read(channel)
@@ -213,7 +213,7 @@ class TestScan:
 
     @pytest.mark.parametrize("place", [0, 3, 9, 20])
     def test_flippedBit(self, channel: ChannelWriter, place: int) -> None:
-        """A bit in any part of a record costs that record, and it is told where."""
+        """A bit in any part of a record costs that record, and its place is reported."""
         offsets = [channel.message(each, b"x" * 99) for each in range(1, 5)]
         flip(channel.path("msgs.1.dat"), offsets[1] + place)
         channel.path("msgs.1.idx").unlink()

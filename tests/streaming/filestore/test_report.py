@@ -1,5 +1,5 @@
 """
-What an operator is told.
+Reports to an operator.
 """
 
 from __future__ import annotations

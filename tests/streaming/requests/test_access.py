@@ -46,7 +46,7 @@ class TestRequesterOf:
 
 
 class TestChannels:
-    """What a grant says about channels."""
+    """The permissions of a grant for channels."""
 
     def test_everything(self) -> None:
         """Who may publish everywhere may use every channel."""

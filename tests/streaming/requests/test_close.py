@@ -99,7 +99,7 @@ class TestSubscriptions:
         assert (figures.is_offline, figures.client_id) == (True, "me")
 
     def test_durableUnsubscribed(self) -> None:
-        """A durable subscription that was unsubscribed begins anew."""
+        """A durable subscription that was unsubscribed begins again."""
         stage = Stage()
         client = stage.client()
         client.publish("foo", b"1")
@@ -138,7 +138,7 @@ class TestSubscriptions:
 
     @BOTH
     def test_durableFirst(self, subject: bytes) -> None:
-        """The client is told when it is durable."""
+        """The client is answered when it is durable."""
         stage = Stage(makeStore=held)
         client = stage.client()
         listener = client.subscribe("foo", durableName="d")
@@ -155,7 +155,7 @@ class TestSubscriptions:
         assert len(inbox.got) == 1
 
     def test_storeFails(self) -> None:
-        """If it cannot be written down, the client is told why; it is gone in any case."""
+        """If it cannot be written down, the client learns why; it is gone in any case."""
         stage = Stage(makeStore=held)
         client = stage.client()
         listener = client.subscribe("foo", durableName="d")
@@ -198,7 +198,7 @@ class TestClose:
         assert client.close() == errors.UNKNOWN_CLIENT_ID
 
     def test_othersClient(self) -> None:
-        """Nobody closes another user's client."""
+        """No user closes another user's client."""
         stage = Stage()
         alice = stage.client("alice", grant=Grant(user="alice"))
         mallory = Client(stage, "mallory", Grant(user="mallory"))
@@ -236,7 +236,7 @@ class TestClose:
         assert stage.client().subscribe("foo", durableName="d").again == [(2, 1)]
 
     def test_storeFails(self) -> None:
-        """If it cannot be written down, the client is told why; it is gone in any case."""
+        """If it cannot be written down, the client learns why; it is gone in any case."""
         stage = Stage(makeStore=held)
         client = stage.client()
         stage.store.failing = StoreFull("no space")

@@ -26,7 +26,7 @@ class TestConnect:
     """What a connect request is answered."""
 
     def test_welcome(self) -> None:
-        """A client is told where everything goes, and its ping settings are said back."""
+        """The response has all subjects and repeats the ping settings."""
         response = Client(Stage(), "me").connect()
         assert response == protocol.ConnectResponse(
             pubPrefix="_STAN.pub.test-cluster",
@@ -79,7 +79,7 @@ class TestConnect:
         assert client.connect().error == ""
 
     def test_durable(self) -> None:
-        """A client is told that it is connected when that is durable."""
+        """A connect request is answered when the client is durable."""
         stage = Stage(makeStore=held)
         client = Client(stage, "me")
         stage.store.isHeld = True
@@ -88,7 +88,7 @@ class TestConnect:
         assert stage.model.clientNames() == ["me"]
 
     def test_notStored(self) -> None:
-        """A client that cannot be written down because the store is closed is told so, and is not
+        """A client that cannot be stored because the store is closed receives an error and is not
         connected."""
         stage = Stage(makeStore=held)
         stage.store.failing = StoreClosed("the store is closed")
@@ -204,11 +204,11 @@ class TestPings:
     """L{ConnectHandler.ping}."""
 
     def test_known(self) -> None:
-        """A client that is connected is told nothing."""
+        """The answer to a connected client is empty."""
         assert Stage().client().ping() == ""
 
     def test_unknown(self) -> None:
-        """A connection that is not known is told so."""
+        """The answer to an unknown connection is an error."""
         stage = Stage()
         client = stage.client()
         assert client.ping(b"other") == errors.REPLACED

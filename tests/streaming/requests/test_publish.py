@@ -41,7 +41,7 @@ class Link(Connection):
     """A connection to another broker, whose clients that let in."""
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """See L{ILinkSubscriber}."""
+        """Nothing to do: only interest matters."""
 
 
 class TestChecks:
@@ -131,7 +131,7 @@ class TestPermissions:
         assert ack.error == errors.NOT_AUTHORIZED
 
     def test_othersClient(self) -> None:
-        """Nobody publishes in the name of another user's client, by whatever id."""
+        """No user publishes in the name of another user's client, by whatever id."""
         stage = Stage()
         stage.client("alice", grant=Grant(user="alice"))
         mallory = Client(stage, "alice", Grant(user="mallory"))
@@ -148,7 +148,7 @@ class TestPermissions:
         assert [acks(each)[0][1] for each in inboxes] == ["", errors.NOT_AUTHORIZED] * 2
 
     def test_revoked(self) -> None:
-        """What a grant says is looked at anew for every chunk of input."""
+        """The grant is read again for every chunk of input."""
         client = Stage().client()
         assert client.publish("foo", b"x") == ""
         client.origin.grant = Grant(publish=PermissionSet([]))
@@ -187,7 +187,7 @@ class TestStoring:
         assert (listener.data, acks(inbox)) == ([b"1", b"2"], [("guid-1", ""), ("guid-2", "")])
 
     def test_deliveredBeforeAcknowledged(self) -> None:
-        """Subscribers are sent a message before its publisher is told."""
+        """Subscribers are sent a message before its publisher is answered."""
         stage = Stage()
         client = stage.client()
         listener = client.subscribe("foo")
@@ -265,7 +265,7 @@ class TestFailing:
     """When messages cannot be stored."""
 
     def test_full(self) -> None:
-        """The publisher is told why, and can go on when there is room again."""
+        """The publisher receives the reason, and can continue when there is room again."""
         stage = Stage(makeStore=held)
         client = stage.client()
         listener = client.subscribe("foo")
@@ -287,7 +287,7 @@ class TestFailing:
         assert stage.service.dispatcher.publish.waiting == 0
 
     def test_channelCannotBeMade(self) -> None:
-        """If the channel itself cannot be made, the publisher is told why."""
+        """If the channel itself cannot be made, the publisher receives the reason."""
         stage = Stage(makeStore=held)
         client = stage.client()
         stage.store.failing = StoreFull("no space left")

@@ -57,7 +57,7 @@ class TestChecks:
         assert Listener(client, "foo").subscribe(**more) == error
 
     def test_order(self) -> None:
-        """Of several mistakes the first in the real server's order is told."""
+        """Of several mistakes the first in nats-streaming-server's order is reported."""
         client = Stage().client()
         wrong: dict[str, object] = {}
         for more, error in reversed(self.ORDER):
@@ -70,7 +70,7 @@ class TestChecks:
         response = Stage().ask(SUB, payload, protocol.SubscriptionResponse)
         assert response.error == errors.INVALID_SUBSCRIPTION_REQUEST
 
-    def test_nothing(self) -> None:
+    def test_failedRequestLeavesNothing(self) -> None:
         """An empty request has no client id."""
         response = Stage().ask(SUB, b"", protocol.SubscriptionResponse)
         assert response.error == errors.CLIENT_ID_MISSING
@@ -118,7 +118,7 @@ class TestPermissions:
         assert Listener(client, "yours").subscribe() == errors.NOT_AUTHORIZED
 
     def test_othersClient(self) -> None:
-        """Nobody subscribes in the name of another user's client."""
+        """No user subscribes in the name of another user's client."""
         stage = Stage()
         stage.client("alice", grant=Grant(user="alice"))
         mallory = Client(stage, "alice", Grant(user="mallory"))
@@ -244,7 +244,7 @@ class TestStart:
         assert listener.data == [b"2"]
 
     def test_unknown(self) -> None:
-        """If it cannot be known where to begin, the client is told why."""
+        """If it cannot be known where to begin, the client learns why."""
         stage = Stage(makeStore=held)
         client = published(stage, 1)
         stage.store.unreadable = StoreFailed("cannot read")
@@ -253,7 +253,7 @@ class TestStart:
 
 
 class TestResponse:
-    """What the client is told, and when."""
+    """The response, and its moment."""
 
     def test_ackInbox(self) -> None:
         """Every subscription has an ackInbox of its own."""
@@ -263,7 +263,7 @@ class TestResponse:
         assert all(each.startswith(b"_INBOX.") for each in inboxes)
 
     def test_durableFirst(self) -> None:
-        """The client is told of a subscription, and sent messages, when it is durable."""
+        """The response and messages follow when the subscription is durable."""
         stage = Stage(makeStore=held)
         client = published(stage, 2)
         stage.store.isHeld = True
@@ -400,7 +400,7 @@ class TestDurable:
         assert (first.taken(), second.sequences) == ([], [3])
 
     def test_newOptions(self) -> None:
-        """Whoever resumes says anew how much is in flight and how long to wait."""
+        """A resuming client sets maxInFlight and the ack wait again."""
         stage = Stage()
         client = published(stage, 3)
         client.subscribe("foo", durableName="d", maxInFlight=1, isAcking=False).close()

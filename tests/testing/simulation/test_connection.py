@@ -112,7 +112,7 @@ class TestEnding:
 class TestDialling:
     """Beginning."""
 
-    def test_refused(self, pair: Pair) -> None:
+    def test_noPort(self, pair: Pair) -> None:
         """Where nobody listens one is refused."""
         dialling = pair.dial(port=8)
         pair.clock.advance(1)
