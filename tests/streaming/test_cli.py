@@ -232,7 +232,7 @@ class TestImport:
     def test_interrupted(
         self, writer: StoreWriter, monkeypatch: pytest.MonkeyPatch, turns: int
     ) -> None:
-        """A signal that stops the reactor is reported and closes the store; the next run finishes."""
+        """A signal that stops the reactor closes the store; the next run finishes the import."""
         monkeypatch.setattr(RunnableReactor, "turns", turns)
         code, _, error = ranInto(writer)
         assert (code, "interrupted: run it again to finish the import" in error) == (NOT_DONE, True)
