@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -310,6 +311,44 @@ def loadedBy(names: list[str]) -> set[str]:
     )
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
+
+
+def cycleIn(imports: dict[str, set[str]]) -> list[str]:
+    """
+    @param imports: what each module imports.
+    @return: modules that import each other in a circle; the first one is also the last. Empty
+        without a cycle.
+    """
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
+        return cycle
+    return []
+
+
+class TestCycles:
+    """Import cycles, also those of annotations only and of imports inside functions."""
+
+    def test_noCycle(self) -> None:
+        """No module imports itself through others."""
+        known = {name for name, path in modules() if path.name != "__init__.py"}
+        imports = {}
+        for module, path in modules():
+            if module not in known:
+                continue
+            named = {
+                each
+                for edge in edgesOf(module, path.read_text("utf-8"))
+                for each in (f"{edge.base}.{edge.name}", edge.base)
+            }
+            imports[module] = (named & known) - {module}
+        assert cycleIn(imports) == []
+
+    def test_cycleIsSeen(self) -> None:
+        """A circle is reported, and a chain is not."""
+        assert len(cycleIn({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == 4
+        assert cycleIn({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
 class TestImportMap:

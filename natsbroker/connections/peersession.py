@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from natsbroker import errors, hot
 from natsbroker.connections.keepalive import Keepalive, KeepaliveAction
-from natsbroker.connections.stall import Stall
 
-__all__ = ["PeerSession"]
+__all__ = ["PATIENCE", "PeerSession", "Stall"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -430,3 +430,43 @@ class PeerSession(ABC):
             return
         self.reason = self.reason or reason
         self._gone()
+
+
+#: How long a publisher waits for one receiver, in seconds.
+PATIENCE = 0.1
+
+
+class Stall:
+    """
+    One publisher's wait.
+    """
+
+    __slots__ = ("_call", "_outbox", "_resume")
+
+    def __init__(
+        self, reactor: IReactorTime, outbox: hot.Outbox, resume: Callable[[], None]
+    ) -> None:
+        """
+        @param outbox: whose owner lags.
+        @param resume: called once when the publisher need not wait any more.
+        """
+        self._outbox = outbox
+        self._resume: Callable[[], None] | None = resume
+        self._call: IDelayedCall | None = reactor.callLater(PATIENCE, self._impatient)
+        outbox.whenRelieved(self.end)
+
+    def end(self) -> None:
+        """
+        Stop waiting.
+        """
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
+        resume, self._resume = self._resume, None
+        if resume is not None:
+            resume()
+
+    def _impatient(self) -> None:
+        self._call = None
+        self._outbox.lagging = True
+        self.end()

@@ -8,7 +8,7 @@ import pytest
 
 from natsbroker.advisories import SlowConsumer
 from natsbroker.clients.limits import ClientLimits
-from natsbroker.connections.stall import PATIENCE
+from natsbroker.connections.peersession import PATIENCE
 from natsbroker.wire.grants import Grant
 from tests.clients.lines import MIB, msg, pub
 from tests.support import QUIET, Doorkeeper, Wire, World, onEach

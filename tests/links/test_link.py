@@ -4,8 +4,14 @@ A conversation with another server.
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from natsbroker import errors
 from natsbroker.links.context import LinkLimits
+from natsbroker.links.link import traceCame, traceSaid
+from natsbroker.wire import ops
 from tests.conftest import FlushLoggedErrors
 from tests.routes.clusters import Node, everything
 from tests.server.support import logLines
@@ -219,3 +225,36 @@ def test_trace() -> None:
     assert any("->> [PONG]" in line for line in lines)
     assert any("<<- [RMSG foo" in line for line in lines)
     assert not any("canary" in line or "\x1b" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("frame", "longest", "line"),
+    [
+        ((ops.PING,), 0, "L - <<- [PING]"),
+        ((ops.RS_PLUS, b"A foo"), 0, "L - <<- [RS+ A foo]"),
+        ((ops.CONNECT, b'{"user":"u","pass":"secret"}'), 0, "[REDACTED]"),
+        ((ops.RMSG, b"foo", b"", 0, b"payload"), 0, "L - <<- [RMSG foo payload]"),
+        ((ops.RMSG, b"foo", b"", 0, b"payload"), 4, "L - <<- [RMSG foo payl]"),
+        ((ops.INFO, b'{"server_id":"X"}'), 4, "server_id"),
+    ],
+)
+def test_came(frame: tuple[Any, ...], longest: int, line: str) -> None:
+    """A frame is shown as on the wire, with its payload cut and without passwords."""
+    with everything() as said:
+        traceCame("L", frame, longest)
+    assert len(said) == 1 and line in said[0]
+    assert "secret" not in said[0]
+
+
+def test_unknown() -> None:
+    """What is no operation of the wire is not shown."""
+    with everything() as said:
+        traceCame("L", (ops.FAULT, b"x"), 0)
+    assert said == []
+
+
+def test_said() -> None:
+    """A line that is sent has the other arrow, and no line end."""
+    with everything() as said:
+        traceSaid("L", b"RS+ A foo\r\n")
+    assert said == ["L - ->> [RS+ A foo]"]

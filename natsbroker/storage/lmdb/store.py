@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import lmdb
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred, fail, inlineCallbacks
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -22,32 +22,33 @@ from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
 from natsbroker.files import syncDirectory
-from natsbroker.interfaces import IReportingStore, IStreamLog
+from natsbroker.interfaces import IReportingStore, IStateStore, IStreamLog
 from natsbroker.interfaces.records import (
     LogReadOnly,
     NoSuchLog,
     StoreClosed,
     StoreError,
     StoreFailed,
+    UnknownFormat,
 )
 from natsbroker.storage.checks import checkLogName, checkSpace
-from natsbroker.storage.foreign import refuseForeign
-from natsbroker.storage.jobs import BarrierJob, Job
+from natsbroker.storage.jobs import BarrierJob, ChangeJob, Job
 from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.commits import LMDBCommit, LMDBCommitter
 from natsbroker.storage.lmdb.environment import asStoreError
 from natsbroker.storage.lmdb.files import Lock
 from natsbroker.storage.lmdb.jobs import CreateJob, DropJob
-from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey
+from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey, statePrefix
 from natsbroker.storage.lmdb.log import LMDBLog
 from natsbroker.storage.lmdb.losses import Losses
 from natsbroker.storage.lmdb.opening import STORE, Opened, openDirectory
+from natsbroker.storage.lmdb.reading import fetchState
 from natsbroker.storage.lmdb.scrubbing import Scrubber, ScrubResult
-from natsbroker.storage.lmdb.states import LMDBStates
 from natsbroker.storage.policy import Policy
+from natsbroker.storage.spaces import AskedSpace
 from natsbroker.storage.threaded import ThreadedStore
 
-__all__ = ["LMDBStore", "openLMDB"]
+__all__ = ["LMDBStates", "LMDBStore", "openLMDB", "refuseForeign"]
 
 T = TypeVar("T")
 
@@ -410,3 +411,55 @@ class LMDBStore(ThreadedStore[LMDBLog]):
                 log.closed = StoreFailed(f"log {log.name} was not there any more")
                 self._forget(log)
         self._resumed()
+
+
+@implementer(IStateStore)
+class LMDBStates(AskedSpace):
+    """
+    The values of one space.
+    """
+
+    @inlineCallbacks
+    def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
+        try:
+            yield self._owner.ask(BarrierJob())
+        except StoreError:
+            pass  # Nothing is taken; what is there can be read.
+        head = statePrefix(self._space)
+        found, broken = yield self._owner.fetch(fetchState, head + prefix)
+        for key, reason in broken:
+            self._owner.troubles.stateDamaged(self._space, key[len(head) :], reason)
+        return {key[len(head) :]: value for key, value in found}
+
+    def _jobFor(self, changes: Mapping[bytes, bytes | None]) -> Job:
+        return ChangeJob(self._space, changes)
+
+
+#: With which every file of nats-streaming-server's file store begins: its version.
+_FILE_STORE_VERSION = b"\x01\0\0\0"
+
+
+def refuseForeign(directory: Path) -> None:
+    """
+    Refuse a data directory of nats-streaming-server: a store of ours would stand empty between its
+    files, and its channels would seem lost. Nothing in the directory is touched.
+
+    @raise UnknownFormat: if it is one.
+    """
+    if not directory.is_dir():
+        return
+    # Without server.dat it is one still: the server makes that file again.
+    patterns = ("server.dat", "*/subs.dat", "*/msgs.*.dat")
+    if any(_isMark(found) for each in patterns for found in directory.glob(each)):
+        raise UnknownFormat(
+            f"{directory} is a data directory of nats-streaming-server and was not touched: give "
+            f"another directory, and read this one with: natsbroker streaming import {directory}"
+        )
+
+
+def _isMark(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_FILE_STORE_VERSION)) == _FILE_STORE_VERSION
+    except (FileNotFoundError, IsADirectoryError):
+        return False

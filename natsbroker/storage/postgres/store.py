@@ -8,17 +8,18 @@ that writes, a few that read, and one that renews the leases.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
-from natsbroker.interfaces import ILeasedStore, IStreamLog
+from natsbroker.interfaces import ILeasedStore, IStateStore, IStreamLog
 from natsbroker.interfaces.records import (
     LeaseLost,
     NoSuchLog,
@@ -28,7 +29,7 @@ from natsbroker.interfaces.records import (
     StoreFull,
 )
 from natsbroker.storage.checks import checkLogName, checkSpace
-from natsbroker.storage.jobs import Job
+from natsbroker.storage.jobs import ChangeJob, Job
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.commits import PostgresCommit, PostgresCommitter
 from natsbroker.storage.postgres.connecting import Database, Readers, asStoreError
@@ -38,17 +39,18 @@ from natsbroker.storage.postgres.jobs import (
     GiveUpJob,
     ListJob,
     OpenJob,
+    SpaceJob,
 )
 from natsbroker.storage.postgres.leasing import Renewed, renew
 from natsbroker.storage.postgres.log import PostgresLog
-from natsbroker.storage.postgres.renewing import RENEWALS, Renewing
+from natsbroker.storage.postgres.reading import fetchState
 from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.session import Session
-from natsbroker.storage.postgres.states import PostgresStates
-from natsbroker.storage.postgres.waiting import Waiting
+from natsbroker.storage.postgres.writing import checksum
+from natsbroker.storage.spaces import AskedSpace
 from natsbroker.storage.threaded import ThreadedStore
 
-__all__ = ["PostgresStore", "openPostgres"]
+__all__ = ["RENEWALS", "PostgresStates", "PostgresStore", "Renewing", "Waiting", "openPostgres"]
 
 T = TypeVar("T")
 
@@ -304,3 +306,149 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         """
         for identity in self._byIdentity.keys() - held.logs:
             self.ask(CheckJob(identity)).addErrback(lambda failure: failure.trap(StoreError))
+
+
+@implementer(IStateStore)
+class PostgresStates(AskedSpace):
+    """
+    The values of one space.
+    """
+
+    @inlineCallbacks
+    def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
+        space = yield self._owner.ask(SpaceJob(self._space))
+        rows = yield self._owner.fetch(fetchState, space.identity, prefix)
+        found = {}
+        for key, value, expected in rows:
+            if checksum(space.identity, key, value) == expected:
+                found[key] = value
+            else:
+                self._owner.troubles.stateDamaged(
+                    self._space, key, "a value does not match its checksum"
+                )
+        return found
+
+    def _jobFor(self, changes: Mapping[bytes, bytes | None]) -> Job:
+        return ChangeJob(self._space, changes)
+
+
+RENEWALS = 3
+"""How often leases are renewed while they last."""
+
+
+class Renewing:
+    """
+    Renews the leases of a store.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        lease: float,
+        renew: Callable[[], Deferred[Renewed]],
+        renewed: Callable[[Renewed], object],
+    ) -> None:
+        """
+        @param lease: how many seconds leases last.
+        @param renewed: told each time what is held still.
+        """
+        self._reactor = reactor
+        self._interval = lease / RENEWALS
+        self._renew = renew
+        self._renewed = renewed
+        self._works = True
+        self._isOver = False
+        self._call: IDelayedCall | None = None
+        self._later(None)
+
+    def stop(self) -> None:
+        """
+        Renew no more.
+        """
+        self._isOver = True
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
+
+    def _now(self) -> None:
+        self._call = None
+        self._renew().addCallbacks(self._done, self._failed).addBoth(self._later)
+
+    def _done(self, held: Renewed) -> None:
+        self._works = True
+        if not self._isOver:
+            self._renewed(held)
+
+    def _failed(self, failure: Failure) -> None:
+        failure.trap(StoreError)
+        if self._works and not self._isOver:
+            self._works = False
+            _log.error("The leases cannot be renewed: {why}", why=failure.getErrorMessage())
+
+    def _later(self, result: object) -> object:
+        if not self._isOver:
+            self._call = self._reactor.callLater(self._interval, self._now)
+        return result
+
+
+class Waiting:
+    """
+    Somebody who waits for a log.
+
+    @ivar deferred: fires with the log.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        interval: float,
+        tryOpen: Callable[[], Deferred[IStreamLog]],
+        ended: Callable[[Waiting], object],
+    ) -> None:
+        """
+        @param interval: seconds between two attempts.
+        @param ended: told when the waiting is over.
+        """
+        self._reactor = reactor
+        self._interval = interval
+        self._tryOpen = tryOpen
+        self._ended = ended
+        self._isOver = False
+        self._call: IDelayedCall | None = None
+        self.deferred: Deferred[IStreamLog] = Deferred(lambda _: self._end())
+
+    def attempt(self) -> None:
+        """
+        Try to open the log.
+        """
+        self._call = None
+        self._tryOpen().addCallbacks(self._opened, self._notOpened)
+
+    def _opened(self, log: IStreamLog) -> None:
+        if not self._isOver:
+            self._end()
+            self.deferred.callback(log)
+
+    def _notOpened(self, failure: Failure) -> None:
+        if self._isOver:
+            return
+        if failure.check(LeaseLost, StoreFailed, StoreFull):
+            self._call = self._reactor.callLater(self._interval, self.attempt)
+        else:
+            self._end()
+            self.deferred.errback(failure)
+
+    def _end(self) -> None:
+        self._isOver = True
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
+        self._ended(self)
+
+    def fail(self, error: Exception) -> None:
+        """
+        End it.
+        """
+        if not self._isOver:
+            self._end()
+            self.deferred.errback(error)
