@@ -113,7 +113,7 @@ def test_pieceFails(files: Files) -> None:
 
 
 def test_noteFails(files: Files) -> None:
-    """An error of the note is told apart: the piece is written."""
+    """An error of the note is distinguished: the piece is written."""
     os.close(files.descriptors[1])
     files.descriptors[1] = os.open(files.notes, os.O_RDONLY)
     files.write(PIECE, 0)

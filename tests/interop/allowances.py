@@ -1,7 +1,5 @@
 """
 Differences from nats-server that are meant, each with its reason.
-
-This module must never know how the answers were obtained.
 """
 
 from __future__ import annotations
@@ -60,14 +58,14 @@ class Allowance:
 
 ALLOWANCES = [
     Allowance(
-        "a carriage return without a line feed is a blank; to nats-server it also means to drop "
+        "a carriage return without a line feed is a space; to nats-server it also means to drop "
         "the byte before the line feed, whatever that is",
         script=rb"\r[^\n]",
         malformed=True,
     ),
     Allowance(
         "a line feed ends the line even where it is the first byte of the arguments; nats-server "
-        "takes it for a blank there, and the next line for the arguments",
+        "takes it for a space there, and the next line for the arguments",
         script=rb"(?i)(CONNECT|H?PUB|SUB|UNSUB|INFO)[ \t]*\n",
         malformed=True,
     ),

@@ -1,7 +1,5 @@
 """
 A certificate authority for tests, with one server and one client certificate.
-
-This module must never know who uses the files.
 """
 
 from __future__ import annotations

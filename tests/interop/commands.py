@@ -1,7 +1,5 @@
 """
 Running what installs things.
-
-This module must never know what is installed.
 """
 
 from __future__ import annotations

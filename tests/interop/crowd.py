@@ -4,8 +4,6 @@ Many clients at once, in a process of their own: C{python -m tests.interop.crowd
 Every client connects, subscribes to a subject of its own and is answered a PING; when all are
 there, one more publishes a message to each.  Prints JSON: how many were served at each stage.
 With C{--storm} the clients do not wait for one another: each leaves when it has been served.
-
-This module must never know which server it talks to.
 """
 
 from __future__ import annotations

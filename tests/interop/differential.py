@@ -2,8 +2,6 @@
 The same bytes to nats-server and to natsbroker, and what they answer, compared::
 
     python -m tests.interop.differential --cases 100000 --seed 7
-
-This module must never know which answer is right.
 """
 
 from __future__ import annotations
@@ -146,11 +144,11 @@ class Comparison:
                 return None
         return Difference(self.world.name, seed, number, self.flavour.name, script, theirs, ours)
 
-    def differences(self, seed: int, numbers: range) -> Iterator[Difference]:
+    def differences(self, seed: int, chosen: range) -> Iterator[Difference]:
         """
         @return: what L{compare} finds for many scripts.
         """
-        for number in numbers:
+        for number in chosen:
             if (difference := self.compare(seed, number)) is not None:
                 yield difference
 
@@ -167,15 +165,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--flavour", choices=[f.name for f in ALL], default=OURS_FAST.name)
     options = parser.parse_args(arguments)
     flavour = next(flavour for flavour in ALL if flavour.name == options.flavour)
-    numbers = range(options.cases)
+    chosen = range(options.cases)
     if options.only is not None:
-        numbers = range(options.only, options.only + 1)
+        chosen = range(options.only, options.only + 1)
     found = total = 0
     with tempfile.TemporaryDirectory() as directory, ExitStack() as servers:
         for name in options.world or sorted(WORLDS):
             comparison = Comparison(WORLDS[name], flavour, Path(directory))
             servers.enter_context(comparison)
-            for difference in comparison.differences(options.seed, numbers):
+            for difference in comparison.differences(options.seed, chosen):
                 found += 1
                 print(difference, flush=True)
             total += comparison.cases

@@ -77,7 +77,7 @@ class Circle:
         self._round = 0
 
     def connect(self, place: int) -> None:
-        """Connect a client to a server, anew if there was one."""
+        """Connect a client to a server, again if there was one."""
         client = Client(*self._servers[place])
         inbox = client.subscribe(b"sync")
         if place < len(self.clients):

@@ -1,7 +1,5 @@
 """
 Client byte scripts, made from the conformance table's by mutation.
-
-This module must never know what a server answers.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def hpub(subject: bytes, headers: bytes, body: bytes = b"x", reply: bytes = b"")
 
 def sub(*patterns: bytes) -> bytes:
     """
-    @param patterns: a queue group follows its pattern and a blank.
+    @param patterns: a queue group follows its pattern and a space.
     @return: a SUB for each, with sids from 1 on.
     """
     return b"".join(b"SUB %b %d\r\n" % (each, sid) for sid, each in enumerate(patterns, 1))
@@ -181,7 +181,7 @@ class Client:
 
     def take(self, count: int) -> list[bytes]:
         """
-        @return: so many frames, at least.
+        @return: at least that many frames.
         """
         later, self._later = self._later, []
         frames = self._seen(later)

@@ -33,7 +33,7 @@ def everywhere(linked: Linked, count: int, headers: bytes = HEADERS) -> None:
     Publish at every server, and check that every client hears each message once, in order, with
     headers and reply.
 
-    @param headers: of every other message; no bytes for none.
+    @param headers: of every other message; empty for none.
     """
     wide = [client.subscribe(b"all.*.x") for client in linked.clients]
     wider = [client.subscribe(b"all.>") for client in linked.clients]
@@ -121,7 +121,7 @@ def distantQueues(
     each message once.
 
     @param first: the place of the server to publish at; the others come after it, in a circle.
-    @param headers: of every other message; no bytes for none.
+    @param headers: of every other message; empty for none.
     @param rounds: how often everybody is synchronized before all has arrived.
     @return: what each member of the first group heard, the distant one last.
     """
@@ -147,7 +147,7 @@ def distantQueues(
 
 def answerTo(client: Client, subject: bytes) -> bytes:
     """
-    @return: the headers of the answer to a request; no bytes if there is none.
+    @return: the headers of the answer to a request; empty if there is none.
     """
     inbox = client.subscribe(b"_INBOX.gone")
     client.publish(subject, b"", b"_INBOX.gone")

@@ -1,7 +1,5 @@
 """
 Servers shared by the rows of the conformance table: one for each configuration.
-
-This module must never know what a row says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
 The programs that use real NATS clients, run one scenario at a time.
-
-This module must never know what a scenario does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
 Server processes for tests: nats-server, and natsbroker with and without its compiled lane.
-
-This module must never know what a test does with a server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
 The stage on which transcripts are played against a server process: sockets and real time.
-
-This module must never know what a transcript says.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ SERVICES = [
     service("without an answer", b"req.*", pub(b"local.req", b"?")),
     service("that is not there", b"other", ask(b"local.req")),
     service("that is not there and not asked", b"other", pub(b"local.req", b"?")),
-    service("that is told who asks", b"req.*", ask(b"w.z"), b"yes"),
+    service("that learns the requester", b"req.*", ask(b"w.z"), b"yes"),
     service(
         "that is not lied to",
         b"req.*",
@@ -309,7 +309,7 @@ SERVICES = [
         ("b/2", ask(b"local.req")),
     ),
     scenario(
-        "service and permissions of whoever asks",
+        "service and permissions of the requester",
         ("asks", sub(b"inbox.>")),
         SERVES,
         ("asks", ask(b"local.req")),
@@ -449,7 +449,7 @@ VARIANTS = [(flavour, True) for flavour in OURS] + [(OURS_FAST, False)]
 
 @pytest.fixture(scope="module")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The real server."""
+    """nats-server."""
     requireRealServer()
     server = Server(REAL, tmp_path_factory.mktemp("real"), CONFIG).start()
     yield server
@@ -493,7 +493,7 @@ class TestDeviations:
         assert [len(play(server, played)[1]["b"]) for server in (ours, oracle)] == [2, 4]
 
     def test_forged(self, ours: Server, oracle: Server) -> None:
-        """Nobody says who asks in another spelling, either."""
+        """Other spellings of the requester header are dropped, too."""
         headers = b"nats-request-info: x\r\nNATS-REQUEST-INFO: x\r\nNats-Request-Info : x\r\n"
         played = service("", b"req.*", ask(b"w.z", headers=headers))
         counts = [

@@ -139,7 +139,7 @@ def test_login(
     servers: SharedServers,
     request: pytest.FixtureRequest,
 ) -> None:
-    """A client gets in with the right credentials, and is told when they are wrong."""
+    """A client gets in with the right credentials, and receives an error for wrong ones."""
     url = servers.get(config, request.node).url.replace("//", f"//{credentials}")
     assert program.run("login", url) == printed
 
@@ -147,7 +147,7 @@ def test_login(
 def test_permissions(
     program: Program, servers: SharedServers, request: pytest.FixtureRequest
 ) -> None:
-    """A client is told what it may not do, and stays connected."""
+    """A client learns of a permissions violation and stays connected."""
     url = servers.get(PERMISSIONS, request.node).url.replace("//", "//alice:s3cret@")
     assert program.run("permissions", url) == [
         {"violation": True},

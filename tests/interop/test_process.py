@@ -234,7 +234,7 @@ class TestSignals:
     def test_reloadRefused(
         self, flavour: Flavour, startServer: StartServer, text: str, reason: str
     ) -> None:
-        """What cannot change, or is wrong, is told, and nothing changes."""
+        """A change that is not possible, or wrong, is reported, and nothing changes."""
         server = startServer(flavour, "server_name: one\nmax_payload: 1000")
         server.writeConfig(text)
         server.signal("HUP")
@@ -312,7 +312,7 @@ class TestTwistd:
             assert reason in said and "Traceback" not in said
 
     def test_serves(self, tmp_path: Path) -> None:
-        """It serves clients, and ends when it is told to."""
+        """It serves clients, and ends on a signal."""
         process = subprocess.Popen(
             twistd(tmp_path, "--client", "tcp:0:interface=127.0.0.1"),
             cwd=CHECKOUT,

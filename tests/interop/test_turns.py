@@ -78,7 +78,7 @@ def server(startServer: StartServer) -> Iterator[Server]:
 
 
 def lines(count: int, form: bytes) -> bytes:
-    """So many lines of a form, in which C{#} stands for the number."""
+    """A number of lines of a form, in which C{#} stands for the number of each."""
     return b"".join(form.replace(b"#", b"%d" % number) for number in range(count))
 
 
@@ -94,7 +94,7 @@ FLOODS = [
 
 
 @pytest.mark.parametrize(("hello", "first", "flood"), FLOODS)
-def test_others(server: Server, hello: bytes, first: bytes, flood: bytes) -> None:
+def test_otherClientsPing(server: Server, hello: bytes, first: bytes, flood: bytes) -> None:
     """Another client's PING is answered in time, whatever one client sends."""
     noisy, other = Client(server, hello), Client(server)
     with closing(noisy.socket), closing(other.socket):

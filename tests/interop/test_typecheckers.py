@@ -19,7 +19,7 @@ PYRIGHT = JS / "node_modules" / "pyright" / "index.js"
 
 def complaints(*command: str | Path, folder: Path) -> str:
     """
-    @return: what a checker says if it is not content.
+    @return: the report of a checker; empty without errors.
     """
     done = subprocess.run(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -12,7 +12,7 @@ import pytest
 from tests.routes.replays import Replay
 
 ROWS = {
-    "01 a new peer is told what there is": """
+    "01 a new peer receives the interest": """
         sub p pre.exist
         sub q pre.q workers
         accept

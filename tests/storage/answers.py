@@ -2,7 +2,7 @@
 How long a broker takes to say that a message is not stored, and to store again when the disk is
 well: C{python -m tests.storage.answers --rounds N}.
 
-Promises: brokers of their own, whose disks fail as L{FAILURES} says; every publisher is answered,
+Brokers of their own, whose disks fail as in L{FAILURES}; every publisher is answered,
 and how long that took is measured. Run as a program, it fails if an answer took longer than
 L{ANSWER}, or if writing did not resume within L{RESUMED}.
 """
@@ -37,10 +37,10 @@ FAILURES = {
 }
 
 ANSWER = 1.0
-"""Within so many seconds a publisher has its error."""
+"""Seconds within which a publisher has its error."""
 
 RESUMED = 5.0
-"""Within so many seconds after the disk is well, messages are stored."""
+"""Seconds within which messages are stored again after the disk is well."""
 
 DATA = b"x" * 100_000
 

@@ -5,7 +5,7 @@ A broker serves NATS Streaming from a store on disk. Three clients publish: one 
 PubAck, two have many underway; a durable subscription acknowledges. The broker is killed, or
 stopped, or the power is cut, and another one goes on with what is on the disk then.
 
-Promises: every message whose PubAck came is delivered again afterwards, with the sequence that it
+Every message whose PubAck came is delivered again afterwards, with the sequence that it
 had, in order; nothing that nobody published is; the durable subscription leaves nothing out.
 """
 
@@ -263,7 +263,7 @@ def endOnce(
 
     @param where: a directory whose C{disk} has the store.
     @param way: one of L{WAYS}.
-    @param isHonest: whether the disk syncs what it says to have synced.
+    @param isHonest: whether the disk really syncs.
     @param longest: how long the broker works at most, in seconds.
     @raise Lost: if something is not as it must be.
     """
@@ -341,7 +341,7 @@ def main() -> None:
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--fresh", type=int, default=20, help="a new store after so many rounds")
+    parser.add_argument("--fresh", type=int, default=20, help="rounds of one store")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--seed", default="1")
     options = parser.parse_args()

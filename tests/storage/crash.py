@@ -4,7 +4,7 @@ Killing a process that works a store, again and again: C{python -m tests.storage
 Each round starts L{tests.storage.workload} on the same store, kills it with SIGKILL after a random
 time, opens the store and demands everything that was ever acknowledged.
 
-Promises: the first loss ends it, with a description.
+The first loss ends it, with a description.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def runAndKill(directory: Path, seed: str, after: float) -> list[bytes]:
 
 def rounds(directory: Path, count: int, seed: str, tell: bool = False) -> History:
     """
-    Kill so many times.
+    Kill a number of times.
 
     @return: what was acknowledged.
     @raise tests.storage.history.Lost: when something is missing.
@@ -81,7 +81,7 @@ def main() -> None:
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1000)
-    parser.add_argument("--fresh", type=int, default=20, help="a new store after so many rounds")
+    parser.add_argument("--fresh", type=int, default=20, help="rounds of one store")
     parser.add_argument("--seed", default=str(time.time_ns()))
     options = parser.parse_args()
     print(f"seed {options.seed}")

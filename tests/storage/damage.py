@@ -4,7 +4,7 @@ Damaging the files of a store that is closed: C{python -m tests.storage.damage -
 Flips of single bits anywhere; files cut off, zeroed at the end, with pages swapped, replaced by
 older copies, or removed. Each is done to a copy of the same store.
 
-Promises: the store opens each time. It never serves a wrong record, never gives a sequence again,
+The store opens each time. It never serves a wrong record, never gives a sequence again,
 never forgets a log, and reports every loss; a flipped bit costs one record at most.
 """
 

@@ -8,7 +8,7 @@ What may be found is anything that POSIX allows and disks do: any sector that wa
 have any of the contents that it had since; files may be as long as they were at any time since; of
 the changes of names that were not synced, the first few may be there, or any of them.
 
-Promises: what was synced is never lost, unless the disk is one that lies about it.
+What was synced is never lost, unless the disk is one that lies about it.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Disk:
     def __init__(self, directory: Path, isHonest: bool = True) -> None:
         """
         @param directory: what is there from the beginning; it is durable.
-        @param isHonest: whether what the disk says to have synced is synced.
+        @param isHonest: whether the disk really syncs.
         """
         self._isHonest = isHonest
         self._time = 0

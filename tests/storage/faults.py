@@ -1,7 +1,7 @@
 """
 What the processes do that are killed, or whose disk fails.
 
-Promises: each function begins when the disk is watched; what it says is in the order in which it
+Each function begins when the disk is watched; its report is in the order in which it
 happened. The ways to be careless are those that the tests must notice.
 """
 
@@ -66,8 +66,8 @@ def append(order: dict[str, Any]) -> None:
     for operation in range(order["steps"]):
         asked, hits = reactor.seconds(), orders.hits
         say({"ask": operation, "append": "orders", "first": number, "count": count})
-        numbers = range(number, number + count)
-        batch = [(b"s", b"", payloadOf("orders", each), 0) for each in numbers]
+        sequences = range(number, number + count)
+        batch = [(b"s", b"", payloadOf("orders", each), 0) for each in sequences]
         number += count
         try:
             sequences = reactor.wait(log.append(batch))

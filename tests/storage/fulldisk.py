@@ -4,7 +4,7 @@ A store on a disk that is full, to be run in a small file system of its own.
 Run as C{python -m tests.storage.fulldisk DIRECTORY}, where the directory is the root of a file
 system of a few megabytes. It prints C{fine}, or fails.
 
-Promises: what is demanded is in the assertions below, in the order in which it happens.
+What is demanded is in the assertions below, in the order in which it happens.
 """
 
 from __future__ import annotations

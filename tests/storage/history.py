@@ -1,7 +1,7 @@
 """
 What must be in a store after a process that worked it was killed.
 
-Promises: every acknowledged record is demanded, byte for byte, unless somebody asked to delete it;
+Every acknowledged record is demanded, byte for byte, unless somebody asked to delete it;
 nothing that was not asked for is allowed; no sequence may carry two records.
 """
 
@@ -30,7 +30,7 @@ class Lost(AssertionError):
 @implementer(IStoreWatcher)
 class Recorder:
     """
-    Remembers what a store says is wrong.
+    Remembers the problems that a store reports.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Recorder:
         self.writing.append("resumed")
 
     def logLost(self, log: str) -> None:
-        """See L{IStoreWatcher}."""
+        """Nothing to do: writes are tried by the history."""
 
     def covers(self, log: str, sequence: int) -> bool:
         """
@@ -78,7 +78,7 @@ class LogHistory:
     @ivar discarded: below it, everything is gone.
     @ivar mayBeDiscarded: below it, anything may be gone.
     @ivar highest: no sequence up to this one may be given again.
-    @ivar keeps: only so many of the newest records are kept; 0 for all.
+    @ivar keeps: the number of newest records that are kept; 0 for all.
     """
 
     acked: dict[int, int] = field(default_factory=dict)
@@ -202,7 +202,7 @@ class History:
     ) -> Recorder:
         """
         Compare with a store, and close it. What is there and was not acknowledged is known from
-        now on, because whoever reads the store has seen it.
+        now on, because a reader of the store has seen it.
 
         @param mayLose: whether records may be missing whose loss the store reports.
         @param mayReturn: whether what was deleted may be there again, if the store reports damage.

@@ -4,7 +4,7 @@ Killing a process at every call that changes its store's files: C{python -m test
 Each of these calls is tried three times: killed before it, after it, and, if it writes, in the
 middle.
 
-Promises: each point is tried with a store of its own; after it, everything acknowledged is there,
+Each point is tried with a store of its own; after it, everything acknowledged is there,
 and after another kill while the store is opened again, too.
 """
 

@@ -6,7 +6,7 @@ moment, the store is opened with what may be found on the disk then and worked o
 three times. What is found is made up from the trace, so one run serves for many cuts: besides the
 one with which the history goes on, several more are tried and compared.
 
-Promises: whatever was acknowledged before a cut is demanded after it, and after all later ones; no
+Whatever was acknowledged before a cut is demanded after it, and after all later ones; no
 damage may be reported, as a power cut damages nothing.
 """
 
@@ -69,7 +69,7 @@ def cutPower(
     @param where: a directory for its stores, which are removed again.
     @param more: how many further cuts to try each time.
     @param careless: how the process works; see L{tests.storage.faults.CARELESS}.
-    @param isHonest: whether the disk syncs what it says to have synced.
+    @param isHonest: whether the disk really syncs.
     @return: how many times the power was cut.
     @raise Lost: if something is not as it must be.
     """

@@ -1,10 +1,10 @@
 """
-A disk that fails when it is told to, and remembers what it was told: the library C{shim.c}.
+A disk that fails on demand, and remembers the calls: the library C{shim.c}.
 
 It is compiled when it is first needed and preloaded into the processes that are tried. It works for
 any user and without a debugger, wherever there is a C compiler and glibc.
 
-Promises: calls about files below one directory are counted and traced in the order in which they
+Calls about files below one directory are counted and traced in the order in which they
 were done; the orders given to it hold from the next call on.
 """
 
@@ -71,7 +71,7 @@ class Event(NamedTuple):
     An entry of a trace.
 
     @ivar what: the letter that C{shim.c} gives it.
-    @ivar flag: more about it, or a blank.
+    @ivar flag: more about it, or a space.
     @ivar name: a path below the directory; two, with a line feed between, if two belong to it.
     @ivar file: a descriptor, or -1.
     @ivar end: where in the trace the entry ends.
@@ -129,7 +129,7 @@ class Orders:
 
     def give(self, plan: Plan) -> None:
         """
-        Say what is to become of calls from now on; counting begins anew.
+        Say what is to become of calls from now on; counting begins again.
         """
         _ORDERS.pack_into(self._shared, 0, *astuple(plan), 0, 0, 0)
 

@@ -2,7 +2,7 @@
 A client of NATS Streaming for the tests that end brokers: on nats-py, with the service's own
 protocol classes.
 
-Promises: an answer says when it came; a client whose broker is gone fails, and waits for nothing.
+An answer says when it came; a client whose broker is gone fails, and waits for nothing.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class StreamClient:
 
     async def leave(self) -> None:
         """
-        Go without a word; whoever waits for a PubAck waits in vain.
+        Close without a word; a caller that waits for a PubAck waits in vain.
         """
         for future in self._waiting.values():
             future.cancel()
@@ -167,8 +167,7 @@ async def connectStream(port: int, clientID: str) -> StreamClient:
 
 async def _quiet(error: Exception) -> None:
     """
-    Connections are lost here on purpose; whoever waits for an answer fails by itself. Anything else
-    must be seen.
+    Connections are lost here on purpose, and their callers fail. Anything else must be seen.
     """
     if not isinstance(error, (nats.errors.Error, OSError)):
         print(f"the client failed: {error!r}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """
 Whole brokers: ended in the middle of streaming, and with disks that fail.
 
-Promises: one round of each kind; C{python -m tests.storage.brokers} goes on for any number. Clients
+One round of each kind; C{python -m tests.storage.brokers} goes on for any number. Clients
 that wait for an answer get one.
 """
 
@@ -227,7 +227,7 @@ def test_lateIsFull(tmp_path: Path) -> None:
 
 def test_lateIsFullForNobodyElse(tmp_path: Path) -> None:
     """A broker that starts with a full disk goes on with the subscriptions that there were: what is
-    stored is delivered, again and anew."""
+    stored is delivered, again and for the first time."""
     disk = tmp_path / "disk"
     disk.mkdir()
     broker = start(disk / "store")
@@ -282,14 +282,14 @@ def test_lateIsFullForNobodyElse(tmp_path: Path) -> None:
 
 
 def test_damagedRecord(tmp_path: Path) -> None:
-    """A damaged message is not delivered and is told by channel and sequence; the others are
+    """A damaged message is not delivered and is reported by channel and sequence; the others are
     delivered, and its sequence is not given again."""
     store = tmp_path / "store"
     broker = start(store)
 
-    async def publish(port: int, numbers: range) -> None:
+    async def publish(port: int, published: range) -> None:
         client = await connectStream(port, "publisher")
-        for number in numbers:
+        for number in published:
             assert await client.publish("bits", b"message %03d." % number) == ""
         await client.close()
 
@@ -310,7 +310,7 @@ def test_damagedRecord(tmp_path: Path) -> None:
 
     try:
         asyncio.run(compare(broker.port))
-        # What is lost is told beside what is delivered.
+        # Losses are reported beside deliveries.
         deadline = time.monotonic() + 60
         while "Messages 42 to 42 of stan/test-cluster/bits are damaged and lost" not in broker.log:
             assert time.monotonic() < deadline, broker.log
@@ -320,14 +320,14 @@ def test_damagedRecord(tmp_path: Path) -> None:
 
 
 def test_damagedTree(tmp_path: Path) -> None:
-    """A broker starts although its database was damaged so badly that it has to be made anew, tells
-    so, and goes on."""
+    """A broker starts although its damaged database has to be made again, reports this, and
+    continues."""
     store = tmp_path / "store"
     broker = start(store)
 
-    async def publish(port: int, numbers: range) -> None:
+    async def publish(port: int, published: range) -> None:
         client = await connectStream(port, "publisher")
-        for number in numbers:
+        for number in published:
             assert await client.publish("bits", b"%d" % number) == ""
         await client.close()
 

@@ -1,7 +1,7 @@
 """
 Stores whose files were damaged while they were closed.
 
-Promises: a few of the many kinds of damage; C{python -m tests.storage.damage} does any number.
+A few of the many kinds of damage; C{python -m tests.storage.damage} does any number.
 """
 
 from __future__ import annotations

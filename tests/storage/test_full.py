@@ -1,7 +1,7 @@
 """
 Disks that are full.
 
-Promises: a real file system that is really full, in a name space of its own, where the machine
+A real file system that is really full, in a name space of its own, where the machine
 allows one; and the store's own limit, which works everywhere.
 """
 
@@ -48,7 +48,7 @@ def test_diskFull(tmp_path: Path, size: str) -> None:
 
 
 def test_severalCommits(tmp_path: Path) -> None:
-    """Who asked for what takes several commits is told when the disk is full between them."""
+    """A call that takes several commits fails when the disk is full between them."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("log"))

@@ -1,7 +1,7 @@
 """
 Disks that fail: errors of single calls.
 
-Promises: an error is answered with an error; after a failed sync nothing is acknowledged until the
+An error is answered with an error; after a failed sync nothing is acknowledged until the
 store was opened and verified again; what was acknowledged is there; reading goes on.
 """
 

@@ -1,7 +1,7 @@
 """
 A store whose process is killed: at random, and at calls that change its files.
 
-Promises: the short form takes some of the points and says which; C{python -m tests.storage.points}
+The short form takes some of the points and says which; C{python -m tests.storage.points}
 takes all, C{python -m tests.storage.crash} any number of rounds.
 """
 

@@ -1,7 +1,7 @@
 """
 The store in memory: held to every contract that does not ask it to survive.
 
-Promises: what the contracts do not cover, its limit, is tested here.
+What the contracts do not cover, its limit, is tested here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Power cuts: what was not synced may be gone, or be there in part.
 
-Promises: a few histories; C{python -m tests.storage.powercut} goes through any number. Whatever
+A few histories; C{python -m tests.storage.powercut} goes through any number. Whatever
 would make a store lose something is noticed: each kind of carelessness fails.
 """
 

@@ -3,7 +3,7 @@ Processes that work a store while the disk fails, or until they are killed at a 
 
 A zygote loads everything once and forks a process for each run; so hundreds of runs take a minute.
 
-Promises: what becomes of a run is in its L{Run}; nothing of it is left.
+What becomes of a run is in its L{Run}; nothing of it is left.
 """
 
 from __future__ import annotations

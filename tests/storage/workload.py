@@ -7,7 +7,7 @@ L{tests.storage.history.History} reads the lines and knows what must be there af
 Run as C{python -m tests.storage.workload DIRECTORY SEED STEPS}; with 0 steps it goes on until it is
 killed.
 
-Promises: what it asks follows from the seed, the run's number and what was there before.
+What it asks follows from the seed, the run's number and what was there before.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Workload:
     ) -> None:
         """
         @param number: below it are the numbers of records that were asked before.
-        @param say: is told what is asked and what is acknowledged.
+        @param say: called with requests and acknowledgements.
         """
         self._reactor = reactor
         self._store = store

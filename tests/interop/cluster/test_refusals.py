@@ -83,7 +83,7 @@ SENT = {
 }
 
 _IGNORED = (
-    "nats-server ignores it; nobody sends it who speaks this dialect, and who speaks none is told"
+    "nats-server ignores it; no peer of this dialect sends it, and a peer without one is answered"
 )
 
 #: Where we say another thing, with the reason.

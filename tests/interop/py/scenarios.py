@@ -1,7 +1,5 @@
 """
 What the interop tests do with nats-py: C{python -m tests.interop.py.scenarios SCENARIO URL [CA]}.
-
-This module must never know which server it talks to.
 """
 
 from __future__ import annotations

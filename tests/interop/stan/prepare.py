@@ -3,8 +3,6 @@ Install the real NATS Streaming clients, for L{tests.interop.prepare}.
 
 The Python client shares the package name C{nats} with today's client, so it has an environment of
 its own.
-
-This module must never know what the tests do.
 """
 
 from __future__ import annotations

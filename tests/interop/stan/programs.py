@@ -1,7 +1,5 @@
 """
 The programs that use NATS Streaming clients.
-
-This module must never know what a scenario does.
 """
 
 from __future__ import annotations
@@ -84,7 +82,7 @@ def runTogether(url: str, *scenarios: str, whenReady: Callable[[], None] = lambd
         if line == READY:
             barrier.wait()
         elif "failed" in line:
-            # Nobody shall wait for it.
+            # Nothing waits for it.
             barrier.abort()
 
     with ThreadPoolExecutor() as pool:

@@ -44,14 +44,14 @@ TOGETHER: dict[str, list[Line]] = {
         {"got": THREE},
         {"twice": "stan: duplicate durable registration"},
         {"resumed": [[3, "3", 1], [4, "4", 0]]},
-        {"anew": [*THREE, [4, "4", 0]]},
+        {"fresh": [*THREE, [4, "4", 0]]},
     ],
     "queue": [{"eachOnce": True, "shared": True}],
     "queueLeave": [{"all": [1, 2, 3, 4]}, {"inherited": True, "again": [1, 1]}],
     "durableQueue": [
         {"got": THREE[:2]},
         {"resumed": [[2, "2", 1], [3, "3", 0]]},
-        {"anew": THREE},
+        {"fresh": THREE},
     ],
     "redelivery": [
         {

@@ -77,7 +77,7 @@ def test_configured(tmp_path: Path, request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_authenticator(name: str, tmp_path: Path) -> None:
-    """So does the grant that an authenticator of one's own hands out."""
+    """So does the grant of a custom authenticator."""
     PROGRAMS[name].findCommand()
     with running("channels.py", "0", str(tmp_path)) as [port]:
         printed = runScenarios(PROGRAMS[name], f"nats://127.0.0.1:{port}", "shops")

@@ -37,7 +37,7 @@ def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def test_stopped(server: Server) -> None:
-    """Subscriptions go on when the broker is started again, without connecting anew: nothing that
+    """Subscriptions go on when the broker is started again, without reconnecting: nothing that
     was acknowledged comes again, and nothing is left out. Durable ones can also be resumed later,
     and so can durable queue groups."""
     for lines in runTogether(server.url, "restart", whenReady=server.restart).values():

@@ -144,14 +144,14 @@ class Stan:
 
     async def received(self, count: int) -> list[tuple[int, bytes]]:
         """
-        Subscribe from the first message on, and wait for so many.
+        Subscribe from the first message on, and wait for a number of them.
         """
         await self.listen()
         return await self.until(count)
 
     async def until(self, count: int) -> list[tuple[int, bytes]]:
         """
-        Wait until so many messages have come, those that came again not counted.
+        Wait until a number of messages have come, not counting redeliveries.
         """
         while len(self._got) < count:
             self._came.clear()
@@ -222,7 +222,7 @@ def test_killed(brokers: Brokers) -> None:
 
 def test_cluster(brokers: Brokers) -> None:
     """A client on any broker of a cluster is served by the one that serves; when that is killed,
-    the client goes on without connecting anew, and so does its subscription."""
+    the client goes on without reconnecting, and so does its subscription."""
     first = brokers.start(CLUSTERED.format(""))
     port = first.waitForLog(r"Listening for route connections on \S+:(\d+)", fromStart=True)[1]
     second = brokers.start(CLUSTERED.format(f'"nats://127.0.0.1:{port}"'))

@@ -75,7 +75,7 @@ CASES: dict[int, Case] = {
         "allow_non_tls: the first byte decides, once",
         within(_OPTIONAL, "test_plain", "test_pieces", "test_notLater"),
     ),
-    10: Case("downgrade: whoever wanted TLS goes no further", (_DIAL, *_LOWERED)),
+    10: Case("downgrade: an end that wants TLS goes no further", (_DIAL, *_LOWERED)),
     11: _Beside("a certificate for another name or address", _ALL_WHO_DIAL),
     12: _Beside(
         "a name in the common name only, and names that make no sense",
@@ -128,7 +128,7 @@ CASES: dict[int, Case] = {
         ),
     ),
     29: Case(
-        "a key that others can read is told of", within(f"{_MEMORY}::TestFiles", "test_readers")
+        "a key that others can read is reported", within(f"{_MEMORY}::TestFiles", "test_readers")
     ),
     30: _Beside("ALPN, and HTTP on the port", within(_OTHERS, "test_alpn", "test_https")),
 }

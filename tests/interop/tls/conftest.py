@@ -81,7 +81,7 @@ def serve(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Serve:
     """
-    See L{Serve}.
+    A function that starts a server, or gives the running one of the same settings.
     """
 
     def serve(config: str | None = "", arguments: Sequence[str] = ()) -> Server:

@@ -33,10 +33,10 @@ HERE: dict[str, Any] = {"names": ["localhost"]}
 @dataclass(frozen=True)
 class Case:
     """
-    A server, and whom somebody means who dials it.
+    A server, and the host that a dialling end expects.
 
     @ivar make: makes its certificates from those of the two authorities.
-    @ivar host: whom they mean.
+    @ivar host: the expected host.
     @ivar outcome: how what becomes of it begins.
     """
 
@@ -77,7 +77,7 @@ def _signedWith(digest: str) -> Callable[[Issued, Issued], list[Issued]]:
 
 
 CASES: dict[str, Case] = {
-    # Whom the certificate is for.
+    # The name in the certificate.
     "right name": Case(lambda ours, _: [issue(ours, **HERE)], outcome=CONNECTED),
     "right address": Case(
         lambda ours, _: [issue(ours, addresses=["127.0.0.1"])], "127.0.0.1", CONNECTED
@@ -124,7 +124,7 @@ CASES: dict[str, Case] = {
         lambda ours, _: [issue(ours, bits=2048, **HERE)],
         more={"newest": ssl.TLSVersion.TLSv1_1},
     ),
-    # What it says before TLS.
+    # Its bytes before TLS.
     "downgrade": Case(
         lambda ours, _: [],
         outcome="TLSError: the server does not do TLS",

@@ -40,7 +40,7 @@ class Impostor:
         """
         @param shown: its certificate; C{None}: it does no TLS.
         @param more: certificates that it shows too.
-        @param inside: what it says after the handshake.
+        @param inside: its bytes after the handshake.
         """
         self.told = b""
         self.isOver = False

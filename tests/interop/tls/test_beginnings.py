@@ -100,14 +100,14 @@ class TestFirst:
             assert wire.rest() == b""
 
     def test_plain(self, serve: Serve) -> None:
-        """Whoever speaks in the clear learns nothing, INFO least of all."""
+        """A client in the clear receives nothing, not even INFO."""
         server = serve(BLOCK % "handshake_first: true")
         with Wire(server.port) as wire:
             wire.send(PLAIN)
             assert b"INFO" not in wire.rest()
 
     def test_tls(self, serve: Serve) -> None:
-        """Whoever begins gets INFO inside, which says that TLS is required."""
+        """A client that begins TLS gets INFO inside, which says that TLS is required."""
         server = serve(BLOCK % "handshake_first: true")
         with Wire(server.port, ANY) as wire:
             assert wire.info()["tls_required"] is True

@@ -117,7 +117,7 @@ LONG = ",".join(f"OU={'x' * 60}{place}" for place in range(40))
 @dataclass(frozen=True)
 class Naming:
     """
-    Somebody with a certificate, and users one of whom it may name. C{{n}} keeps rows apart.
+    A client with a certificate, and users; it may name one of them. C{{n}} keeps rows apart.
 
     @ivar subject: the distinguished name in the certificate.
     """
@@ -231,7 +231,7 @@ class Mapping:
 
     def found(self, flavour: Flavour, row: int) -> list[str]:
         """
-        @return: the user as whom somebody gets in; nobody if not at all.
+        @return: the user of the login; empty if it is refused.
         """
         context = contextFor(self.place, f"n{row}")
         asked = b"".join(b"PUB u.%d 0\r\n\r\n" % number for number in self.users.values())
@@ -269,7 +269,7 @@ class TestMapped:
     @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
     @pytest.mark.parametrize("password", [b"", b',"pass":""', b',"pass":"x"'])
     def test_byName(self, mapping: Mapping, flavour: Flavour, password: bytes) -> None:
-        """A user without a password whom certificates name cannot come in the clear with its name
+        """A user without a password that certificates name cannot come in the clear with its name
         and an empty password."""
         with Wire(mapping.servers[flavour.name].port) as wire:
             wire.info()

@@ -155,7 +155,7 @@ class TestWays:
         assert len(found[0]) > 3
 
     def test_sameWithSettings(self, rsa: Path, tmp_path: Path) -> None:
-        """What the configuration says of suites and versions holds for C{ssl:} endpoints."""
+        """The configured suites and versions hold for C{ssl:} endpoints."""
         (tmp_path / "x.conf").write_text(
             (BLOCK % "cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]").replace(
                 "$DIR", str(rsa)

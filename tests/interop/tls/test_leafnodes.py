@@ -3,7 +3,7 @@ TLS between hubs and spokes: impostors that spokes must not tell anything, and n
 nats-server with each other.
 
 The certificates are those of L{tests.interop.tls.test_dialling}; the handshake comes after INFO,
-unless both sides say that it comes first. Impostors with whom it comes first are dialled in
+unless both sides say that it comes first. Impostors that use it first are dialled in
 L{tests.interop.tls.test_routes}.
 """
 
@@ -50,8 +50,8 @@ REMOTE = """{{
 
 @pytest.mark.parametrize("flavour", (REAL, OURS_FAST), ids=lambda flavour: flavour.name)
 def test_impostors(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """Only who shows a certificate for the name that was dialled, and of the right authority, is
-    told anything."""
+    """Only a peer with a certificate of the right authority, for the dialled name, receives
+    anything."""
     ours, theirs = authority(bits=2056), authority("CN=another authority")
     ours.write(tmp_path, "ca")
     impostors: dict[str, Impostor] = {}

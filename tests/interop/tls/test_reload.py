@@ -118,7 +118,7 @@ class TestPins:
 
 
 def test_endpoint(tmp_path: Path) -> None:
-    """The files of an C{ssl:} endpoint are read anew as well."""
+    """The files of an C{ssl:} endpoint are read again as well."""
     writeFiles(tmp_path)
     (tmp_path / "x.conf").write_text("max_payload: 100\n")
     with twistd(tmp_path, tmp_path, "--config", str(tmp_path / "x.conf")) as started:

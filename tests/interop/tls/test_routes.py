@@ -80,7 +80,7 @@ def gateways(place: Path, addresses: list[str]) -> str:
     return GATEWAYS.format(place, ", ".join(every))
 
 
-#: What an impostor, by its number, says to whom it has deceived: whoever dials a hub or another
+#: What an impostor, by its number, sends to its victim: a peer that dials a hub or another
 #: cluster waits for that.
 _SAID: dict[Callable[[Path, list[str]], str], str] = {
     routes: "",
@@ -100,8 +100,8 @@ def test_routes(
     startServer: StartServer,
     tmp_path: Path,
 ) -> None:
-    """Only who shows a certificate for the name that was dialled, and of the right authority, is
-    told anything."""
+    """Only a peer with a certificate of the right authority, for the dialled name, receives
+    anything."""
     ours, theirs = authority(bits=2056), authority("CN=another authority")
     ours.write(tmp_path, "ca")
     issue(ours, "CN=member", names=["localhost"]).write(tmp_path, "member")

@@ -1,7 +1,7 @@
 """
 The journal: what small appends cost, and what is found of it after the process ended.
 
-Promises: real files. Crashes and power cuts at any call are tried with the stores themselves.
+Real files. Crashes and power cuts at any call are tried with the stores themselves.
 """
 
 from __future__ import annotations
@@ -459,7 +459,7 @@ def test_writtenWithoutTheThread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_orderOfGroups(tmp_path: Path) -> None:
-    """Whoever writes a group, what is asked is done in the order in which it was asked."""
+    """Jobs are done in the order of the calls, whichever thread writes a group."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("a"))

@@ -99,7 +99,7 @@ def test_findsState(directory: Path) -> None:
 
 
 def test_whole(directory: Path) -> None:
-    """Nothing is told of a store that is whole, however often it is read."""
+    """Nothing is reported of an intact store, however often it is read."""
     found = Open(directory)
     found.scrub()
     found.advance(PAUSE)

@@ -1,7 +1,7 @@
 """
 The store on disk: held to every contract, with real files and threads.
 
-Promises: what goes beyond the contracts, locking and closing, is tested here; damage, crashes and
+What goes beyond the contracts, locking and closing, is tested here; damage, crashes and
 full disks have files of their own.
 """
 
@@ -130,7 +130,7 @@ class LMDBStoreTests(
         self.wait(store.close())
 
     def test_makingWasCutOff(self) -> None:
-        """A store whose making was cut off before it was whole is made anew."""
+        """A store whose making was cut off before it was whole is made again."""
         self.wait(self.makeStore().close())
         directory = self.directory / "store"
         for name in ("STORE", "commits"):

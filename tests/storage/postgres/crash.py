@@ -5,7 +5,7 @@ Each round starts a process that works the same store, and after a random time k
 SIGKILL, or has the server crash under it first. Then another broker takes over, and everything that
 was ever acknowledged is demanded of it.
 
-Promises: the first loss ends it, with a description.
+The first loss ends it, with a description.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def rounds(
     server: PostgresServer, schema: str, count: int, seed: str, tell: bool = False
 ) -> History:
     """
-    Kill so many times; every third time the server crashes as well.
+    Kill a number of times; every third time the server crashes as well.
 
     @return: what was acknowledged.
     @raise tests.storage.history.Lost: when something is missing.

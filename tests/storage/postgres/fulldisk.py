@@ -5,7 +5,7 @@ Run as C{python -m tests.storage.postgres.fulldisk DIRECTORY}, by root, where th
 root of a file system of some ten megabytes more than an empty database has. It prints C{fine}, or
 fails.
 
-Promises: what is demanded is in the assertions below, in the order in which it happens.
+What is demanded is in the assertions below, in the order in which it happens.
 """
 
 from __future__ import annotations

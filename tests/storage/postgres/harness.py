@@ -1,7 +1,7 @@
 """
 What tests of the store in PostgreSQL have in common: a real server, and a schema for each test.
 
-Promises: the schema is gone after the test, and each test may look into it behind the store's back.
+The schema is gone after the test, and each test may look into it behind the store's back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 A connection to a database that can be cut where a test wants it.
 
-Promises: the client's side of a cut connection ends as if the network had failed; what the server
+The client's side of a cut connection ends as if the network had failed; what the server
 was sent before, it was sent.
 """
 

@@ -1,7 +1,7 @@
 """
 Committing over connections that break.
 
-Promises: whatever happens to a connection or to the server, what was acknowledged is there, once,
+Whatever happens to a connection or to the server, what was acknowledged is there, once,
 under the sequence that was told.
 """
 

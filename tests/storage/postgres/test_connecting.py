@@ -77,13 +77,13 @@ def test_synchronousCommit(postgres: PostgresServer, default: str, ours: str) ->
     ],
 )
 def test_asStoreError(failure: Exception, kind: type[StoreError], text: str) -> None:
-    """Errors are told without hosts, paths and tables; the original is kept as the cause."""
+    """Errors are reported without hosts, paths and tables; the original is kept as the cause."""
     error = asStoreError(failure)
     assert (type(error), str(error), error.__cause__) == (kind, text, failure)
 
 
 def test_storeErrorsStay() -> None:
-    """What is an error of stores already is told as it is."""
+    """An error of stores is passed on unchanged."""
     error = StoreClosed("closed")
     assert asStoreError(error) is error
 

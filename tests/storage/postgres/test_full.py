@@ -1,8 +1,8 @@
 """
 A server whose disk is full.
 
-Promises: a real file system that is really full, in a name space of its own, where the machine
-allows one to root; what the server says of it is also tested in test_store.py, everywhere.
+A real file system that is really full, in a name space of its own, where the machine
+allows one to root; the server's errors are also tested in test_store.py, everywhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Brokers that are killed while they work a store, and servers that crash under them.
 
-Promises: the short form takes a few rounds; C{python -m tests.storage.postgres.crash} takes any
+The short form takes a few rounds; C{python -m tests.storage.postgres.crash} takes any
 number.
 """
 

@@ -4,7 +4,7 @@ Leases: who may write to what, and when that changes.
 Two stores here are two brokers: each has its own threads and connections, and they share nothing
 but the database. That a broker is gone is shown by its row in the table of holders.
 
-Promises: the contract of shared stores, and what goes beyond it: renewal, tokens, and brokers that
+The contract of shared stores, and what goes beyond it: renewal, tokens, and brokers that
 stand still at the wrong moment.
 """
 
@@ -31,7 +31,7 @@ class LeaseTests(PostgresHarness, LeasedContract, SynchronousTestCase):
         return self.makeStore()
 
     def expire(self) -> None:
-        """Let the time of whoever holds something be over."""
+        """Let the leases of the holder expire."""
         self.sql(
             "UPDATE holder SET expires = clock_timestamp() - interval '1 second'"
             " WHERE id IN (SELECT holder FROM log UNION SELECT holder FROM space)"
@@ -102,7 +102,7 @@ class LeaseTests(PostgresHarness, LeasedContract, SynchronousTestCase):
         assert self.wait(log.append(numbered(0, 1))) == range(1, 2)
 
     def test_stillInATransaction(self) -> None:
-        """Nobody waits for a broker that stands still in a transaction."""
+        """No other broker waits for one that hangs in a transaction."""
         one, other = self.brokers()
         self.opened(one)
         self.expire()

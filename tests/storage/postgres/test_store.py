@@ -1,7 +1,7 @@
 """
 The store in PostgreSQL: held to every contract, with a real server and threads.
 
-Promises: what goes beyond the contracts is tested here: damage, full disks, long subjects. Lost
+What goes beyond the contracts is tested here: damage, full disks, long subjects. Lost
 connections and leases have files of their own.
 """
 
@@ -54,7 +54,7 @@ class PostgresStoreTests(
 @implementer(IStoreWatcher)
 class Watcher:
     """
-    Writes down what it is told.
+    Records its calls.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert self.sql("SELECT count(*) FROM holder") == [(0,)]
 
     def test_cannotBeOpened(self) -> None:
-        """What the server says is logged, and not told to clients."""
+        """The server's error text is logged, and not sent to clients."""
         database = Database(f"{self.server.source} dbname=nowhere", self.schema)
         with capturedLogs() as events:
             failure = self.failsWith(StoreFailed, openPostgres(self.reactor, database))
@@ -118,7 +118,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert str(failure) == "the database cannot be reached"
 
     def test_damagedRecord(self) -> None:
-        """A record that does not match its checksum is told of, left out, and nothing else."""
+        """A record that does not match its checksum is reported and left out, and nothing else."""
         _, log, watcher = self.watched()
         self.wait(log.append(numbered(0, 5)))
         self.sql("UPDATE record SET data = set_byte(data, 41, 66) WHERE sequence IN (2, 5)")
@@ -176,8 +176,8 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
 
     def test_refusing(self) -> None:
         """
-        After another error nothing is written until the store has looked at everything anew; what
-        the client is told names no table.
+        After another error nothing is written until the store has looked at everything again; the
+        client's error names no table.
         """
         store, log, watcher = self.watched()
         self.wait(log.append(numbered(0, 2)))
@@ -194,7 +194,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert self.payloads(log) == [b"0", b"1", b"x"]
 
     def test_longestSubjects(self) -> None:
-        """Subjects far longer than an index takes are told apart, listed and matched."""
+        """Subjects far longer than an index takes are distinguished, listed and matched."""
         _, log, _ = self.watched()
         names = [b"a." + b"x" * 60000 + b".%d" % each for each in range(3)] + [b"a.b"]
         self.wait(log.append([entry(b"%d" % n, name) for n, name in enumerate(names)]))
@@ -253,7 +253,7 @@ class RenewedDatabase:
 
 
 def test_often() -> None:
-    """Leases are renewed three times while they last, and what is held still is told."""
+    """Leases are renewed three times while they last, and those still held are reported."""
     database = RenewedDatabase()
     database.clock.pump([2] * 5)
     assert (database.renewals, database.told) == (5, [HELD] * 5)

@@ -1,8 +1,6 @@
 """
 What the interop tests do with asyncio-nats-streaming: C{python -m tests.interop.stan.py.scenarios
 URL SCENARIO...}.
-
-This module must never know which server it talks to.
 """
 
 from __future__ import annotations
@@ -86,7 +84,7 @@ async def durable(url: str) -> None:
     say(resumed=await second.take(2))
     await second.sub.unsubscribe()
     third = await session.subscribe("py.durable", **options)
-    say(anew=await third.take(4))
+    say(fresh=await third.take(4))
     await session.close()
 
 
@@ -146,7 +144,7 @@ async def durableQueue(url: str) -> None:
     say(resumed=await second.take(2))
     await second.sub.unsubscribe()
     third = await other.subscribe("py.durableQueue", **options)
-    say(anew=await third.take(3))
+    say(fresh=await third.take(3))
     await other.close()
 
 
@@ -324,7 +322,7 @@ def withUser(url: str, user: str) -> str:
 
 async def permissions(url: str) -> None:
     """
-    Use channels as two users, of whom one may not do everything.
+    Use channels as two users; one of them has restricted permissions.
     """
     boss = await Session("py-boss").open(withUser(url, "boss"))
     shop = await Session("py-shop").open(withUser(url, "shop"))
@@ -415,7 +413,7 @@ async def restart(url: str) -> None:
 
 async def takeNew(listener: Any, count: int) -> list[Any]:
     """
-    Wait for so many messages that were never sent before, and acknowledge all that come.
+    Wait for a number of messages that were never sent before, and acknowledge all that come.
 
     @return: their sequences, then those of others that came.
     """

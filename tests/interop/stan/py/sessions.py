@@ -1,8 +1,5 @@
 """
 What the scenarios for asyncio-nats-streaming are made of.
-
-This module must never know which server it talks to.  It runs in an environment of its own, which
-holds the client and nothing of natsbroker.
 """
 
 from __future__ import annotations
@@ -154,7 +151,7 @@ class Session:
         """
         Publish where the connection may not publish.
 
-        @return: whether it is told so.
+        @return: whether it learns this.
         """
         publishing = asyncio.ensure_future(self.tryToPublish(channel, "x"))
         await until(lambda: self.errors or publishing.done())
@@ -234,7 +231,7 @@ class Listener:
 
     async def messages(self, count: int) -> list[Any]:
         """
-        Wait for so many messages.
+        Wait for a number of messages.
         """
         await until(lambda: len(self.got) >= count)
         taken, self.got = self.got[:count], self.got[count:]
@@ -242,7 +239,7 @@ class Listener:
 
     async def take(self, count: int) -> list[list[Any]]:
         """
-        Wait for so many messages: sequence, data, how often each was sent again.
+        Wait for a number of messages: sequence, data, how often each was sent again.
         """
         return [described(each) for each in await self.messages(count)]
 
