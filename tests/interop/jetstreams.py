@@ -5,13 +5,14 @@ The JetStream of real servers, as clients of another server use it through nats-
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import nats
 from nats.errors import Error, NoRespondersError
-from nats.js.errors import APIError
+from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
 
 from tests.interop.servers import PATIENCE, Server
 
@@ -63,7 +64,8 @@ async def _uses(server: Server, name: str, user: str, domain: str | None) -> Non
         subject = f"{name}.a"
         await stream.add_stream(name=name, subjects=[f"{name}.>"])
         for number in range(1, 5):
-            assert (await stream.publish(subject, b"%d" % number)).seq == number
+            sending = partial(stream.publish, subject, b"%d" % number)
+            assert (await _reached(sending)).seq == number
         await _pulls(stream, name, subject)
         await _pushes(stream, name, subject)
         if domain is None:
@@ -87,9 +89,24 @@ async def _awaited(stream: Any) -> None:
             await asyncio.sleep(0.2)
 
 
+async def _reached(request: Callable[[], Awaitable[Any]]) -> Any:
+    """
+    The answer to a request, which is repeated while nothing responds: the answer that a stream or
+    consumer was created can overtake its interest, also between two nats-servers.
+    """
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while True:
+        try:
+            return await request()
+        except (NoRespondersError, NoStreamResponseError, ServiceUnavailableError):
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(0.05)
+
+
 async def _pulls(stream: Any, name: str, subject: str) -> None:
     pulls = await stream.pull_subscribe(f"{name}.>", "pulls")
-    taken = [*await pulls.fetch(2), *await pulls.fetch(2)]
+    taken = [*await _reached(partial(pulls.fetch, 2)), *await pulls.fetch(2)]
     assert [(each.subject, each.data) for each in taken] == [
         (subject, b"%d" % number) for number in range(1, 5)
     ]

@@ -75,14 +75,12 @@ def twice(patch: pytest.MonkeyPatch) -> None:
 
 def silentEnd(patch: pytest.MonkeyPatch) -> None:
     """Others are not told that interest ended."""
-    patch.setattr(InterestAdvertiser, "interestLost", lambda self, pattern, queue: None)
+    patch.setattr(InterestAdvertiser, "interestLost", lambda *change: None)
 
 
 def silentWeight(patch: pytest.MonkeyPatch) -> None:
     """Others are not told that a queue group has grown."""
-    patch.setattr(
-        InterestAdvertiser, "interestWeightChanged", lambda self, pattern, queue, weight: None
-    )
+    patch.setattr(InterestAdvertiser, "interestWeightChanged", lambda *change: None)
 
 
 def staleRoute(patch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ def forgetful(patch: pytest.MonkeyPatch) -> None:
 
 def silentEnd(patch: pytest.MonkeyPatch) -> None:
     """Other clusters are not told that interest ended."""
-    patch.setattr(GatewayAdvertiser, "interestLost", lambda self, pattern, queue: None)
+    patch.setattr(GatewayAdvertiser, "interestLost", lambda *change: None)
 
 
 def stubborn(patch: pytest.MonkeyPatch) -> None:

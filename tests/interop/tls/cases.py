@@ -114,7 +114,9 @@ CASES: dict[int, Case] = {
         "a failure while a certificate is chosen ends the handshake (CVE-2026-27448)",
         within(f"{_MEMORY}::TestNames", "test_failing", "test_library"),
     ),
-    25: Case("no renegotiation", within(f"{_MEMORY}::TestRenegotiation", "test_refused")),
+    25: Case(
+        "no renegotiation", within(f"{_MEMORY}::TestRenegotiation", "test_clientsCannotRenegotiate")
+    ),
     26: _Beside(
         "handshakes that break off leave nothing behind",
         within(_PRESSURE, "test_brokenOff", "test_stopsInTime"),
