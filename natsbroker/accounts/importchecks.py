@@ -81,7 +81,7 @@ def exportFor(wanted: Import, exporter: AccountSettings, importer: str) -> Expor
     Find the export that an import rests on.
 
     @param importer: the name of the account that imports.
-    @return: L{None} if there is none that admits it.
+    @return: C{None} if there is none that admits it.
     """
     kind = ServiceExport if isinstance(wanted, ServiceImport) else StreamExport
     same = [each for each in exporter.exports if isinstance(each, kind)]
@@ -352,7 +352,7 @@ def _image(shared: bytes, source: bytes, destination: bytes) -> bytes:
 
 def _single(source: bytes, token: bytes, shared: bytes) -> bytes | None:
     """
-    @return: what one token of a destination makes of some subjects; L{None} for any number
+    @return: what one token of a destination makes of some subjects; C{None} for any number
         of tokens.
     """
     number = wildcardNumber(token)

@@ -164,7 +164,7 @@ class ImportExportReader:
         """
         Tell whether an entry is about a stream or a service.
 
-        @return: L{None} after reporting that it is about neither or both.
+        @return: C{None} after reporting that it is about neither or both.
         """
         names = [name for name in entry.positions if name in ("stream", "service")]
         if len(names) == 1:

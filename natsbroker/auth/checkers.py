@@ -40,7 +40,7 @@ __all__ = [
 _SIGNS = ("user", "pass", "auth_token", "nkey", "jwt", "sig")
 
 
-class IConnection(ICredentials):
+class IConnection(ICredentials, Interface):
     """
     Credentials that hold everything known about a connection: for checkers of tokens, keys,
     certificates, or addresses.

@@ -37,7 +37,7 @@ class SubjectPermission:
     """
     The subjects of one direction, publish or subscribe.
 
-    @ivar allow: L{None} allows all; an empty tuple allows none.
+    @ivar allow: C{None} allows all; an empty tuple allows none.
     @ivar deny: these take precedence. In the subscribe direction an entry may be C{"subject
         queue"}.
     """
@@ -49,7 +49,7 @@ class SubjectPermission:
 @dataclass(frozen=True, slots=True)
 class Permissions:
     """
-    The permissions of a user; L{None} for no restriction.
+    The permissions of a user; C{None} for no restriction.
 
     @ivar allow_responses: if it is set and C{publish.allow} was not configured, C{publish.allow} is
         the empty tuple.
@@ -67,8 +67,8 @@ class User:
 
     @ivar user: the name, or the public key.
     @ivar password: in plain text or as a bcrypt hash (C{$2a$}, C{$2b$}, C{$2y$}).
-    @ivar permissions: the user's own, or the default of its block; L{None} for no restriction.
-    @ivar allowed_connection_types: upper-case kinds; L{None} for all.
+    @ivar permissions: the user's own, or the default of its block; C{None} for no restriction.
+    @ivar allowed_connection_types: upper-case kinds; C{None} for all.
     @ivar nkey: whether the user signs and has no password.
     """
 
@@ -83,7 +83,7 @@ class User:
 @dataclass(frozen=True, slots=True)
 class AccountLimits:
     """
-    The limits that all members of an account share; L{UNLIMITED} for none.
+    The limits that all members of an account share; C{UNLIMITED} for none.
 
     @ivar max_payload: bytes.
     """

@@ -2,9 +2,9 @@
 A small NATS client for Twisted programs: publish, subscribe, request.
 
 It does not reconnect; a program that needs that wraps it in a
-L{twisted.application.internet.ClientService}, and subscribes again itself. Callbacks come in the
+C{twisted.application.internet.ClientService}, and subscribes again itself. Callbacks come in the
 order of the messages. Every Deferred fires when the connection ends, if not before. Subjects that
-would break a line of the protocol are refused with L{ValueError}.
+would break a line of the protocol are refused with C{ValueError}.
 """
 
 from __future__ import annotations

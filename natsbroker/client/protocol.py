@@ -209,7 +209,7 @@ class ServerConnection(TwistedProtocol):
 
     def handshakeCompleted(self) -> None:
         """
-        See L{IHandshakeListener}. The TLS connection has compared the name in the server's
+        See C{IHandshakeListener}. The TLS connection has compared the name in the server's
         certificate, if there was one.
         """
         transport: Any = self.transport

@@ -167,7 +167,7 @@ class PortListener:
         Listen.
 
         @return: fires with this listener, or fails with what C{listen} of the endpoint failed
-            with (L{twisted.internet.error.CannotListenError} for a port that is taken).
+            with (C{twisted.internet.error.CannotListenError} for a port that is taken).
         """
         opening = maybeDeferred(self._endpoint.listen, self._factory)
         return opening.addCallback(self._opened)

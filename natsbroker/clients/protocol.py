@@ -117,7 +117,7 @@ class ClientProtocol(Protocol):
 
     def finish(self) -> None:
         """
-        See L{natsbroker.clients.session.Peer}. A peer that does not take the rest is cut soon.
+        See L{natsbroker.connections.peer.ClientPeer}. A peer that does not read the rest is closed.
         """
         if self.session is not None:
             self.session.outbox.resume()
@@ -136,7 +136,7 @@ class ClientProtocol(Protocol):
 
     def useLane(self, lane: Any) -> None:
         """
-        See L{natsbroker.clients.session.Peer}. Ordinary transports always ask the session.
+        See L{natsbroker.connections.peer.ClientPeer}. Ordinary transports always ask the session.
         """
         if self._fast is not None:
             self._fast.useLane(lane)

@@ -52,7 +52,7 @@ class RemoteURL:
     """
     The address of another server, and how to log in there.
 
-    @ivar password: L{None} when the URL names a user alone.
+    @ivar password: C{None} when the URL names a user alone.
     @ivar isTLS: the scheme asks for TLS.
     """
 

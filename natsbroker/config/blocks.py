@@ -115,7 +115,7 @@ class ParsedBlock:
 
     def take(self, name: str, kind: type[Kind]) -> Kind | None:
         """
-        @return: a value of a type; L{None} if it is not there, or of another type.
+        @return: a value of a type; C{None} if it is not there, or of another type.
         """
         value = self.values.get(name)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
@@ -248,7 +248,7 @@ class _BlockReader:
         """
         Read a value with the first type that takes it.
 
-        @return: the value in a tuple, or L{None} after reporting why there is none.
+        @return: the value in a tuple, or C{None} after reporting why there is none.
         """
         for kind in key.types:
             if kind.takes(node):

@@ -64,7 +64,7 @@ def buildFile(
 
     @param environment: where C{$NAME} is looked up.
     @param override: applied to the settings of the file before they are checked.
-    @param read: gives the text of a path, or raises L{OSError}.
+    @param read: gives the text of a path, or raises C{OSError}.
     @raise ConfigErrors: with every mistake.
     """
     from natsbroker.config.language.parser import parseFile

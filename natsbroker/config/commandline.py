@@ -83,7 +83,7 @@ def invocationFrom(
     Read a command line, without the name of the program.
 
     @param environment: the values of C{$NAME} in the configuration file.
-    @param read: gives the text of a path, or raises L{OSError}.
+    @param read: gives the text of a path, or raises C{OSError}.
     @raise UsageError: for wrong flags.
     @raise ConfigError: for every other error: exit with 1.
     """

@@ -30,8 +30,8 @@ class Change:
     One change.
 
     @ivar path: dotted.
-    @ivar old: the value before; L{None} for a new entry of a mapping.
-    @ivar new: the value now; L{None} for a deleted entry of a mapping.
+    @ivar old: the value before; C{None} for a new entry of a mapping.
+    @ivar new: the value now; C{None} for a deleted entry of a mapping.
     @ivar secret: the values must not be shown.
     """
 

@@ -26,7 +26,7 @@ def pemProblem(path: str, kind: str, read: Callable[[str], str]) -> str:
     Say what is wrong with a file.
 
     @param kind: L{CERTIFICATE} or L{PRIVATE_KEY}.
-    @param read: gives the text of a path, or raises L{OSError}.
+    @param read: gives the text of a path, or raises C{OSError}.
     @return: empty when the file seems fine.
     """
     try:

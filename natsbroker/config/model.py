@@ -203,7 +203,7 @@ class Settings:
     @ivar lame_duck_duration: seconds over which clients are closed.
     @ivar lame_duck_grace_period: seconds before the first is closed.
     @ivar disable_sublist_cache: routing answers are not cached.
-    @ivar tls: the client listener's, or L{None}.
+    @ivar tls: the client listener's, or C{None}.
     @ivar allow_non_tls: clients may stay in the clear although C{tls} is there.
     @ivar no_auth_user: the user of a client without credentials; empty for none.
     @ivar accounts: by name; the global and the system account are there when configured.
@@ -213,10 +213,10 @@ class Settings:
     @ivar operator: users have JWTs, and accounts are their operators'.
     @ivar plugins: sections of third-party services, by name.
     @ivar services: sections of third-party services, by name.
-    @ivar streaming: NATS Streaming, or L{None} without.
-    @ivar cluster: how the broker takes part in a cluster, or L{None} when it does not.
-    @ivar gateway: how it is joined to other clusters, or L{None} when it is not.
-    @ivar leafnodes: which leafnodes there are, or L{None} for none.
+    @ivar streaming: NATS Streaming, or C{None} without.
+    @ivar cluster: how the broker takes part in a cluster, or C{None} when it does not.
+    @ivar gateway: how it is joined to other clusters, or C{None} when it is not.
+    @ivar leafnodes: which leafnodes there are, or C{None} for none.
     @ivar jetstream: how the JetStream of other servers is reached.
     @ivar fast_lane: use the compiled fast lane where it is installed.
     @ivar max_subject_shapes: distinct sets of wildcard positions that one account's

@@ -30,7 +30,7 @@ def overriding(
     Make the function that applies flags to settings.
 
     @param given: values by the first spelling of their flag.
-    @param read: gives the text of a path, or raises L{OSError}.
+    @param read: gives the text of a path, or raises C{OSError}.
     @return: a function that raises L{ConfigError} for a flag with an impossible value.
     """
 

@@ -106,9 +106,9 @@ def tlsOf(
     """
     Make the settings of the C{tls} block within a block.
 
-    @param read: gives the text of a path, or raises L{OSError}.
+    @param read: gives the text of a path, or raises C{OSError}.
     @param name: the key that it stands under.
-    @return: L{None} where there is none.
+    @return: C{None} where there is none.
     """
     inner = block.block(name)
     return None if inner is None else tlsFrom(inner, findings, read)
@@ -118,7 +118,7 @@ def tlsFrom(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str
     """
     Make the settings of a C{tls} block.
 
-    @param read: gives the text of a path, or raises L{OSError}.
+    @param read: gives the text of a path, or raises C{OSError}.
     """
     return _Block(block, findings, read).tls()
 

@@ -242,7 +242,7 @@ class TLSClientProtocol(ClientProtocol):
 
     def handshakeCompleted(self) -> None:
         """
-        See L{IHandshakeListener}: look at the client's certificate, and greet it if that is still
+        See C{IHandshakeListener}: look at the client's certificate, and greet it if that is still
         to be done.
         """
         self._isPending = False

@@ -34,8 +34,8 @@ def gatewayFrom(
     """
     Make the settings of the gateway.
 
-    @param read: gives the text of a path, or raises L{OSError}.
-    @return: L{None} when the file has no such block.
+    @param read: gives the text of a path, or raises C{OSError}.
+    @return: C{None} when the file has no such block.
     """
     block = root.block("gateway")
     if block is None:

@@ -19,7 +19,7 @@ class RemoteGateway:
 
     @ivar name: of its gateway.
     @ivar urls: where its members are.
-    @ivar tls: for dialling them; L{None} for the TLS of the block.
+    @ivar tls: for dialling them; C{None} for the TLS of the block.
     """
 
     name: str

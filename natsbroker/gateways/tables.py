@@ -41,7 +41,7 @@ class InterestTable:
 
     @ivar gateway: the name of the other cluster.
     @ivar account: the name of the account.
-    @ivar mode: L{OPTIMISTIC}, L{TRANSITIONING} or L{INTEREST_ONLY}.
+    @ivar mode: C{OPTIMISTIC}, C{TRANSITIONING} or C{INTEREST_ONLY}.
     @ivar isAccountWanted: the account was not refused as a whole.
     @ivar permitted: the only subjects that are sent; C{None} for no such limit.
     @ivar switches: the number of changes of the mode.

@@ -358,7 +358,7 @@ class IStateStore(Interface):
 
     def change(changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
         """
-        Set and delete (L{None}) several values, all of them or none.
+        Set and delete (C{None}) several values, all of them or none.
 
         @return: fails as L{IStreamLog.append} does.
         """

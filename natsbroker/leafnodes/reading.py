@@ -37,8 +37,8 @@ def leafnodesFrom(
     """
     Make the settings of leafnodes.
 
-    @param read: gives the text of a path, or raises L{OSError}.
-    @return: L{None} when the file has no such block.
+    @param read: gives the text of a path, or raises C{OSError}.
+    @return: C{None} when the file has no such block.
     """
     block = root.block("leafnodes")
     if block is None:
@@ -117,7 +117,7 @@ def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
 
 def seedOf(text: str) -> bytes | None:
     """
-    The 32 secret bytes of a user's seed; L{None} if the text is none.
+    The 32 secret bytes of a user's seed; C{None} if the text is none.
     """
     try:
         return decodeSeed(text.strip())

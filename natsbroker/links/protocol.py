@@ -110,7 +110,7 @@ class LinkProtocol(Protocol):
 
     def handshakeCompleted(self) -> None:
         """
-        See L{IHandshakeListener}: look at the peer's certificate, and begin.
+        See C{IHandshakeListener}: look at the peer's certificate, and begin.
         """
         self._stopTimer()
         tls, link = self._tls, self.link

@@ -125,7 +125,7 @@ def urlProblems(
     Complain of texts that are no URLs.
 
     @param name: the key that they stand under.
-    @param split: reads one, or raises L{ValueError}.
+    @param split: reads one, or raises C{ValueError}.
     """
     for url in urls:
         try:

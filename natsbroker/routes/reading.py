@@ -35,8 +35,8 @@ def clusterFrom(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Cluster | None:
     """
-    @param read: gives the text of a path, or raises L{OSError}.
-    @return: L{None} when the file has no such block.
+    @param read: gives the text of a path, or raises C{OSError}.
+    @return: C{None} when the file has no such block.
     """
     block = root.block("cluster")
     if block is None:

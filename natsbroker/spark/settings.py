@@ -21,7 +21,7 @@ class Option:
 
     @ivar name: as it is written; case does not matter.
     @ivar kind: what a value is, in words.
-    @ivar read: makes the value of a text, or raises L{ValueError}.
+    @ivar read: makes the value of a text, or raises C{ValueError}.
     @ivar default: of the text; C{None} if there is none.
     @ivar group: what it is about.
     @ivar text: what it does.

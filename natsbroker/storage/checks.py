@@ -1,7 +1,7 @@
 """
 What every store checks of its arguments, in the same words.
 
-L{ValueError} for what no store takes.
+C{ValueError} for what no store takes.
 """
 
 from __future__ import annotations

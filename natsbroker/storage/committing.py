@@ -233,7 +233,7 @@ class CommitThread(Generic[Owner]):
         """
         Wait for something to do.
 
-        @return: the jobs of the next commit; L{None} to end.
+        @return: the jobs of the next commit; C{None} to end.
         """
         with self._condition:
             while not self._hasWork() or self._holder is Holder.WRITER:

@@ -22,7 +22,7 @@ class Policy:
     @ivar retention: the limits.
     @ivar holds: floors by name; replaced, never changed.
     @ivar sweep: while all subjects must be looked at for C{retention.perSubject}: the key to go on
-        behind. L{None} when that is done.
+        behind. C{None} when that is done.
     """
 
     retention: Retention = field(default_factory=Retention)

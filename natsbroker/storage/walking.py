@@ -103,7 +103,7 @@ def readBlock(raw: bytes, identity: int, first: int, dead: frozenset[int] = NONE
     @param identity: the log's.
     @param first: the sequence that it begins with.
     @param dead: sequences of records in it that were deleted.
-    @return: L{None} if there is not one whole record in it.
+    @return: C{None} if there is not one whole record in it.
     """
     head: Head | None = None
     try:

@@ -34,7 +34,7 @@ def streamingFrom(root: ParsedBlock) -> Streaming | None:
     """
     Make the settings of NATS Streaming.
 
-    @return: L{None} when the file has no such block.
+    @return: C{None} when the file has no such block.
     """
     block = root.block("streaming")
     if block is None:

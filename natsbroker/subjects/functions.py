@@ -265,7 +265,7 @@ def wildcardNumber(token: bytes) -> int | None:
     """
     @param token: one token of a destination.
     @return: the number, from 1, of the source's C{*} that it stands for;
-        L{None} if it stands for none.
+        C{None} if it stands for none.
     """
     found = _WILDCARD_CALL.fullmatch(token)
     number = found[1] if found is not None else token[1:] if token[:1] == b"$" else b""

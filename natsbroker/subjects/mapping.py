@@ -87,7 +87,7 @@ class Mapping:
         """
         @param randrange: makes the random number that decides.
         @param cluster: the name of the broker's cluster, or empty.
-        @return: what to do with a message, or L{None} if it is lost.
+        @return: what to do with a message, or C{None} if it is lost.
         """
         shares = self.sharesFor(cluster)
         if shares and shares[0][0] == 100:
@@ -159,7 +159,7 @@ class MappingTable:
 
     def fixed(self, subject: bytes) -> bytes | None:
         """
-        @return: where all messages on the subject go; L{None} if that is not
+        @return: where all messages on the subject go; C{None} if that is not
             always the same.
         """
         plan = self._cache.get(subject)

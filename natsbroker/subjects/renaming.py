@@ -50,7 +50,7 @@ def unnumbered(pattern: bytes) -> bytes:
 
 def intersection(one: bytes, other: bytes) -> bytes | None:
     """
-    @return: the pattern of the subjects that both match, or L{None} if there
+    @return: the pattern of the subjects that both match, or C{None} if there
         are none.
     """
     left, right = one.split(b"."), other.split(b".")

@@ -50,7 +50,7 @@ class TooManyShapes(Exception):
 
 def _shapeOf(pattern: bytes) -> _Shape | None:
     """
-    @return: the shape of a valid pattern, or L{None} for a literal.
+    @return: the shape of a valid pattern, or C{None} for a literal.
     """
     if not hasWildcard(pattern):
         return None

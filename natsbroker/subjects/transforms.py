@@ -90,7 +90,7 @@ class SubjectTransform:
         """
         @param subject: the subject of a message.
         @param randrange: makes random numbers, for C{{{random(n)}}}.
-        @return: what it becomes; L{None} if the source does not match it.  It
+        @return: what it becomes; C{None} if the source does not match it.  It
             is empty if what it would become is no valid subject, as when a
             token is split that holds nothing but separators: such a message
             goes nowhere.

@@ -216,7 +216,7 @@ class MemoryBroker:
         @param settings: the settings. A broker that would listen on all addresses listens on
             127.0.0.1.
         @param configText: or the same in the language of the configuration file. What the broker
-            would log as a warning about it is a L{UserWarning}.
+            would log as a warning about it is a C{UserWarning}.
         @param seed: of everything that is left to chance.
         @param environment: the environment variables that C{configText} can refer to.
         @param parts: further arguments of L{Broker}.

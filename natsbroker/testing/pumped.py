@@ -37,7 +37,7 @@ class StillWaiting(Exception):
 @implementer(IReactorFromThreads)
 class PumpedReactor(Clock):
     """
-    A L{Clock} with C{callFromThread}.
+    A C{Clock} with C{callFromThread}.
     """
 
     def __init__(self) -> None:

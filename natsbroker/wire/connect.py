@@ -3,7 +3,7 @@ The JSON of CONNECT, read the way nats-server reads it.
 
 Names are matched without regard to case, the last of two wins, C{null} changes nothing,
 unknown names are ignored, and a wrong type refuses the whole; no input raises anything but
-L{ValueError}, however deep or strange.
+C{ValueError}, however deep or strange.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ NATS/1.0 header blocks: what stands between the control line of HPUB or HMSG and
     CRLF
 
 Order, case and duplicates are kept; a block that was not changed is written as it was
-read; nothing is parsed before somebody asks; no input raises anything but L{ValueError}, and the
+read; nothing is parsed before somebody asks; no input raises anything but C{ValueError}, and the
 memory for a block is a small multiple of its length.
 """
 

@@ -2,7 +2,7 @@
 The JSON of INFO and CONNECT on links.
 
 Names are matched without regard to case, unknown ones are kept when the document is passed on, and
-no input raises anything but L{ValueError}, however deep or strange. A value of
+no input raises anything but C{ValueError}, however deep or strange. A value of
 the wrong type refuses the whole, as nats-server does.
 """
 

@@ -93,7 +93,7 @@ class PeerLookup:
 
     def lookUp(self, account: str) -> Deferred[str]:
         """
-        @return: fires with a valid JWT of the account; fails with L{LookupError} without.
+        @return: fires with a valid JWT of the account; fails with C{LookupError} without.
         """
         self._asked += 1
         name = b"%d" % self._asked

@@ -31,7 +31,7 @@ def operatorModeFrom(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> OperatorMode:
     """
-    @param read: gives the text of a file; raises L{OSError}.
+    @param read: gives the text of a file; raises C{OSError}.
     """
     return _OperatorModeReader(root, findings, read).mode()
 

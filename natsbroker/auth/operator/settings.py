@@ -50,9 +50,9 @@ class OperatorMode:
 
     @ivar operators: JWTs, perhaps decorated.
     @ivar trusted_keys: public keys of operators, in place of their JWTs.
-    @ivar resolver: L{None} where the operator's JWT has it.
+    @ivar resolver: C{None} where the operator's JWT has it.
     @ivar resolver_preload: JWTs of accounts by public key.
-    @ivar resolver_pinned_accounts: the only accounts whose users may connect; L{None} for all.
+    @ivar resolver_pinned_accounts: the only accounts whose users may connect; C{None} for all.
     @ivar default_sentinel: the JWT of users that send none; empty for none.
     """
 

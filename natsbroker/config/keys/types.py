@@ -21,7 +21,7 @@ class ValueType:
 
     @ivar name: with its article, for errors and the reference manual.
     @ivar takes: whether a node is of this type.
-    @ivar read: makes the value; raises L{ValueError} with what is wrong.
+    @ivar read: makes the value; raises C{ValueError} with what is wrong.
     """
 
     name: str
@@ -55,7 +55,7 @@ class BlockSchema:
     def canonical(self, spelling: str) -> str | None:
         """
         @param spelling: a key's name or alias, in any case.
-        @return: its name; L{None} for an unknown key.
+        @return: its name; C{None} for an unknown key.
         """
         return self._spellings.get(spelling.lower())
 
@@ -138,7 +138,7 @@ class Key:
 
     @ivar types: of its value; the first that takes a node reads it.
     @ivar aliases: other spellings.
-    @ivar check: gets a value that was read and returns the one to use; raises L{ValueError} with
+    @ivar check: gets a value that was read and returns the one to use; raises C{ValueError} with
         nats-server's words for one that is out of range.
     @ivar unsupported: the feature that it asks for, if that is not built.
     @ivar restart: nats-server's name of the option, if a reload cannot change it.

@@ -50,9 +50,9 @@ MAX_DEPTH = 100
 """How deep braces and brackets may nest."""
 
 State = Callable[[], Optional["State"]]
-"""Reads on and answers what follows; L{None} at the end."""
+"""Reads on and answers what follows; C{None} at the end."""
 
-SPACES = "\t\n\v\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+SPACES = r"\t\n\v\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """What Go takes for white space, as the inside of a character class."""
 
 SPACE = re.compile(f"[{SPACES}]*")

@@ -74,7 +74,7 @@ def parseFile(
     Read the configuration in a file and in what it includes.
 
     @param environment: where C{$NAME} is looked up when no key has that name.
-    @param read: gives the text of a path, or raises L{OSError}.
+    @param read: gives the text of a path, or raises C{OSError}.
     @raise ConfigError: when anything is wrong, a missing file included.
     """
     reader = _LexemeReader(environment, read)
@@ -147,7 +147,7 @@ class _LexemeReader:
         """
         Read a variable of the environment as the value of a key would be read.
 
-        @return: L{None} when there is no such variable.
+        @return: C{None} when there is no such variable.
         @raise ConfigError: when its text is not a value, or leads back to itself.
         """
         if name in self.resolving:

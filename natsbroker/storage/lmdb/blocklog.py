@@ -89,7 +89,7 @@ class LogBlocks:
         """
         Take a block out, to store its records again.
 
-        @return: L{None}, and the block stays, if it is damaged.
+        @return: C{None}, and the block stays, if it is damaged.
         """
         block = self._blockAt(first)
         if block is None or block.missing:

@@ -184,7 +184,7 @@ class Environment:
 
     def _enter(self) -> lmdb.Transaction[bytes] | None:
         """
-        Begin to read, or L{None} to try again because the database was opened again meanwhile.
+        Begin to read, or C{None} to try again because the database was opened again meanwhile.
         """
         with self._condition:
             while self._moving:

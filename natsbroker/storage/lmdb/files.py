@@ -44,7 +44,7 @@ __all__ = [
 
 def _contents(path: Path) -> bytes | None:
     """
-    What is in a file, or L{None} if it is not there or the disk cannot read it any more.
+    What is in a file, or C{None} if it is not there or the disk cannot read it any more.
     """
     try:
         return path.read_bytes()
@@ -58,7 +58,7 @@ def _contents(path: Path) -> bytes | None:
 
 def readPiece(descriptor: int, start: int, length: int) -> bytes | None:
     """
-    A part of a file, or L{None} if the disk cannot read it any more.
+    A part of a file, or C{None} if the disk cannot read it any more.
     """
     try:
         return os.pread(descriptor, length, start)
@@ -144,7 +144,7 @@ def readFormat(path: Path) -> bytes | None:
     """
     Read the file that L{writeFormat} wrote.
 
-    @return: the mark, or L{None} if the file is not there or is damaged.
+    @return: the mark, or C{None} if the file is not there or is damaged.
     @raise UnknownFormat: if another version wrote it.
     """
     data = _contents(path)

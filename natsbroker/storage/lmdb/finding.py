@@ -89,7 +89,7 @@ class Trust:
     """
     What of a file can be relied on.
 
-    @ivar tree: what can be reached, or L{None} if it is not known where to begin.
+    @ivar tree: what can be reached, or C{None} if it is not known where to begin.
     @ivar free: pages that hold only what is old.
     """
 

@@ -337,7 +337,7 @@ def _inspect(database: Path, mark: bytes) -> tuple[Survey | None, str]:
     """
     Verify a database.
 
-    @return: what is in it, or L{None} and what is wrong.
+    @return: what is in it, or C{None} and what is wrong.
     @raise OSError: if that cannot be found out. What the disk cannot read any more is damaged.
     """
     try:

@@ -229,7 +229,7 @@ def _fetchOne(environment: Environment, identity: int, subject: bytes, after: by
 
 def _tally(key: bytes, raw: bytes) -> Tally | None:
     """
-    A tally, or L{None} if it is damaged.
+    A tally, or C{None} if it is damaged.
     """
     try:
         return Tally.unpack(unwrap(raw, key).value)

@@ -130,7 +130,7 @@ class LogTallies(LogBlocks):
 
     def _unwrapTally(self, key: bytes, raw: bytes) -> Tally | None:
         """
-        A tally, or L{None} if it is damaged.
+        A tally, or C{None} if it is damaged.
         """
         try:
             return Tally.unpack(unwrap(raw, key).value)

@@ -62,7 +62,7 @@ class LMDBLogWriter(LogTallies):
 
         @param first: the sequence of the first.
         @param size: bytes of subjects, headers and payloads.
-        @param sole: the subject of all of them, if C{subjects} is L{None}.
+        @param sole: the subject of all of them, if C{subjects} is C{None}.
         """
         row = self.row
         sequences = range(first, first + len(blobs))

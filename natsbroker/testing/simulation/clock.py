@@ -2,7 +2,7 @@
 Time that passes event by event.
 
 L{SimulatedClock.seconds} is exactly the time of the event that runs, unlike in
-L{twisted.internet.task.Clock}, whose events all see the end of an advance; events of one time run
+C{twisted.internet.task.Clock}, whose events all see the end of an advance; events of one time run
 in the order in which they were asked for; what a host asked for that has died does not run.
 """
 

@@ -81,7 +81,7 @@ class Host(Machine):
 
     def getDelayedCalls(self) -> Any:
         """
-        See L{IReactorTime.getDelayedCalls}; those of all hosts.
+        See C{IReactorTime.getDelayedCalls}; those of all hosts.
         """
         return self.network.clock.getDelayedCalls()
 

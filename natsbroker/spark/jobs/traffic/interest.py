@@ -53,7 +53,7 @@ class NoInterest:
 @dataclass(frozen=True)
 class PolicyEntry:
     """
-    What is to be done about it; see L{natsbroker.gateways.advice.Advice}.
+    What is to be done about it; see L{natsbroker.gateways.advice.PolicyAdvice}.
 
     @ivar most: after how many refusals the link turns interest-only.
     """
