@@ -82,7 +82,7 @@ const scenarios = {
     say({ resumed: await second.take(2) });
     await second.end("unsubscribe");
     const third = await session.subscribe("js.durable", durably);
-    say({ anew: await third.take(4) });
+    say({ fresh: await third.take(4) });
     await session.close();
   },
 
@@ -140,7 +140,7 @@ const scenarios = {
     say({ resumed: await second.take(2) });
     await second.end("unsubscribe");
     const third = await other.subscribe("js.durableQueue", durably, "q");
-    say({ anew: await third.take(3) });
+    say({ fresh: await third.take(3) });
     await other.close();
   },
 
