@@ -87,7 +87,7 @@ class TestSubjects:
         assert name == readName("CN=bob,CN=bob") != readName("CN=bob")
 
     @pytest.mark.parametrize("oid", [NameOID.USER_ID, NameOID.EMAIL_ADDRESS, NameOID.TITLE])
-    def test_unknown(self, oid: x509.ObjectIdentifier) -> None:
+    def test_unknownAttribute(self, oid: x509.ObjectIdentifier) -> None:
         """One with an attribute that nats-server does not know has no name."""
         attributes = [(NameOID.COMMON_NAME, "bob"), (oid, "x")]
         name = x509.Name([x509.NameAttribute(each, value) for each, value in attributes])

@@ -246,7 +246,7 @@ def test_came(frame: tuple[Any, ...], longest: int, line: str) -> None:
     assert "secret" not in said[0]
 
 
-def test_unknown() -> None:
+def test_noOperation() -> None:
     """What is no operation of the wire is not shown."""
     with everything() as said:
         traceCame("L", (ops.FAULT, b"x"), 0)
