@@ -46,10 +46,13 @@ class Client:
         self.ask(b'CONNECT {"verbose":false,"pedantic":false%b}\r\n' % hello)
 
     def ask(self, data: bytes) -> None:
-        """Send, and wait until it was handled."""
+        """
+        Send, and wait until it was handled. A PING may come behind the PONG: the server sends one
+        two seconds after the connection began.
+        """
         self.socket.sendall(data + b"PING\r\n")
         got = b""
-        while not got.endswith(b"PONG\r\n"):
+        while b"PONG\r\n" not in got:
             more = self.socket.recv(1 << 20)
             assert more, got[-200:]
             got = got[-20:] + more

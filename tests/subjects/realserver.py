@@ -31,17 +31,17 @@ class Line:
 
     def ask(self, operations: bytes) -> list[bytes]:
         """
-        @return: the lines that the server sends until it has seen to all of the operations.
+        @return: the lines that the server sends until it has seen to all of the operations, without
+            its own PINGs: it sends the first two seconds after the connection began.
         """
         self._socket.sendall(operations + b"PING\r\n")
-        while not self._received.endswith(b"PONG\r\n"):
+        while b"PONG\r\n" not in self._received:
             received = self._socket.recv(65536)
             if not received:
                 raise ConnectionError(f"the server hung up after {self._received!r}")
             self._received += received
-        lines = self._received.split(b"\r\n")[:-2]
-        self._received = b""
-        return lines
+        answer, _, self._received = self._received.partition(b"PONG\r\n")
+        return [line for line in answer.split(b"\r\n")[:-1] if line != b"PING"]
 
     def close(self) -> None:
         """

@@ -125,12 +125,14 @@ class Wire:
         """
         Send something and a PING.
 
-        @return: everything up to the PONG; it is missing if the connection ended.
+        @return: everything up to the PONG, which is missing if the connection ended; without the
+            PINGs of the server, which sends the first two seconds after the connection began.
         """
         self.send(data + b"PING\r\n")
         answer = b""
-        while (line := self.line()) and not answer.endswith(b"PONG\r\n"):
-            answer += line
+        while line := self.line():
+            if line != b"PING\r\n":
+                answer += line
             if line == b"PONG\r\n":
                 break
         return answer
