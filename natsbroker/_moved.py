@@ -7,8 +7,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["MOVED", "MovedFinder"]
-
 MOVED = {
     "natsbroker.client.conversation": "natsbroker.client.protocol",
     "natsbroker.client.pipe": "natsbroker.client.transports",

@@ -33,8 +33,6 @@ class ClientConnected(Advisory):
     """
     A client was admitted.
 
-    @ivar cid: its number.
-    @ivar account: the account's name.
     @ivar user: its name; empty for none.
     """
 
@@ -62,7 +60,6 @@ class ClientRefused(Advisory):
     """
     A connection was refused.
 
-    @ivar host: of the client.
     @ivar reason: the closed reason as monitoring shows it.
     """
 
@@ -77,7 +74,6 @@ class GatewayUnwanted(Advisory):
     Another cluster sent a message without interest here.
 
     @ivar gateway: the other cluster.
-    @ivar account: the account's name.
     @ivar subject: the subject; as the peer has it, so it is not for logs.
     @ivar size: headers and payload, in bytes.
     @ivar isTold: whether the other cluster received a no-interest notice for it.
@@ -96,7 +92,6 @@ class LeafConnected(Advisory):
     A leafnode connection was established.
 
     @ivar number: its number, among leafnode connections.
-    @ivar account: the account's name here.
     @ivar user: its name; empty for none, and for a connection that this broker dialled.
     """
 
@@ -124,7 +119,6 @@ class LeafRefused(Advisory):
     """
     A leafnode connection was refused.
 
-    @ivar host: of the leafnode.
     @ivar reason: the closed reason as monitoring shows it.
     """
 

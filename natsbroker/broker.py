@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from natsbroker.routes.service import RouteService
     from natsbroker.streaming.monitoring import StreamingModel
 
-__all__ = ["Broker"]
-
 _log = Logger(namespace="natsbroker")
 
 
@@ -82,7 +80,6 @@ class Broker(MultiService):
         C{mypy-zope} do not know what provides which.
 
         @param settings: by default those of an empty configuration file.
-        @param reactor: by default the global one.
         @param authorizer: an L{natsbroker.interfaces.IAuthorizer}, or an
             L{natsbroker.interfaces.IAuthorizerPlugin} that makes one, instead of the settings'.
             One that is a service is started and stopped with the broker.
@@ -94,9 +91,7 @@ class Broker(MultiService):
         @param observers: receivers of advisories, each an L{natsbroker.interfaces.IObserver}.
         @param endpoints: for clients, as descriptions (C{tcp:4222}) or objects, instead of the
             settings' address; an empty sequence for none.
-        @param plugins: finds plugins.
         @param random: for choices and jitter; a seeded one makes them repeatable.
-        @param keys: by default new ones.
         @param gatewayPolicy: an L{natsbroker.interfaces.IGatewayInterestPolicy}, or an
             L{natsbroker.interfaces.IGatewayPolicyPlugin} that makes one, instead of the settings'.
         @param connectionKinds: further kinds of connection, each an
@@ -160,39 +155,24 @@ class Broker(MultiService):
 
     @property
     def streaming(self) -> StreamingModel | None:
-        """
-        The figures of NATS Streaming; C{None} without.
-        """
         return self._parts.streaming
 
     @property
     def monitoring(self) -> MonitoringModel:
-        """
-        The model behind the monitoring pages.
-        """
         return self._parts.monitoring()
 
     @property
     def membership(self) -> RouteService | None:
-        """
-        C{None} without a cluster.
-        """
         found: RouteService | None = self.links.find("route")
         return found
 
     @property
     def leafnodes(self) -> LeafnodeService | None:
-        """
-        C{None} until the settings name leafnodes.
-        """
         found: LeafnodeService | None = self.links.find("leaf")
         return found
 
     @property
     def gateways(self) -> GatewayService | None:
-        """
-        C{None} without a super-cluster.
-        """
         found: GatewayService | None = self.links.find("gateway")
         return found
 
@@ -250,8 +230,6 @@ class Broker(MultiService):
 
     def startService(self) -> None:
         """
-        Start the services, then open the listeners.
-
         @raise StartError: if it is known at once that it cannot listen.
         """
         announceStart(self.settings, self.serverId, self._parts.choices())
@@ -286,9 +264,6 @@ class Broker(MultiService):
             _log.info("Streaming Server is {state}", state=state)
 
     def addPlanner(self, planner: Planner) -> None:
-        """
-        Add an owner of settings, to be asked at a reload.
-        """
         self._planners.append(planner)
 
     def reload(self, settings: Settings) -> None:

@@ -10,17 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = [
-    "BrokerError",
-    "ConnectionLimit",
-    "ProtocolViolation",
-    "Unauthorized",
-    "WireError",
-    "escaped",
-    "logText",
-    "printableASCII",
-]
-
 _LETTERS = {
     '"': '\\"',
     "\\": "\\\\",
@@ -92,9 +81,6 @@ class WireError:
 
     @property
     def closes(self) -> bool:
-        """
-        Whether the connection is closed after the error.
-        """
         return bool(self.reason)
 
     def line(self, *arguments: str) -> bytes:
@@ -252,8 +238,6 @@ class BrokerError(Exception):
 class ConnectionLimit(BrokerError):
     """
     A limit on connections (of the server or of an account) is reached.
-
-    @ivar error: for the peer.
     """
 
     def __init__(self, error: WireError) -> None:
@@ -290,8 +274,6 @@ class Unauthorized(BrokerError):
 class NoResponders(BrokerError):
     """
     A request has no responders.
-
-    @ivar subject: of the request.
     """
 
     def __init__(self, subject: bytes) -> None:

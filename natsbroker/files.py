@@ -9,8 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["replaceFile", "syncDirectory"]
-
 
 def replaceFile(path: Path, write: Callable[[Path], object], isDurable: bool = False) -> None:
     """

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from natsbroker.config.model import Settings
 
-__all__ = ["main", "run"]
-
 #: What programs look for at the beginning of a line.
 _PROGRAM = "nats-server"
 
@@ -44,8 +42,6 @@ _BROKEN_PIPE = 128 + signal.SIGPIPE
 
 def run(argv: Sequence[str] | None = None) -> None:
     """
-    The console script.
-
     @param argv: the arguments without the program; by default those of the process, which then ends
         without taking the interpreter apart.
     @raise SystemExit: if arguments are given.
@@ -71,7 +67,6 @@ def main(
     arguments: Sequence[str], environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
     """
-    @return: the exit code.
     @raise BrokenPipeError: if C{stdout} has no reader any more.
     """
     if arguments and arguments[0] == "spark":

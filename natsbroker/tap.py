@@ -42,8 +42,6 @@ from natsbroker.server.processfiles import ProcessFiles
 from natsbroker.server.signals import Signals
 from natsbroker.streaming.overrides import withStreaming
 
-__all__ = ["Options", "makeService"]
-
 _log = Logger(namespace="natsbroker")
 
 
@@ -116,8 +114,6 @@ class Options(UsageOptions, AuthOptionMixin):
 
     def postOptions(self) -> None:
         """
-        Read the configuration.
-
         @raise UsageError: if it is wrong.
         """
         try:
@@ -288,9 +284,6 @@ class SignalService(Service):
         processFiles: ProcessFiles,
         log: ProcessLog | None,
     ) -> None:
-        """
-        @param log: opened again at USR1; C{None} if it is not ours.
-        """
         self._broker = broker
         answers = {signal.SIGHUP: processFiles.reload, signal.SIGUSR2: self._lameDuck}
         if log is not None:
@@ -332,9 +325,7 @@ def makeService(
     stdout: TextIO | None = None,
 ) -> TwistdBroker:
     """
-    @param reactor: by default the global one.
     @param stdout: takes the log if twistd stays in the foreground; by default standard output.
-    @return: the service that twistd runs.
     @raise SystemExit: if the broker cannot be composed, or its log file cannot be opened; the code
         is the reason, which the interpreter prints.
     """

@@ -136,9 +136,6 @@ class RemoteBus(Service):
     """
 
     def __init__(self, reactor: IReactorTime, dial: Dial, account: str = "$G") -> None:
-        """
-        @param dial: makes a connection.
-        """
         self.account = account
         self.grant = Grant()
         self.matcher = None
@@ -234,9 +231,6 @@ class RemoteBus(Service):
             self._connectLater()
 
     def _hear(self, client: Client) -> None:
-        """
-        Remember the members of the cluster in the last INFO.
-        """
         urls = client.info.get("connect_urls")
         if isinstance(urls, list):
             self._heardOf = [each for each in urls if isinstance(each, str)]
@@ -277,9 +271,6 @@ class RemoteBus(Service):
     postMany = publishBatch
 
     def _open(self, subject: bytes, size: int) -> Client | None:
-        """
-        @return: the connection, if a message can be sent over it.
-        """
         client = self._client
         if client is None or not client.isOpen or not isValidLiteral(subject):
             return None

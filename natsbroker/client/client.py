@@ -39,9 +39,7 @@ class ClientSubscription:
     """
     One subscription, as L{Client.subscribe} returns it.
 
-    @ivar pattern: the subject pattern.
     @ivar queue: the queue group; empty for a plain subscription.
-    @ivar delivered: the number of messages delivered.
     """
 
     def __init__(
@@ -160,8 +158,6 @@ class Client:
         headers: Headers | None = None,
     ) -> None:
         """
-        Send a message.
-
         @param reply: the subject for answers.
         @raise ValueError: if the subject is not a valid literal one, or the message is larger than
             the server's C{max_payload}.
@@ -184,7 +180,6 @@ class Client:
         @param bodies: of each message; see L{Message}.
         @param headerLength: the bytes of each body that are the header block.
         @raise ValueError: as L{publish}, but sizes are the caller's concern.
-        @raise ConnectionEnded: as L{publish}.
         """
         pieces: list[bytes] = []
         for body in bodies:
@@ -269,7 +264,6 @@ class Client:
         """
         End all subscriptions, call the callbacks for messages that were already sent, then close.
 
-        @return: as L{close}.
         @raise ConnectionEnded: if there is no connection.
         """
         for sid in self._subscriptions:

@@ -72,7 +72,6 @@ def connect(
     @param timeout: until the server has admitted the client, in seconds.
     @param pingInterval: between PINGs to a silent server, in seconds.
     @param onError: called with the text of an C{-ERR}; by default that is logged.
-    @param reactor: for timers; by default the global one.
     @return: fires with the client. Fails with the endpoint's error, or a L{ClientError}.
     @raise ValueError: if C{tls} or the endpoint would not check the name in the server's
         certificate: a C{CertificateOptions}, or C{ssl:} without a C{hostname}.
@@ -102,7 +101,6 @@ def connectInProcess(
     Connect to a broker in this process, without a socket. It authorizes the client like any other.
 
     @param broker: a L{natsbroker.broker.Broker}.
-    @return: as L{connect}.
     """
     clock: IReactorTime = broker.reactor
     client = Client(clock, ConnectionTerms(options, None, True), onError)

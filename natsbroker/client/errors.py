@@ -24,8 +24,6 @@ class ConnectionEnded(ClientError):
 class ServerError(ClientError):
     """
     The server sent C{-ERR}.
-
-    @ivar text: its text.
     """
 
     def __init__(self, text: str) -> None:

@@ -74,7 +74,6 @@ class ConnectionTerms:
     """
     How to connect.
 
-    @ivar options: for CONNECT.
     @ivar tls: makes the TLS connection (an C{IOpenSSLClientConnectionCreator}); C{None} for no TLS.
     @ivar isPrivate: no other process can read the connection, so it needs no TLS.
     @ivar pingInterval: between PINGs to a silent server, in seconds.
@@ -97,8 +96,6 @@ class _Phase(Enum):
 @implementer(IHandshakeListener)
 class ServerConnection(TwistedProtocol):
     """
-    The protocol of one connection.
-
     @ivar info: the fields of the last INFO.
     """
 
@@ -121,8 +118,6 @@ class ServerConnection(TwistedProtocol):
 
     def write(self, *pieces: bytes) -> None:
         """
-        Send bytes.
-
         @raise ConnectionEnded: if there is no connection.
         """
         if self._phase is not _Phase.OPEN or self.transport is None:
@@ -142,17 +137,11 @@ class ServerConnection(TwistedProtocol):
         self._pings.append(isOwners)
 
     def close(self, reason: ClientError) -> None:
-        """
-        Send the waiting bytes, then end the connection.
-        """
         self._reason = self._reason or reason
         if self.transport is not None:
             self.transport.loseConnection()
 
     def abort(self, reason: ClientError) -> None:
-        """
-        End the connection without sending the waiting bytes.
-        """
         self._reason = self._reason or reason
         transport: Any = self.transport
         if transport is not None:

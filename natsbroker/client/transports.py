@@ -66,9 +66,6 @@ class TransportEnd(ABC):
         return self._own
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """
-        Only streaming producers are supported.
-        """
         if self._producer is not None:
             raise RuntimeError("a producer is registered already")
         if not streaming:
@@ -83,9 +80,6 @@ class TransportEnd(ABC):
         self._isPaused = False
 
     def _filled(self) -> None:
-        """
-        Pause the producer, because too much waits.
-        """
         if self._producer is not None and not self._isPaused:
             self._isPaused = True
             self._producer.pauseProducing()
@@ -102,9 +96,6 @@ class TransportEnd(ABC):
         return isWaited
 
     def _abandoned(self) -> None:
-        """
-        Stop the producer, because the connection is gone.
-        """
         producer = self._producer
         self.unregisterProducer()
         if producer is not None:
@@ -128,10 +119,6 @@ _FULL = 1 << 16
 
 @implementer(IAddress)
 class PipeAddress:
-    """
-    The address of both ends of a pipe.
-    """
-
     def __repr__(self) -> str:
         return "PipeAddress()"
 
@@ -165,9 +152,6 @@ class PipeEnd(TransportEnd):
             self._schedule()
 
     def abortConnection(self) -> None:
-        """
-        End without sending the waiting bytes.
-        """
         if self.connected:
             self._onItsWay.clear()
             self._end(ConnectionAborted(), ConnectionLost())

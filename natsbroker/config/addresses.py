@@ -10,17 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["RemoteURL", "checkPort", "isLoopback", "splitAddress", "splitURL"]
-
-
 _PORT = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def splitAddress(text: str) -> tuple[str, int]:
     """
     Read C{host:port}, where an IPv6 address stands in brackets and the host may be empty.
-
-    @raise ValueError: when it is anything else.
     """
     host, colon, port = text.rpartition(":")
     if host.startswith("["):
@@ -39,8 +34,6 @@ def splitAddress(text: str) -> tuple[str, int]:
 def checkPort(port: int) -> int:
     """
     Return the port if a listener can have it: 0 to 65535, or -1 for a random one.
-
-    @raise ValueError: when it cannot.
     """
     if not -1 <= port <= 65535:
         raise ValueError(f"invalid port {port}")
@@ -53,7 +46,6 @@ class RemoteURL:
     The address of another server, and how to log in there.
 
     @ivar password: C{None} when the URL names a user alone.
-    @ivar isTLS: the scheme asks for TLS.
     """
 
     host: str
@@ -98,9 +90,6 @@ def splitURL(url: str, what: str, schemes: Sequence[str], port: int) -> RemoteUR
 
 
 def isLoopback(host: str) -> bool:
-    """
-    @return: whether no other machine reaches a listener on the host.
-    """
     if host.lower() == "localhost":
         return True
     try:

@@ -26,8 +26,6 @@ from natsbroker.config.keys.types import (
 )
 from natsbroker.config.language.tree import ArrayNode, Node, TableEntry, TableNode, kindOf
 
-__all__ = ["Diagnostics", "NamedValues", "ParsedBlock", "positionsIn", "readTable"]
-
 Kind = TypeVar("Kind")
 
 
@@ -53,9 +51,6 @@ class Diagnostics:
         self.error(message, block.pathTo(name), block.place(name))
 
     def errorsAt(self, block: ParsedBlock, problems: Iterable[tuple[str, str]]) -> None:
-        """
-        @param problems: keys of the block, each with its error.
-        """
         for name, message in problems:
             self.errorAt(block, name, message)
 
@@ -71,8 +66,6 @@ class Diagnostics:
 class NamedValues(dict[str, object]):
     """
     Values by names that the operator chooses.
-
-    @ivar positions: where each name stands.
     """
 
     def __init__(self) -> None:
@@ -102,9 +95,6 @@ class ParsedBlock:
         return name in self.values
 
     def pathTo(self, name: str) -> str:
-        """
-        @return: the dotted path of a key of this block.
-        """
         return f"{self.path}.{name}" if self.path else name
 
     def place(self, name: str) -> Position:
@@ -131,15 +121,9 @@ class ParsedBlock:
         return default if value is None else value
 
     def integer(self, name: str, default: int = 0) -> int:
-        """
-        @return: an integer; C{0} in the file means the default, as in nats-server.
-        """
         return self.take(name, int) or default
 
     def seconds(self, name: str, default: float = 0.0) -> float:
-        """
-        @return: a time in seconds; C{0} in the file means the default, as in nats-server.
-        """
         return self.take(name, float) or default
 
     def fieldsOf(self, kind: type) -> dict[str, Any]:
@@ -168,31 +152,19 @@ class ParsedBlock:
         return self.block(name) or ParsedBlock(self.pathTo(name), self.position)
 
     def blocks(self, name: str) -> list[ParsedBlock]:
-        """
-        @return: the blocks of an array that could be read.
-        """
         items = self.take(name, list) or []
         return [item for item in items if isinstance(item, ParsedBlock)]
 
     def named(self, name: str) -> Iterator[tuple[str, ParsedBlock]]:
-        """
-        @return: the blocks of a map, with their names.
-        """
         return iter(self.mapping(name, ParsedBlock).items())
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """
-        @return: strings from a string or an array of strings.
-        """
         value = self.values.get(name)
         if isinstance(value, (list, tuple)):
             return tuple(item for item in value if isinstance(item, str))
         return (value,) if isinstance(value, str) else ()
 
     def mapping(self, name: str, kind: type[Kind]) -> dict[str, Kind]:
-        """
-        @return: the entries of a map whose values are of a type.
-        """
         found: Mapping[str, object] = self.take(name, dict) or {}
         return {key: value for key, value in found.items() if isinstance(value, kind)}
 
@@ -246,8 +218,6 @@ class _BlockReader:
 
     def _value(self, node: Node, key: Key, path: str, position: Position) -> tuple[object] | None:
         """
-        Read a value with the first type that takes it.
-
         @return: the value in a tuple, or C{None} after reporting why there is none.
         """
         for kind in key.types:

@@ -32,16 +32,12 @@ from natsbroker.config.tls import tlsOf
 from natsbroker.links.kinds import KINDS
 from natsbroker.wire.durations import durationText
 
-__all__ = ["Built", "buildDefaults", "buildFile", "buildText", "buildTree"]
-
 Override = Callable[[Settings], Settings]
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
     """
-    The result of a configuration.
-
     @ivar warnings: these do not prevent a start, but C{-t} refuses them.
     """
 
@@ -62,10 +58,7 @@ def buildFile(
     """
     Read a configuration file and everything that it names.
 
-    @param environment: where C{$NAME} is looked up.
     @param override: applied to the settings of the file before they are checked.
-    @param read: gives the text of a path, or raises C{OSError}.
-    @raise ConfigErrors: with every mistake.
     """
     from natsbroker.config.language.parser import parseFile
 
@@ -82,8 +75,6 @@ def buildText(
 ) -> Built:
     """
     Read a configuration from memory; see L{buildFile}.
-
-    @param source: what errors name as the file.
     """
     from natsbroker.config.language.parser import parse
 
@@ -94,8 +85,6 @@ def buildText(
 def buildDefaults(override: Override = _unchanged) -> Built:
     """
     Make settings without any file.
-
-    @raise ConfigErrors: when the overrides do not fit together.
     """
     findings = Diagnostics()
     root = ParsedBlock("", Position())
@@ -109,9 +98,6 @@ def buildTree(
     override: Override = _unchanged,
     read: Callable[[str], str] = readText,
 ) -> Built:
-    """
-    Make settings from a tree; see L{buildFile}.
-    """
     from natsbroker.config.keys.root import ROOT
     from natsbroker.config.language.digest import digestOf
 

@@ -33,9 +33,6 @@ AUTH_TIMEOUT = 2.0
 
 
 def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Settings:
-    """
-    Fill in derived defaults and report what does not fit together.
-    """
     checker = _Checker(settings, root, findings)
     checker.users()
     checker.systemAccount()

@@ -21,17 +21,6 @@ from natsbroker.config.goflags import FlagError, FlagValue, parseFlags, takeFlag
 if TYPE_CHECKING:
     from natsbroker.config.model import Settings
 
-__all__ = [
-    "Action",
-    "CommandLineError",
-    "Invocation",
-    "configurationFile",
-    "invocationFrom",
-    "redacted",
-    "takeStreaming",
-    "validReport",
-]
-
 SIGNALS = ("reload", "reopen", "stop", "quit", "term", "ldm")
 
 
@@ -56,10 +45,7 @@ class CommandLineError(ConfigError):
 @dataclass(frozen=True)
 class Invocation:
     """
-    A command line that was read.
-
     @ivar settings: for L{Action.RUN} and L{Action.TEST}.
-    @ivar warnings: to be printed before running.
     @ivar override: applies the flags to settings; a reload needs it again.
     @ivar signal: one of L{SIGNALS}, for L{Action.SIGNAL}.
     @ivar process: the id of the process to signal, with C{*} at its end for all ids with that
@@ -82,8 +68,6 @@ def invocationFrom(
     """
     Read a command line, without the name of the program.
 
-    @param environment: the values of C{$NAME} in the configuration file.
-    @param read: gives the text of a path, or raises C{OSError}.
     @raise UsageError: for wrong flags.
     @raise ConfigError: for every other error: exit with 1.
     """
@@ -127,9 +111,6 @@ def validReport(program: str, settings: Settings) -> str:
 
 
 def redacted(arguments: Sequence[str]) -> list[str]:
-    """
-    @return: a command line without its secrets, for logs and process listings.
-    """
     found = list(arguments)
     for index, argument in enumerate(arguments):
         name, equals, _ = argument.lstrip("-").partition("=")
@@ -170,7 +151,6 @@ def _byFirstName(spelled: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
 def _asked(given: Mapping[str, FlagValue], rest: Sequence[str]) -> Action | None:
     """
     @return: the action that needs no settings; C{None} if it needs some.
-    @raise ConfigError: for an argument that is neither flag nor command.
     """
     for name, action in (
         ("v", Action.VERSION),
@@ -202,9 +182,6 @@ def _signal(text: str, read: Callable[[str], str]) -> Invocation:
 
 
 def _process(text: str, read: Callable[[str], str]) -> str:
-    """
-    @param text: a process id, or the path of a file that contains one.
-    """
     try:
         return read(text).strip()
     except (OSError, ValueError):
@@ -212,11 +189,6 @@ def _process(text: str, read: Callable[[str], str]) -> str:
 
 
 def _refuseMissing(given: Mapping[str, FlagValue]) -> None:
-    """
-    Refuse a flag that asks for a feature that is not built.
-
-    @raise NotSupportedYet: naming the flag.
-    """
     for name, value in given.items():
         flag = flagNamed(name)
         if flag.key and value:

@@ -18,8 +18,6 @@ from natsbroker.config.keys.root import restarts, secrets
 from natsbroker.config.model import RANDOM_PORT, Settings
 from natsbroker.wire.durations import durationText
 
-__all__ = ["Change", "differences", "reloadProblems"]
-
 _WHOLE = (User, Permissions)
 _UNSET = object()
 
@@ -27,12 +25,8 @@ _UNSET = object()
 @dataclass(frozen=True)
 class Change:
     """
-    One change.
-
-    @ivar path: dotted.
     @ivar old: the value before; C{None} for a new entry of a mapping.
     @ivar new: the value now; C{None} for a deleted entry of a mapping.
-    @ivar secret: the values must not be shown.
     """
 
     path: str
@@ -47,16 +41,10 @@ class Change:
         return f"<Change {self}>"
 
     def textOf(self, value: object) -> str:
-        """
-        Write a value as Go would, unless it is secret.
-        """
         return "[REDACTED]" if self.secret else _goText(value)
 
 
 def differences(old: Settings, new: Settings) -> list[Change]:
-    """
-    List what changes, in the order of the attributes.
-    """
     return list(_compared("", old, new, False))
 
 

@@ -72,9 +72,6 @@ class ConfigError(Exception):
         self.position = position
 
     def describe(self) -> str:
-        """
-        @return: the key and the message, without the file.
-        """
         return f"{self.path}: {self.message}" if self.path else self.message
 
     def __str__(self) -> str:
@@ -92,8 +89,6 @@ class SyntaxProblem(ConfigError):
 class UnknownField(ConfigError):
     """
     A key that nothing reads.
-
-    @ivar field: the key as it was written.
     """
 
     def __init__(self, field: str, path: str, position: Position) -> None:
@@ -116,9 +111,9 @@ class NotSupportedYet(ConfigError):
 
 class ConfigErrors(ConfigError):
     """
-    Everything that was found wrong, in the order of the file, a line each.
+    All errors, in the order of the file, a line each.
 
-    @ivar errors: at least one L{ConfigError}.
+    @ivar errors: at least one.
     """
 
     def __init__(self, errors: Iterable[ConfigError]) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 def readText(path: str) -> str:
     """
     Read a file; bytes that are not UTF-8 become surrogate escapes.
-
-    @raise OSError: when it cannot be read.
     """
     with open(path, "rb") as stream:
         return stream.read().decode("utf-8", "surrogateescape")
@@ -23,10 +21,7 @@ PRIVATE_KEY = "PRIVATE KEY-----"
 
 def pemProblem(path: str, kind: str, read: Callable[[str], str]) -> str:
     """
-    Say what is wrong with a file.
-
     @param kind: L{CERTIFICATE} or L{PRIVATE_KEY}.
-    @param read: gives the text of a path, or raises C{OSError}.
     @return: empty when the file seems fine.
     """
     try:

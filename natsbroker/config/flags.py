@@ -12,24 +12,11 @@ from typing import NamedTuple
 
 from natsbroker.config.goflags import FlagType
 
-__all__ = [
-    "EVERY_FLAG",
-    "FLAG_TYPES",
-    "REFUSED",
-    "STREAMING_FLAGS",
-    "TUNING_FLAGS",
-    "Flag",
-    "flagNamed",
-    "usage",
-]
-
 _Row = tuple[str, str] | tuple[str, str, str]
 
 
 class Flag(NamedTuple):
     """
-    A flag.
-
     @ivar names: every spelling, without dashes.
     @ivar setting: the dotted attribute of the settings that it sets; empty for one that is an
         action, or that L{natsbroker.config.overrides} has a function for.
@@ -314,17 +301,10 @@ FLAG_TYPES = {name: flag.type for name, flag in _BY_NAME.items()}
 
 
 def flagNamed(name: str) -> Flag:
-    """
-    @param name: one of the flag's spellings.
-    @raise KeyError: when there is none.
-    """
     return _BY_NAME[name]
 
 
 def usage(program: str) -> str:
-    """
-    @return: what C{--help} prints.
-    """
     lines = ["", f"Usage: {program} [options]", f"       {program} spark JOB [options]"]
     lines += [f"       {program} streaming import DIR [options]"]
     lines += [f"       {program} streaming acknowledge DIR"]

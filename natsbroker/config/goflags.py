@@ -13,8 +13,6 @@ from enum import Enum
 from natsbroker.config.language.scalars import integerFrom
 from natsbroker.wire.durations import secondsFrom
 
-__all__ = ["FlagError", "FlagType", "FlagValue", "parseFlags", "takeFlags"]
-
 FlagValue = str | int | bool | float
 
 
@@ -49,7 +47,6 @@ def parseFlags(
     """
     Take the flags from the beginning of a command line.
 
-    @param kinds: every flag by each of its names, without dashes.
     @return: the value of each flag that was given, under the name that was used, the
         last one counting and standing last; and the arguments behind the flags.
     @raise FlagError: for an unknown flag, a missing or a wrong value.
@@ -82,7 +79,6 @@ def takeFlags(
     """
     Take some flags out of a command line that is not Go's, wherever they stand before C{--}.
 
-    @param kinds: every flag that is taken by each of its names, without dashes.
     @return: the values, as those of L{parseFlags}, and all other arguments.
     @raise FlagError: for a missing or a wrong value.
     """
@@ -139,9 +135,6 @@ def _duration(name: str, text: str) -> float:
 
 
 def _size(name: str, text: str) -> int:
-    """
-    Read a number as in a configuration file, as nats-streaming-server does.
-    """
     try:
         return integerFrom(text)
     except ValueError:

@@ -99,20 +99,10 @@ def __getattr__(name: str) -> Any:
 @dataclass(frozen=True, slots=True)
 class Logging:
     """
-    What is logged and where.
-
-    @ivar debug: debug lines.
     @ivar trace: the protocol, except the system account's.
     @ivar trace_verbose: the system account's protocol too.
     @ivar trace_headers: trace the headers of messages and not their payload.
-    @ivar logtime: put the time on each line.
-    @ivar logtime_utc: in UTC and not in local time.
-    @ivar logfile: path, or empty for standard error.
     @ivar logfile_size_limit: bytes after which the file is rotated; 0 for never.
-    @ivar logfile_max_num: how many files are kept, the open one included; 0 for all.
-    @ivar syslog: log to the system log.
-    @ivar remote_syslog: URL of a remote system log, or empty.
-    @ivar max_traced_msg_len: bytes of a message that a trace line shows; 0 for all.
     """
 
     debug: bool = False
@@ -132,8 +122,6 @@ class Logging:
 @dataclass(frozen=True, slots=True)
 class Monitoring:
     """
-    The HTTP pages.
-
     @ivar http_host: address that both listeners bind.
     @ivar http_port: 0 for no plain listener, -1 for a random port.
     @ivar https_port: 0 for no TLS listener, -1 for a random port.
@@ -173,8 +161,6 @@ class JetStream:
 @dataclass(frozen=True, slots=True)
 class RouterSettings:
     """
-    The C{router} block.
-
     @ivar plugin: name of the subject routing plugin, or empty for the built-in tree.
     @ivar options: every other key of the block, for the plugin.
     """
@@ -186,20 +172,14 @@ class RouterSettings:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """
-    All settings of a broker, defaults included.
-
     @ivar server_name: empty when the broker names itself after its id.
-    @ivar port: -1 for a random one.
     @ivar client_advertise: C{host} or C{host:port} to tell clients of other servers.
     @ivar max_connections: -1 for any number.
     @ivar max_subscriptions: a connection's; 0 for any number.
     @ivar max_sub_tokens: tokens in a subscription's subject; 0 for any number.
-    @ivar max_control_line: bytes.
     @ivar max_payload: bytes, headers included.
     @ivar max_pending: bytes waiting for one connection.
-    @ivar ping_interval: seconds.
     @ivar ping_max: unanswered PINGs after which a connection is stale.
-    @ivar write_deadline: seconds.
     @ivar lame_duck_duration: seconds over which clients are closed.
     @ivar lame_duck_grace_period: seconds before the first is closed.
     @ivar disable_sublist_cache: routing answers are not cached.
@@ -209,22 +189,11 @@ class Settings:
     @ivar accounts: by name; the global and the system account are there when configured.
     @ivar mappings: where subjects of the global account lead.
     @ivar system_account: name of the account for the broker's events.
-    @ivar no_system_account: there shall be none.
     @ivar operator: users have JWTs, and accounts are their operators'.
-    @ivar plugins: sections of third-party services, by name.
-    @ivar services: sections of third-party services, by name.
-    @ivar streaming: NATS Streaming, or C{None} without.
-    @ivar cluster: how the broker takes part in a cluster, or C{None} when it does not.
-    @ivar gateway: how it is joined to other clusters, or C{None} when it is not.
-    @ivar leafnodes: which leafnodes there are, or C{None} for none.
-    @ivar jetstream: how the JetStream of other servers is reached.
-    @ivar fast_lane: use the compiled fast lane where it is installed.
     @ivar max_subject_shapes: distinct sets of wildcard positions that one account's
         subscriptions may have.
     @ivar deferred: checked values of the keys whose feature is not built yet, by their
         canonical top-level key.
-    @ivar config_file: path of the file, as it was given; not compared.
-    @ivar config_digest: digest of the file's values; not compared.
     @ivar places: C{file:line:column} of each key by its dotted path; not compared.
     """
 
@@ -293,9 +262,6 @@ class Settings:
         return f"{self.at(key)}: {text}" if key in self.places else text
 
     def users(self) -> Iterator[User]:
-        """
-        Every user with a password: those of C{authorization}, then each account's.
-        """
         yield from self.authorization.users
         for account in self.accounts.values():
             yield from account.users

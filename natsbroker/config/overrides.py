@@ -20,8 +20,6 @@ from natsbroker.streaming.overrides import withStreaming
 if TYPE_CHECKING:
     from natsbroker.routes.settings import Cluster
 
-__all__ = ["overriding"]
-
 
 def overriding(
     given: Mapping[str, FlagValue], read: Callable[[str], str]
@@ -30,7 +28,6 @@ def overriding(
     Make the function that applies flags to settings.
 
     @param given: values by the first spelling of their flag.
-    @param read: gives the text of a path, or raises C{OSError}.
     @return: a function that raises L{ConfigError} for a flag with an impossible value.
     """
 

@@ -24,9 +24,6 @@ class TLSSettings:
     @ivar verify_and_map: and that certificate names the user.
     @ivar insecure: do not check the peer's certificate where we are the TLS client.
     @ivar timeout: seconds for the handshake.
-    @ivar min_version: C{"1.2"} or C{"1.3"}.
-    @ivar cipher_suites: names as in C{--help_tls}, best first; empty for the defaults.
-    @ivar curve_preferences: names as in C{--help_tls}; empty for the defaults.
     @ivar pinned_certs: lower-case hexadecimal SHA-256 of the public key of each client
         certificate that is accepted; empty for any.
     @ivar handshake_first: handshake before INFO is sent.
@@ -104,10 +101,6 @@ def tlsOf(
     block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str], name: str = "tls"
 ) -> TLSSettings | None:
     """
-    Make the settings of the C{tls} block within a block.
-
-    @param read: gives the text of a path, or raises C{OSError}.
-    @param name: the key that it stands under.
     @return: C{None} where there is none.
     """
     inner = block.block(name)
@@ -115,11 +108,6 @@ def tlsOf(
 
 
 def tlsFrom(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> TLSSettings:
-    """
-    Make the settings of a C{tls} block.
-
-    @param read: gives the text of a path, or raises C{OSError}.
-    """
     return _Block(block, findings, read).tls()
 
 

@@ -18,8 +18,6 @@ from twisted.python.failure import Failure
 
 from natsbroker.export.requests import TOO_MANY, Refusal
 
-__all__ = ["SHARE", "Budget", "SteppedTask"]
-
 _log = Logger(namespace="natsbroker.export")
 
 SHARE = 0.5
@@ -33,10 +31,6 @@ MOST_EACH = 32
 
 
 class SteppedTask(Protocol):
-    """
-    Work that is done in steps.
-    """
-
     async def step(self) -> bool:
         """
         @return: whether the task is done.
@@ -49,10 +43,6 @@ class SteppedTask(Protocol):
 
 
 class Budget:
-    """
-    Runs tasks, one step at a time.
-    """
-
     def __init__(
         self, reactor: IReactorTime, worked: Callable[[], float], share: float = SHARE
     ) -> None:

@@ -34,8 +34,6 @@ from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import Message
 
-__all__ = ["AdviceService", "Advised", "adviceRow"]
-
 _log = Logger(namespace="natsbroker.export")
 
 _PREFIX = "$NB.API.GATEWAY."
@@ -74,10 +72,6 @@ class Advised(Protocol):
 
 @implementer(ISubscriber)
 class AdviceService:
-    """
-    Answers the requests.
-    """
-
     def __init__(
         self,
         bus: IMessageBus,
@@ -87,8 +81,6 @@ class AdviceService:
         now: Callable[[], float],
     ) -> None:
         """
-        @param gateway: the name of our gateway.
-        @param server: returns the broker's id.
         @param now: returns the time in seconds since the epoch.
         """
         self._bus = bus
@@ -177,10 +169,6 @@ class AdviceService:
 
 
 def adviceRow(advice: Any) -> dict[str, Any]:
-    """
-    @param advice: a L{natsbroker.gateways.advice.PolicyAdvice}.
-    @return: the members of its JSON object.
-    """
     row = {
         "account": advice.account,
         "gateway": advice.gateway,
@@ -191,9 +179,6 @@ def adviceRow(advice: Any) -> dict[str, Any]:
 
 
 def _secondsOf(text: str) -> float:
-    """
-    @param text: a time in RFC 3339.
-    """
     try:
         found = datetime.datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))
     except ValueError:

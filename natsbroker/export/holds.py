@@ -21,8 +21,6 @@ from natsbroker.export.logs import ILogDirectory
 from natsbroker.interfaces import IHeldLog
 from natsbroker.interfaces.records import StoreError
 
-__all__ = ["HoldTable"]
-
 _log = Logger(namespace="natsbroker.export")
 
 _SECOND = 1_000_000_000
@@ -36,10 +34,6 @@ def _keyOf(log: IHeldLog, name: str) -> bytes:
 
 
 class HoldTable:
-    """
-    The holds on all logs of a catalogue.
-    """
-
     def __init__(
         self, catalogue: ILogDirectory, reactor: IReactorTime, now: Callable[[], int]
     ) -> None:

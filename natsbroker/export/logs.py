@@ -9,8 +9,6 @@ from zope.interface import Attribute, Interface
 
 from natsbroker.interfaces import IStateStore, IStreamLog
 
-__all__ = ["ILogConsumer", "ILogDirectory"]
-
 
 class ILogDirectory(Interface):
     """

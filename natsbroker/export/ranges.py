@@ -28,17 +28,6 @@ from natsbroker.wire.columnar import (
     valuesOf,
 )
 
-__all__ = [
-    "MOST_BLOCKS",
-    "MOST_BYTES",
-    "ROWS",
-    "DigestAnswer",
-    "DigestRequest",
-    "ExportAnswer",
-    "ExportRequest",
-    "page",
-]
-
 ROWS = 4096
 """The most sequences of a page."""
 
@@ -97,9 +86,6 @@ def _read(
 @dataclass(frozen=True)
 class ExportRequest:
     """
-    What an export is to contain.
-
-    @ivar start: the first sequence.
     @ivar stop: the sequence after the last.
     @ivar size: the size in bytes; the record that exceeds it is the last.
     @ivar omitted: columns to leave out.
@@ -131,9 +117,6 @@ class ExportAnswer:
     def __init__(
         self, log: IStreamLog, wanted: ExportRequest, request: ApiRequest, maxPayload: int
     ) -> None:
-        """
-        @param maxPayload: the largest size of a message.
-        """
         self._log = log
         self._wanted = wanted
         self._request = request
@@ -176,9 +159,6 @@ class ExportAnswer:
 @dataclass(frozen=True)
 class DigestRequest:
     """
-    Which fingerprints are wanted.
-
-    @ivar start: the first sequence.
     @ivar stop: the sequence after the last.
     @ivar block: the sequences of each block, except the first and the last.
     """

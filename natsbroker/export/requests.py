@@ -19,8 +19,6 @@ from natsbroker.subjects.permissions import DENIED
 from natsbroker.wire.grants import Grant, Verb
 from natsbroker.wire.values import Message
 
-__all__ = ["LARGEST", "ApiRequest", "Refusal", "RequestFields"]
-
 _log = Logger(namespace="natsbroker.export")
 
 LARGEST = (1 << 63) - 1
@@ -127,8 +125,6 @@ def _bad(why: str) -> Refusal:
 
 class ApiRequest:
     """
-    One request, to be answered.
-
     @ivar origin: the origin of the message; C{None} for a service in the broker.
     """
 
@@ -156,17 +152,9 @@ class ApiRequest:
         return grant.may(Verb.SUBSCRIBE, self._reply) is not DENIED
 
     def send(self, answer: bytes) -> bool:
-        """
-        @return: whether anybody listens.
-        """
         return self._bus.publishInternal(self._reply, answer) > 0
 
     def answer(self, fields: dict[str, Any]) -> bool:
-        """
-        Send an answer in JSON.
-
-        @return: whether anybody listens.
-        """
         return self.send(json.dumps(fields).encode("utf-8"))
 
     def refuse(self, reason: tuple[int, int, str], **values: object) -> None:

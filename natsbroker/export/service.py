@@ -47,8 +47,6 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.subjects.grammar import isValidSubject, matches
 from natsbroker.wire.values import Message
 
-__all__ = ["PREFIX", "ExportService"]
-
 _log = Logger(namespace="natsbroker.export")
 
 PREFIX = "$NB.API"
@@ -62,10 +60,6 @@ _LONGEST = 366 * 86400
 
 @implementer(ILogConsumer, ISubscriber)
 class ExportService:
-    """
-    Answers requests about the logs of one service.
-    """
-
     def __init__(
         self,
         bus: IMessageBus,
@@ -77,7 +71,6 @@ class ExportService:
         """
         @param worked: see L{Budget}.
         @param now: the wall clock, in nanoseconds.
-        @param maxPayload: returns the largest size of a message.
         """
         self._bus = bus
         self._reactor = reactor

@@ -16,23 +16,6 @@ from typing import Any
 
 from natsbroker.monitoring.queries import Query
 
-__all__ = [
-    "HTML",
-    "JSON",
-    "LARGEST",
-    "PAUSE",
-    "Answer",
-    "Listing",
-    "Page",
-    "Steps",
-    "bodyOf",
-    "compact",
-    "complete",
-    "indented",
-    "jsonAnswer",
-    "textAnswer",
-]
-
 #: The longest body of a list, in bytes.
 LARGEST = 4 << 20
 
@@ -59,8 +42,6 @@ Steps = Generator[bytes, None, Any]
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    @ivar status: the HTTP status.
-    @ivar contentType: the media type.
     @ivar body: its pieces, some of them L{PAUSE}.
     @ivar isLong: whether the body may be long; only a few of those are made at the same time.
     """
@@ -93,7 +74,6 @@ class Listing:
         isShownEmpty: bool = True,
     ) -> None:
         """
-        @param key: the member's name.
         @param countKey: the member of C{head} that receives the number of rows; empty for none.
         @param isShownEmpty: whether the member is there without rows.
         """
@@ -107,8 +87,6 @@ class Listing:
         """
         The document as indented JSON. A list that does not fit ends early; C{limit} is then the
         number of its rows, and C{truncated} is true.
-
-        @param largest: the most bytes of the document.
         """
         rows: list[str] = []
         room = largest - _HEAD
@@ -144,8 +122,6 @@ class Listing:
 def complete(steps: Generator[Any, None, Any]) -> Any:
     """
     Run all steps at once.
-
-    @return: their result.
     """
     while True:
         try:
@@ -175,9 +151,6 @@ def jsonAnswer(document: Any, status: int = 200) -> Answer:
 
 
 def textAnswer(status: int, text: str) -> Answer:
-    """
-    An answer in plain text.
-    """
     return Answer(status, PLAIN, iter([text.encode("utf-8", "replace")]))
 
 
@@ -202,7 +175,6 @@ def indented(document: Any, level: int = 0) -> Iterator[str]:
     a long document can be made a little at a time.
 
     @param document: dictionaries with text keys, lists, tuples, text, numbers, booleans, C{None}.
-    @param level: how deep it stands in another document.
     """
     newline = "\n" + "  " * level
     for piece in _pieces(_INDENTED, document):
@@ -210,9 +182,6 @@ def indented(document: Any, level: int = 0) -> Iterator[str]:
 
 
 def compact(document: Any) -> str:
-    """
-    The text on one line, without spaces.
-    """
     return "".join(_pieces(_COMPACT, document))
 
 

@@ -12,9 +12,6 @@ __all__ = ["decoded", "instant", "nanoseconds", "number", "roundTrip", "uptime"]
 
 
 def nanoseconds(seconds: float) -> int:
-    """
-    A duration as in Go's JSON.
-    """
     return round(seconds * 1e9)
 
 
@@ -49,7 +46,4 @@ def roundTrip(seconds: float) -> str:
 
 
 def decoded(text: bytes) -> str:
-    """
-    A subject, a queue group or a sid as text; invalid UTF-8 is replaced.
-    """
     return text.decode("utf-8", "replace")

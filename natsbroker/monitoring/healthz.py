@@ -17,17 +17,6 @@ from twisted.logger import Logger
 from natsbroker.monitoring.answers import Answer, jsonAnswer
 from natsbroker.monitoring.queries import Query, flag, text
 
-__all__ = [
-    "HealthCheck",
-    "HealthProblem",
-    "HealthQuery",
-    "Healthz",
-    "listeningCheck",
-    "lossCheck",
-    "pollingCheck",
-    "storeCheck",
-]
-
 _log = Logger()
 
 
@@ -80,9 +69,6 @@ class HealthQuery:
 
     @classmethod
     def fromQuery(cls, query: Query) -> HealthQuery:
-        """
-        @raise BadQuery: if a parameter has a wrong value.
-        """
         enabled = flag(query, "js-enabled")
         return cls(
             flag(query, "js-enabled-only") or enabled,
@@ -95,9 +81,6 @@ class HealthQuery:
         )
 
     def problems(self) -> Iterable[HealthProblem]:
-        """
-        The problems of the request itself.
-        """
         wording = '"{}" must not be empty when checking {} health'
         if self.stream and not self.account:
             yield HealthProblem(wording.format("account", "stream"), "BAD_REQUEST", status=400)
@@ -111,8 +94,6 @@ HealthCheck = Callable[[HealthQuery], Iterable[HealthProblem]]
 
 class Healthz:
     """
-    The page.
-
     @ivar checks: in the order in which they run.
     """
 
@@ -120,18 +101,12 @@ class Healthz:
         self.checks = list(checks)
 
     def __call__(self, query: Query) -> Answer:
-        """
-        @raise BadQuery: if a parameter has a wrong value.
-        """
         wanted = HealthQuery.fromQuery(query)
         problems = self.problems(wanted)
         status = max((each.status for each in problems), default=200)
         return jsonAnswer(_document(problems, wanted.details), status)
 
     def problems(self, wanted: HealthQuery) -> list[HealthProblem]:
-        """
-        The problems, without HTTP.
-        """
         found = list(wanted.problems())
         if not found:
             for check in self.checks:

@@ -28,8 +28,6 @@ from natsbroker.monitoring.queries import BadQuery, Query
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.monitoring.varz import Varz
 
-__all__ = ["MonitoringModel"]
-
 
 class MonitoringModel:
     """
@@ -38,7 +36,6 @@ class MonitoringModel:
 
     @ivar links: the pages of connection kinds, by the kind's name.
     @ivar pages: by path, as C{/varz}; more may be added.
-    @ivar requests: the number of requests for each page.
     """
 
     def __init__(
@@ -56,12 +53,8 @@ class MonitoringModel:
         """
         @param context: of the client connections; its reactor is the clock.
         @param accounts: all accounts; iterated again for each request.
-        @param settings: the settings in force.
         @param startTime: of the broker, in seconds since the epoch.
-        @param healthChecks: of C{/healthz}.
-        @param process: by default this process.
         @param loadTime: of the settings; by default C{startTime}.
-        @param kinds: the connection kinds, each with its page.
         """
         loaded = startTime if loadTime is None else loadTime
         process = process or ProcessUsage(context.reactor.seconds)
@@ -92,9 +85,6 @@ class MonitoringModel:
 
     @property
     def host(self) -> str:
-        """
-        The address of the pages.
-        """
         return self._state.settings.monitoring.http_host
 
     @property
@@ -105,18 +95,12 @@ class MonitoringModel:
         return self._state.settings.monitoring.http_base_path.rstrip("/")
 
     def reloaded(self, settings: Settings) -> None:
-        """
-        Take the settings of a reload.
-        """
         self._state.settings = settings
         self._state.configLoadTime = self._state.seconds()
 
     def answer(self, path: str, query: Query) -> Answer | None:
         """
-        Answer a request.
-
         @param path: with the base path, as in the URL.
-        @param query: the parameters, each with its first value.
         @return: C{None} for an unknown page.
         """
         base = self.basePath

@@ -10,8 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 
-__all__ = ["ProcessUsage", "availableCores", "residentMemory"]
-
 #: The shortest time over which processor time is averaged, in seconds.
 _SAMPLE = 1.0
 
@@ -29,9 +27,6 @@ def residentMemory(path: str = "/proc/self/statm") -> int:
 
 
 def availableCores() -> int:
-    """
-    The number of cores that the process may run on.
-    """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -51,10 +46,6 @@ class ProcessUsage:
         memory: Callable[[], int] = residentMemory,
         cores: Callable[[], int] = availableCores,
     ) -> None:
-        """
-        @param seconds: the clock.
-        @param processorTime: the processor seconds of all threads.
-        """
         self._seconds = seconds
         self._processorTime = processorTime
         self.memory = memory

@@ -9,19 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = [
-    "DEFAULT_LIMIT",
-    "LARGEST_LIMIT",
-    "BadQuery",
-    "Query",
-    "flag",
-    "integer",
-    "limitFrom",
-    "repeated",
-    "text",
-    "unsigned",
-]
-
 #: Parameters by name, each with its first value.
 Query = Mapping[str, str]
 
@@ -58,17 +45,12 @@ def repeated(value: str) -> str:
 
 
 def text(query: Query, name: str) -> str:
-    """
-    A parameter without restrictions; empty if it is absent.
-    """
     return query.get(name, "")
 
 
 def flag(query: Query, name: str) -> bool:
     """
     A boolean; false if it is absent or empty.
-
-    @raise BadQuery: for other values than Go's C{ParseBool} takes.
     """
     value = query.get(name, "")
     if value in _TRUE:
@@ -81,8 +63,6 @@ def flag(query: Query, name: str) -> bool:
 def integer(query: Query, name: str) -> int:
     """
     A signed number of 64 bits; zero if it is absent or empty.
-
-    @raise BadQuery: for anything else.
     """
     return _ranged(query, name, "int", "strconv.Atoi", _INTEGER, _SIGNED_RANGE)
 
@@ -90,8 +70,6 @@ def integer(query: Query, name: str) -> int:
 def unsigned(query: Query, name: str) -> int:
     """
     An unsigned number of 64 bits; zero if it is absent or empty.
-
-    @raise BadQuery: for anything else.
     """
     return _ranged(query, name, "uint64", "strconv.ParseUint", _UNSIGNED, _UNSIGNED_RANGE)
 
@@ -99,8 +77,6 @@ def unsigned(query: Query, name: str) -> int:
 def limitFrom(query: Query) -> int:
     """
     The parameter C{limit}: a number of rows, at most L{LARGEST_LIMIT}.
-
-    @raise BadQuery: if it is not a number.
     """
     limit = integer(query, "limit")
     return min(limit, LARGEST_LIMIT) if limit > 0 else DEFAULT_LIMIT
@@ -109,10 +85,6 @@ def limitFrom(query: Query) -> int:
 def _ranged(
     query: Query, name: str, kind: str, function: str, spelling: re.Pattern[str], allowed: range
 ) -> int:
-    """
-    @param kind: the Go type that a refusal names.
-    @param function: the Go function that it names.
-    """
     value = query.get(name, "")
     if not value:
         return 0

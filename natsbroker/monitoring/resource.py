@@ -26,8 +26,6 @@ from natsbroker.monitoring.answers import Answer, textAnswer
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.site import METHODS, MonitorSite
 
-__all__ = ["MOST_LONG_ANSWERS", "SLICE", "monitorSite"]
-
 _log = Logger()
 
 #: The most long answers that are made and sent at the same time; others wait.
@@ -47,17 +45,10 @@ _HEADERS = {
 
 
 def monitorSite(model: MonitoringModel) -> MonitorSite:
-    """
-    The factory for the port of the pages.
-    """
     return MonitorSite(_Pages(model), model.clock)
 
 
 class _Pages(Resource):
-    """
-    The resource of every path.
-    """
-
     isLeaf = True
 
     def __init__(self, model: MonitoringModel) -> None:
@@ -72,9 +63,6 @@ class _Pages(Resource):
         self._room = DeferredSemaphore(MOST_LONG_ANSWERS)
 
     def render(self, request: Any) -> int:
-        """
-        Start the answer.
-        """
         request.responseHeaders.removeHeader(b"Server")
         delivery = Deferred.fromCoroutine(self._answered(request))
         request.notifyFinish().addErrback(lambda reason: delivery.cancel())

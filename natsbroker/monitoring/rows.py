@@ -14,16 +14,6 @@ from natsbroker.links.facts import LinkFacts
 from natsbroker.monitoring.formats import decoded, instant, roundTrip, uptime
 from natsbroker.monitoring.queries import Query, flag, text
 
-__all__ = [
-    "Row",
-    "askedFor",
-    "durations",
-    "peerMembers",
-    "subscriptionMembers",
-    "subscriptionRow",
-    "trafficMembers",
-]
-
 Row = dict[str, Any]
 
 #: How many bytes of subscriptions a row lists: as JSON they are at most six times as long, and an
@@ -60,7 +50,6 @@ def durations(facts: ConnectionFacts | LinkFacts, until: float) -> Row:
 def trafficMembers(traffic: tuple[int, int, int, int], subscriptions: int) -> Row:
     """
     @param traffic: messages in, bytes in, messages out, bytes out.
-    @param subscriptions: their number.
     """
     inMessages, inBytes, outMessages, outBytes = traffic
     return {
@@ -75,8 +64,6 @@ def trafficMembers(traffic: tuple[int, int, int, int], subscriptions: int) -> Ro
 def askedFor(query: Query) -> tuple[bool, bool]:
     """
     The parameter C{subs}: whether subjects are listed, and whether subscriptions are in detail.
-
-    @raise BadQuery: if it is neither C{detail} nor a boolean.
     """
     isDetailed = text(query, "subs").lower() == "detail"
     return not isDetailed and flag(query, "subs"), isDetailed
@@ -92,13 +79,8 @@ def subscriptionRow(
     account: str = "",
 ) -> Row:
     """
-    One subscription in detail.
-
-    @param queue: the queue group; empty for none.
-    @param delivered: the number of messages that it received.
     @param cid: the number of its connection; 0 for a service inside the broker.
     @param maximum: the number of messages after which it ends; 0 for never.
-    @param account: its account, on pages that show it.
     """
     row: Row = {"account": account, "account_tag": account} if account else {}
     row["subject"] = decoded(pattern)
@@ -119,8 +101,6 @@ def subscriptionMembers(
     C{truncated} says that it is not complete.
 
     @param sized: for each subscription the bytes it counts, and what the list shows of it.
-    @param total: the number of subscriptions.
-    @param isDetailed: whether each is shown in detail and not by its subject alone.
     """
     listed: list[Any] = []
     room = _LISTED

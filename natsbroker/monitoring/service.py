@@ -21,17 +21,10 @@ from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.resource import monitorSite
 from natsbroker.server.start import StartError, listenDetail
 
-__all__ = ["MonitoringService"]
-
 _log = Logger(namespace="natsbroker")
 
 
 class MonitoringService(Service):
-    """
-    @ivar model: the pages.
-    @ivar scheme: C{http} or C{https}.
-    """
-
     def __init__(
         self,
         reactor: Any,
@@ -39,10 +32,6 @@ class MonitoringService(Service):
         settings: Settings,
         creator: ConnectionCreator | None,
     ) -> None:
-        """
-        @param creator: makes TLS connections for C{https_port}.
-        @raise ValueError: if C{https_port} is set without it.
-        """
         monitoring = settings.monitoring
         self.model = model
         self.scheme = "https" if monitoring.https_port else "http"
@@ -55,15 +44,9 @@ class MonitoringService(Service):
         self._creator = creator
 
     def useCreator(self, creator: ConnectionCreator) -> None:
-        """
-        Use another certificate for new TLS connections.
-        """
         self._creator = creator
 
     def startService(self) -> None:
-        """
-        @raise StartError: if the port is not available.
-        """
         super().startService()  # type: ignore[no-untyped-call]
         factory: Any = monitorSite(self.model)
         if self.scheme == "https":
@@ -91,16 +74,10 @@ class MonitoringService(Service):
 
     @property
     def address(self) -> Any:
-        """
-        The Twisted address it listens on; C{None} while it does not listen.
-        """
         return None if self._listener is None else self._listener.address
 
     @property
     def creator(self) -> ConnectionCreator:
-        """
-        The maker of new TLS connections.
-        """
         if self._creator is None:
             raise ValueError("no TLS")
         return self._creator

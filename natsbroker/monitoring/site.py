@@ -17,8 +17,6 @@ from twisted.web.http import HTTPChannel
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
-__all__ = ["HEAD_TIMEOUT", "METHODS", "MOST_CONNECTIONS", "REQUEST_TIMEOUT", "MonitorSite"]
-
 #: Seconds for an answer to be made and received, and for an idle connection.
 REQUEST_TIMEOUT = 30.0
 
@@ -35,16 +33,9 @@ MOST_CONNECTIONS = 128
 
 
 class MonitorSite(Site):
-    """
-    The factory of the connections.
-    """
-
     noisy = False
 
     def __init__(self, resource: Resource, clock: IReactorTime) -> None:
-        """
-        @param resource: answers every request.
-        """
         super().__init__(resource, timeout=None, reactor=clock)  # type: ignore[no-untyped-call]
         self.protocol: Any = _Channel
         self._channels: dict[_Channel, None] = {}
@@ -56,9 +47,6 @@ class MonitorSite(Site):
         """
 
     def stopFactory(self) -> None:
-        """
-        Close the remaining connections.
-        """
         for channel in list(self._channels):
             channel.abort()
 
@@ -84,30 +72,17 @@ class MonitorSite(Site):
             loser.abort()
 
     def waits(self, channel: _Channel) -> None:
-        """
-        Note that a connection waits for a request.
-        """
         self._waiting[channel] = None
 
     def works(self, channel: _Channel) -> None:
-        """
-        Note that a connection has its request.
-        """
         self._waiting.pop(channel, None)
 
     def gone(self, channel: _Channel) -> None:
-        """
-        Forget a closed connection.
-        """
         self._channels.pop(channel, None)
         self._waiting.pop(channel, None)
 
 
 class _Channel(HTTPChannel):
-    """
-    One connection.
-    """
-
     maxHeaders = 100
     factory: MonitorSite
 
@@ -119,9 +94,6 @@ class _Channel(HTTPChannel):
         self._isIdle = False
 
     def connectionMade(self) -> None:
-        """
-        Wait for the first request.
-        """
         super().connectionMade()  # type: ignore[no-untyped-call]
         self.factory.opened(self)
         self.factory.waits(self)
@@ -146,9 +118,6 @@ class _Channel(HTTPChannel):
             self._method = line.partition(b" ")[0]
 
     def rawDataReceived(self, data: bytes) -> None:
-        """
-        Drop input after a refusal.
-        """
         if not self._isRefused:
             super().rawDataReceived(data)
 
@@ -163,9 +132,6 @@ class _Channel(HTTPChannel):
             self._refuse(b"413 Content Too Large" if isKnown else NOT_ALLOWED)
 
     def allContentReceived(self) -> None:
-        """
-        Start the deadline of the answer.
-        """
         if self._isRefused:
             return
         self.factory.works(self)
@@ -173,27 +139,18 @@ class _Channel(HTTPChannel):
         super().allContentReceived()  # type: ignore[no-untyped-call]
 
     def requestDone(self, request: Any) -> None:
-        """
-        Wait for the next request.
-        """
         self._isIdle = True
         self.factory.waits(self)
         self._limit(REQUEST_TIMEOUT)
         super().requestDone(request)  # type: ignore[no-untyped-call]
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """
-        Cancel the deadline.
-        """
         if self._deadline is not None and self._deadline.active():
             self._deadline.cancel()
         self.factory.gone(self)
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
 
     def abort(self) -> None:
-        """
-        Close the connection without waiting.
-        """
         transport: Any = self.transport
         if transport is not None:
             transport.abortConnection()

@@ -12,8 +12,6 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Settings
 from natsbroker.monitoring.process import ProcessUsage
 
-__all__ = ["BrokerState"]
-
 
 @dataclass(slots=True)
 class BrokerState:
@@ -33,14 +31,8 @@ class BrokerState:
     process: ProcessUsage
 
     def seconds(self) -> float:
-        """
-        Now, in seconds since the epoch.
-        """
         return self.context.reactor.seconds()
 
     @property
     def systemAccount(self) -> str:
-        """
-        The name of the system account; empty if there is none.
-        """
         return "" if self.settings.no_system_account else self.settings.system_account

@@ -26,8 +26,6 @@ from natsbroker.wire.clientinfo import compact
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import Message
 
-__all__ = ["StatusReports"]
-
 #: Seconds before the first report, and the longest interval. Intervals double: the first reports
 #: may come before the links that carry them.
 _FIRST = 0.5
@@ -35,10 +33,6 @@ _USUAL = 10.0
 
 
 class StatusReports(Service):
-    """
-    Publishes the reports of a broker that has links.
-    """
-
     name = "status"
 
     def __init__(
@@ -51,7 +45,6 @@ class StatusReports(Service):
         process: ProcessUsage | None = None,
     ) -> None:
         """
-        @param bus: gives the bus of the system account; C{None} while there is none.
         @param describe: gives the member C{server}.
         """
         self._bus = bus

@@ -18,8 +18,6 @@ from zlib import crc32
 from natsbroker import hot
 from natsbroker.wire.values import Kind
 
-__all__ = ["REST", "SubjectTraffic", "TrafficCount", "prefixOf"]
-
 #: The prefix of the row for all other subjects of an account.
 REST = b">"
 
@@ -39,8 +37,6 @@ def prefixOf(subject: bytes, depth: int) -> bytes:
     """
     The prefix of a subject or a pattern, as a pattern: C{orders.eu.>} for C{orders.eu.de.7} with a
     depth of two. All inboxes have the same prefix.
-
-    @param depth: the tokens of a prefix.
     """
     if subject.startswith(_INBOX):
         return b"_INBOX.>"
@@ -56,7 +52,6 @@ class TrafficCount:
     """
     The messages that clients published with one prefix since the last report.
 
-    @ivar account: the account's name.
     @ivar gateways: the clusters that received them for plain subscriptions.
     @ivar isWanted: whether they had any receiver.
     @ivar figures: messages and bytes, and messages and bytes of the copies for local receivers.
@@ -70,9 +65,6 @@ class TrafficCount:
 
     @property
     def weight(self) -> int:
-        """
-        The weight by which counters are compared.
-        """
         return self.figures[1] + _MESSAGE * self.figures[0]
 
 
@@ -105,13 +97,8 @@ class _Counter:
 
 
 class SubjectTraffic:
-    """
-    The counters of a broker.
-    """
-
     def __init__(self, depth: int, most: int) -> None:
         """
-        @param depth: the tokens of a prefix.
         @param most: the number of counters with a prefix.
         """
         self._depth = depth
@@ -126,8 +113,6 @@ class SubjectTraffic:
     def counterOf(self, account: str, subject: bytes, matches: Any) -> Any:
         """
         The counter of a subject, valid until its matches change.
-
-        @param matches: a L{natsbroker.hot.Matches}.
         """
         prefix = prefixOf(subject, self._depth)
         gateways = tuple(sorted(_gatewaysOf(matches))) if matches.links else ()
@@ -205,9 +190,6 @@ def _gatewaysOf(matches: Any) -> Iterator[str]:
 
 
 def _summed(counts: Iterable[TrafficCount]) -> list[TrafficCount]:
-    """
-    The sums for the other subjects of each account.
-    """
     sums: dict[tuple[str, tuple[str, ...], bool], tuple[int, ...]] = {}
     for each in counts:
         key = (each.account, each.gateways, each.isWanted)

@@ -21,8 +21,6 @@ from natsbroker.monitoring.formats import decoded
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.subjecttraffic import REST, SubjectTraffic, prefixOf
 
-__all__ = ["TrafficModel"]
-
 Row = dict[str, Any]
 
 _SLOW = "Slow Consumer"
@@ -35,14 +33,8 @@ _COUNTS = ("msgs_in", "bytes_in", "msgs_out", "bytes_out")
 
 @implementer(IObserver)
 class TrafficModel:
-    """
-    The traffic of one broker.
-    """
-
     def __init__(self, monitoring: MonitoringModel, depth: int, most: int) -> None:
         """
-        @param monitoring: has the links.
-        @param depth: the tokens of a subject prefix.
         @param most: the most rows with a prefix, besides one for the other subjects of each
             account.
         """
@@ -57,20 +49,12 @@ class TrafficModel:
         self._books: dict[str, int] = {}
 
     def watch(self, bus: IMessageBus) -> None:
-        """
-        Count the messages of an account.
-
-        @param bus: of the account.
-        """
         name = bus.account
         self._buses[name] = bus
         bus.matcher.counterFor = partial(self._subjects.counterOf, name)
         bus.matcher.changed(b">")
 
     def stop(self) -> None:
-        """
-        Stop counting.
-        """
         buses, self._buses = self._buses, {}
         for bus in buses.values():
             bus.matcher.counterFor = None
@@ -89,9 +73,6 @@ class TrafficModel:
             self._slow[advisory.account] += 1
 
     def take(self) -> list[Row]:
-        """
-        The rows since the last call.
-        """
         rows: dict[tuple[str, str, str, str], Counter[str]] = {}
 
         def row(account: str, kind: str, peer: str, prefix: bytes) -> Counter[str]:
@@ -124,9 +105,6 @@ class TrafficModel:
         return [_shownRow(key, counts) for key, counts in rows.items() if any(counts.values())]
 
     def _passed(self) -> Iterator[tuple[str, str, str, tuple[int, ...]]]:
-        """
-        The traffic of each link since the last call.
-        """
         before, self._links = self._links, {}
         for account, kind, peer, number, counts in self._linkTraffic():
             key = (account, kind, peer, number)

@@ -17,8 +17,6 @@ from natsbroker.monitoring.trafficservice import TrafficService
 from natsbroker.streaming.channelwriter import ChannelWriter
 from natsbroker.wire.durations import secondsFrom
 
-__all__ = ["TrafficPlugin"]
-
 _KNOWN = ("account", "channel", "depth", "interval", "top")
 
 #: The ranges of the numbers. Rows are made in one step of the reactor, so C{top} is bounded.
@@ -29,16 +27,9 @@ _TOP = (1, 20_000)
 
 @implementer(IBrokerService)
 class TrafficPlugin:
-    """
-    Built in: it needs no installation.
-    """
-
     name = "traffic"
 
     def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> IService:
-        """
-        @raise ValueError: for an unknown key or a wrong value in the section.
-        """
         for key in section:
             if key not in _KNOWN:
                 raise ValueError(f'unknown field "{key}"')

@@ -28,8 +28,6 @@ from natsbroker.monitoring.subjecttraffic import prefixOf
 from natsbroker.monitoring.traffic import Row, TrafficModel
 from natsbroker.wire.instants import instant
 
-__all__ = ["INTEREST", "TRAFFIC", "TrafficService"]
-
 _log = Logger(namespace="natsbroker.monitoring")
 
 #: The prefixes of the subjects.
@@ -52,10 +50,6 @@ class InterestByPrefix:
     """
 
     def __init__(self, bus: IMessageBus, depth: int) -> None:
-        """
-        @param bus: of the account.
-        @param depth: the tokens of a prefix.
-        """
         self.patterns: Counter[bytes] = Counter()
         self._depth = depth
         self.stop: Callable[[], None] = bus.watchInterest(self)
@@ -76,10 +70,6 @@ class InterestByPrefix:
 
 
 class TrafficService(Service):
-    """
-    Counts and publishes while it runs.
-    """
-
     def __init__(
         self,
         host: IBrokerHost,
@@ -92,10 +82,6 @@ class TrafficService(Service):
     ) -> None:
         """
         @param bus: of the account that receives the events; C{None} for none.
-        @param interval: seconds between two events.
-        @param depth: the tokens of a subject prefix.
-        @param most: the most rows with a prefix.
-        @param store: stores an event.
         @param closed: called after the last event.
         """
         self._host = host
@@ -158,9 +144,6 @@ class TrafficService(Service):
     def _publish(
         self, prefix: bytes, kind: str, now: float, seconds: float, rows: Callable[[], list[Row]]
     ) -> None:
-        """
-        Publish one kind of event.
-        """
         server = self._host.describe()
         subject = prefix + server["id"].encode()
         isHeard = self._bus is not None and self._bus.hasInterest(subject)

@@ -17,8 +17,6 @@ from natsbroker.monitoring.formats import instant, nanoseconds, number, uptime
 from natsbroker.monitoring.queries import Query
 from natsbroker.monitoring.state import BrokerState
 
-__all__ = ["Varz"]
-
 #: The connections that one step reads.
 _STEP = 256
 
@@ -32,8 +30,6 @@ Document = dict[str, Any]
 
 class Varz:
     """
-    The page.
-
     @ivar contributions: by key, the functions of other services that give its value: a mapping for
         C{cluster}, C{gateway}, C{leaf}, C{mqtt}, C{websocket} and C{jetstream}, a number for
         C{routes}, C{remotes} and C{leafnodes}.
@@ -47,15 +43,9 @@ class Varz:
         self._requests = requests
 
     def __call__(self, query: Query) -> Answer:
-        """
-        The page has no parameters.
-        """
         return Answer(200, JSON, bodyOf(self.steps()))
 
     def steps(self) -> Generator[bytes, None, Document]:
-        """
-        The page as a document.
-        """
         traffic = yield from self._traffic()
         return {
             **self._identity(),

@@ -22,8 +22,6 @@ from zope.interface import implementer
 from natsbroker.config.model import TLSSettings
 from natsbroker.connections.peernames import clientTLS
 
-__all__ = ["agentFor"]
-
 _REFUSED = ("cipher_suites", "curve_preferences", "insecure", "pinned_certs", "handshake_first")
 """Keys of a C{tls} block that a client of HTTPS refuses rather than ignores."""
 
@@ -36,7 +34,6 @@ def agentFor(
     """
     @param tls: C{None} for the system's authorities and no certificate of ours.
     @param name: the name of the block in errors.
-    @param isPersistent: whether connections are kept for the next request.
     @raise ValueError: for a file that cannot be used, or a key that is not supported.
     """
     pool = HTTPConnectionPool(reactor, persistent=isPersistent)
@@ -73,9 +70,6 @@ class _Policy:
 
 
 def _certificatesIn(path: str) -> list[Certificate]:
-    """
-    Every certificate of a PEM file.
-    """
     end = b"-----END CERTIFICATE-----"
     parts = Path(path).read_bytes().split(end)[:-1]
     if not parts:

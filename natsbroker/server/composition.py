@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from natsbroker.streaming.monitoring import StreamingModel
     from natsbroker.streaming.service import StreamingService
 
-__all__ = ["BrokerParts", "Observers", "Replacements", "withOperators"]
-
 _log = Logger(namespace="natsbroker")
 
 
@@ -104,11 +102,6 @@ class Observers:
 
 @dataclass(frozen=True)
 class Replacements:
-    """
-    Objects that an embedder gives instead of what the settings name; see
-    L{natsbroker.broker.Broker}.
-    """
-
     authorizer: Any = None
     accountResolver: Any = None
     routerFactory: Callable[[str], Any] | None = None
@@ -124,11 +117,7 @@ class BrokerParts:
     """
     The parts of one broker. The values that a part looks up while it works are those in force then.
 
-    @ivar clients: shared by client connections.
-    @ivar listeners: for clients.
     @ivar isElsewhere: whether these are endpoints that the settings do not know.
-    @ivar links: to other brokers.
-    @ivar publisher: keeps INFO up to date.
     @ivar services: named by the settings or given, by name.
     @ivar streaming: the figures of NATS Streaming; C{None} without.
     @ivar poller: for plain TCP, once the broker runs on a reactor that supports it.
@@ -146,7 +135,6 @@ class BrokerParts:
         """
         @param host: the broker: an L{natsbroker.interfaces.IBrokerHost}, and the parent of
             those parts that are services.
-        @param settings: those that it begins with.
         """
         self._host = host
         self._reactor = host.reactor
@@ -162,9 +150,6 @@ class BrokerParts:
         """
         Make all parts. Each phase uses what the phases before it made. Plugins use the host from
         the phase of authorization on.
-
-        @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
-        @raise ValueError: if the settings contradict themselves, or a certificate is no good.
         """
         self._makeObservers()
         self._makeAccounts()
@@ -364,16 +349,10 @@ class BrokerParts:
             each.setServiceParent(self._host)
 
     def _adopt(self, part: Any) -> None:
-        """
-        Start and stop a part with the broker if it is a service.
-        """
         if IService.providedBy(part):
             part.setServiceParent(self._host)
 
     def choices(self) -> Mapping[str, str]:
-        """
-        @return: the choice for each replaceable part, by the part's name, for the log.
-        """
         settings, given = self._settings, self._given
         named = settings.authorization.plugin or "settings"
         return {
@@ -437,9 +416,6 @@ class BrokerParts:
             self._monitoring.reloaded(settings)
 
     def bus(self, account: str, kind: Kind = Kind.INTERNAL) -> Bus:
-        """
-        @raise KeyError: if there is no such account.
-        """
         self.authority.require(account)
         return self.accounts[account].busFor(kind)
 

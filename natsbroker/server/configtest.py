@@ -13,8 +13,6 @@ from pathlib import Path
 
 from natsbroker.config.model import Settings, TLSSettings
 
-__all__ = ["checkReferences"]
-
 _STORES = ("memory", "lmdb", "postgres")
 """The stores that are no plugins."""
 
@@ -22,7 +20,6 @@ _STORES = ("memory", "lmdb", "postgres")
 def checkReferences(settings: Settings) -> None:
     """
     @raise ValueError: for a certificate or folder that a start fails for.
-    @raise natsbroker.errors.BrokerError: for a plugin that is not installed.
     """
     _checkCertificates(settings)
     _checkStreamingFolder(settings)
@@ -40,9 +37,6 @@ def _checkCertificates(settings: Settings) -> None:
 
 
 def _tlsBlocks(settings: Settings) -> Iterator[TLSSettings]:
-    """
-    Every C{tls} block: of clients and the pages, the cluster, leafnodes and gateways.
-    """
     cluster, leafnodes, gateway = settings.cluster, settings.leafnodes, settings.gateway
     found: list[TLSSettings | None] = [settings.tls]
     if cluster is not None:
@@ -55,9 +49,6 @@ def _tlsBlocks(settings: Settings) -> Iterator[TLSSettings]:
 
 
 def _checkStreamingFolder(settings: Settings) -> None:
-    """
-    @raise ValueError: if the store's folder is not there and cannot be made.
-    """
     streaming = settings.streaming
     if streaming is None or streaming.store != "lmdb":
         return

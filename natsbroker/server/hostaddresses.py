@@ -13,8 +13,6 @@ from natsbroker.config.addresses import isLoopback
 from natsbroker.config.model import Settings
 from natsbroker.links.settings import advertised
 
-__all__ = ["addressesOf", "clientUrls"]
-
 _ANYWHERE = ("0.0.0.0", "::", "")
 
 _SIOCGIFADDR = 0x8915
@@ -24,7 +22,6 @@ netifaces) would be a dependency for these ten lines."""
 
 def clientUrls(settings: Settings, host: str, port: int) -> tuple[str, ...]:
     """
-    @param host: the address of the listener.
     @return: where clients of other members can connect to this one, as C{host:port}.
     """
     if settings.client_advertise:
@@ -47,9 +44,6 @@ def _interfaces() -> list[str]:
 
 
 def _addressOf(interface: str) -> str:
-    """
-    @return: the IPv4 address of a network interface; empty if it has none.
-    """
     request = struct.pack("256s", interface.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:

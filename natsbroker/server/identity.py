@@ -16,8 +16,6 @@ from natsbroker.clients.info import ServerInfo
 from natsbroker.wire.instants import instant
 from natsbroker.wire.nkeys import Role
 
-__all__ = ["ServerKeys", "serverDescriber", "serverIdentity"]
-
 KEY_SIZE = 32
 """The secret bytes of a key."""
 
@@ -26,14 +24,10 @@ class ServerKeys:
     """
     The keys of a broker, new at each start. Their secret halves never leave the process.
 
-    @ivar signer: signs messages of the broker.
     @ivar curve: seals and opens messages between the broker and one service.
     """
 
     def __init__(self, random: Callable[[int], bytes] = os.urandom) -> None:
-        """
-        @param random: returns secret bytes.
-        """
         self.signer = Signer(Role.SERVER, random(KEY_SIZE))
         self.curve = CurveKeys(random(KEY_SIZE))
 
@@ -46,16 +40,11 @@ class ServerKeys:
 
     @property
     def xkey(self) -> str:
-        """
-        The public key that auth callout services seal for.
-        """
         return self.curve.publicKey
 
 
 def serverDescriber(info: Callable[[], ServerInfo], now: Callable[[], float]) -> Describe:
     """
-    @param info: returns the INFO in force.
-    @param now: returns the time, in seconds since the epoch.
     @return: a callable for the members of nats-server's C{ServerInfo} in a message; each call has
         the next number.
     """
@@ -80,9 +69,6 @@ def serverDescriber(info: Callable[[], ServerInfo], now: Callable[[], float]) ->
 
 
 def serverIdentity(info: ServerInfo, tags: Sequence[str]) -> dict[str, Any]:
-    """
-    @return: the names of a broker, for plugins and auth callout services.
-    """
     named = {
         "name": info.server_name,
         "host": info.host,

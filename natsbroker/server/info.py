@@ -21,8 +21,6 @@ from natsbroker.wire.columnar import VERSION as FRAMES
 if TYPE_CHECKING:
     from natsbroker.monitoring.service import MonitoringService
 
-__all__ = ["ServerInfoPublisher", "infoFrom"]
-
 
 def infoFrom(
     settings: Settings, serverId: str, host: str, port: int, authRequired: bool, xkey: str = ""
@@ -30,8 +28,6 @@ def infoFrom(
     """
     @param serverId: the broker's id, which is also its name unless the settings name it.
     @param host: the address of the listener; C{client_advertise} wins over it.
-    @param authRequired: whether a client must log in.
-    @param xkey: the public key that auth callout services seal for.
     """
     tls = settings.tls
     advertised, advertisedPort = _advertised(settings.client_advertise)
@@ -55,7 +51,6 @@ def infoFrom(
 
 def _advertised(text: str) -> tuple[str, int]:
     """
-    @param text: C{host}, C{host:port} or C{[address]:port}.
     @return: host and port; 0 for the port of the listener.
     """
     host, colon, port = text.rpartition(":")
@@ -77,10 +72,6 @@ class ServerInfoPublisher:
         pages: MonitoringService | None,
         links: Links,
     ) -> None:
-        """
-        @param context: holds INFO.
-        @param pages: C{None} without a monitoring port.
-        """
         self._keys = keys
         self._context = context
         self._listeners = listeners
@@ -111,9 +102,6 @@ class ServerInfoPublisher:
         return {"nats": self._listeners.urls(), "monitoring": monitoring, **self._links.addresses()}
 
     def refresh(self, settings: Settings, isLameDuck: bool) -> None:
-        """
-        Make INFO again.
-        """
         context = self._context
         host, port = settings.host, settings.port
         if self._listeners.isOpen:

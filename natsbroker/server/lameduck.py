@@ -19,8 +19,6 @@ from natsbroker.clients.finding import sessionsOf
 from natsbroker.clients.session import ClientSession
 from natsbroker.config.model import Settings
 
-__all__ = ["LameDuck"]
-
 _log = Logger(namespace="natsbroker")
 
 _LONGEST = 1.0
@@ -31,10 +29,6 @@ _SHORTEST = 0.001
 
 
 class LameDuck:
-    """
-    The departure of all clients of one broker.
-    """
-
     def __init__(self, context: ClientContext, settings: Settings, random: Random) -> None:
         self._context = context
         self._settings = settings
@@ -45,8 +39,6 @@ class LameDuck:
         """
         Notify the clients, wait for the grace period, and close them. The listeners are closed
         before. It ends early when L{cancel} is called, or no client is left.
-
-        @param urls: the other servers of the cluster.
         """
         context = self._context
         context.info = context.info.changed(ldm=True, connect_urls=urls)

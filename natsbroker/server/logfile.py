@@ -16,8 +16,6 @@ from twisted.logger import Logger
 
 from natsbroker.config.model import Logging
 
-__all__ = ["LogFile", "LogOutput"]
-
 _log = Logger(namespace="natsbroker")
 
 _MODE = 0o640
@@ -35,8 +33,6 @@ class LogFile:
         """
         @param limit: bytes after which it is rotated; 0 for never.
         @param keep: the most files to keep, this one included; 0 for any number.
-        @param now: returns the time for the name of a rotated file.
-        @raise OSError: if it cannot be opened.
         """
         self.path = path
         self.limit = limit
@@ -58,8 +54,6 @@ class LogFile:
 
     def reopen(self) -> None:
         """
-        Open the path again.
-
         @raise OSError: if it cannot be opened; the old file stays in use.
         """
         old = self._file
@@ -104,14 +98,7 @@ class LogFile:
 
 
 class LogOutput:
-    """
-    The destination that the settings choose.
-    """
-
     def __init__(self, stream: TextIO) -> None:
-        """
-        @param stream: used while there is no file.
-        """
         self._stream = stream
         self._file: LogFile | None = None
 
@@ -120,7 +107,6 @@ class LogOutput:
         Open the file of the settings without writing to it yet.
 
         @return: a callable that directs lines there.
-        @raise OSError: if the file cannot be opened.
         """
         current = self._file
         if current is not None and current.path == logging.logfile:

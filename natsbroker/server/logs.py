@@ -22,9 +22,6 @@ from natsbroker.errors import printableASCII
 from natsbroker.server.logfile import LogOutput
 from natsbroker.server.reload import Step
 
-__all__ = ["LineLog", "ProcessLog"]
-
-
 _LABELS = {
     LogLevel.debug: "DBG",
     LogLevel.info: "INF",
@@ -37,8 +34,6 @@ _LABELS = {
 @implementer(ILogObserver)
 class LineLog:
     """
-    Turns events into lines.
-
     @ivar settings: what is logged, and how.
     """
 
@@ -50,9 +45,7 @@ class LineLog:
         zone: timezone | None = None,
     ) -> None:
         """
-        @param write: takes a line with its end.
         @param pid: by default looked up for each line: twistd forks after the log has begun.
-        @param zone: the local time zone; by default the machine's.
         """
         self._write = write
         self._pid = pid
@@ -128,9 +121,6 @@ class _Repeated:
 
 
 def _linesOf(event: LogEvent, left: int) -> list[str]:
-    """
-    @param left: the number of such events that were left out before this one.
-    """
     text = formatEvent(event)
     failure: Any = event.get("log_failure")
     lines = [text] if text else []
@@ -144,8 +134,6 @@ def _linesOf(event: LogEvent, left: int) -> list[str]:
 class ProcessLog:
     """
     The log of one process.
-
-    @ivar observer: the log observer that writes it.
     """
 
     def __init__(self, stream: TextIO, logging: Logging, default: str = "") -> None:
@@ -162,15 +150,9 @@ class ProcessLog:
         return replace(logging, logfile=logging.logfile or self._default)
 
     def open(self) -> None:
-        """
-        @raise OSError: if the file cannot be opened.
-        """
         self._output.prepare(self._logging)()
 
     def reopen(self) -> None:
-        """
-        Open the file again, after another program moved it.
-        """
         self._output.reopen()
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:

@@ -26,20 +26,8 @@ if TYPE_CHECKING:
     from natsbroker.auth.operator.service import OperatorService
     from natsbroker.monitoring.service import MonitoringService
 
-__all__ = [
-    "authorizationPlanner",
-    "limitsPlanner",
-    "operatorPlanner",
-    "sectionsPlanner",
-    "tlsPlanner",
-]
-
 
 def limitsPlanner(context: ClientContext) -> Planner:
-    """
-    Limits and tracing of client connections.
-    """
-
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
         limits, tracing = limitsFrom(new), tracingFrom(new)
 
@@ -72,8 +60,6 @@ def authorizationPlanner(
     makeAuthorizer: Callable[[Settings], IAuthorizer] | None,
 ) -> Planner:
     """
-    Users, accounts and their permissions.
-
     @param makeAuthorizer: makes the default authorizer; C{None} if a plugin decides instead.
     """
     paths = ("authorization", "accounts", "mappings", "no_auth_user", "tls.verify_and_map")
@@ -126,9 +112,6 @@ def operatorPlanner(context: ClientContext, operators: OperatorService) -> Plann
 
 
 def _planPlugin(authorizer: Any, new: Settings, changes: Sequence[Change]) -> Step:
-    """
-    A plugin takes its own section, if it can.
-    """
     if not below(changes, "authorization.plugin", "authorization.options"):
         return nothing
     if below(changes, "authorization.plugin") or not IReloadable.providedBy(authorizer):
@@ -170,13 +153,6 @@ def tlsPlanner(
 
 
 def sectionsPlanner(services: Mapping[str, IService], others: Container[str] = ()) -> Planner:
-    """
-    The sections of plugin services.
-
-    @param services: by name.
-    @param others: the names of sections that have another planner.
-    """
-
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
         steps: list[Step] = []
         for name in sorted(_sectionsIn(changes)):

@@ -9,8 +9,6 @@ from typing import Any
 
 from natsbroker.wire.durations import secondsFrom
 
-__all__ = ["PluginOptions"]
-
 
 class PluginOptions:
     """
@@ -21,20 +19,12 @@ class PluginOptions:
         self._options = dict(options)
 
     def text(self, name: str, default: str = "") -> str:
-        """
-        @raise ValueError: if it is no string.
-        """
         value = self._options.pop(name, default)
         if not isinstance(value, str):
             raise ValueError(f"{name} must be a string, not {value!r}")
         return value
 
     def texts(self, name: str) -> list[str]:
-        """
-        A string, or an array of strings.
-
-        @raise ValueError: if it is neither.
-        """
         value = self._options.pop(name, [])
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, (list, tuple)) or not all(isinstance(v, str) for v in values):
@@ -42,27 +32,18 @@ class PluginOptions:
         return list(values)
 
     def map(self, name: str) -> dict[str, str]:
-        """
-        @raise ValueError: if it is no map of strings.
-        """
         value = self._options.pop(name, {})
         if not isinstance(value, Mapping) or not all(isinstance(v, str) for v in value.values()):
             raise ValueError(f"{name} must be a map of strings")
         return dict(value)
 
     def count(self, name: str, default: int, least: int = 0) -> int:
-        """
-        @raise ValueError: if it is no integer, or too small.
-        """
         value = self._options.pop(name, default)
         if type(value) is not int or value < least:
             raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
         return value
 
     def flag(self, name: str) -> bool:
-        """
-        @raise ValueError: if it is neither true nor false.
-        """
         value = self._options.pop(name, False)
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be true or false, not {value!r}")
@@ -71,8 +52,6 @@ class PluginOptions:
     def seconds(self, name: str, default: float) -> float:
         """
         A number of seconds, or a duration such as C{"1.5s"}.
-
-        @raise ValueError: if it is neither, or negative.
         """
         value = self._options.pop(name, default)
         if isinstance(value, str):
@@ -82,8 +61,5 @@ class PluginOptions:
         return float(value)
 
     def end(self) -> None:
-        """
-        @raise ValueError: if an option was not taken.
-        """
         for name in self._options:
             raise ValueError(f'unknown option "{name}"')

@@ -27,8 +27,6 @@ from natsbroker.interfaces import (
     ISubjectRouter,
 )
 
-__all__ = ["BUILT_IN", "PluginError", "Plugins", "nameOf"]
-
 Find = Callable[[Any], Iterable[Any]]
 
 
@@ -65,10 +63,6 @@ class PluginError(BrokerError):
 
 
 class Plugins:
-    """
-    The installed plugins, and those that come with the broker.
-    """
-
     def __init__(
         self,
         find: Find = getPlugins,
@@ -84,7 +78,6 @@ class Plugins:
     def named(self, interface: InterfaceClass, name: str, key: str = "") -> Any:
         """
         @param key: the key that names it, for the error; see L{Settings.at}.
-        @raise PluginError: if there is none of that name.
         """
         known = {each.name: each for each in self._builtIn.get(interface, tuple)()}
         if name in known:
@@ -105,8 +98,6 @@ class Plugins:
     ) -> IAuthorizer | None:
         """
         @param given: an authorizer or its plugin, which wins over the C{authorization} block.
-        @return: C{None} if neither names one.
-        @raise PluginError: if it cannot be made, or is no authorizer.
         """
         name, options = settings.authorization.plugin, settings.authorization.options
         if given is not None and not IAuthorizerPlugin.providedBy(given):
@@ -133,7 +124,6 @@ class Plugins:
         """
         @param given: a policy or its plugin, which wins over C{gateway { interest }}; the default
             is the first that comes with the broker.
-        @raise PluginError: if it cannot be made, or is no policy.
         """
         if given is not None and not IGatewayPolicyPlugin.providedBy(given):
             verifyObject(IGatewayInterestPolicy, given)
@@ -154,9 +144,6 @@ class Plugins:
         return made
 
     def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
-        """
-        @return: C{None} if there is no C{router} block.
-        """
         name, options = settings.router.plugin, settings.router.options
         if not name:
             return None
@@ -179,8 +166,6 @@ class Plugins:
         """
         The connection kinds that were given, and those installed ones that the C{services} and
         C{plugins} blocks name.
-
-        @raise PluginError: if one that was given is none.
         """
         for each in given:
             try:
@@ -202,7 +187,6 @@ class Plugins:
         Make the services of the C{services} and C{plugins} blocks, and those that were given.
 
         @param given: each with an empty section unless the settings have one of its name.
-        @param kinds: the names of sections that are those of connection kinds.
         """
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
         makers: dict[str, Any] = {service.name: service for service in given}
@@ -225,8 +209,6 @@ class Plugins:
     def require(self, settings: Settings) -> None:
         """
         Look up the plugins that the settings name, as a start does, without making anything.
-
-        @raise PluginError: for the first that is not installed.
         """
         policy = "" if settings.gateway is None else settings.gateway.interest.plugin
         for interface, block, name in (
@@ -250,10 +232,6 @@ class Plugins:
 
 
 def nameOf(given: object, default: str) -> str:
-    """
-    @param given: an object of an embedder, or C{None}.
-    @return: its name for the log.
-    """
     if given is None:
         return default
     name = getattr(given, "__name__", "")

@@ -20,16 +20,10 @@ from natsbroker.server.logs import ProcessLog
 from natsbroker.server.processfiles import ProcessFiles
 from natsbroker.server.signals import Signals
 
-__all__ = ["ServerProcess"]
-
 _log = Logger(namespace="natsbroker")
 
 
 class ServerProcess:
-    """
-    A process that runs one broker and nothing else.
-    """
-
     def __init__(
         self,
         settings: Settings,
@@ -44,8 +38,6 @@ class ServerProcess:
         @param stderr: takes log lines unless the settings name a file.
         @param program: the name of the program, for the ports file.
         @param read: reads the configuration again; C{None} without a file.
-        @param warnings: about the configuration, to be logged.
-        @param clientSocket: see L{natsbroker.broker.Broker}.
         """
         self.exitCode = 0
         self._settings = settings
@@ -71,9 +63,6 @@ class ServerProcess:
 
     def run(self) -> int:
         """
-        Run until the broker stops.
-
-        @return: the exit code.
         @raise OSError: if the log file cannot be opened.
         """
         self._processLog.open()
@@ -105,9 +94,6 @@ class ServerProcess:
             waiting.addErrback(lambda failure: self._giveUp(failure.getErrorMessage()))
 
     def _giveUp(self, reason: str) -> None:
-        """
-        End with code 1 because the broker cannot start.
-        """
         _log.critical("{reason}", reason=reason)
         self.exitCode = 1
         self.stop()
@@ -130,9 +116,6 @@ class ServerProcess:
             leaving.addCallback(lambda _: self.stop())
 
     def stop(self) -> None:
-        """
-        Stop the broker, then the process.
-        """
         if not self._isStopping:
             self._isStopping = True
             ensureDeferred(self._stop())

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from natsbroker.errors import BrokerError
 
-__all__ = ["SIGNALS", "SignalError", "runningBrokers", "sendSignal"]
-
 SIGNALS = {
     "stop": signal.SIGKILL,
     "quit": signal.SIGINT,
@@ -34,7 +32,6 @@ class SignalError(BrokerError):
 
 def runningBrokers(processes: Path = Path("/proc")) -> list[int]:
     """
-    @param processes: the folder in which the kernel describes processes.
     @return: the ids of all other processes that run the console script or the module.
     @raise SignalError: if that folder is not there.
     """
@@ -66,12 +63,9 @@ def sendSignal(
     kill: Callable[[int, int], object] = os.kill,
 ) -> None:
     """
-    Send a signal to one broker or several.
-
     @param name: one of L{SIGNALS}.
     @param process: a process id; with C{*} at its end every id that begins so; empty for the only
         one that runs.
-    @raise SignalError: if there is none, more than one, or one cannot be reached.
     """
     isPattern = process.endswith("*")
     prefix = process.rstrip("*")

@@ -21,9 +21,6 @@ from natsbroker.files import replaceFile
 from natsbroker.server.reload import ReloadError, Step
 from natsbroker.server.start import StartError
 
-__all__ = ["PidFile", "PortsFile", "ProcessFiles", "programName"]
-
-
 _log = Logger(namespace="natsbroker")
 
 
@@ -45,7 +42,6 @@ class ProcessFiles(Service):
         """
         @param program: the name of the program, for the ports file.
         @param read: reads the configuration again; C{None} without a file.
-        @param pid: by default our own.
         """
         self._broker = broker
         self._program = program
@@ -56,9 +52,6 @@ class ProcessFiles(Service):
         broker.addPlanner(self._plan)
 
     def startService(self) -> None:
-        """
-        @raise StartError: if the pid file cannot be written.
-        """
         super().startService()  # type: ignore[no-untyped-call]
         # Not before: twistd forks between making a service and starting it.
         self._pid = self._pid or os.getpid()
@@ -145,7 +138,6 @@ def _goText(error: OSError) -> str:
 def programName(path: str) -> str:
     """
     @param path: the first argument of the process.
-    @return: the name of the program in the ports file.
     """
     name = os.path.basename(path)
     if name == "__main__.py":
@@ -159,9 +151,6 @@ class PidFile:
         self._text = str(pid)
 
     def write(self) -> None:
-        """
-        @raise OSError: if it cannot be written.
-        """
         _writeWhole(self.path, self._text)
 
     def remove(self) -> None:
@@ -183,15 +172,11 @@ class PortsFile:
     """
 
     def __init__(self, directory: str, program: str, pid: int) -> None:
-        """
-        @param program: see L{programName}.
-        """
         self.path = Path(directory) / f"{program}_{pid}.ports"
 
     def write(self, addresses: Mapping[str, Sequence[str]]) -> None:
         """
         @param addresses: URLs by the name of a service; services without any are left out.
-        @raise OSError: if it cannot be written.
         """
         known = {name: list(urls) for name, urls in addresses.items() if urls}
         _writeWhole(self.path, json.dumps(known, separators=(",", ":")))

@@ -9,13 +9,9 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-__all__ = ["Readiness"]
-
 
 class Readiness:
     """
-    The outcome of a start, for any number of waiting callers.
-
     @ivar outcome: C{True} if it has started, the failure if it cannot, C{None} while that is open.
     """
 
@@ -47,9 +43,6 @@ class Readiness:
         self._fire()
 
     def raiseFailure(self) -> None:
-        """
-        Raise the reason why it cannot start, if that is known.
-        """
         if isinstance(self.outcome, Failure):
             self.outcome.raiseException()
 

@@ -14,17 +14,6 @@ from natsbroker.config.diff import Change, differences, reloadProblems
 from natsbroker.config.model import RANDOM_PORT, Settings
 from natsbroker.errors import BrokerError
 
-__all__ = [
-    "Planner",
-    "ReloadError",
-    "Step",
-    "below",
-    "logChanges",
-    "nothing",
-    "plan",
-    "settled",
-]
-
 _log = Logger(namespace="natsbroker")
 
 Step = Callable[[], None]
@@ -37,8 +26,6 @@ Planner = Callable[[Settings, Sequence[Change]], Step]
 class ReloadError(BrokerError):
     """
     New settings cannot be taken; nothing has changed.
-
-    @ivar problems: every reason.
     """
 
     def __init__(self, problems: Iterable[str]) -> None:
@@ -85,7 +72,6 @@ def settled(old: Settings, new: Settings, isElsewhere: bool = False) -> Settings
 def plan(old: Settings, new: Settings, planners: Iterable[Planner]) -> tuple[list[Change], Step]:
     """
     @return: the changes, and a step that puts them into force.
-    @raise ReloadError: if they cannot be taken.
     """
     changes = differences(old, new)
     problems = reloadProblems(changes)
@@ -106,9 +92,6 @@ def plan(old: Settings, new: Settings, planners: Iterable[Planner]) -> tuple[lis
 
 
 def logChanges(changes: Iterable[Change], settings: Settings) -> None:
-    """
-    Log the changes in nats-server's words.
-    """
     for line in dict.fromkeys(map(_lineFor, changes)):
         _log.info("Reloaded: {line}", line=line)
     digest = f"({settings.config_digest})" if settings.config_digest else ""

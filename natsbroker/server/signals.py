@@ -10,8 +10,6 @@ from typing import Any
 
 from twisted.logger import Logger
 
-__all__ = ["Signals"]
-
 _log = Logger(namespace="natsbroker")
 
 _WORDS = {
@@ -28,10 +26,6 @@ class Signals:
     def __init__(
         self, reactor: Any, answers: Mapping[signal.Signals, Callable[[], object]]
     ) -> None:
-        """
-        @param reactor: runs the handlers.
-        @param answers: the handlers by signal.
-        """
         self._reactor = reactor
         self._answers = dict(answers)
         self._before: dict[signal.Signals, Any] = {}

@@ -18,8 +18,6 @@ from natsbroker.clients.listener import PortListener, describe
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 
-__all__ = ["StartError", "announceListener", "announceStart", "cannotListen", "listenDetail"]
-
 _log = Logger(namespace="natsbroker")
 
 _LARGE_PAYLOAD = 8 << 20
@@ -33,9 +31,6 @@ class StartError(BrokerError):
 
 
 def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -> None:
-    """
-    @param parts: the choice for each replaceable part, by the part's name.
-    """
     _log.info("Starting natsbroker")
     _log.info("  Version:  {ours} (nats-server {theirs})", ours=__version__, theirs=NATS_VERSION)
     _log.info("  Name:     {name}", name=settings.server_name or serverId)
@@ -53,9 +48,6 @@ def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -
 
 
 def _announceRisks(settings: Settings) -> None:
-    """
-    Warn of settings that are allowed and unwise.
-    """
     certificates = settings.tls is not None and settings.tls.verify_and_map
     passwords = [user.password for user in settings.users() if user.password or not certificates]
     if settings.authorization.user:
@@ -104,16 +96,10 @@ def announceListener(listener: PortListener, settings: Settings) -> None:
 
 
 def cannotListen(error: CannotListenError) -> StartError:
-    """
-    @return: the error for a client listener whose address is in use.
-    """
     return StartError(f'Error listening on port: {_place(error)}, "{listenDetail(error)}"')
 
 
 def listenDetail(error: CannotListenError) -> str:
-    """
-    @return: the reason in Go's words.
-    """
     reason = getattr(error.socketError, "strerror", None) or str(error.socketError)
     return f"listen tcp {_place(error)}: bind: {reason.lower()}"
 

@@ -103,9 +103,6 @@ class Like:
     pattern: bytes
 
     def complaint(self, frame: bytes) -> str | None:
-        """
-        @return: what is wrong with this frame, or C{None}.
-        """
         if re.fullmatch(self.pattern, frame, re.DOTALL):
             return None
         return f"does not match {self.pattern!r}"
@@ -123,9 +120,6 @@ class OneOf:
         object.__setattr__(self, "frames", frames)
 
     def complaint(self, frame: bytes) -> str | None:
-        """
-        @return: what is wrong with this frame, or C{None}.
-        """
         return None if frame in self.frames else f"is none of {self.frames!r}"
 
 
@@ -142,7 +136,6 @@ class AnyOrder:
 
     def accepts(self, frames: Sequence[bytes]) -> bool:
         """
-        @param frames: as many as are expected.
         @return: whether every frame meets one expectation.
         """
         left = list(frames)

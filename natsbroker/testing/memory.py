@@ -143,16 +143,10 @@ class MemoryConnection:
             self.transport.send(piece)
 
     def receive(self) -> bytes:
-        """
-        @return: all that has come since the last call.
-        """
         self._reactor.pass_(0)
         return self.transport.take()
 
     def request(self, *pieces: bytes) -> bytes:
-        """
-        Send bytes and give what comes.
-        """
         self.send(*pieces)
         return self.receive()
 
@@ -184,9 +178,6 @@ class MemoryConnection:
         return self.transport.isReading
 
     def close(self) -> None:
-        """
-        End the connection from this side.
-        """
         self.transport.hangUp()
         self._reactor.pass_(0)
 
@@ -249,8 +240,6 @@ class MemoryBroker:
         self, options: Mapping[str, Any] | None = None, *, host: str = "127.0.0.1"
     ) -> MemoryConnection:
         """
-        Connect a client.
-
         @param options: of its CONNECT; INFO and the answer are then read already. C{None} sends
             nothing, and INFO is the first frame to read.
         @param host: where it seems to come from.
@@ -281,15 +270,10 @@ class MemoryBroker:
         return self.broker.bus(account, isLocal)
 
     def advance(self, seconds: float) -> None:
-        """
-        Let time pass.
-        """
         self.reactor.pass_(seconds)
 
     def stop(self) -> None:
         """
-        Stop the broker: clients are closed, services stopped.
-
         @raise TimeoutError: if it does not stop.
         """
         outcome: list[Any] = []

@@ -36,7 +36,6 @@ class BrokerProcess:
     A running broker.
 
     @ivar port: the port for clients.
-    @ivar pid: the number of the process.
     """
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
@@ -47,22 +46,14 @@ class BrokerProcess:
 
     @property
     def url(self) -> str:
-        """
-        What a client connects to.
-        """
         return f"nats://127.0.0.1:{self.port}"
 
     @property
     def log(self) -> str:
-        """
-        What it has logged so far.
-        """
         return self._log.read_text("utf-8", "replace")
 
     def stop(self, patience: float = 10.0) -> int:
         """
-        Stop it.
-
         @param patience: the seconds after which it is killed.
         @return: its exit status.
         """
@@ -92,8 +83,6 @@ def startBroker(
     *arguments: str, environment: dict[str, str] | None = None, patience: float = PATIENCE
 ) -> BrokerProcess:
     """
-    Start a broker.
-
     @param arguments: further arguments for the C{natsbroker} command.
     @param environment: what to change in the environment.
     @param patience: how long it may take to be ready, in seconds.

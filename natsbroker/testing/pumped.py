@@ -36,10 +36,6 @@ class StillWaiting(Exception):
 
 @implementer(IReactorFromThreads)
 class PumpedReactor(Clock):
-    """
-    A C{Clock} with C{callFromThread}.
-    """
-
     def __init__(self) -> None:
         super().__init__()
         self._calls: deque[tuple[Callable[..., Any], Any, Any]] = deque()
@@ -64,9 +60,6 @@ class PumpedReactor(Clock):
         self._poll.register(reader.fileno(), select.POLLIN)
 
     def removeReader(self, reader: IReadDescriptor) -> None:
-        """
-        Do that no more.
-        """
         if self._readers.pop(reader.fileno(), None) is not None:
             self._poll.unregister(reader.fileno())
 

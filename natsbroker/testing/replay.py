@@ -73,10 +73,6 @@ class Stage(Protocol):
 
 
 class Step(Protocol):
-    """
-    One line of a transcript.
-    """
-
     def perform(self, replay: Replay) -> None:
         """
         @raise TranscriptMismatch: when the broker did not do what this step says.
@@ -144,16 +140,10 @@ class Replay:
             self.compare(name, info)
 
     def drop(self, name: str) -> None:
-        """
-        Close the client's end of a connection and forget it.
-        """
         self._conversations.pop(name).peer.close()
         self.note(f"{name} drops")
 
     def peer(self, name: str) -> Peer:
-        """
-        @return: the transport of a connection.
-        """
         return self._conversation(name).peer
 
     def substitute(self, name: str, peer: Peer) -> None:
@@ -163,9 +153,6 @@ class Replay:
         self._conversation(name).peer = peer
 
     def send(self, name: str, data: bytes) -> None:
-        """
-        Send on a connection.
-        """
         peer = self.peer(name)
         self.note(f"{name} C: {_short(data)}")
         peer.send(data)
@@ -234,15 +221,9 @@ class Replay:
         return left
 
     def note(self, text: str) -> None:
-        """
-        Add a line to the account that a failure gives.
-        """
         self._said.append(text)
 
     def fail(self, name: str, wanted: object, got: str) -> NoReturn:
-        """
-        @raise TranscriptMismatch: always.
-        """
         said = "\n  ".join(self._said)
         raise TranscriptMismatch(f"on {name}: expected {wanted!r}\n  got {got}\nso far:\n  {said}")
 

@@ -35,7 +35,6 @@ class Chunk:
     """
     Something that one client sends.
 
-    @ivar client: its number, from zero.
     @ivar data: the bytes, which need not begin or end where an operation does.
     """
 
@@ -44,9 +43,6 @@ class Chunk:
 
 
 def literalSubjects() -> st.SearchStrategy[bytes]:
-    """
-    Subjects to publish to.
-    """
     tokens = st.one_of(_TOKENS, _TOKENS, _TOKENS, _ODD_TOKENS)
     return st.lists(tokens, min_size=1, max_size=4).map(b".".join)
 
@@ -62,9 +58,6 @@ def patterns() -> st.SearchStrategy[bytes]:
 
 
 def queueNames() -> st.SearchStrategy[bytes]:
-    """
-    Names of queue groups; none at all quite often.
-    """
     return st.sampled_from([b"", b"", b"", b"q", b"r"])
 
 
@@ -109,8 +102,6 @@ def _publishes() -> st.SearchStrategy[bytes]:
 def operations(sids: int = 4) -> st.SearchStrategy[bytes]:
     """
     Whole operations of a client that has been let in, payloads included.
-
-    @param sids: how many different sids are drawn.
     """
     sid = st.integers(1, sids).map(b"%d".__mod__)
 
@@ -136,7 +127,6 @@ def scripts(clients: int = 3, steps: int = 12) -> st.SearchStrategy[list[Chunk]]
     What several clients say in turn: each begins with CONNECT; afterwards operations, of which one
     step holds some, perhaps cut in the middle.
 
-    @param clients: how many clients there are.
     @param steps: how many steps there are at most, beside the CONNECTs.
     """
     talk = st.lists(operations(), min_size=1, max_size=5).map(b"".join)

@@ -62,9 +62,6 @@ class Open:
     info: Info | None = field(default_factory=Info)
 
     def perform(self, replay: Replay) -> None:
-        """
-        Connect.
-        """
         replay.open(self.on, self.info)
 
 
@@ -78,9 +75,6 @@ class Send:
     on: str = "a"
 
     def perform(self, replay: Replay) -> None:
-        """
-        Send, opening the connection first if this is its first step.
-        """
         replay.send(self.on, self.data)
 
 
@@ -98,9 +92,6 @@ class Expect:
         object.__setattr__(self, "on", on)
 
     def perform(self, replay: Replay) -> None:
-        """
-        Take the frames and compare.
-        """
         for part in self.parts:
             replay.compare(self.on, part)
 
@@ -114,9 +105,6 @@ class Alive:
     on: str = "a"
 
     def perform(self, replay: Replay) -> None:
-        """
-        Probe.
-        """
         replay.send(self.on, b"PING\r\n")
         replay.compare(self.on, b"PONG\r\n")
 
@@ -130,9 +118,6 @@ class Closed:
     on: str = "a"
 
     def perform(self, replay: Replay) -> None:
-        """
-        Read to the end.
-        """
         replay.end(self.on)
 
 
@@ -145,9 +130,6 @@ class Drop:
     on: str = "a"
 
     def perform(self, replay: Replay) -> None:
-        """
-        Close and forget the connection.
-        """
         replay.drop(self.on)
 
 
@@ -160,9 +142,6 @@ class Wait:
     seconds: float
 
     def perform(self, replay: Replay) -> None:
-        """
-        Wait.
-        """
         replay.stage.wait(self.seconds)
 
 
@@ -175,9 +154,6 @@ class Sleep:
     seconds: float
 
     def perform(self, replay: Replay) -> None:
-        """
-        Let time pass.
-        """
         replay.stage.sleep(self.seconds)
 
 

@@ -41,10 +41,7 @@ class MemoryTransport(TransportEnd):
         bufferSize: int = BUFFER_SIZE,
     ) -> None:
         """
-        @param clock: runs what happens later.
         @param protocol: the server's protocol; L{connect} connects it.
-        @param peer: where the connection seems to come from.
-        @param host: where it seems to have arrived.
         @param bufferSize: how many bytes may wait before a producer is paused.
         """
         super().__init__(
@@ -65,9 +62,6 @@ class MemoryTransport(TransportEnd):
     # The peer's side.
 
     def connect(self) -> None:
-        """
-        Let the protocol have the connection.
-        """
         self.connected = True
         self._protocol.makeConnection(self)
 
@@ -83,9 +77,6 @@ class MemoryTransport(TransportEnd):
             self._protocol.dataReceived(bytes(data))
 
     def take(self) -> bytes:
-        """
-        @return: all that arrived since the last call.
-        """
         taken = bytes(self._taken)
         self._taken.clear()
         return taken

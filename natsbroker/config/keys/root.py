@@ -68,19 +68,6 @@ from natsbroker.config.keys.types import (
 )
 from natsbroker.wire.durations import durationText
 
-__all__ = [
-    "ACCOUNT",
-    "AUTHORIZATION",
-    "LIMITS",
-    "ROOT",
-    "USER",
-    "basePath",
-    "everySection",
-    "keyAt",
-    "restarts",
-    "secrets",
-]
-
 USER = BlockSchema(
     "authorization.users[]",
     {
@@ -171,9 +158,6 @@ def _gracePeriod(seconds: float) -> float:
 
 
 def basePath(path: str) -> str:
-    """
-    @return: a path with one leading slash and without dots.
-    """
     return "/" + posixpath.normpath("/" + path).lstrip("/")
 
 
@@ -334,7 +318,6 @@ def _sectionsOf(key: Key) -> Iterator[BlockSchema]:
 def keyAt(path: str) -> Key:
     """
     @param path: dotted, of keys of blocks that are no items.
-    @raise LookupError: if there is no such key.
     """
     *blocks, name = path.split(".")
     section = ROOT
@@ -360,9 +343,6 @@ def restarts() -> Mapping[str, str]:
 
 @cache
 def secrets() -> frozenset[str]:
-    """
-    @return: the names of keys whose values must not be shown.
-    """
     return frozenset(
         name for section in everySection() for name, key in section.keys.items() if key.isSecret
     )

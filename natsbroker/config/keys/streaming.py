@@ -22,8 +22,6 @@ from natsbroker.config.keys.types import (
     Unsupported,
 )
 
-__all__ = ["CHANNEL_LIMITS", "STORE_LIMITS", "STREAMING"]
-
 _LIMITS = {
     "max_subs": Key(INTEGER, aliases="msu max_subscriptions maxsubscriptions"),
     "max_msgs": Key(INTEGER, aliases="mm maxmsgs max_count maxcount"),

@@ -32,11 +32,8 @@ class ValueType:
 @dataclass(frozen=True)
 class BlockSchema:
     """
-    The keys of a block.
-
     @ivar title: the path of the block, with C{*} for names and C{[]} for items of an array; the
         manual's heading.
-    @ivar keys: by canonical name.
     @ivar opener: other keys are allowed, and kept, in a block that has this key.
     @ivar variables: an unknown key is allowed when a C{$reference} uses it.
     """
@@ -55,7 +52,6 @@ class BlockSchema:
     def canonical(self, spelling: str) -> str | None:
         """
         @param spelling: a key's name or alias, in any case.
-        @return: its name; C{None} for an unknown key.
         """
         return self._spellings.get(spelling.lower())
 
@@ -134,16 +130,12 @@ class Unsupported:
 
 class Key:
     """
-    A key.
-
     @ivar types: of its value; the first that takes a node reads it.
-    @ivar aliases: other spellings.
     @ivar check: gets a value that was read and returns the one to use; raises C{ValueError} with
         nats-server's words for one that is out of range.
     @ivar unsupported: the feature that it asks for, if that is not built.
     @ivar restart: nats-server's name of the option, if a reload cannot change it.
     @ivar field: its dotted attribute of the settings, where that is not its path.
-    @ivar isSecret: its value must not be shown.
     """
 
     __slots__ = ("aliases", "check", "field", "isSecret", "restart", "types", "unsupported")
@@ -270,9 +262,6 @@ ANY_MAP = ValueType("a map", lambda node: isinstance(node, TableNode), plain)
 
 
 def natural(value: Any) -> Any:
-    """
-    @raise ValueError: for a negative number.
-    """
     if value < 0:
         raise ValueError("value can not be negative")
     return value

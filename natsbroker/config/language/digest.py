@@ -32,9 +32,6 @@ _SPECIAL = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029\ud800-\udfff]')
 
 
 def digestOf(table: TableNode) -> str:
-    """
-    Compute the digest of a file, as C{sha256:} and hexadecimal digits.
-    """
     hasher = hashlib.sha256()
     for piece in _json(table):
         hasher.update(piece.encode("utf-8"))

@@ -16,8 +16,6 @@ from natsbroker.config.language.scalars import END, LexemeKind, ScanError, nameO
 class LineIndex:
     """
     The lines of one text.
-
-    @ivar source: what its positions name as their file.
     """
 
     def __init__(self, source: str, text: str) -> None:
@@ -29,9 +27,6 @@ class LineIndex:
             offset = text.find("\n", offset + 1)
 
     def at(self, offset: int) -> Position:
-        """
-        Locate the character at an offset.
-        """
         line = bisect_right(self._starts, offset)
         return Position(self.source, line, offset - self._starts[line - 1] + 1)
 
@@ -61,24 +56,12 @@ _COMMENT = re.compile("[^\r\n" + END + "]*")
 
 
 class Lexeme(NamedTuple):
-    """
-    A piece of a configuration.
-
-    @ivar offset: where it begins.
-    """
-
     kind: LexemeKind
     text: str
     offset: int
 
 
 class Cursor:
-    """
-    Reads a text from its beginning to its end.
-
-    @ivar places: the lines of the text.
-    """
-
     def __init__(self, text: str, source: str) -> None:
         self.places = LineIndex(source, text)
         self._text = text
@@ -139,10 +122,6 @@ _NOT_A_PATH = {
 
 
 class Nested(Cursor):
-    """
-    Reads values.
-    """
-
     def _beforeValue(self) -> State:
         self._skip(BLANK)
         first = self._peek()
@@ -312,14 +291,8 @@ class Nested(Cursor):
 
 
 class Lexer(Nested):
-    """
-    Cuts one text into tokens.
-    """
-
     def __iter__(self) -> Iterator[Lexeme]:
         """
-        Yield the tokens in order.
-
         @raise SyntaxProblem: where the text leaves the language.
         """
         state: State | None = self._beforeEntry

@@ -40,8 +40,6 @@ from natsbroker.config.language.tree import (
     moved,
 )
 
-__all__ = ["MAX_EXPANSION", "MAX_INCLUDES", "parse", "parseFile"]
-
 MAX_INCLUDES = 1000
 """How many files one configuration may include, and how often."""
 
@@ -74,8 +72,6 @@ def parseFile(
     Read the configuration in a file and in what it includes.
 
     @param environment: where C{$NAME} is looked up when no key has that name.
-    @param read: gives the text of a path, or raises C{OSError}.
-    @raise ConfigError: when anything is wrong, a missing file included.
     """
     reader = _LexemeReader(environment, read)
     return reader.file(path, Position(path))
@@ -91,7 +87,6 @@ def parse(
     Read a configuration from memory.
 
     @param source: what errors name as the file; inclusions are relative to its folder.
-    @raise ConfigError: when anything is wrong.
     """
     return _LexemeReader(environment, read).text(text, source)
 
@@ -134,9 +129,6 @@ class _LexemeReader:
             self.opened.pop()
 
     def text(self, text: str, source: str) -> TableNode:
-        """
-        Read a text.
-        """
         try:
             text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
@@ -175,18 +167,12 @@ class _LexemeReader:
         return entry.node if entry else None
 
     def countInclude(self, position: Position) -> None:
-        """
-        Account for an inclusion.
-        """
         self.included += 1
         if self.included > MAX_INCLUDES:
             message = f"more than {MAX_INCLUDES} files are included"
             raise SyntaxProblem(message, position=position)
 
     def countExpansion(self, node: Node, position: Position) -> None:
-        """
-        Account for values that a reference repeats.
-        """
         self.expanded += node.weight
         if self.expanded > MAX_EXPANSION:
             message = f"references repeat more than {MAX_EXPANSION} values"
@@ -209,10 +195,6 @@ class _OpenTable:
 
 
 class _Assembly:
-    """
-    Puts the tokens of one text together.
-    """
-
     def __init__(self, reader: _LexemeReader, text: str, source: str) -> None:
         self._reader = reader
         self._lexer = Lexer(text, source)
@@ -222,9 +204,6 @@ class _Assembly:
         self._open = [_OpenTable(Position(source, 1, 1), {}, [])]
 
     def table(self) -> TableNode:
-        """
-        Build the tree of the whole text.
-        """
         for token in self._lexer:
             self._take(token)
         top = self._open[0]

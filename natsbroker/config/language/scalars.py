@@ -42,10 +42,6 @@ class LexemeKind(Enum):
 
 
 class Scanned(NamedTuple):
-    """
-    A value: its kind, its text and the offset behind it.
-    """
-
     kind: LexemeKind
     text: str
     end: int
@@ -54,8 +50,6 @@ class Scanned(NamedTuple):
 class ScanError(ConfigError):
     """
     A value that is not well formed.
-
-    @ivar offset: how far the text had been read.
     """
 
     def __init__(self, message: str, offset: int) -> None:
@@ -82,8 +76,6 @@ def scan(text: str, start: int) -> Scanned:
     """
     Read the value that begins at C{start}, where neither a space nor an opening
     bracket or brace stands.
-
-    @raise ScanError: for a value that is not well formed.
     """
     first = text[start : start + 1] or END
     if first == '"':
@@ -104,9 +96,6 @@ def scan(text: str, start: int) -> Scanned:
 
 
 def nameOf(character: str) -> str:
-    """
-    Name a character in an error message.
-    """
     return {"\n": "\\n", END: "EOF"}.get(character, character)
 
 
@@ -314,8 +303,6 @@ def integerFrom(text: str) -> int:
 
 def floatFrom(text: str) -> float:
     """
-    Read a decimal fraction.
-
     @raise ValueError: for anything else, and for what is larger than a double.
     """
     if _FLOAT.fullmatch(text) is None:
@@ -329,8 +316,6 @@ def floatFrom(text: str) -> float:
 def datetimeFrom(text: str) -> datetime:
     """
     Read C{YYYY-MM-DDTHH:MM:SSZ}.
-
-    @raise ValueError: for a day or an hour that does not exist.
     """
     try:
         if not text.isascii():
@@ -341,7 +326,4 @@ def datetimeFrom(text: str) -> datetime:
 
 
 def booleanFrom(text: str) -> bool:
-    """
-    Read C{true}, C{yes}, C{on}, C{false}, C{no} or C{off}, in any case.
-    """
     return text.lower() in ("true", "yes", "on")

@@ -50,7 +50,6 @@ def authorizerTests(
     """
     Tests for an L{IAuthorizer}.
 
-    @param factory: makes one.
     @param goodHello: a connection that it lets in.
     @param badHello: one that it denies.
     @param revoke: called with an authorizer, makes it announce a revocation; C{None} for one that
@@ -59,10 +58,6 @@ def authorizerTests(
     """
 
     class AuthorizerTests(Contract):
-        """
-        The contract of L{IAuthorizer}.
-        """
-
         def ask(self, authorizer: IAuthorizer, hello: ConnectRequest) -> Grant | None:
             """
             @return: the grant, or C{None} for a denial. Anything else fails the test.

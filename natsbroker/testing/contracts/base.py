@@ -25,27 +25,15 @@ class Contract(SynchronousTestCase):
     """
 
     def same(self, one: object, other: object, about: object = None) -> None:
-        """
-        Fail unless two values are equal.
-        """
         self.assertEqual(one, other, about)  # type: ignore[no-untyped-call]
 
     def holds(self, value: object, about: object = None) -> None:
-        """
-        Fail unless a value is true.
-        """
         self.assertTrue(value, about)  # type: ignore[no-untyped-call]
 
     def isNothing(self, value: object, about: object = None) -> None:
-        """
-        Fail unless a value is C{None}.
-        """
         self.assertIs(value, None, about)  # type: ignore[no-untyped-call]
 
     def refuses(
         self, error: type[Exception], call: Callable[..., object], *arguments: object
     ) -> None:
-        """
-        Fail unless a call raises.
-        """
         self.assertRaises(error, call, *arguments)  # type: ignore[no-untyped-call]

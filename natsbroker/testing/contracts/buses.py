@@ -69,14 +69,7 @@ def messageBusTests(
     """
 
     class MessageBusTests(Contract):
-        """
-        The contract of L{IMessageBus}.
-        """
-
         def publish(self, bus: IMessageBus, subject: bytes, body: bytes = b"") -> int:
-            """
-            Publish, and let happen what happens soon.
-            """
             count = bus.publish(Message(subject, body))
             settle()
             return count
@@ -234,15 +227,10 @@ def subscriberTests(
     """
     Tests for an L{ISubscriber}.
 
-    @param factory: makes one.
     @param tags: what it gives as tags when it subscribes.
     """
 
     class SubscriberTests(Contract):
-        """
-        The contract of L{ISubscriber}.
-        """
-
         def test_provides(self) -> None:
             """A subscriber provides the interface."""
             self.holds(verifyObject(ISubscriber, factory()))
@@ -264,15 +252,9 @@ def subscriberTests(
 def interestWatcherTests(factory: Callable[[], Any]) -> type[SynchronousTestCase]:
     """
     Tests for an L{IInterestWatcher}.
-
-    @param factory: makes one.
     """
 
     class InterestWatcherTests(Contract):
-        """
-        The contract of L{IInterestWatcher}.
-        """
-
         def test_provides(self) -> None:
             """A watcher provides the interface."""
             self.holds(verifyObject(IInterestWatcher, factory()))

@@ -172,9 +172,6 @@ class HistoryContract(StoreHarness):
     """
 
     def step(self, random: Random, log: Any, model: _Model) -> None:
-        """
-        Do one thing to a log and to its model.
-        """
         action = random.choice(
             ["append"] * 8
             + ["one"] * 6
@@ -228,9 +225,6 @@ class HistoryContract(StoreHarness):
             self.wait(log.append([]))
 
     def compare(self, log: Any, model: _Model) -> None:
-        """
-        Assert that a log holds what its model does.
-        """
         records = self.allOf(log)
         self.assertEqual(
             {each.sequence: (each.subject, each.payload) for each in records}, model.records
@@ -253,15 +247,9 @@ class HistoryContract(StoreHarness):
             self.assertEqual(self.wait(log.lastFor(subject)).sequence, sequences[-1])
 
     def survives(self) -> bool:
-        """
-        Whether the store has a C{reopen}.
-        """
         return type(self).reopen is not StoreHarness.reopen
 
     def history(self, seed: int, steps: int = 60) -> None:
-        """
-        One history of two logs.
-        """
         random = Random(seed)
         store = self.store()
         names = ["left", "right"]

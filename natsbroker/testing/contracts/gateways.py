@@ -35,7 +35,6 @@ def gatewayPolicyTests(
     """
     Tests for an L{IGatewayInterestPolicy}.
 
-    @param factory: makes one.
     @param subject: a literal subject of two tokens or more that the policy sends to a cluster that
         wants it.
     """
@@ -52,10 +51,6 @@ def gatewayPolicyTests(
         return sorted(one.match(about)[1])
 
     class GatewayPolicyTests(Contract):
-        """
-        The contract of L{IGatewayInterestPolicy} and L{IInterestTable}.
-        """
-
         def test_provides(self) -> None:
             """A policy and its tables provide the interfaces."""
             policy, made = table()

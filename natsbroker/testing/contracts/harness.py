@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from unittest import TestCase
 
     class _Base(TestCase):
-        """
-        What a suite may use of the trial case that it is mixed with.
-        """
-
         successResultOf: Any
         failureResultOf: Any
         assertNoResult: Any
@@ -43,16 +39,10 @@ SECOND = 1_000_000_000
 
 
 def entry(payload: bytes, subject: bytes = b"s", headers: bytes = b"", time: int = 0) -> Entry:
-    """
-    An entry, most of it by default.
-    """
     return (subject, headers, payload, time)
 
 
 def numbered(start: int, stop: int, subject: bytes = b"s") -> list[Entry]:
-    """
-    Entries whose payloads are numbers.
-    """
     return [entry(b"%d" % each, subject) for each in range(start, stop)]
 
 
@@ -66,9 +56,6 @@ class StoreHarness(_Base):
     time = 1_700_000_000 * SECOND
 
     def now(self) -> int:
-        """
-        The wall clock to give to the store.
-        """
         return self.time
 
     def makeStore(self) -> Any:
@@ -86,8 +73,6 @@ class StoreHarness(_Base):
     def wait(self, deferred: Deferred[T]) -> T:
         """
         Get the result of a Deferred that fires in its time.
-
-        @raise Exception: with which it fails.
         """
         results: list[Any] = []
         deferred.addCallbacks(results.append, results.append)
@@ -104,11 +89,6 @@ class StoreHarness(_Base):
         self.time += int(seconds * SECOND)
 
     def failsWith(self, error: type[Exception], deferred: Deferred[Any]) -> Exception:
-        """
-        Assert that a Deferred fails.
-
-        @return: with what.
-        """
         try:
             result = self.wait(deferred)
         except error as failure:
@@ -116,23 +96,14 @@ class StoreHarness(_Base):
         self.fail(f"did not fail with {error.__name__}: {result!r}")
 
     def store(self) -> IStreamStore:
-        """
-        A store that is closed when the test ends.
-        """
         store: IStreamStore = self.makeStore()
         self.addCleanup(lambda: self.wait(store.close()))
         return store
 
     def log(self, name: str = "log") -> Any:
-        """
-        A log in a store of its own.
-        """
         return self.wait(self.store().open(name))
 
     def allOf(self, log: IStreamLog, start: int = 1) -> list[Record]:
-        """
-        All records of a log, page by page.
-        """
         found: list[Record] = []
         while True:
             page = self.wait(log.read(start))
@@ -142,13 +113,7 @@ class StoreHarness(_Base):
             start = page[-1].sequence + 1
 
     def payloads(self, log: IStreamLog) -> list[bytes]:
-        """
-        The payloads of all records.
-        """
         return [each.payload for each in self.allOf(log)]
 
     def sequences(self, log: IStreamLog) -> list[int]:
-        """
-        The sequences of all records.
-        """
         return [each.sequence for each in self.allOf(log)]

@@ -26,9 +26,6 @@ class SubjectContract(StoreHarness):
     """
 
     def tallies(self, log: Any, pattern: bytes = b">") -> dict[bytes, tuple[int, int, int]]:
-        """
-        Count, first and last by subject.
-        """
         found = self.wait(log.subjects(pattern))
         return {subject: (each.count, each.first, each.last) for subject, each in found.items()}
 
@@ -164,9 +161,6 @@ class SubjectContract(StoreHarness):
         self.assertEqual(self.matching(log, [b"nothing.>"], 10), [])
 
     def matching(self, log: Any, patterns: Sequence[bytes], limit: int) -> list[int]:
-        """
-        The sequences of all records that match, page by page.
-        """
         found: list[int] = []
         start = 1
         while start <= log.bounds().last:
@@ -184,9 +178,6 @@ class ExportContract(StoreHarness):
     """
 
     def rows(self, columns: Columns) -> list[Record]:
-        """
-        The records in some columns.
-        """
         rows = []
         for index, (sequence, timestamp) in enumerate(
             zip(columns.sequences, columns.timestamps, strict=True)
@@ -203,9 +194,6 @@ class ExportContract(StoreHarness):
         return rows
 
     def filled(self) -> Any:
-        """
-        A log with records of all kinds, some deleted.
-        """
         log = self.log()
         self.wait(
             log.append([(b"s.%d" % (n % 3), b"h" * (n % 5), b"p" * n, n + 1) for n in range(1000)])

@@ -37,10 +37,6 @@ SOON = 10.0
 
 @implementer(IStoreWatcher)
 class LossWatcher:
-    """
-    Writes down which logs were lost.
-    """
-
     def __init__(self) -> None:
         self.lost: list[str] = []
 
@@ -74,10 +70,6 @@ class LossWatcher:
 
 
 class LeasedContract(StoreHarness):
-    """
-    L{ILeasedStore}.
-    """
-
     def share(self, store: Any) -> Any:
         """
         Open the same store as another broker would. It is closed by the contract.
@@ -92,18 +84,12 @@ class LeasedContract(StoreHarness):
         raise NotImplementedError
 
     def brokers(self) -> tuple[Any, Any]:
-        """
-        Two brokers with the same store.
-        """
         one = self.store()
         other = self.share(one)
         self.addCleanup(lambda: self.wait(other.close()))
         return one, other
 
     def opened(self, store: Any) -> Any:
-        """
-        A log with some records.
-        """
         log = self.wait(store.open("log"))
         self.wait(log.append(numbered(0, 3)))
         return log

@@ -285,14 +285,7 @@ class LogContract(StoreHarness):
 
 
 class StateContract(StoreHarness):
-    """
-    L{IStateStore}.
-    """
-
     def states(self) -> Any:
-        """
-        Some state in a store of its own.
-        """
         return self.store().states("space")
 
     def test_stateInterface(self) -> None:

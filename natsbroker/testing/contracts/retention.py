@@ -16,10 +16,6 @@ __all__ = ["HeldContract", "RetainedContract"]
 
 
 class RetainedContract(StoreHarness):
-    """
-    L{IRetainedLog}.
-    """
-
     def test_delete(self) -> None:
         """Single records go, wherever they are; what is not there is passed over."""
         log = self.log()
@@ -220,10 +216,6 @@ class RetainedContract(StoreHarness):
 
 
 class HeldContract(StoreHarness):
-    """
-    L{IHeldLog}.
-    """
-
     def test_holdKeeps(self) -> None:
         """Retention and discardBefore do not pass the lowest floor."""
         log = self.log()

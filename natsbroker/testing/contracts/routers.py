@@ -92,10 +92,6 @@ def subjectRouterTests(
         someSubjects |= st.sampled_from(samples)
 
     class SubjectRouterTests(Contract):
-        """
-        The contract of L{ISubjectRouter}.
-        """
-
         def test_provides(self) -> None:
             """A router provides the interface, and is empty at first."""
             router = factory()

@@ -38,9 +38,6 @@ class SimulatedClock:
     """
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
-        """
-        @param start: the time at first, in seconds since the epoch.
-        """
         self.events = 0
         self._now = start
         self._numbers = count()
@@ -79,7 +76,6 @@ class SimulatedClock:
         """
         Let time pass, with everything that happens in it.
 
-        @param amount: in seconds.
         @raise RunawayError: if that does not come to an end.
         """
         end = self._now + amount

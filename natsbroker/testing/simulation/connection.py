@@ -46,9 +46,6 @@ class Wire:
         self._isScheduled = False
 
     def send(self, data: bytes) -> None:
-        """
-        Put bytes on the way, in pieces.
-        """
         medium = self._medium
         medium.watch(self, data)
         position = 0
@@ -62,15 +59,9 @@ class Wire:
         self.waiting += len(data)
 
     def finish(self) -> None:
-        """
-        Nothing comes after this.
-        """
         self._put(_FINISHED)
 
     def clear(self) -> None:
-        """
-        Lose what is on the way.
-        """
         self._pieces.clear()
         self.waiting = 0
 
@@ -113,10 +104,6 @@ class Wire:
 
 
 class End(TransportEnd):
-    """
-    One end, the transport of a protocol.
-    """
-
     def __init__(self, medium: Medium, host: Machine, own: IPv4Address, peer: IPv4Address) -> None:
         super().__init__(own, peer)
         self.host = host
@@ -128,17 +115,11 @@ class End(TransportEnd):
         self._back: Any = None
 
     def attach(self, connection: Connection, out: Wire, back: Wire) -> None:
-        """
-        Be an end of a connection.
-        """
         self._connection = connection
         self._wire = out
         self._back = back
 
     def open(self, protocol: Any) -> None:
-        """
-        Let a protocol have it.
-        """
         self.protocol = protocol
         self.connected = self.isReading = True
         protocol.makeConnection(self)
@@ -147,9 +128,6 @@ class End(TransportEnd):
     # What comes.
 
     def take(self, data: bytes) -> None:
-        """
-        Bytes have come.
-        """
         if self.connected and self.host.isAlive and not self.disconnecting:
             self.protocol.dataReceived(data)
 
@@ -164,9 +142,6 @@ class End(TransportEnd):
             self._finished()
 
     def ended(self, reason: Exception) -> None:
-        """
-        The connection is over.
-        """
         if not self.connected:
             return
         self.connected = self.isReading = False
@@ -223,7 +198,6 @@ class Connection:
     Two ends and their wires.
 
     @ivar number: how many there were before it.
-    @ivar ends: the addresses of its hosts.
     """
 
     def __init__(
@@ -282,8 +256,5 @@ class Connection:
             end.ended(error.ConnectionLost())
 
     def endOver(self) -> None:
-        """
-        One end is over.
-        """
         if not (self.dialler.connected or self.answerer.connected):
             self._over(self)

@@ -15,12 +15,6 @@ __all__ = ["Machine", "Medium"]
 
 
 class Machine:
-    """
-    A machine at the end of connections.
-
-    @ivar isAlive: whether anything runs on it.
-    """
-
     def __init__(self, address: str) -> None:
         self.address = address
         self.isAlive = True
@@ -30,8 +24,6 @@ class Medium:
     """
     Carries the bytes of all connections.
 
-    @ivar clock: the time of all hosts.
-    @ivar random: the source of all chance.
     @ivar latency: the longest delay of a piece, in seconds.
     @ivar largest: the most bytes of a piece.
     @ivar watch: called with a wire and everything written to it, before it is on its way.
@@ -49,9 +41,6 @@ class Medium:
         self._digest = hashlib.sha256()
 
     def carried(self, number: int, source: str, data: bytes) -> None:
-        """
-        Add bytes to the trace.
-        """
         now = self.clock.seconds()
         self._digest.update(b"%d %b %.9f %d " % (number, source.encode(), now, len(data)))
         self._digest.update(data)

@@ -31,10 +31,6 @@ _EPHEMERAL = 40_000
 
 @implementer(IListeningPort)
 class _Port:
-    """
-    A port that is listened on.
-    """
-
     def __init__(self, host: Host, port: int, factory: Any) -> None:
         self.host = host
         self.port = port
@@ -106,9 +102,6 @@ class Host(Machine):
         return connector
 
     def freePort(self) -> int:
-        """
-        A port that nobody has used.
-        """
         self._nextPort += 1
         return self._nextPort
 
@@ -125,10 +118,6 @@ class Host(Machine):
 
 @implementer(IConnector)
 class Connector:
-    """
-    An attempt to connect.
-    """
-
     def __init__(self, host: Host, destination: IPv4Address, factory: Any, timeout: float) -> None:
         self._host = host
         self._network = host.network
@@ -139,9 +128,6 @@ class Connector:
         self._isOver = False
 
     def connect(self) -> None:
-        """
-        Begin.
-        """
         self._factory.doStart()
         self._factory.startedConnecting(self)
         self._giveUp = self._host.callLater(self._timeout, self._fail, error.TimeoutError())
@@ -189,9 +175,6 @@ class Connector:
             self._factory.doStop()
 
     def lost(self, reason: Failure) -> None:
-        """
-        The connection that was made is over.
-        """
         self._factory.clientConnectionLost(self, reason)
         self._factory.doStop()
 
@@ -231,18 +214,12 @@ class Network(Medium):
         return found
 
     def at(self, address: str) -> Host | None:
-        """
-        The machine at an address that runs, or C{None}.
-        """
         found = self._hosts.get(address)
         return found if found is not None and found.isAlive else None
 
     # Connections.
 
     def join(self, dialler: Host, answerer: Host, port: _Port, own: IPv4Address) -> Connection:
-        """
-        Make the connection between two hosts. See L{Connector}.
-        """
         self._number += 1
         there = IPv4Address("TCP", answerer.address, port.port)
         connection = Connection(self, self._number, dialler, answerer, own, there, self.over)
@@ -250,15 +227,9 @@ class Network(Medium):
         return connection
 
     def over(self, connection: Connection) -> None:
-        """
-        A connection has ended for both.
-        """
         self.connections.pop(connection.number, None)
 
     def between(self, one: str, other: str = "") -> Iterator[Connection]:
-        """
-        The connections between two hosts, or all of one.
-        """
         for connection in list(self.connections.values()):
             ends = connection.ends
             if one in ends and (not other or other in ends):
@@ -273,18 +244,12 @@ class Network(Medium):
         self._held.add((source, target))
 
     def release(self, source: str, target: str) -> None:
-        """
-        Carry on with what was held.
-        """
         if (source, target) in self._held:
             self._held.discard((source, target))
             for connection in self.between(source, target):
                 connection.carryOn()
 
     def heal(self) -> None:
-        """
-        Carry on everywhere.
-        """
         for source, target in sorted(self._held):
             self.release(source, target)
 
