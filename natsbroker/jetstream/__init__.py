@@ -1,0 +1,3 @@
+"""
+JetStream: streams that keep messages, consumers that deliver them, and the API for both.
+"""

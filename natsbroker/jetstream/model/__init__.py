@@ -1,0 +1,3 @@
+"""
+The values of JetStream without I/O: configurations, requests, answers and errors.
+"""

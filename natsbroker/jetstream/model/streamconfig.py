@@ -1,0 +1,206 @@
+"""
+The configuration of a stream. The fields have the names and the order of the wire's keys.
+
+The defaults are what a field means when a request leaves it out, before the server fills in its own
+defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from natsbroker.jetstream.model.timestamps import Timestamp
+
+__all__ = [
+    "ConsumerLimits",
+    "ConsumerSource",
+    "DiscardPolicy",
+    "External",
+    "PersistMode",
+    "Placement",
+    "Republish",
+    "RetentionPolicy",
+    "StorageType",
+    "StoreCompression",
+    "StreamConfig",
+    "StreamSource",
+    "SubjectTransformConfig",
+]
+
+
+class RetentionPolicy(str, Enum):
+    """
+    What keeps a message in the stream.
+    """
+
+    LIMITS = "limits"
+    INTEREST = "interest"
+    WORKQUEUE = "workqueue"
+
+
+class DiscardPolicy(str, Enum):
+    """
+    What a full stream drops: its oldest message or the one that arrives.
+    """
+
+    OLD = "old"
+    NEW = "new"
+
+
+class StorageType(str, Enum):
+    """
+    Where the messages are.
+    """
+
+    FILE = "file"
+    MEMORY = "memory"
+
+
+class StoreCompression(str, Enum):
+    """
+    How a file stream is compressed on disk.
+    """
+
+    NONE = "none"
+    S2 = "s2"
+
+
+class PersistMode(str, Enum):
+    """
+    Whether an acknowledgement waits for the disk.
+    """
+
+    DEFAULT = "default"
+    ASYNC = "async"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """
+    Which servers of a cluster may hold the stream.
+    """
+
+    cluster: str = ""
+    tags: tuple[str, ...] = ()
+    preferred: str = ""
+
+
+@dataclass(frozen=True)
+class SubjectTransformConfig:
+    """
+    A subject pattern and the subject that replaces what it matches.
+    """
+
+    src: str = ""
+    dest: str = ""
+
+
+@dataclass(frozen=True)
+class Republish:
+    """
+    Where copies of stored messages are published.
+    """
+
+    src: str = ""
+    dest: str = ""
+    headers_only: bool = False
+
+
+@dataclass(frozen=True)
+class External:
+    """
+    How to reach a stream of another account or domain.
+
+    @ivar api: replaces C{$JS.API} in requests.
+    @ivar deliver: the prefix of the subjects on which messages arrive.
+    """
+
+    api: str = ""
+    deliver: str = ""
+
+
+@dataclass(frozen=True)
+class ConsumerSource:
+    """
+    The durable consumer through which a mirror or source reads.
+    """
+
+    name: str = ""
+    deliver_subject: str = ""
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """
+    Another stream whose messages this one takes, as its mirror or one of its sources.
+    """
+
+    name: str = ""
+    opt_start_seq: int = 0
+    opt_start_time: Timestamp | None = None
+    filter_subject: str = ""
+    subject_transforms: tuple[SubjectTransformConfig, ...] = ()
+    external: External | None = None
+    consumer: ConsumerSource | None = None
+
+
+@dataclass(frozen=True)
+class ConsumerLimits:
+    """
+    Defaults and upper bounds for the consumers of a stream.
+    """
+
+    inactive_threshold: int = 0
+    max_ack_pending: int = 0
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """
+    What a stream takes and how long it keeps it. Durations are nanoseconds.
+
+    @ivar max_msg_size: without headers; like the other limits, -1 is none.
+    @ivar discard_new_per_subject: whether C{max_msgs_per_subject} also rejects instead of dropping.
+    @ivar sealed: whether nothing can be added or removed any more.
+    """
+
+    name: str = ""
+    description: str = ""
+    subjects: tuple[str, ...] = ()
+    retention: RetentionPolicy = RetentionPolicy.LIMITS
+    max_consumers: int = 0
+    max_msgs: int = 0
+    max_bytes: int = 0
+    max_age: int = 0
+    max_msgs_per_subject: int = 0
+    max_msg_size: int = 0
+    discard: DiscardPolicy = DiscardPolicy.OLD
+    storage: StorageType = StorageType.FILE
+    num_replicas: int = 0
+    no_ack: bool = False
+    duplicate_window: int = 0
+    placement: Placement | None = None
+    mirror: StreamSource | None = None
+    sources: tuple[StreamSource, ...] = ()
+    compression: StoreCompression = StoreCompression.NONE
+    first_seq: int = 0
+    subject_transform: SubjectTransformConfig | None = None
+    republish: Republish | None = None
+    allow_direct: bool = False
+    mirror_direct: bool = False
+    discard_new_per_subject: bool = False
+    sealed: bool = False
+    deny_delete: bool = False
+    deny_purge: bool = False
+    allow_rollup_hdrs: bool = False
+    consumer_limits: ConsumerLimits = ConsumerLimits()
+    allow_msg_ttl: bool = False
+    subject_delete_marker_ttl: int = 0
+    allow_msg_counter: bool = False
+    allow_atomic: bool = False
+    allow_msg_schedules: bool = False
+    persist_mode: PersistMode = PersistMode.DEFAULT
+    allow_batched: bool = False
+    metadata: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,39 @@
+"""
+The errors of the API.
+"""
+
+from __future__ import annotations
+
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.errors import ErrorRow, JetStreamError
+
+_ROWS = {name: row for name, row in vars(errors).items() if isinstance(row, ErrorRow)}
+
+
+def test_causesAreUnique() -> None:
+    """Each cause has its own number."""
+    numbers = [row.err_code for row in _ROWS.values()]
+    assert len(numbers) > 200
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_toJSON() -> None:
+    """An error is encoded in the order of the wire."""
+    error = errors.STREAM_NOT_FOUND()
+    assert list(error.toJSON().items()) == [
+        ("code", 404),
+        ("err_code", 10059),
+        ("description", "stream not found"),
+    ]
+
+
+def test_arguments() -> None:
+    """The words in braces of a text are filled in, and those of an argument stay."""
+    error = errors.STREAM_EXTERNAL_API_OVERLAP(prefix="$JS.{subject}", subject=7)
+    assert error.description == "stream external api prefix $JS.{subject} must not overlap with 7"
+    assert str(error) == error.description
+
+
+def test_withoutCause() -> None:
+    """An error without a number or a text leaves the key out."""
+    assert JetStreamError(500, 0, "").toJSON() == {"code": 500}
