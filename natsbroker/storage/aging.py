@@ -10,17 +10,11 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-__all__ = ["Aging"]
-
 INTERVAL = 1.0
 """Seconds between two looks at the age of records."""
 
 
 class Aging:
-    """
-    Calls what asked for it, once a second.
-    """
-
     def __init__(self, reactor: IReactorTime) -> None:
         self._reactor = reactor
         self._wanted: dict[object, Callable[[], None]] = {}
@@ -35,25 +29,16 @@ class Aging:
             self._call = self._reactor.callLater(INTERVAL, self._tick)
 
     def forget(self, who: object) -> None:
-        """
-        Do not call for somebody any more.
-        """
         self._wanted.pop(who, None)
         if not self._wanted and self._call is not None:
             self._call.cancel()
             self._call = None
 
     def stop(self) -> None:
-        """
-        Do not call for anybody any more.
-        """
         for who in list(self._wanted):
             self.forget(who)
 
     def _tick(self) -> None:
-        """
-        Call all, and again later.
-        """
         self._call = self._reactor.callLater(INTERVAL, self._tick)
         for enforce in list(self._wanted.values()):
             enforce()

@@ -40,25 +40,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from natsbroker.interfaces.records import Record
-from natsbroker.storage.records import (
-    HEAD_SIZE,
-    Damaged,
-    crc32c,
-    decode,
-    decodeMany,
-    timestampOf,
-)
-
-__all__ = [
-    "Block",
-    "Contents",
-    "Head",
-    "build",
-    "chunks",
-    "packDead",
-    "parseHead",
-    "unpackDead",
-]
+from natsbroker.storage.records import HEAD_SIZE, Damaged, crc32c, decode, decodeMany, timestampOf
 
 HEAD = Struct("<8sBBHIIQQQQqqQI")
 HEAD_LENGTH = HEAD.size + 4
@@ -80,10 +62,7 @@ _CRC = Struct("<I")
 
 class Head(NamedTuple):
     """
-    What the head of a block says.
-
     @ivar gaps: whether sequences are missing between the first and the last.
-    @ivar records: how many there are.
     @ivar length: of the whole block, in bytes.
     @ivar generation: which commit wrote it.
     @ivar identity: the log's.
@@ -108,8 +87,6 @@ class Head(NamedTuple):
 
 def parseHead(raw: bytes, start: int = 0) -> Head:
     """
-    Read the head of a block.
-
     @raise Damaged: if it is not whole.
     """
     if len(raw) - start < HEAD_LENGTH:
@@ -127,9 +104,9 @@ class Contents(NamedTuple):
     """
     Records that become a block.
 
-    @ivar sequences: theirs, rising.
-    @ivar lengths: of each, with its head.
-    @ivar pieces: their bytes, in order; a piece may hold several.
+    @ivar sequences: rising.
+    @ivar lengths: of each record, with its head.
+    @ivar pieces: the records' bytes, in order; a piece may hold several.
     """
 
     sequences: Sequence[int]
@@ -138,9 +115,6 @@ class Contents(NamedTuple):
 
 
 def _table(numbers: Sequence[int]) -> bytes:
-    """
-    Numbers as 4 bytes each.
-    """
     table = array("I", numbers)
     if sys.byteorder != "little":
         table.byteswap()
@@ -148,9 +122,6 @@ def _table(numbers: Sequence[int]) -> bytes:
 
 
 def numbersIn(raw: bytes) -> array[int]:
-    """
-    What L{_table} was given.
-    """
     table: array[int] = array("I")
     table.frombytes(raw)
     if sys.byteorder != "little":
@@ -161,10 +132,6 @@ def numbersIn(raw: bytes) -> array[int]:
 def build(mark: bytes, identity: int, generation: int, contents: Contents) -> bytes:
     """
     Make a block of records that all fit into it.
-
-    @param mark: the store's.
-    @param identity: the log's.
-    @param generation: of the commit that writes it.
     """
     sequences, lengths, pieces = contents
     first, last, count = sequences[0], sequences[-1], len(sequences)
@@ -195,10 +162,7 @@ def build(mark: bytes, identity: int, generation: int, contents: Contents) -> by
 
 def chunks(sequences: Sequence[int], blobs: Sequence[bytes]) -> Iterator[Contents]:
     """
-    Divide records among blocks.
-
-    @param sequences: theirs, rising.
-    @param blobs: each by itself.
+    Divide records among blocks; C{blobs} has each by itself.
     """
     lengths = list(map(len, blobs))
     if not lengths:
@@ -215,10 +179,8 @@ def chunks(sequences: Sequence[int], blobs: Sequence[bytes]) -> Iterator[Content
 
 class Block:
     """
-    A block that was read: where each record lies.
+    A block that was read.
 
-    @ivar raw: the bytes.
-    @ivar identity: the log's.
     @ivar sequences: of the records that were found, rising.
     @ivar starts: where each record begins; one more item, where the last one ends.
     @ivar dead: sequences of records in it that were deleted.
@@ -246,16 +208,10 @@ class Block:
 
     @property
     def first(self) -> int:
-        """
-        The first sequence.
-        """
         return self.sequences[0]
 
     @property
     def last(self) -> int:
-        """
-        The last sequence.
-        """
         return self.sequences[-1]
 
     def indexOf(self, sequence: int) -> int:
@@ -269,8 +225,6 @@ class Block:
 
     def record(self, index: int) -> Record:
         """
-        One record.
-
         @raise Damaged: if it is not whole.
         """
         record = decode(self.raw, self.starts[index], self.starts[index + 1], self.identity)
@@ -280,11 +234,9 @@ class Block:
 
     def records(self, first: int, last: int, maxBytes: int) -> list[Record]:
         """
-        Some records, as far as they can be read together.
+        The records from one index to before another, as far as they can be read together.
 
-        @param first: the index of the first one.
-        @param last: the index behind the last one.
-        @param maxBytes: the limit of subjects, headers and payloads, in bytes.
+        @param maxBytes: the limit of subjects, headers and payloads.
         @return: none if the first one has to be read by itself.
         """
         sequences = self.sequences
@@ -295,16 +247,13 @@ class Block:
 
     def length(self, index: int) -> int:
         """
-        How many bytes a record's subject, headers and payload have.
+        The bytes of a record's subject, headers and payload.
         """
         return self.starts[index + 1] - self.starts[index] - HEAD_SIZE
 
     def lengthOf(self, first: int, last: int) -> int:
         """
-        How many bytes the subjects, headers and payloads of some records have.
-
-        @param first: the index of the first one.
-        @param last: the index behind the last one.
+        The same for the records from one index to before another.
         """
         return self.starts[last] - self.starts[first] - HEAD_SIZE * (last - first)
 
@@ -320,15 +269,10 @@ class Block:
 
 def packDead(first: int, dead: Collection[int]) -> bytes:
     """
-    The value that says which records of a block were deleted.
-
-    @param first: the sequence that the block begins with.
+    The value of deleted sequences, for the block that begins with C{first}.
     """
     return _table(sorted(each - first for each in dead))
 
 
 def unpackDead(first: int, value: bytes) -> frozenset[int]:
-    """
-    What L{packDead} was given.
-    """
     return frozenset(first + each for each in numbersIn(value[: len(value) // 4 * 4]))

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-__all__ = ["checkChanges", "checkHold", "checkLogName", "checkSkip", "checkSpace"]
-
 LONGEST_NAME = 400
 LONGEST_SPACE = 100
 LONGEST_KEY = 300
@@ -27,23 +25,14 @@ def _checkText(what: str, text: str, longest: int) -> None:
 
 
 def checkLogName(name: str) -> None:
-    """
-    @raise ValueError: if no log can have that name.
-    """
     _checkText("a log", name, LONGEST_NAME)
 
 
 def checkSpace(name: str) -> None:
-    """
-    @raise ValueError: if no state can be kept under that name.
-    """
     _checkText("a state space", name, LONGEST_SPACE)
 
 
 def checkChanges(changes: Mapping[bytes, bytes | None]) -> None:
-    """
-    @raise ValueError: if a key or value of state is too long.
-    """
     for key, value in changes.items():
         if not 1 <= len(key) <= LONGEST_KEY:
             raise ValueError(f"a key of state has {len(key)} bytes, not 1 to {LONGEST_KEY}")
@@ -54,7 +43,6 @@ def checkChanges(changes: Mapping[bytes, bytes | None]) -> None:
 def checkHold(holds: Collection[str], name: str) -> None:
     """
     @param holds: the names of those that are there.
-    @raise ValueError: if no hold of that name can be added.
     """
     _checkText("a hold", name, LONGEST_SPACE)
     if name not in holds and len(holds) >= MOST_HOLDS:
@@ -62,9 +50,6 @@ def checkHold(holds: Collection[str], name: str) -> None:
 
 
 def checkSkip(sequence: int, following: int) -> None:
-    """
-    @raise ValueError: if going to C{sequence} would go back behind C{following}.
-    """
     if sequence < following:
         raise ValueError(f"sequence {sequence} was used: the next one is {following}")
     if sequence >= 1 << 63:

@@ -20,17 +20,11 @@ from twisted.internet.interfaces import IReactorFromThreads
 from natsbroker.interfaces.records import StoreClosed, StoreError, StoreFailed
 from natsbroker.storage.jobs import Job
 
-__all__ = ["CommitThread", "IRefusing"]
-
 LARGEST_GROUP = 32 << 20
 """How many bytes of requests one commit takes, unless a single one is larger."""
 
 
 class IRefusing(Protocol):
-    """
-    The store, called in the reactor's thread.
-    """
-
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
         """
         Jobs failed, and everything that was asked after them.
@@ -82,18 +76,13 @@ class CommitThread(Generic[Owner]):
         self._thread = threading.Thread(target=self._run, name="natsbroker-store", daemon=True)
 
     def start(self) -> None:
-        """
-        Begin.
-        """
         self._thread.start()
 
     # In the reactor's thread
 
     def submit(self, job: Job) -> StoreError | None:
         """
-        Ask for something.
-
-        @return: why it is refused, if it is: then nothing happens with the job.
+        @return: why the job is refused, if it is: then nothing happens with it.
         """
         with self._condition:
             if self._refusal is not None:
@@ -117,8 +106,6 @@ class CommitThread(Generic[Owner]):
 
     def handedBack(self, jobs: Sequence[Job] = (), failure: Exception | None = None) -> None:
         """
-        What was handed over is done.
-
         @param jobs: what was not done, and is to be done by the thread; before all that waits.
         @param failure: an error after which the thread refuses these and all that waits.
         """
@@ -143,26 +130,17 @@ class CommitThread(Generic[Owner]):
                 self._refusal = None
 
     def tryAgain(self) -> None:
-        """
-        Open the store again, after a failure.
-        """
         with self._condition:
             self._reopening = True
             self._condition.notify()
 
     def close(self) -> None:
-        """
-        Finish what was asked, then end.
-        """
         with self._condition:
             self._closing = True
             self._refusal = StoreClosed("the store is closed")
             self._condition.notify()
 
     def ended(self) -> None:
-        """
-        The thread has ended.
-        """
         self.owner.stopped()
 
     def tell(self, call: Callable[..., None], *arguments: Any) -> None:
@@ -188,9 +166,6 @@ class CommitThread(Generic[Owner]):
     # In the thread that writes, to be overridden
 
     def commitGroup(self, jobs: list[Job]) -> None:
-        """
-        Commit, and tell the reactor.
-        """
         raise NotImplementedError
 
     def commitFailed(self, jobs: list[Job], failure: Exception) -> None:
@@ -206,17 +181,11 @@ class CommitThread(Generic[Owner]):
         raise NotImplementedError
 
     def leave(self) -> None:
-        """
-        Let go of everything.
-        """
         raise NotImplementedError
 
     # In the thread that writes
 
     def _run(self) -> None:
-        """
-        Commit until closed.
-        """
         while (jobs := self._next()) is not None:
             if self._failed is not None:
                 failed, self._failed = self._failed, None
@@ -231,8 +200,6 @@ class CommitThread(Generic[Owner]):
 
     def _next(self) -> list[Job] | None:
         """
-        Wait for something to do.
-
         @return: the jobs of the next commit; C{None} to end.
         """
         with self._condition:
@@ -282,9 +249,6 @@ class CommitThread(Generic[Owner]):
         self.tell(self.owner.refused, jobs, error)
 
     def takeAgain(self) -> None:
-        """
-        Take requests again: the store was opened again.
-        """
         with self._condition:
             if not isinstance(self._refusal, StoreClosed):
                 self._refusal = None

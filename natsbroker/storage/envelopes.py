@@ -31,16 +31,6 @@ from typing import NamedTuple
 
 from natsbroker.storage.records import Damaged, crc32c
 
-__all__ = [
-    "ENVELOPE_SIZE",
-    "Envelope",
-    "unwrap",
-    "unwrapAt",
-    "unwrapEither",
-    "wrap",
-    "wrapTwice",
-]
-
 VERSION = 1
 _HEAD = Struct("<8sBBHIQ")
 _CRC = Struct("<I")
@@ -49,8 +39,6 @@ ENVELOPE_SIZE = _HEAD.size + _CRC.size
 
 class Envelope(NamedTuple):
     """
-    A value that was found whole.
-
     @ivar kind: its letter.
     @ivar generation: which commit wrote it.
     """
@@ -62,9 +50,6 @@ class Envelope(NamedTuple):
 
 
 def wrap(mark: bytes, kind: bytes, generation: int, key: bytes, value: bytes) -> bytes:
-    """
-    Put a value into an envelope.
-    """
     head = _HEAD.pack(mark, kind[0], VERSION, len(key), len(value), generation)
     return b"".join((head, _CRC.pack(crc32c(head + key + value)), key, value))
 
@@ -78,9 +63,7 @@ def wrapTwice(mark: bytes, kind: bytes, generation: int, key: bytes, value: byte
 
 def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
     """
-    Read the envelope that begins at C{start}.
-
-    @return: it, and where it ends.
+    @return: the envelope that begins at C{start}, and where it ends.
     @raise Damaged: if it is not whole.
     """
     body = start + ENVELOPE_SIZE
@@ -101,7 +84,6 @@ def unwrapEither(raw: bytes, key: bytes) -> tuple[Envelope, bool]:
     """
     Read what L{wrapTwice} made.
 
-    @param key: the key under which it was found.
     @return: the envelope, and whether both are whole.
     @raise Damaged: if neither is whole.
     """
@@ -116,7 +98,6 @@ def unwrap(raw: bytes, key: bytes) -> Envelope:
     """
     Read an envelope that fills its place.
 
-    @param key: the key under which it was found.
     @raise Damaged: if it is not whole or belongs under another key.
     """
     envelope, end = unwrapAt(raw, 0)

@@ -17,18 +17,13 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces.records import Columns, RangeDigest, Record
 
-__all__ = ["Page", "columnsOf", "digestRange", "exportRange"]
-
 _ROW = Struct("<QqIII")
 
 
 class Page(NamedTuple):
     """
-    Some records, in order.
-
-    @ivar records: they.
     @ivar next: the first sequence that was not looked at.
-    @ivar damaged: sequences that should have been among them.
+    @ivar damaged: sequences that should have been among the records.
     """
 
     records: list[Record]
@@ -42,8 +37,6 @@ ReadPage = Callable[[int, int, int], "Deferred[Page]"]
 
 def columnsOf(records: Sequence[Record], following: int, damaged: Sequence[int]) -> Columns:
     """
-    Turn rows into columns.
-
     @param following: L{Columns.next}.
     """
     sequences, timestamps, subjects, headers, payloads = (
@@ -75,8 +68,6 @@ def exportRange(
     readPage: ReadPage, start: int, stop: int, maxBytes: int
 ) -> Generator[Deferred[Page], Any, Columns]:
     """
-    Do what L{natsbroker.interfaces.IExportableLog.exportRange} promises.
-
     @param stop: not beyond the end of the log.
     """
     records: list[Record] = []
@@ -106,8 +97,6 @@ def digestRange(
     readPage: ReadPage, start: int, stop: int
 ) -> Generator[Deferred[Page], Any, RangeDigest]:
     """
-    Do what L{natsbroker.interfaces.IExportableLog.digest} promises.
-
     @param stop: not beyond the end of the log.
     """
     sha256 = hashlib.sha256()

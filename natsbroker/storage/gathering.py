@@ -13,22 +13,16 @@ from collections.abc import Sequence
 from natsbroker import hot
 from natsbroker.interfaces.records import Columns
 
-__all__ = ["canGather", "gather", "sizeIn"]
-
 _SIZE = slice(68, 76)
 
 
 def canGather() -> bool:
-    """
-    Whether this is compiled.
-    """
     return hot.gatherBlocks is not None
 
 
 def sizeIn(raw: bytes) -> int:
     """
-    What the head of a block says of how many bytes the subjects, headers and payloads in it have,
-    unverified.
+    The bytes of subjects, headers and payloads in a block, as its head says, unverified.
     """
     return int.from_bytes(raw[_SIZE], "little")
 
@@ -39,9 +33,6 @@ def gather(
     """
     Turn blocks that follow each other into columns.
 
-    @param identity: the log's.
-    @param start: the sequence to begin with.
-    @param stop: the sequence to stop before.
     @param maxBytes: stop after the record with which the sizes reach it.
     @param following: where the log goes on behind the blocks.
     @return: none if a block or a record is damaged, or is not what it should be.

@@ -15,21 +15,6 @@ from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces.records import StoreError
 
-__all__ = [
-    "AppendJob",
-    "BarrierJob",
-    "ChangeJob",
-    "DeleteJob",
-    "DiscardJob",
-    "EnforceJob",
-    "HoldJob",
-    "ILogWriter",
-    "IRow",
-    "Job",
-    "LogJob",
-    "SkipJob",
-]
-
 
 class IRow(Protocol):
     """
@@ -83,12 +68,10 @@ class ILogWriter(Protocol):
 
 class Job:
     """
-    A request.
-
     @ivar weight: about how many bytes it brings.
     @ivar deferred: fires when what was asked is durable.
     @ivar identity: of the log that it is about, or 0.
-    @ivar space: the name of the space of state that it is about, or nothing.
+    @ivar space: the name of the space of state that it is about, or empty.
     @ivar writes: whether there is anything to commit for it.
     @ivar error: why it was not granted.
     """
@@ -103,9 +86,6 @@ class Job:
         self.error: StoreError | None = None
 
     def tryIn(self, transaction: Any) -> None:
-        """
-        Do it, or note why not.
-        """
         self.error = None
         try:
             self.apply(transaction)
@@ -114,8 +94,6 @@ class Job:
 
     def apply(self, transaction: Any) -> None:
         """
-        Do it.
-
         @raise StoreError: if it cannot be granted; then nothing was done.
         """
 
@@ -132,9 +110,6 @@ class Job:
         return None
 
     def fire(self) -> None:
-        """
-        Tell who asked, in the reactor's thread.
-        """
         if self.error is not None:
             self.deferred.errback(self.error)
         else:
@@ -143,17 +118,13 @@ class Job:
 
 class BarrierJob(Job):
     """
-    Nothing, but after all before it.
+    Does nothing, but after all before it.
     """
 
     writes = False
 
 
 class LogJob(Job):
-    """
-    A request about one log.
-    """
-
     def __init__(self, identity: int) -> None:
         super().__init__()
         self.identity = identity
@@ -169,12 +140,8 @@ class LogJob(Job):
 
 class AppendJob(LogJob):
     """
-    Records that are appended.
-
-    @ivar first: the sequence of the first one.
-    @ivar blobs: the records.
     @ivar size: the bytes of subjects, headers and payloads.
-    @ivar lastTime: the timestamp of the last one.
+    @ivar lastTime: the timestamp of the last record.
     """
 
     def __init__(
@@ -191,17 +158,10 @@ class AppendJob(LogJob):
         writer.append(self.first, self.blobs, self.size, self.lastTime)
 
     def result(self) -> range:
-        """
-        The sequences.
-        """
         return range(self.first, self.first + len(self.blobs))
 
 
 class DeleteJob(LogJob):
-    """
-    Records to delete.
-    """
-
     def __init__(self, identity: int, sequences: Collection[int]) -> None:
         super().__init__(identity)
         self._sequences = list(sequences)
@@ -211,17 +171,10 @@ class DeleteJob(LogJob):
         self._deleted = writer.delete(self._sequences)
 
     def result(self) -> int:
-        """
-        How many were there.
-        """
         return self._deleted
 
 
 class DiscardJob(LogJob):
-    """
-    Records below a sequence, to delete.
-    """
-
     def __init__(self, identity: int, sequence: int) -> None:
         super().__init__(identity)
         self._sequence = sequence
@@ -242,10 +195,6 @@ class DiscardJob(LogJob):
 
 
 class SkipJob(LogJob):
-    """
-    Sequences to leave out.
-    """
-
     def __init__(self, identity: int, sequence: int) -> None:
         super().__init__(identity)
         self._sequence = sequence
@@ -265,10 +214,6 @@ class HoldJob(LogJob):
 
 
 class EnforceJob(LogJob):
-    """
-    Limits of a log that changed, or whose time has come.
-    """
-
     def __init__(self, identity: int, sweep: bool) -> None:
         super().__init__(identity)
         self._sweep = sweep
@@ -279,10 +224,6 @@ class EnforceJob(LogJob):
 
 
 class ChangeJob(Job):
-    """
-    State to change.
-    """
-
     def __init__(self, space: str, changes: Mapping[bytes, bytes | None]) -> None:
         super().__init__()
         self.space = space

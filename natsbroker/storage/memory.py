@@ -15,32 +15,17 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
-from natsbroker.interfaces import (
-    IStateStore,
-    IStoreWatcher,
-    IStreamLog,
-    IStreamStore,
-)
+from natsbroker.interfaces import IStateStore, IStoreWatcher, IStreamLog, IStreamStore
 from natsbroker.interfaces.records import NoSuchLog, StoreClosed, StoreError
 from natsbroker.storage.aging import Aging
-from natsbroker.storage.checks import (
-    checkChanges,
-    checkLogName,
-    checkSpace,
-)
+from natsbroker.storage.checks import checkChanges, checkLogName, checkSpace
 from natsbroker.storage.memorylog import MemoryLog
 from natsbroker.storage.spaces import SpaceBase
 from natsbroker.storage.watching import StoreHealth
 
-__all__ = ["MemoryLog", "MemoryStates", "MemoryStore"]
-
 
 @implementer(IStateStore)
 class MemoryStates(SpaceBase):
-    """
-    State in memory. Made by L{MemoryStore.states} only.
-    """
-
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._values: dict[bytes, bytes] = {}
@@ -66,8 +51,6 @@ class MemoryStates(SpaceBase):
 @implementer(IStreamStore)
 class MemoryStore:
     """
-    Logs and state in memory.
-
     @ivar now: the wall clock, in nanoseconds.
     @ivar closed: what everything fails with, once it is closed.
     """
@@ -79,8 +62,7 @@ class MemoryStore:
         now: Callable[[], int] = time.time_ns,
     ) -> None:
         """
-        @param reactor: for the age of records.
-        @param maxSize: how many bytes all records may have together; 0 for any number.
+        @param maxSize: of all records together, in bytes; 0 for any.
         """
         self.now = now
         self._aging = Aging(reactor)
@@ -91,9 +73,6 @@ class MemoryStore:
         self._troubles = StoreHealth()
 
     def _hasRoom(self, size: int) -> bool:
-        """
-        Whether there is room for further bytes.
-        """
         if not self._maxSize:
             return True
         return sum(each.size for each in self._logs.values()) + size <= self._maxSize

@@ -14,11 +14,7 @@ from itertools import islice
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
-from natsbroker.interfaces import (
-    IExportableLog,
-    IHeldLog,
-    ISubjectIndexedLog,
-)
+from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
 from natsbroker.interfaces.records import (
     Columns,
     Entry,
@@ -32,21 +28,13 @@ from natsbroker.interfaces.records import (
     SubjectTally,
 )
 from natsbroker.storage.aging import Aging
-from natsbroker.storage.checks import (
-    checkHold,
-    checkSkip,
-)
+from natsbroker.storage.checks import checkHold, checkSkip
 from natsbroker.storage.exports import Page, digestRange, exportRange
 from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
 from natsbroker.subjects.grammar import matches
 
-__all__ = ["MemoryLog"]
-
 
 def _sizeOf(record: Record) -> int:
-    """
-    The bytes that count: subject, headers and payload.
-    """
     return len(record.subject) + len(record.headers) + len(record.payload)
 
 
@@ -54,8 +42,6 @@ class _Records:
     """
     Records by sequence and by subject. What was deleted leaves its sequence in C{_order} until
     that is mostly such leftovers; C{_head} is where to look for the oldest record.
-
-    @ivar size: bytes of all records.
     """
 
     def __init__(self) -> None:
@@ -78,11 +64,6 @@ class _Records:
         self.size += _sizeOf(record)
 
     def remove(self, sequence: int) -> bool:
-        """
-        Delete one.
-
-        @return: whether it was there.
-        """
         record = self._records.pop(sequence, None)
         if record is None:
             return False
@@ -97,17 +78,9 @@ class _Records:
         return True
 
     def at(self, sequence: int) -> Record:
-        """
-        One record.
-
-        @raise KeyError: if it is not there.
-        """
         return self._records[sequence]
 
     def fromSequence(self, sequence: int) -> Iterator[Record]:
-        """
-        The records from a sequence on.
-        """
         order, records = self._order, self._records
         for index in range(bisect_left(order, sequence, self._head), len(order)):
             record = records.get(order[index])
@@ -115,9 +88,6 @@ class _Records:
                 yield record
 
     def oldest(self) -> Record | None:
-        """
-        The first record.
-        """
         order, records = self._order, self._records
         while self._head < len(order):
             record = records.get(order[self._head])
@@ -138,7 +108,6 @@ class _Records:
 def _checkEntries(batch: Sequence[Entry]) -> int:
     """
     @return: the bytes of all entries.
-    @raise ValueError: if one is too large.
     """
     total = 0
     for subject, headers, payload, _ in batch:
@@ -155,10 +124,6 @@ def _checkEntries(batch: Sequence[Entry]) -> int:
 class MemoryLog:
     """
     A log in memory. Made by L{MemoryStore.open} only.
-
-    @ivar name: in the store.
-    @ivar identity: a random number.
-    @ivar nextSequence: see L{natsbroker.interfaces.IStreamLog}.
     """
 
     def __init__(
@@ -171,7 +136,6 @@ class MemoryLog:
         """
         @param hasRoom: whether the store has room for further bytes.
         @param now: the wall clock, in nanoseconds.
-        @param aging: calls those once a second that limit the age.
         """
         self._hasRoom = hasRoom
         self._now = now
@@ -188,9 +152,6 @@ class MemoryLog:
 
     @property
     def size(self) -> int:
-        """
-        How many bytes it holds.
-        """
         return self._rows.size
 
     def append(self, batch: Sequence[Entry]) -> Deferred[range]:
@@ -245,9 +206,6 @@ class MemoryLog:
         self.enforce()
 
     def enforce(self) -> None:
-        """
-        Let go of what the limits on the whole log do not allow.
-        """
         retention, rows = self._retention, self._rows
         limit = self._holdFloor()
         oldestKept = self._now() - retention.age if retention.age else 0
@@ -260,9 +218,6 @@ class MemoryLog:
             rows.remove(oldest.sequence)
 
     def _enforcePerSubject(self, subjects: Collection[bytes]) -> None:
-        """
-        Let go of the oldest records of subjects that have too many.
-        """
         limit = self._holdFloor()
         for subject in subjects:
             sequences = self._rows.bySubject.get(subject, {})
@@ -360,9 +315,6 @@ class MemoryLog:
         return digestRange(self._page, start, min(stop, self.nextSequence))
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
-        """
-        Some records of a range.
-        """
         if self.closed is not None:
             return fail(self.closed)
         found: list[Record] = []

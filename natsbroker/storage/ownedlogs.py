@@ -28,14 +28,8 @@ from natsbroker.storage.jobs import (
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.watching import StoreHealth
 
-__all__ = ["ILogOwner", "OwnedLog"]
-
 
 class ILogOwner(Protocol):
-    """
-    What a log needs of its store.
-    """
-
     troubles: StoreHealth
     now: Callable[[], int]
 
@@ -60,11 +54,6 @@ def _notEnforced(failure: Failure) -> None:
 
 class OwnedLog:
     """
-    A log, to be derived from.
-
-    @ivar identity: the random number under which everything of it lies.
-    @ivar name: in the store.
-    @ivar nextSequence: see L{natsbroker.interfaces.IStreamLog}.
     @ivar policy: what is kept; the thread that writes reads it.
     @ivar closed: what everything fails with, once it is closed or not ours any more.
     """
@@ -89,9 +78,6 @@ class OwnedLog:
         self._lastTime = self._bounds.lastTime
 
     def _ask(self, job: Job) -> Deferred[Any]:
-        """
-        Have something done.
-        """
         return self._owner.ask(job) if self.closed is None else fail(self.closed)
 
     def bounds(self) -> LogBounds:
@@ -129,9 +115,6 @@ class OwnedLog:
         self._ask(EnforceJob(self.identity, sweep)).addErrback(_notEnforced)
 
     def enforceAge(self) -> None:
-        """
-        Let old records go, if there are any.
-        """
         cutoff = self._owner.now() - self.policy.retention.age
         if self._bounds.count and (self._oldest is None or self._oldest < cutoff):
             floor = self.policy.floor
@@ -150,18 +133,12 @@ class OwnedLog:
         return self._setHolds({k: v for k, v in self.policy.holds.items() if k != name})
 
     def _setHolds(self, holds: dict[str, int]) -> Deferred[None]:
-        """
-        Replace the holds.
-        """
         before = self.policy.holds
         self.policy.holds = holds
         deferred = self._ask(HoldJob(self.identity))
         return deferred.addErrback(self._notHeld, holds, before)
 
     def _notHeld(self, failure: Failure, holds: dict[str, int], before: dict[str, int]) -> Failure:
-        """
-        Holds could not be stored.
-        """
         if self.policy.holds is holds:
             self.policy.holds = before
         return failure
@@ -179,6 +156,6 @@ class OwnedLog:
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
         """
-        Some records of a range, and what of it is damaged; to be overridden.
+        Some records of a range, and what of it is damaged.
         """
         raise NotImplementedError

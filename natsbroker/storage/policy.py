@@ -11,15 +11,10 @@ from dataclasses import dataclass, field
 
 from natsbroker.interfaces.records import Retention
 
-__all__ = ["Policy", "sweepAgain"]
-
 
 @dataclass(slots=True)
 class Policy:
     """
-    What one log keeps.
-
-    @ivar retention: the limits.
     @ivar holds: floors by name; replaced, never changed.
     @ivar sweep: while all subjects must be looked at for C{retention.perSubject}: the key to go on
         behind. C{None} when that is done.

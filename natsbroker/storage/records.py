@@ -28,21 +28,12 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from google_crc32c import value as crc32c
+import google_crc32c
 
 from natsbroker import hot
 from natsbroker.interfaces.records import Entry, Record
 
-__all__ = [
-    "HEAD_SIZE",
-    "LARGEST_RECORD",
-    "Damaged",
-    "Encoded",
-    "crc32c",
-    "decode",
-    "decodeMany",
-    "encodeBatch",
-]
+crc32c = google_crc32c.value
 
 HEAD = Struct("<IHHIIQQq")
 HEAD_SIZE = HEAD.size
@@ -64,9 +55,6 @@ class Damaged(Exception):
 
 class Encoded(NamedTuple):
     """
-    A batch, ready to be written.
-
-    @ivar blobs: the records.
     @ivar size: the bytes of all subjects, headers and payloads.
     @ivar lastTime: the last timestamp that was given.
     @ivar uniform: whether every subject is the one that was asked about.
@@ -84,7 +72,6 @@ def encodeBatch(
     """
     Encode what is appended. This is the hot path of writing.
 
-    @param identity: the log's.
     @param sequence: what the first record gets.
     @param now: the timestamp of entries that bring none.
     @param lastTime: the timestamp of the record before; none is given a smaller one.
@@ -119,13 +106,7 @@ def encodeBatch(
 
 def decode(blob: bytes, start: int, end: int, identity: int) -> Record:
     """
-    Read one record.
-
-    @param blob: bytes that hold it.
-    @param start: where it begins.
-    @param end: where it ends.
-    @param identity: the log's.
-    @raise Damaged: if it is not whole or is another log's.
+    @raise Damaged: if the record is not whole or is another log's.
     """
     if end - start < HEAD_SIZE:
         raise Damaged(f"{end - start} bytes are no record")
@@ -155,13 +136,11 @@ def decodeMany(
     maxBytes: int,
 ) -> list[Record]:
     """
-    Read records that lie behind each other and whose sequences follow each other.
+    Read records that lie behind each other and whose sequences follow each other, from one index to
+    before another.
 
     @param starts: where each record begins; one more item, where the last one ends.
-    @param first: the index of the first one.
-    @param last: the index behind the last one.
-    @param sequence: the first one's.
-    @param maxBytes: the limit of subjects, headers and payloads, in bytes.
+    @param maxBytes: the limit of subjects, headers and payloads.
     @return: the records up to the first one that is not whole, or not what it should be, or has to
         be read by itself.
     """
@@ -175,8 +154,7 @@ def decodeMany(
 
 def lengthAt(blob: bytes, start: int) -> int:
     """
-    How long the record that begins at C{start} says that it is, with its head; 0 if there is no
-    room for a head.
+    How long the record at C{start} says that it is, with its head; 0 without room for a head.
     """
     if len(blob) - start < HEAD_SIZE:
         return 0
@@ -194,31 +172,22 @@ TIMESTAMP = Struct("<q")
 
 def sequenceOf(blob: bytes, start: int) -> int:
     """
-    The sequence in the head of the record at C{start}, unverified.
+    As the head of the record at C{start} says, unverified; likewise the next ones.
     """
     found: int = SEQUENCE.unpack_from(blob, start + SEQUENCE_OFFSET)[0]
     return found
 
 
 def identityOf(blob: bytes, start: int) -> int:
-    """
-    The identity of the log in the head of the record at C{start}, unverified.
-    """
     found: int = IDENTITY.unpack_from(blob, start + IDENTITY_OFFSET)[0]
     return found
 
 
 def timestampOf(blob: bytes, start: int) -> int:
-    """
-    The timestamp in the head of the record at C{start}, unverified.
-    """
     found: int = TIMESTAMP.unpack_from(blob, start + TIMESTAMP_OFFSET)[0]
     return found
 
 
 def subjectOf(blob: bytes, start: int) -> bytes:
-    """
-    The subject of the record at C{start}, unverified.
-    """
     body = start + HEAD_SIZE
     return blob[body : body + int.from_bytes(blob[start + 4 : start + 6], "little")]

@@ -15,16 +15,10 @@ from natsbroker.storage.checks import checkChanges
 from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.watching import StoreHealth
 
-__all__ = ["AskedSpace", "ISpaceOwner", "SpaceBase"]
-
 T = TypeVar("T")
 
 
 class ISpaceOwner(Protocol):
-    """
-    What state needs of a store that has threads.
-    """
-
     troubles: StoreHealth
 
     def ask(self, job: Job) -> Deferred[Any]:
@@ -39,10 +33,6 @@ class ISpaceOwner(Protocol):
 
 
 class SpaceBase:
-    """
-    The values of one space, to be derived from.
-    """
-
     def put(self, key: bytes, value: bytes) -> Deferred[None]:
         return self.change({key: value})
 
@@ -54,10 +44,6 @@ class SpaceBase:
 
 
 class AskedSpace(SpaceBase):
-    """
-    The values of one space of a store that has a thread for writing, to be derived from.
-    """
-
     def __init__(self, owner: ISpaceOwner, space: str) -> None:
         self._owner = owner
         self._space = space
@@ -67,7 +53,4 @@ class AskedSpace(SpaceBase):
         return self._owner.ask(self._jobFor(changes) if changes else BarrierJob())
 
     def _jobFor(self, changes: Mapping[bytes, bytes | None]) -> Job:
-        """
-        What is to be done, to be overridden.
-        """
         raise NotImplementedError

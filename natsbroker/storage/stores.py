@@ -21,15 +21,6 @@ from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.wire.durations import secondsFrom
 
-__all__ = [
-    "LMDBOpener",
-    "MemoryOpener",
-    "PostgresOpener",
-    "monotonicOf",
-    "storeOpener",
-    "wallClockOf",
-]
-
 
 def monotonicOf(reactor: Any) -> Callable[[], float]:
     """
@@ -66,7 +57,7 @@ def _size(section: Mapping[str, Any]) -> int:
 @implementer(IStoreOpener)
 class MemoryOpener:
     """
-    Stores in memory. Option: C{max_size}, in bytes.
+    Option: C{max_size}, in bytes.
     """
 
     name = "memory"
@@ -81,7 +72,7 @@ class MemoryOpener:
 @implementer(IStoreOpener)
 class LMDBOpener:
     """
-    Stores on disk. Options: C{dir}, the folder; C{max_size}, in bytes.
+    Options: C{dir}, the folder; C{max_size}, in bytes.
     """
 
     name = "lmdb"
@@ -100,10 +91,10 @@ class LMDBOpener:
 @implementer(IStoreOpener)
 class PostgresOpener:
     """
-    Stores in a PostgreSQL database. Options, the first five with nats-streaming-server's names:
-    C{driver}, which must be C{postgres} if it is given; C{source}, the connection string;
-    C{max_open_conns}, how many connections, at least 3; C{no_caching} and C{bulk_insert_limit},
-    which have no effect; C{schema}, the schema to use; C{lease}, seconds or a duration.
+    Options, the first five with nats-streaming-server's names: C{driver}, which must be C{postgres}
+    if it is given; C{source}, the connection string; C{max_open_conns}, how many connections, at
+    least 3; C{no_caching} and C{bulk_insert_limit}, which have no effect; C{schema}, the schema to
+    use; C{lease}, seconds or a duration.
     """
 
     name = "postgres"
@@ -153,8 +144,6 @@ def _readers(connections: object) -> int:
 
 def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
     """
-    Find what opens stores of a name.
-
     @param key: what names it, for the error; see L{natsbroker.config.model.Settings.at}.
     @raise natsbroker.server.plugins.PluginError: if there is no such store.
     """

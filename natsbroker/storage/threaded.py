@@ -22,18 +22,13 @@ from natsbroker.storage.ownedlogs import OwnedLog
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.watching import StoreHealth
 
-__all__ = ["ThreadedStore"]
-
 Log = TypeVar("Log", bound=OwnedLog)
 
 
 class ThreadedStore(Generic[Log]):
     """
-    A store, to be derived from.
-
     @cvar retryFirst: seconds between a failure and opening the store again.
     @cvar retryMost: seconds between attempts at most, when that fails again and again.
-    @ivar troubles: what is wrong.
     @ivar now: the wall clock, in nanoseconds.
     """
 
@@ -86,16 +81,10 @@ class ThreadedStore(Generic[Log]):
     # For logs and state
 
     def ask(self, job: Job) -> Deferred[Any]:
-        """
-        Have something done.
-        """
         refused = self._closed or self._committer.submit(job)
         return job.deferred if refused is None else fail(refused)
 
     def ageWanted(self, log: Log, wanted: bool) -> None:
-        """
-        Have C{enforceAge} called once a second, or not any more.
-        """
         if wanted:
             self._aging.want(log, log.enforceAge)
         else:
@@ -104,41 +93,26 @@ class ThreadedStore(Generic[Log]):
     # For the thread that writes, called in the reactor's
 
     def _done(self, jobs: Sequence[Job], hasWritten: bool) -> None:
-        """
-        Tell of what is durable.
-        """
         if hasWritten:
             self.troubles.writesResumed()
         for job in jobs:
             job.fire()
 
     def _fail(self, jobs: Sequence[Job], error: StoreError) -> None:
-        """
-        Take requests again, and tell of what failed.
-        """
         self._committer.accept()
         for job in jobs:
             job.deferred.errback(error)
 
     def _tryLater(self) -> None:
-        """
-        Open the store again, after a while.
-        """
         if self._closed is None:
             self._retryCall = self._reactor.callLater(self._retry, self._committer.tryAgain)
             self._retry = min(self._retry * 2, self.retryMost)
 
     def _resumed(self) -> None:
-        """
-        The store was opened again.
-        """
         self._retry = self.retryFirst
         self.troubles.writesResumed()
 
     def stopped(self) -> None:
-        """
-        The thread that writes has ended.
-        """
         self._pool.stop()
         closing, self._closing = self._closing, []
         for each in closing:

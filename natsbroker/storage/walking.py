@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from natsbroker.storage.blocks import (
-    HEAD_LENGTH,
-    NONE,
-    Block,
-    Head,
-    numbersIn,
-    parseHead,
-)
+from natsbroker.storage.blocks import HEAD_LENGTH, NONE, Block, Head, numbersIn, parseHead
 from natsbroker.storage.records import (
     HEAD_SIZE,
     IDENTITY,
@@ -27,15 +20,11 @@ from natsbroker.storage.records import (
     lengthAt,
 )
 
-__all__ = ["readBlock", "walk"]
-
 
 def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]]:
     """
     Find the whole records of a log among any bytes.
 
-    @param start: where to begin.
-    @param identity: the log's.
     @return: the sequence, the start and the end of each.
     """
     needle = IDENTITY.pack(identity)
@@ -57,8 +46,6 @@ def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]
 
 def _byTable(raw: bytes, head: Head, dead: frozenset[int]) -> Block:
     """
-    A block as its table says.
-
     @raise Damaged: if the table is not whole.
     """
     width = 8 if head.gaps else 4
@@ -78,9 +65,7 @@ def _byTable(raw: bytes, head: Head, dead: frozenset[int]) -> Block:
 
 def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int]) -> Block | None:
     """
-    A block of what can be found in one that is damaged.
-
-    @param head: its head, if that is whole.
+    What can be found in a damaged block; C{head} if that is whole.
     """
     found = {sequence: raw[start:end] for sequence, start, end in walk(raw, 0, identity)}
     if not found:
@@ -98,11 +83,6 @@ def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int
 
 def readBlock(raw: bytes, identity: int, first: int, dead: frozenset[int] = NONE) -> Block | None:
     """
-    Make what can be made of the bytes of a block.
-
-    @param identity: the log's.
-    @param first: the sequence that it begins with.
-    @param dead: sequences of records in it that were deleted.
     @return: C{None} if there is not one whole record in it.
     """
     head: Head | None = None

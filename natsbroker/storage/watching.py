@@ -11,17 +11,11 @@ from collections.abc import Callable
 
 from natsbroker.interfaces import IStoreWatcher
 
-__all__ = ["StoreHealth"]
-
 MOST_REMEMBERED = 10000
 """Damaged ranges of one log that are kept apart; beyond that, later watchers do not hear of all."""
 
 
 class StoreHealth:
-    """
-    What is wrong in a store, and who wants to know.
-    """
-
     def __init__(self) -> None:
         self._watchers: list[IStoreWatcher] = []
         self._damaged: dict[str, dict[tuple[int, int], str]] = {}
@@ -30,9 +24,6 @@ class StoreHealth:
         self._stopped = ""
 
     def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
-        """
-        Do what L{natsbroker.interfaces.IStreamStore.watch} promises.
-        """
         self._watchers.append(watcher)
         for log, ranges in self._damaged.items():
             for (start, stop), reason in ranges.items():
@@ -46,9 +37,6 @@ class StoreHealth:
         return lambda: self._watchers.remove(watcher) if watcher in self._watchers else None
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
-        """
-        Tell of damaged records, unless it was told before.
-        """
         known = self._damaged.setdefault(log, {})
         if (start, stop) in known or any(a <= start and stop <= b for a, b in known):
             return
@@ -58,9 +46,6 @@ class StoreHealth:
             watcher.recordsDamaged(log, start, stop, reason)
 
     def isDamaged(self, log: str, sequence: int) -> bool:
-        """
-        Whether a record is known to be damaged.
-        """
         return any(a <= sequence < b for a, b in self._damaged.get(log, ()))
 
     def damagedIn(self, log: str, start: int, stop: int) -> list[int]:
@@ -73,50 +58,32 @@ class StoreHealth:
         return sorted(found)
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
-        """
-        Tell of a lost value, unless it was told before.
-        """
         if (space, key) not in self._states:
             self._states[space, key] = reason
             for watcher in self._watchers:
                 watcher.stateDamaged(space, key, reason)
 
     def logQuarantined(self, log: str, reason: str) -> None:
-        """
-        Tell that a log can only be read.
-        """
         if log not in self._quarantined:
             self._quarantined[log] = reason
             for watcher in self._watchers:
                 watcher.logQuarantined(log, reason)
 
     def logDropped(self, log: str) -> None:
-        """
-        Forget what was wrong with a log that is no more.
-        """
         self._damaged.pop(log, None)
         self._quarantined.pop(log, None)
 
     def logLost(self, log: str) -> None:
-        """
-        Tell that another broker may serve a log.
-        """
         for watcher in self._watchers:
             watcher.logLost(log)
 
     def writesStopped(self, reason: str) -> None:
-        """
-        Tell that nothing can be written, unless that is known.
-        """
         if not self._stopped:
             self._stopped = reason
             for watcher in self._watchers:
                 watcher.writesStopped(reason)
 
     def writesResumed(self) -> None:
-        """
-        Tell that writing goes on, if it had stopped.
-        """
         if self._stopped:
             self._stopped = ""
             for watcher in self._watchers:

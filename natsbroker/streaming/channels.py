@@ -22,23 +22,14 @@ from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.model import Channel
 from natsbroker.streaming.settings import Streaming
 
-__all__ = ["ChannelDirectory", "Channels", "logPrefix"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 
 def logPrefix(clusterId: str) -> str:
-    """
-    The prefix of the names of a cluster's logs.
-    """
     return f"stan/{clusterId}/"
 
 
 class Channels:
-    """
-    All channels.
-    """
-
     def __init__(
         self,
         store: IStreamStore,
@@ -57,9 +48,6 @@ class Channels:
         self._lowered: dict[str, Channel] = {}
 
     def get(self, name: str) -> Channel | None:
-        """
-        The channel of that name; C{None} if it does not exist.
-        """
         return self._channels.get(name)
 
     def demand(self, name: str) -> Channel:
@@ -67,7 +55,6 @@ class Channels:
         The channel of that name, created if necessary. Its log may not be open yet; calls wait for
         it.
 
-        @param name: a valid one.
         @raise Refused: if the channel cannot be created.
         """
         channel = self._channels.get(name)
@@ -104,9 +91,7 @@ class Channels:
 
     async def recover(self) -> None:
         """
-        Open the channels of the store.
-
-        @raise StoreError: if one cannot be opened.
+        @raise StoreError: if a channel cannot be opened.
         """
         names = [each for each in await self._store.logs() if each.startswith(self._prefix)]
         opening = [self._open(self._add(each[len(self._prefix) :])) for each in names]
@@ -131,9 +116,6 @@ class Channels:
         self.forget(channel)
 
     def forget(self, channel: Channel) -> None:
-        """
-        Remove a deleted channel.
-        """
         channel.isDeleted = True
         del self._channels[channel.name]
         # Imported channels may have names that differ in case only.
@@ -150,8 +132,6 @@ class Channels:
 @implementer(ILogDirectory)
 class ChannelDirectory:
     """
-    The channels of a cluster.
-
     @ivar realm: the id of the cluster.
     """
 

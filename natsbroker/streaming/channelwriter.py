@@ -30,8 +30,6 @@ from natsbroker.streaming.protocol import (
 )
 from natsbroker.wire.values import Message
 
-__all__ = ["ChannelWriter"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 #: How long an answer is waited for, in seconds.
@@ -49,13 +47,6 @@ class _Unstored(Exception):
 
 @implementer(ISubscriber)
 class ChannelWriter:
-    """
-    Writes to one channel.
-
-    @ivar stored: how many messages were stored.
-    @ivar lost: how many were not.
-    """
-
     def __init__(
         self,
         bus: IMessageBus,
@@ -86,9 +77,6 @@ class ChannelWriter:
         self._isConnected = False
 
     def write(self, data: bytes) -> None:
-        """
-        Store a message, behind those that wait.
-        """
         if len(self._waiting) >= _MOST:
             self.lost += 1
             return

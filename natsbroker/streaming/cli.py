@@ -37,8 +37,6 @@ from natsbroker.streaming.filestore.importer import (
 from natsbroker.streaming.filestore.report import Report
 from natsbroker.streaming.settings import Streaming
 
-__all__ = ["DONE", "FAILED", "NOT_DONE", "USAGE", "main"]
-
 DONE, NOT_DONE, USAGE, FAILED = 0, 1, 2, 3
 """Exit codes: done; refused, or damage was found; a wrong command line; the store failed."""
 
@@ -86,10 +84,6 @@ class _UsageError(Exception):
 
 @dataclass(frozen=True)
 class _ImportCommand:
-    """
-    What the command line asks for.
-    """
-
     directory: Path
     isCheck: bool
     skipsDamaged: bool
@@ -118,8 +112,6 @@ def main(
     reactor: Any = None,
 ) -> int:
     """
-    Do what the command line asks for.
-
     @param arguments: those behind C{streaming}.
     @param reactor: by default the global one; it is run and stopped.
     @return: the exit code.
@@ -148,12 +140,6 @@ def main(
 
 
 def _acknowledge(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    Note that somebody knows of what a store has lost.
-
-    @param arguments: those behind C{acknowledge}.
-    @return: the exit code.
-    """
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print("natsbroker streaming: acknowledge needs the store's directory", file=stderr)
         return USAGE
@@ -171,9 +157,6 @@ def _acknowledge(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> in
 
 
 def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _ImportCommand | None:
-    """
-    @return: C{None} if help is asked for.
-    """
     command, *rest = arguments
     if command != "import":
         raise _UsageError(f"there is no {command!r}, only 'import' and 'acknowledge'")
@@ -253,9 +236,7 @@ def _figures(plan: Plan) -> dict[str, Any]:
 
 def _write(request: _ImportCommand, plan: Plan, reactor: Any) -> dict[str, Any]:
     """
-    Run the reactor until the import is done.
-
-    @return: what it adds to the figures.
+    @return: what the import adds to the figures.
     """
     if reactor is None:
         from twisted.internet import reactor

@@ -21,8 +21,6 @@ from natsbroker.storage.stores import monotonicOf, storeOpener, wallClockOf
 from natsbroker.streaming.service import StreamingService
 from natsbroker.streaming.settings import Streaming
 
-__all__ = ["storeMaker", "streamingBus", "streamingService"]
-
 
 def storeMaker(
     host: IBrokerHost, streaming: Streaming, plugins: Plugins
@@ -79,8 +77,6 @@ def streamingService(
     Make the service, with jobs that read what it stores served beside it.
 
     @param bus: what L{streamingBus} gave.
-    @raise BrokerError: if there is no such store.
-    @raise ValueError: if the settings make no sense.
     """
     openStore = storeMaker(host, streaming, plugins)
     maxPayload: Callable[[], int] = _ownMaxPayload(host)

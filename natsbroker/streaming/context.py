@@ -22,24 +22,16 @@ from natsbroker.streaming.protocol import Replies
 from natsbroker.streaming.redelivery import Redelivery
 from natsbroker.streaming.settings import Streaming
 
-__all__ = ["Clients", "StreamingContext"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 
 class Clients:
-    """
-    The clients by client id and by connection id.
-    """
-
     def __init__(self) -> None:
         self.byID: dict[str, StreamingClient] = {}
         self.byConnection: dict[bytes, StreamingClient] = {}
 
     def register(self, client: StreamingClient) -> None:
         """
-        Add a client.
-
         @raise KeyError: if its client id is in use.
         """
         if client.clientID in self.byID:
@@ -50,9 +42,6 @@ class Clients:
         client.isRegistered = True
 
     def unregister(self, client: StreamingClient) -> None:
-        """
-        Remove a client.
-        """
         client.isRegistered = False
         del self.byID[client.clientID]
         if self.byConnection.get(client.connID) is client:
@@ -78,9 +67,6 @@ class StreamingContext:
     """
     One run of the service, from the opening of its store until it is closed.
 
-    @ivar bus: of the account.
-    @ivar reactor: for the requests that wait for a client's answer.
-    @ivar subjects: of requests.
     @ivar run: runs a coroutine and logs its failure.
     @ivar now: the wall clock, in nanoseconds.
     @ivar newInbox: creates a subject that cannot be guessed.
@@ -98,9 +84,6 @@ class StreamingContext:
         now: Callable[[], int],
         newInbox: Callable[[], bytes],
     ) -> None:
-        """
-        @param monotonic: seconds of a clock that is never set.
-        """
         self.bus = bus
         self.reactor = reactor
         self.settings = settings
@@ -119,9 +102,6 @@ class StreamingContext:
         self.redelivery = Redelivery(self.delivery, self.deadlines, self.ledger, run)
 
     async def delete(self, channel: Channel) -> None:
-        """
-        Delete a channel after its inactivity limit.
-        """
         try:
             await self.channels.drop(channel)
         except StoreError as error:

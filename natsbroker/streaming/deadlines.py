@@ -13,8 +13,6 @@ from heapq import heapify, heappop, heappush
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-__all__ = ["Deadline", "Deadlines"]
-
 _log = Logger()
 
 #: Clocks are sums of floating point numbers: this much too early is in time.
@@ -25,12 +23,6 @@ _MANY = 64
 
 
 class Deadline:
-    """
-    One call at one time.
-
-    @ivar when: by the clock of L{Deadlines}.
-    """
-
     __slots__ = ("_call", "_deadlines", "when")
 
     def __init__(self, deadlines: Deadlines, when: float, call: Callable[[], object]) -> None:
@@ -40,36 +32,22 @@ class Deadline:
 
     @property
     def active(self) -> bool:
-        """
-        Whether the call is still to be made.
-        """
         return self._call is not None
 
     def cancel(self) -> None:
-        """
-        Do not make the call. Does nothing if it was made.
-        """
         if self._call is not None:
             self._call = None
             self._deadlines.cancelled()
 
     def fire(self) -> None:
-        """
-        Make the call, unless it was made or cancelled.
-        """
         call, self._call = self._call, None
         if call is not None:
             call()
 
 
 class Deadlines:
-    """
-    All deadlines of a service.
-    """
-
     def __init__(self, reactor: IReactorTime, monotonic: Callable[[], float]) -> None:
         """
-        @param reactor: for one timer.
         @param monotonic: seconds, of a clock that nobody sets.
         """
         self.now = monotonic
@@ -82,9 +60,6 @@ class Deadlines:
         self._isStopped = False
 
     def after(self, seconds: float, call: Callable[[], object]) -> Deadline:
-        """
-        Have something called when so much time has passed, and not before.
-        """
         when = self.now() + seconds
         deadline = Deadline(self, when, call)
         if self._isStopped:
@@ -95,9 +70,6 @@ class Deadlines:
         return deadline
 
     def cancelled(self) -> None:
-        """
-        One more deadline in the heap was cancelled.
-        """
         self._cancelled += 1
         if self._cancelled > _MANY and self._cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].active]
@@ -114,9 +86,6 @@ class Deadlines:
         self._setTimer()
 
     def __len__(self) -> int:
-        """
-        How many calls are still to be made.
-        """
         return sum(entry[2].active for entry in self._heap)
 
     def _setTimer(self) -> None:

@@ -23,8 +23,6 @@ from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.messages import StoredMessage
 from natsbroker.streaming.model import Channel, ChannelSubscription, Group
 
-__all__ = ["ChannelDelivery", "Run", "TrafficCounters"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 #: Messages that are read from the store at once.
@@ -39,12 +37,8 @@ Run = Callable[[Coroutine[Any, Any, None]], object]
 
 class TrafficCounters:
     """
-    Messages and bytes since the service started.
-
-    @ivar inMessages: published messages, including refused ones.
-    @ivar inBytes: their bytes on the wire.
-    @ivar outMessages: delivered messages, including redeliveries.
-    @ivar outBytes: their bytes on the wire.
+    Messages and bytes on the wire since the service started; received ones include refused ones,
+    delivered ones redeliveries.
     """
 
     __slots__ = ("inBytes", "inMessages", "outBytes", "outMessages")
@@ -69,9 +63,6 @@ class ChannelDelivery:
         traffic: TrafficCounters,
         run: Run,
     ) -> None:
-        """
-        @param run: runs a coroutine on its own.
-        """
         self._bus = bus
         self._deadlines = deadlines
         self._ledger = ledger
@@ -80,17 +71,11 @@ class ChannelDelivery:
         self.ackWaitPassed: Callable[[ChannelSubscription], object] = _nothing
 
     def pumpChannel(self, channel: Channel) -> None:
-        """
-        Send what is new to all groups of a channel.
-        """
         for group in list(channel.groups.values()):
             if group.members:
                 self.pump(group)
 
     def pump(self, group: Group) -> None:
-        """
-        Send a group what it has not had and can take.
-        """
         channel = group.channel
         if group.isReading or group.lastSent >= channel.last:
             return
@@ -109,17 +94,11 @@ class ChannelDelivery:
             self._sendNew(member, messages)
 
     def _skip(self, group: Group) -> None:
-        """
-        Leave out what the channel does not have any more.
-        """
         first = group.channel.bounds.first
         if group.lastSent + 1 < first:
             group.lastSent = first - 1
 
     async def _catchUp(self, group: Group) -> None:
-        """
-        Send from the store what is no longer in memory.
-        """
         channel = group.channel
         try:
             while group.lastSent < channel.last and group.choose() is not None:
@@ -139,8 +118,6 @@ class ChannelDelivery:
 
     async def _sendPiece(self, group: Group, last: int) -> bool:
         """
-        Send some messages.
-
         @param last: the channel's highest sequence now.
         @return: whether there may be more.
         """
@@ -168,8 +145,6 @@ class ChannelDelivery:
 
     def _sendNew(self, member: ChannelSubscription, messages: list[StoredMessage]) -> int:
         """
-        Send messages after the group's position.
-
         @param messages: not more than the member has room for, but for their bytes.
         @return: how many were sent, from the first on.
         """
@@ -195,9 +170,6 @@ class ChannelDelivery:
         self._count(member, 1, len(encoded))
 
     def _send(self, member: ChannelSubscription, messages: list[StoredMessage]) -> None:
-        """
-        Send messages for the first time.
-        """
         encoded = [each.encoded for each in messages]
         self._bus.publishBatch(member.inbox, encoded)
         again = self._deadlines.now() + member.ackWaitInSecs
@@ -206,9 +178,6 @@ class ChannelDelivery:
         self._count(member, len(encoded), sum(map(len, encoded)))
 
     def _count(self, member: ChannelSubscription, messages: int, size: int) -> None:
-        """
-        Note that a member was sent something.
-        """
         self._traffic.outMessages += messages
         self._traffic.outBytes += size
         if member.redelivery is None:
@@ -216,9 +185,6 @@ class ChannelDelivery:
         self._ledger.touched(member)
 
     def watch(self, member: ChannelSubscription, seconds: float) -> None:
-        """
-        Look at what a member has pending when so much time has passed.
-        """
         if member.redelivery is not None:
             member.redelivery.cancel()
         member.redelivery = self._deadlines.after(seconds, partial(self.ackWaitPassed, member))
@@ -228,7 +194,6 @@ def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMes
     """
     The first ones of some messages, at least one.
 
-    @param last: the highest sequence.
     @param size: the bytes after which no more messages follow.
     """
     if messages[-1].sequence <= last and sum(each.size for each in messages) < size:

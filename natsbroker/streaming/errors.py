@@ -7,8 +7,6 @@ group.
 
 from __future__ import annotations
 
-__all__ = ["Refused"]
-
 
 class Refused(Exception):
     """

@@ -15,52 +15,31 @@ from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import Run
 from natsbroker.streaming.model import Channel
 
-__all__ = ["InactivityTimers"]
-
 
 class InactivityTimers:
-    """
-    Watches all channels.
-    """
-
     def __init__(
         self,
         deadlines: Deadlines,
         run: Run,
         delete: Callable[[Channel], Coroutine[Any, Any, None]],
     ) -> None:
-        """
-        @param delete: deletes a channel.
-        """
         self._deadlines = deadlines
         self._run = run
         self._delete = delete
 
     def created(self, channel: Channel) -> None:
-        """
-        There is a new channel, or one was found in the store.
-        """
         self.used(channel)
         self.left(channel)
 
     def used(self, channel: Channel) -> None:
-        """
-        Something happens in a channel now.
-        """
         channel.lastActivity = self._deadlines.now()
 
     def left(self, channel: Channel) -> None:
-        """
-        A subscription has ended.
-        """
         if channel.limits.max_inactivity and not channel.isWatched and not channel.isDeleted:
             self.used(channel)
             self._watch(channel, channel.limits.max_inactivity)
 
     def joined(self, channel: Channel) -> None:
-        """
-        There is a subscription.
-        """
         inactivity, channel.inactivity = channel.inactivity, None
         if inactivity is not None:
             inactivity.cancel()

@@ -26,21 +26,6 @@ from natsbroker.streaming.deadlines import Deadline, Deadlines
 from natsbroker.streaming.model import ChannelSubscription, Group, StreamingClient
 from natsbroker.streaming.protocol import Malformed, messageClasses
 
-__all__ = [
-    "FORMAT",
-    "IMPORT_KEY",
-    "SERVICE_KEY",
-    "ClientState",
-    "ImportState",
-    "Ledger",
-    "Remembered",
-    "ServiceState",
-    "SubscriptionState",
-    "clientKey",
-    "ledgerSpace",
-    "subscriptionKey",
-]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 #: Of what is written here. A service does not touch what it does not understand.
@@ -70,18 +55,12 @@ _SUBSCRIPTION = b"subscription/"
 
 
 def ledgerSpace(clusterId: str) -> str:
-    """
-    The name of the space in the store that has the state of a cluster's service.
-    """
     return f"stan/{clusterId}"
 
 
 class Remembered(NamedTuple):
     """
-    What was found.
-
-    @ivar clients: C{ClientState}s.
-    @ivar subscriptions: C{SubscriptionState}s, in the order of their numbers.
+    What was found: C{ClientState}s, and C{SubscriptionState}s in the order of their numbers.
     """
 
     clients: list[Any]
@@ -89,10 +68,6 @@ class Remembered(NamedTuple):
 
 
 class Ledger:
-    """
-    The state of one service.
-    """
-
     def __init__(self, states: IStateStore, deadlines: Deadlines) -> None:
         self._states = states
         self._deadlines = deadlines
@@ -134,9 +109,6 @@ class Ledger:
     # What somebody waits for.
 
     def clientCame(self, client: StreamingClient) -> Deferred[None]:
-        """
-        Remember a client.
-        """
         return self._write({clientKey(client.clientID): _clientState(client)})
 
     def clientWent(
@@ -150,16 +122,10 @@ class Ledger:
         return self._write(changes)
 
     def changed(self, subscription: ChannelSubscription) -> Deferred[None]:
-        """
-        Remember a subscription as it is now.
-        """
         self._touched[subscription.number] = subscription
         return self._write({})
 
     def ended(self, subscriptions: Iterable[ChannelSubscription]) -> Deferred[None]:
-        """
-        Forget subscriptions.
-        """
         return self._write(self._gone(subscriptions))
 
     def _gone(self, subscriptions: Iterable[ChannelSubscription]) -> dict[bytes, bytes | None]:
@@ -172,17 +138,11 @@ class Ledger:
     # What is written a little later.
 
     def touched(self, subscription: ChannelSubscription) -> None:
-        """
-        Something was sent to a subscription, or acknowledged.
-        """
         self._touched[subscription.number] = subscription
         group = subscription.group
         self._schedule(DELAY if group.lastSent < group.announced else 0.0)
 
     def settled(self, subscription: ChannelSubscription) -> None:
-        """
-        Something that was sent to a subscription was acknowledged.
-        """
         subscription.group.settledAt = self._deadlines.now()
         self.touched(subscription)
 
@@ -202,17 +162,13 @@ class Ledger:
 
     def flush(self) -> Deferred[None]:
         """
-        Write down everything now.
-
-        @return: fires when it is durable.
+        @return: fires when everything is durable.
         """
         return self._write({}) if self._touched or self._owed else succeed(None)
 
     def finish(self, subscriptions: Iterable[ChannelSubscription]) -> Deferred[None]:
         """
         Write down everything as it is now, for good: nothing is sent from now on.
-
-        @param subscriptions: all of them.
         """
         self._isFinal = True
         self._touched.update((each.number, each) for each in subscriptions)
@@ -295,17 +251,11 @@ def _read(stateClass: Any, key: bytes, value: bytes) -> Any:
 
 
 def clientKey(clientID: str) -> bytes:
-    """
-    The key of a C{ClientState}.
-    """
     name = clientID.encode("ascii")
     return _CLIENT + (name if len(name) <= 200 else b"sha256:" + sha256(name).hexdigest().encode())
 
 
 def subscriptionKey(number: int) -> bytes:
-    """
-    The key of a C{SubscriptionState}.
-    """
     return _SUBSCRIPTION + b"%016x" % number
 
 

@@ -15,17 +15,6 @@ from natsbroker.interfaces.records import Record
 from natsbroker.streaming.protocol import MsgProto, PubAck
 from natsbroker.wire.headers import HeaderError, Headers
 
-__all__ = [
-    "Published",
-    "StoredMessage",
-    "Tail",
-    "acknowledgedIn",
-    "pubAcks",
-    "publishedIn",
-    "replyBlock",
-    "storedMessages",
-]
-
 #: The header that keeps the reply subject of a published message.
 _REPLY = "Stan-Reply"
 
@@ -33,13 +22,6 @@ _REPLY = "Stan-Reply"
 class Published(NamedTuple):
     """
     What one client published to one channel, without reply subjects.
-
-    @ivar clientID: whose it is.
-    @ivar channel: where it goes.
-    @ivar connID: of the client.
-    @ivar guids: of each message.
-    @ivar data: of each message.
-    @ivar size: bytes of data.
     """
 
     clientID: str
@@ -52,9 +34,6 @@ class Published(NamedTuple):
 
 class StoredMessage(NamedTuple):
     """
-    One message of a channel, with its sequence.
-
-    @ivar sequence: its number in the channel.
     @ivar timestamp: when it was published, in nanoseconds since 1970.
     @ivar size: of the data, in bytes.
     @ivar encoded: as it is delivered for the first time.
@@ -81,7 +60,6 @@ def publishedIn(payloads: list[bytes], start: int) -> Published | None:
     """
     Read as many C{PubMsg}s from one client to one channel as follow each other.
 
-    @param start: where to begin.
     @return: C{None} if the first one is to be read by itself.
     """
     if hot.readPublishes is None:
@@ -94,7 +72,6 @@ def acknowledgedIn(payloads: list[bytes], start: int, channel: bytes) -> list[in
     """
     Read as many C{Ack}s for one channel as follow each other.
 
-    @param start: where to begin.
     @return: the sequences; none if the first one is to be read by itself.
     """
     if hot.readAcks is None:
@@ -104,9 +81,6 @@ def acknowledgedIn(payloads: list[bytes], start: int, channel: bytes) -> list[in
 
 
 def pubAcks(guids: list[bytes]) -> list[bytes]:
-    """
-    The C{PubAck} for each message that was stored.
-    """
     if hot.writePubAcks is not None:
         acks: list[bytes] = hot.writePubAcks(guids)
         return acks
@@ -119,8 +93,6 @@ def pubAcks(guids: list[bytes]) -> list[bytes]:
 
 def replyBlock(reply: str) -> bytes:
     """
-    The headers of a record whose message has a reply subject.
-
     @raise ValueError: if it cannot stand in a header.
     """
     if reply != reply.strip(" \t"):
@@ -140,11 +112,6 @@ def _replyFrom(block: bytes) -> str:
 
 
 def storedMessages(channel: bytes, records: list[Record]) -> list[StoredMessage]:
-    """
-    The messages of a channel that records hold.
-
-    @param channel: its name.
-    """
     found: list[StoredMessage] = []
     while len(found) < len(records):
         if hot.writeMessages is not None:
@@ -155,9 +122,6 @@ def storedMessages(channel: bytes, records: list[Record]) -> list[StoredMessage]
 
 
 def _stored(channel: bytes, record: Record) -> StoredMessage:
-    """
-    The message that one record holds.
-    """
     encoded = MsgProto(
         sequence=record.sequence,
         subject=channel.decode(),
@@ -174,10 +138,6 @@ MOST_BYTES = 1 << 20
 
 
 class Tail:
-    """
-    The last messages of one channel.
-    """
-
     def __init__(self, mostMessages: int = MOST_MESSAGES, mostBytes: int = MOST_BYTES) -> None:
         self._messages: dict[int, StoredMessage] = {}
         self._bytes = 0
@@ -195,11 +155,7 @@ class Tail:
 
     def following(self, sequence: int, most: int) -> list[StoredMessage]:
         """
-        Messages that follow each other.
-
-        @param sequence: where to begin.
-        @param most: the most messages.
-        @return: none if already the first one is not here.
+        @return: messages that follow each other; none if already the first one is not here.
         """
         found = []
         for each in range(sequence, sequence + most):

@@ -26,17 +26,6 @@ from natsbroker.streaming.deadlines import Deadline
 from natsbroker.streaming.messages import StoredMessage, Tail, storedMessages
 from natsbroker.streaming.settings import ChannelLimits
 
-__all__ = [
-    "LARGEST_WINDOW",
-    "Channel",
-    "ChannelSubscription",
-    "Group",
-    "GroupKey",
-    "StreamingClient",
-    "provides",
-    "queueName",
-]
-
 GroupKey = tuple[str, ...]
 """
 Identifies a group in its channel: C{("queue", name)}, C{("durable", clientID, name)} or
@@ -58,15 +47,11 @@ def queueName(queue: str, durableName: str) -> str:
 @dataclass(slots=True, eq=False, repr=False)
 class StreamingClient:
     """
-    A client.
-
     @ivar connID: identifies its connection; empty for a client of protocol 0.
-    @ivar protocol: of the connect request.
     @ivar owner: the user that connected it; see L{natsbroker.streaming.requests.access}.
     @ivar subscriptions: the active ones by number, oldest first.
     @ivar failures: unanswered heartbeats in a row.
     @ivar heartbeat: the next one; C{None} while one waits for its answer.
-    @ivar isRegistered: whether it is still connected.
     """
 
     clientID: str
@@ -91,11 +76,7 @@ class ChannelSubscription:
     @ivar number: unique in the service, for ever.
     @ivar client: C{None} while it is offline.
     @ivar clientID: of the present or the last client.
-    @ivar inbox: the subject of its messages.
-    @ivar ackInbox: the subject of its acknowledgements.
     @ivar canHear: whether C{inbox} is a valid subject.
-    @ivar maxInFlight: the most unacknowledged messages.
-    @ivar ackWaitInSecs: the seconds until redelivery.
     @ivar owner: the user that created it, for a durable subscription; see
         L{natsbroker.streaming.requests.access}.
     @ivar pending: sequence -> time of redelivery and size, in the order of these times.
@@ -148,16 +129,11 @@ class ChannelSubscription:
 
     @property
     def isActive(self) -> bool:
-        """
-        Whether it has a client.
-        """
         return self.client is not None
 
     def sent(self, sequence: int, again: float, size: int) -> None:
         """
-        Add a message that was sent, for the first time or again.
-
-        @param again: the time of its redelivery; not before that of any other.
+        @param again: the time of redelivery; not before that of any other message.
         """
         before = self.pending.pop(sequence, None)
         if before is None:
@@ -166,8 +142,6 @@ class ChannelSubscription:
 
     def settled(self, sequence: int) -> bool:
         """
-        Remove a message from the pending ones.
-
         @return: whether it was pending.
         """
         before = self.pending.pop(sequence, None)
@@ -178,17 +152,13 @@ class ChannelSubscription:
 
     def sentMany(self, sequences: Sequence[int], again: float, sizes: Sequence[int]) -> None:
         """
-        Add messages that were sent for the first time.
-
-        @param again: the time of their redelivery; not before that of any other.
+        As C{sent}, for messages that were sent for the first time.
         """
         self.pending.update(zip(sequences, zip(repeat(again), sizes), strict=False))
         self.pendingBytes += sum(sizes)
 
     def settledMany(self, sequences: Sequence[int]) -> list[int]:
         """
-        Remove messages from the pending ones.
-
         @return: those that were not pending.
         """
         pop, strange, size = self.pending.pop, [], 0
@@ -224,7 +194,6 @@ class Group:
 
     @ivar queue: the name of the queue group with its durable name; empty for a single subscription.
     @ivar durableName: of a single subscription; empty for a queue group, whose name has it.
-    @ivar isDurable: whether it outlives its members.
     @ivar members: the active subscriptions.
     @ivar offline: the last member of a durable group without members.
     @ivar lastSent: the highest sequence sent to a member.
@@ -299,11 +268,6 @@ class Group:
         return best
 
     def countAgain(self, sequence: int) -> int:
-        """
-        Count a redelivery.
-
-        @return: the redeliveries of the message.
-        """
         count = self.counts[sequence] = self.counts.get(sequence, 0) + 1
         return count
 
@@ -320,9 +284,6 @@ class Group:
 
 class Channel:
     """
-    A channel.
-
-    @ivar subject: the name in bytes.
     @ivar groups: the groups of its subscriptions, including durable ones without members.
     @ivar tail: its last messages.
     @ivar last: the highest sequence that may be sent: all records up to it are durable.
@@ -352,9 +313,6 @@ class Channel:
         self._lastTime = 0
 
     def opened(self, log: IStreamLog) -> None:
-        """
-        Use the log, and resume the calls that wait for it.
-        """
         self.last = log.bounds().last
         # Messages that came before the log was open have timestamps already.
         self._lastTime = max(self._lastTime, log.bounds().lastTime)
@@ -365,9 +323,6 @@ class Channel:
             each.callback(None)
 
     def failed(self, failure: Failure) -> Failure:
-        """
-        Fail the calls that wait for the log.
-        """
         self.isDeleted = True
         self._failure = failure
         waiting, self._waiting = self._waiting, []
@@ -386,8 +341,6 @@ class Channel:
 
     def whenOpen(self) -> Deferred[None]:
         """
-        Wait for the log.
-
         @return: fails with the reason why the log cannot be opened.
         """
         if self._log is not None:
@@ -417,8 +370,7 @@ class Channel:
 
     def append(self, batch: list[Entry]) -> Deferred[range]:
         """
-        Store messages, in the order of the calls, also while the log is being opened; see
-        L{IStreamLog.append}.
+        In the order of the calls, also while the log is being opened; see L{IStreamLog.append}.
         """
         self.inFlight += 1
         if self._log is None:
@@ -435,9 +387,7 @@ class Channel:
 
     def timestamp(self, now: int) -> int:
         """
-        The timestamp for the next messages: never before that of the last message.
-
-        @param now: the wall clock, in nanoseconds.
+        The timestamp for the next messages, in nanoseconds: never before that of the last message.
         """
         self._lastTime = max(now, self._lastTime)
         return self._lastTime
@@ -454,32 +404,20 @@ class Channel:
                 pass  # The appends have reported it.
 
     async def read(self, sequence: int, limit: int = 256) -> list[StoredMessage]:
-        """
-        Messages from the store; see L{IStreamLog.read}.
-        """
         records: list[Record] = await self.log.read(sequence, limit)
         return storedMessages(self.subject, records)
 
     @property
     def subscriptions(self) -> Iterator[ChannelSubscription]:
-        """
-        All subscriptions, including offline ones.
-        """
         for group in self.groups.values():
             yield from group.subscriptions
 
     @property
     def isWatched(self) -> bool:
-        """
-        Whether it has an active subscription.
-        """
         return any(group.members for group in self.groups.values())
 
     @property
     def isHeld(self) -> bool:
-        """
-        Whether a hold protects stored messages.
-        """
         log = self._log
         if log is None or not provides(log, IHeldLog):
             return False

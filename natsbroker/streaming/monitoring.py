@@ -14,20 +14,10 @@ if TYPE_CHECKING:
     from natsbroker.streaming.model import Channel, ChannelSubscription, StreamingClient
     from natsbroker.streaming.service import StreamingService
 
-__all__ = [
-    "ChannelFigures",
-    "ClientFigures",
-    "ServiceFigures",
-    "StreamingModel",
-    "SubscriptionFigures",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFigures:
     """
-    One subscription.
-
     @ivar client_id: whose it is, or was.
     @ivar durable_name: empty for one that is not durable, and for a durable queue group.
     @ivar queue_name: for a durable queue group its durable name, a colon, and its name.
@@ -53,8 +43,6 @@ class SubscriptionFigures:
 @dataclass(frozen=True, slots=True)
 class ClientFigures:
     """
-    One client.
-
     @ivar hb_inbox: where it answers heartbeats.
     """
 
@@ -66,8 +54,6 @@ class ClientFigures:
 @dataclass(frozen=True, slots=True)
 class ChannelFigures:
     """
-    One channel.
-
     @ivar bytes: of subjects, headers and data.
     @ivar first_seq: of the oldest message; 0 for a channel that never had any.
     """
@@ -83,8 +69,6 @@ class ChannelFigures:
 @dataclass(frozen=True, slots=True)
 class ServiceFigures:
     """
-    The whole service.
-
     @ivar state: C{STANDALONE}, with a store that brokers share C{FT_ACTIVE} or C{FT_STANDBY}, or
         C{FAILED} while the store takes no writes.
     @ivar subscriptions: offline durable ones included.
@@ -105,10 +89,6 @@ class ServiceFigures:
 
 
 class StreamingModel:
-    """
-    What there is to know about a service that is running.
-    """
-
     def __init__(self, service: StreamingService) -> None:
         self._service = service
 
@@ -121,9 +101,7 @@ class StreamingModel:
 
     def figures(self) -> ServiceFigures:
         """
-        The figures of the whole service.
-
-        @raise RuntimeError: while it is not running.
+        @raise RuntimeError: while the service is not running.
         """
         service = self._service
         if self._isOnStandby:
@@ -155,23 +133,15 @@ class StreamingModel:
         return self._service.isShared and not self._service.isServing
 
     def clientNames(self) -> list[str]:
-        """
-        The ids of all clients, sorted.
-        """
         return [] if self._isOnStandby else sorted(self._service.context.clients.byID)
 
     def channelNames(self) -> list[str]:
-        """
-        The names of all channels, sorted.
-        """
         if self._isOnStandby:
             return []
         return sorted(channel.name for channel in self._service.context.channels)
 
     def client(self, name: str) -> ClientFigures:
         """
-        The figures of one client.
-
         @raise KeyError: if there is none of that id.
         """
         client = self._client(name)
@@ -179,9 +149,9 @@ class StreamingModel:
 
     def clientSubscriptions(self, name: str) -> dict[str, list[SubscriptionFigures]]:
         """
-        The figures of a client's subscriptions, by channel.
+        By channel.
 
-        @raise KeyError: if there is none of that id.
+        @raise KeyError: if there is no client of that id.
         """
         found: dict[str, list[SubscriptionFigures]] = {}
         for each in self._client(name).subscriptions.values():
@@ -190,8 +160,6 @@ class StreamingModel:
 
     def channel(self, name: str) -> ChannelFigures:
         """
-        The figures of one channel.
-
         @raise KeyError: if there is none of that name.
         """
         channel = self._channel(name)
@@ -207,9 +175,9 @@ class StreamingModel:
 
     def channelSubscriptions(self, name: str) -> list[SubscriptionFigures]:
         """
-        The figures of a channel's subscriptions, offline durable ones included.
+        Offline durable ones included.
 
-        @raise KeyError: if there is none of that name.
+        @raise KeyError: if there is no channel of that name.
         """
         return [_subscriptionFigures(each) for each in self._channel(name).subscriptions]
 

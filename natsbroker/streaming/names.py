@@ -14,8 +14,6 @@ from functools import lru_cache
 
 from natsbroker.subjects.grammar import isValidSubject
 
-__all__ = ["LONGEST_CHANNEL", "LONGEST_CLUSTER_ID", "RequestSubjects", "isChannel", "isClientID"]
-
 #: In bytes of UTF-8. With a cluster id it must fit into the name of a log.
 LONGEST_CHANNEL = 300
 LONGEST_CLUSTER_ID = 64
@@ -25,17 +23,11 @@ _FORBIDDEN = re.compile(rb"[/*>]")
 
 
 def isClientID(text: str) -> bool:
-    """
-    Whether a client may call itself that.
-    """
     return _CLIENT_ID.fullmatch(text) is not None
 
 
 @lru_cache(1024)
 def isChannel(name: bytes) -> bool:
-    """
-    Whether this is the name of a channel.
-    """
     return len(name) <= LONGEST_CHANNEL and isValidSubject(name) and _FORBIDDEN.search(name) is None
 
 
@@ -43,13 +35,9 @@ class RequestSubjects:
     """
     Where the clients of one cluster send their requests.
 
-    @ivar discover: connect requests.
-    @ivar pings: pings.
     @ivar publish: published messages, with a full stop and the channel behind it.
-    @ivar subscribe: subscription requests.
     @ivar unsubscribe: requests to end a subscription for good.
     @ivar subClose: requests to close a subscription; a durable one can be resumed.
-    @ivar close: requests to close a connection.
     """
 
     def __init__(self, clusterId: str, discoverPrefix: str = "_STAN.discover") -> None:

@@ -11,8 +11,6 @@ from natsbroker.config.flags import STREAMING_FLAGS, flagNamed
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings, changed
 
-__all__ = ["withStreaming"]
-
 _DEBUG = ("SD", "SV", "SDV")
 
 _ASKING = {flag.names[0] for flag in STREAMING_FLAGS}
@@ -20,8 +18,6 @@ _ASKING = {flag.names[0] for flag in STREAMING_FLAGS}
 
 def withStreaming(settings: Settings, given: Mapping[str, FlagValue]) -> Settings:
     """
-    Apply the flags.
-
     @param given: values by the first spelling of their flag.
     """
     if given.get("streaming") is False:

@@ -17,8 +17,6 @@ from natsbroker.streaming.names import RequestSubjects
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 
-__all__ = ["channelPermissions"]
-
 
 def channelPermissions(
     clusterId: str = "test-cluster",

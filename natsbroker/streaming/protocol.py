@@ -18,42 +18,16 @@ if TYPE_CHECKING:
     # So that workers of Spark, which have no zope.interface, load the messages.
     from natsbroker.interfaces import IMessageBus
 
-__all__ = [
-    "FIRST",
-    "LAST_RECEIVED",
-    "NEW_ONLY",
-    "SEQUENCE_START",
-    "TIME_DELTA_START",
-    "Ack",
-    "CloseRequest",
-    "CloseResponse",
-    "ConnectRequest",
-    "ConnectResponse",
-    "Malformed",
-    "MsgProto",
-    "Ping",
-    "PingResponse",
-    "PubAck",
-    "PubMsg",
-    "Replies",
-    "SubscriptionRequest",
-    "SubscriptionResponse",
-    "UnsubscribeRequest",
-    "decode",
-    "messageClasses",
-]
-
 #: The library's error for bytes that are not a message.
 Malformed = DecodeError
 
 
 def messageClasses(package: str, name: str) -> dict[str, Any]:
     """
-    The message classes of a file, in a pool of their own.
+    The message classes of a file, by name, in a pool of their own.
 
     @param package: the Python package that the file is in.
     @param name: of the file, without its suffix.
-    @return: the classes by message name.
     """
     compiled = files(package).joinpath(f"{name}.binpb").read_bytes()
     (file,) = FileDescriptorSet.FromString(compiled).file
@@ -84,9 +58,6 @@ NEW_ONLY, LAST_RECEIVED, TIME_DELTA_START, SEQUENCE_START, FIRST = range(5)
 
 
 def decode(messageClass: Any, data: bytes) -> Any:
-    """
-    @raise Malformed: if the bytes are not a message of the class.
-    """
     return messageClass.FromString(data)
 
 
@@ -99,22 +70,13 @@ class Replies:
         self._bus = bus
 
     def send(self, reply: bytes, response: Any) -> None:
-        """
-        Send a response.
-        """
         if reply:
             self._bus.publishInternal(reply, response.SerializeToString())
 
     def connectError(self, reply: bytes, text: str) -> None:
-        """
-        Refuse a connect request.
-        """
         self.send(reply, ConnectResponse(error=text))
 
     def publishError(self, reply: bytes, guid: str, text: str) -> None:
-        """
-        Refuse a published message.
-        """
         self.send(reply, PubAck(guid=guid, error=text))
 
     def subscription(self, reply: bytes, text: str = "") -> None:
@@ -124,7 +86,4 @@ class Replies:
         self.send(reply, SubscriptionResponse(error=text))
 
     def close(self, reply: bytes, text: str = "") -> None:
-        """
-        Answer a close request: refuse it or, without text, confirm it.
-        """
         self.send(reply, CloseResponse(error=text))

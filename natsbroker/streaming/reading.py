@@ -10,8 +10,6 @@ from typing import Any
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.streaming.settings import ChannelLimits, Streaming
 
-__all__ = ["STORES", "checkStreaming", "storeNamed", "streamingFrom"]
-
 STORES = {
     "memory": "memory",
     "file": "lmdb",
@@ -24,16 +22,11 @@ STORES = {
 
 
 def storeNamed(name: str) -> str:
-    """
-    Our name of a store, whatever name the configuration has for it.
-    """
     return STORES.get(name.lower(), name)
 
 
 def streamingFrom(root: ParsedBlock) -> Streaming | None:
     """
-    Make the settings of NATS Streaming.
-
     @return: C{None} when the file has no such block.
     """
     block = root.block("streaming")
@@ -53,9 +46,6 @@ def streamingFrom(root: ParsedBlock) -> Streaming | None:
 
 
 def checkStreaming(streaming: Streaming, root: ParsedBlock, findings: Diagnostics) -> None:
-    """
-    Report values that are not valid, where the file has them.
-    """
     block = root.blockOrEmpty("streaming")
     limits = block.block("store_limits")
     for name, message in streaming.problems():
@@ -64,9 +54,6 @@ def checkStreaming(streaming: Streaming, root: ParsedBlock, findings: Diagnostic
 
 
 def _given(reading: ParsedBlock, kind: type) -> dict[str, Any]:
-    """
-    The values of a block that are attributes of the same name.
-    """
     plain = {each.name for each in fields(kind)} - {"channels", "store_options"}
     return {name: value for name, value in reading.values.items() if name in plain}
 

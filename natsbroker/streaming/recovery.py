@@ -23,13 +23,9 @@ from natsbroker.streaming.model import (
 )
 from natsbroker.subjects.grammar import isValidLiteral
 
-__all__ = ["Recovery"]
-
 
 class Recovery:
     """
-    Makes clients and subscriptions of what is remembered.
-
     @ivar nextNumber: for the next new subscription.
     @ivar active: the subscriptions that clients have.
     """

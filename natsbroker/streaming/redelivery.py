@@ -20,8 +20,6 @@ from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.messages import StoredMessage
 from natsbroker.streaming.model import Channel, ChannelSubscription, Group
 
-__all__ = ["Redelivery"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 #: Seconds within which due messages are redelivered together, with the last of them.
@@ -35,10 +33,6 @@ PIECE = 256
 
 
 class Redelivery:
-    """
-    Looks at what is pending.
-    """
-
     def __init__(
         self, delivery: ChannelDelivery, deadlines: Deadlines, ledger: Ledger, run: Run
     ) -> None:
@@ -58,9 +52,6 @@ class Redelivery:
                 self._run(self._redeliver(member))
 
     async def _redeliver(self, member: ChannelSubscription) -> None:
-        """
-        Send again what is due.
-        """
         wait = TOGETHER
         try:
             due = _dueOf(member, self._deadlines.now() + 1e-9)
@@ -97,18 +88,13 @@ class Redelivery:
         return True
 
     def _drop(self, member: ChannelSubscription, sequence: int) -> None:
-        """
-        Forget a message that is not there any more.
-        """
         member.settled(sequence)
         member.group.counts.pop(sequence, None)
         self._ledger.touched(member)
 
     def _watchNext(self, member: ChannelSubscription, wait: float = TOGETHER) -> None:
         """
-        Look again when the next message is due.
-
-        @param wait: seconds until then.
+        @param wait: the least number of seconds until then.
         """
         if not member.isActive or not member.pending:
             return
@@ -142,8 +128,6 @@ class Redelivery:
         """
         After the broker was started again: send again what is due, and the rest in its time. When
         a message was sent is not known, so its ack wait is counted from when it was stored.
-
-        @param wallClock: in nanoseconds.
         """
         due: dict[int, tuple[float, int]] = {}
         try:
@@ -187,9 +171,6 @@ class Redelivery:
 
 
 def _dueOf(member: ChannelSubscription, limit: float) -> list[int]:
-    """
-    The pending messages whose time has come.
-    """
     due = []
     for sequence, (again, _) in member.pending.items():
         if again > limit:

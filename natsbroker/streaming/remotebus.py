@@ -25,8 +25,6 @@ from natsbroker.server.start import StartError
 from natsbroker.streaming.names import RequestSubjects
 from natsbroker.streaming.settings import Streaming, splitServers
 
-__all__ = ["ServerPool", "onlyServer", "optionsFor", "remoteBus"]
-
 #: Seconds in which another streaming server would answer, as nats-streaming-server waits.
 _PATIENCE = 0.25
 
@@ -37,8 +35,6 @@ _TIMEOUT = 2.0
 def remoteBus(reactor: Any, streaming: Streaming) -> RemoteBus:
     """
     The bus of the server that the settings name; its service must be started.
-
-    @raise ValueError: if a URL is none.
     """
     named = splitServers(streaming.nats_server)
     servers = ServerPool(named)
@@ -61,16 +57,11 @@ class ServerPool:
     """
 
     def __init__(self, named: Sequence[RemoteURL]) -> None:
-        """
-        @param named: those that the settings name; there is at least one.
-        """
         self._named = list(named)
         self._waiting = list(named)
 
     def next(self, heardOf: Sequence[str]) -> RemoteURL:
         """
-        The server to try now.
-
         @param heardOf: C{host:port} of members of the cluster; those of earlier calls are
             forgotten. Users and TLS are those of the first server that is named.
         """
@@ -111,7 +102,6 @@ def onlyServer(
     Open the store of a service on another server's bus, if no other streaming server is there for
     the same cluster: clients would be answered twice. Brokers that share a store agree by it.
 
-    @param openStore: opens it.
     @return: a callable whose Deferred fails with L{StartError} if there is another one.
     """
     subjects = RequestSubjects(streaming.cluster_id, streaming.discover_prefix)

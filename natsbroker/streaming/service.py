@@ -38,8 +38,6 @@ from natsbroker.streaming.recovery import Recovery
 from natsbroker.streaming.requests.dispatcher import Dispatcher
 from natsbroker.streaming.settings import Streaming
 
-__all__ = ["StoreWatch", "StreamingService", "lead", "leaderLog"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 AGAIN = 1.0
@@ -53,7 +51,6 @@ class StreamingService(Service):
     """
     NATS Streaming for the clients of one account.
 
-    @ivar monotonic: seconds of a clock that is never set.
     @ivar isShared: whether other brokers may share the store.
     """
 
@@ -101,9 +98,6 @@ class StreamingService(Service):
     # Starting.
 
     def startService(self) -> None:
-        """
-        Begin to open the store.
-        """
         super().startService()  # type: ignore[no-untyped-call]
         self._begin()
 
@@ -178,7 +172,7 @@ class StreamingService(Service):
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """
-        Have something done that nobody waits for. What escapes it is logged.
+        Do something that nobody waits for. What escapes it is logged.
         """
         running = ensureDeferred(coroutine)
         self._running.add(running)
@@ -268,8 +262,6 @@ class StreamingService(Service):
     @property
     def context(self) -> StreamingContext:
         """
-        The clients and channels.
-
         @raise RuntimeError: while the service does not serve.
         """
         if self._context is None:
@@ -279,8 +271,6 @@ class StreamingService(Service):
     @property
     def dispatcher(self) -> Dispatcher:
         """
-        The request handlers.
-
         @raise RuntimeError: while the service does not serve.
         """
         if self._dispatcher is None:
@@ -296,9 +286,6 @@ class StreamingService(Service):
 
     @property
     def losses(self) -> Sequence[str]:
-        """
-        What the store has lost and nobody has acknowledged.
-        """
         store: Any = self._store
         return store.losses() if IReportingStore.providedBy(store) else ()
 
@@ -313,8 +300,6 @@ class StreamingService(Service):
 @implementer(IStoreWatcher)
 class StoreWatch:
     """
-    Watches a store.
-
     @ivar stopped: why the store takes no writes; empty while it does.
     """
 
@@ -371,7 +356,6 @@ async def lead(store: IStreamStore, clusterId: str, standBy: Callable[[], object
     Wait until this broker may serve.
 
     @param standBy: called if another one does.
-    @raise natsbroker.interfaces.records.StoreError: if the store fails.
     """
     if not ILeasedStore.providedBy(store):
         return

@@ -15,8 +15,6 @@ from natsbroker.config.addresses import RemoteURL, splitURL
 from natsbroker.streaming.names import LONGEST_CLUSTER_ID, isChannel
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject, matches
 
-__all__ = ["DEFAULT_PORT", "ChannelLimits", "Streaming", "splitServers"]
-
 DEFAULT_PORT = 4222
 """The port of a NATS server whose URL has none."""
 
@@ -32,9 +30,7 @@ _LIMITS = {
 
 def splitServers(urls: str) -> list[RemoteURL]:
     """
-    Read the URLs of C{nats_server}.
-
-    @raise ValueError: if one of them is not valid.
+    @raise ValueError: if a URL is not valid.
     """
     found = [each.strip() for each in urls.split(",")]
     return [splitURL(each, "NATS server", ("nats",), DEFAULT_PORT) for each in found]
@@ -70,7 +66,6 @@ class Streaming(ChannelLimits):
     @ivar account: the account whose clients are served.
     @ivar store: the name of the store: C{memory}, C{lmdb}, C{postgres}, or a plugin's.
     @ivar dir: the directory of a store on disk.
-    @ivar store_options: further options of the store.
     @ivar max_channels: the most channels; 0 is unlimited.
     @ivar channels: limits that differ, by channel or pattern. A pattern inherits other limits from
         the narrowest pattern that covers it.
@@ -121,8 +116,6 @@ class Streaming(ChannelLimits):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """
-        Find values that are not valid.
-
         @return: keys of the block, each with an error text.
         """
         for name, words in _LIMITS.items():

@@ -14,8 +14,6 @@ from natsbroker.storage.lmdb.journal import LARGEST_FRAME
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.policy import Policy
 
-__all__ = ["LOG_WEIGHT", "Backlog"]
-
 LOG_WEIGHT = 16384
 """How many bytes of pages a commit may write for each log in it, beside its records."""
 
@@ -85,8 +83,6 @@ class Backlog:
 
     def add(self, jobs: Sequence[Job], rows: Mapping[int, LogRow]) -> None:
         """
-        Take jobs that are in the journal now.
-
         @param rows: what L{after} said.
         """
         self.jobs += [job for job in jobs if job.writes]

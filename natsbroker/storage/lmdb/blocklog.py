@@ -20,8 +20,6 @@ from natsbroker.storage.lmdb.values import ValueTransaction
 from natsbroker.storage.records import subjectOf
 from natsbroker.storage.walking import readBlock
 
-__all__ = ["LogBlocks"]
-
 INLINE = 1800
 """A last block shorter than this is replaced when more records come."""
 
@@ -34,8 +32,6 @@ MERGE = 16
 
 class LogBlocks:
     """
-    A log in a transaction, as far as its blocks go; to be derived from.
-
     @ivar row: as it will be committed.
     """
 
@@ -49,9 +45,6 @@ class LogBlocks:
     # Writing
 
     def flush(self) -> None:
-        """
-        Make blocks of the records that were added.
-        """
         if not self._blobs:
             return
         blobs, runs = self._blobs, self._runs
@@ -71,9 +64,6 @@ class LogBlocks:
             self._merge()
 
     def _write(self, sequences: Sequence[int], blobs: Sequence[bytes]) -> None:
-        """
-        Store records as blocks.
-        """
         transaction, row = self._transaction, self.row
         for contents in chunks(sequences, blobs):
             raw = build(transaction.mark, row.identity, transaction.generation, contents)
@@ -123,17 +113,11 @@ class LogBlocks:
     # Finding
 
     def _blockAt(self, first: int) -> Block | None:
-        """
-        The block that begins with a sequence.
-        """
         txn, identity = self._transaction.txn, self.row.identity
         raw = txn.get(blockKey(identity, first))
         return None if raw is None else readBlock(raw, identity, first, self._dead(first))
 
     def _dead(self, first: int) -> frozenset[int]:
-        """
-        What was deleted from the block that begins with a sequence.
-        """
         value = self._transaction.get(deadKey(self.row.identity, first))
         return NONE if value is None else unpackDead(first, value)
 
@@ -191,9 +175,6 @@ class LogBlocks:
         return None
 
     def _sequencesOf(self, subject: bytes, start: int) -> Iterator[int]:
-        """
-        The sequences of all records of a subject, from one on.
-        """
         start = max(start, self.row.first)
         for block in self.blocksFrom(start):
             for index in block.living():
@@ -234,9 +215,6 @@ class LogBlocks:
     # Replacing
 
     def _rewrite(self, block: Block, living: Sequence[int]) -> None:
-        """
-        Store a block again, without what was deleted.
-        """
         transaction, row = self._transaction, self.row
         self._remove(block)
         pieces = [block.raw[block.starts[each] : block.starts[each + 1]] for each in living]
@@ -247,18 +225,12 @@ class LogBlocks:
             self._retail(block.first, contents.sequences[0], len(raw))
 
     def _retail(self, before: int, after: int, length: int) -> None:
-        """
-        Note that one of the short blocks at the end was replaced.
-        """
         tail = self.row.tail
         for index, (first, _) in enumerate(tail):
             if first == before:
                 tail[index] = (after, length)
 
     def _forget(self, block: Block) -> None:
-        """
-        Delete a block for good.
-        """
         self.row.count = max(self.row.count - len(block.missing), 0)
         self.row.size = max(self.row.size - block.missingSize, 0) if self.row.count else 0
         self._remove(block)
@@ -276,9 +248,6 @@ class LogBlocks:
         self._touch(first)
 
     def _touch(self, first: int) -> None:
-        """
-        Note that the block under a sequence is not what it was.
-        """
         self._transaction.touched.add((self.row.identity, first))
         self._transaction.heads.pop(self.row.identity, None)
 
@@ -292,9 +261,6 @@ class LogBlocks:
         return block.first if first is None else first
 
     def _findFirst(self) -> None:
-        """
-        Make C{row.first} the oldest record, after some were deleted.
-        """
         row = self.row
         if not row.count:
             row.first = row.last + 1

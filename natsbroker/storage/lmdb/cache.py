@@ -12,8 +12,6 @@ from collections.abc import Iterable
 
 from natsbroker.storage.blocks import Block
 
-__all__ = ["BlockCache"]
-
 LARGEST = 32 << 20
 """Bytes of blocks that are kept."""
 
@@ -22,10 +20,6 @@ EXTRA = 200
 
 
 class BlockCache:
-    """
-    The blocks of a store that were read last.
-    """
-
     def __init__(self, largest: int = LARGEST) -> None:
         self._largest = largest
         self._size = 0
@@ -51,9 +45,7 @@ class BlockCache:
 
     def add(self, identity: int, first: int, block: Block) -> None:
         """
-        Keep a block.
-
-        @param first: the sequence under which it lies.
+        @param first: the sequence under which the block lies.
         """
         key = (identity, first)
         if key in self._blocks or self._weight(block) > self._largest // 4:
@@ -65,23 +57,14 @@ class BlockCache:
             self._drop(next(iter(self._blocks)))
 
     def forget(self, keys: Iterable[tuple[int, int]]) -> None:
-        """
-        Let go of blocks that are not what they were.
-        """
         for key in keys:
             if key in self._blocks:
                 self._drop(key)
 
     def forgetLog(self, identity: int) -> None:
-        """
-        Let go of all blocks of a log.
-        """
         self.forget([(identity, first) for first in self._firsts.get(identity, ())])
 
     def _drop(self, key: tuple[int, int]) -> None:
-        """
-        Let go of a block.
-        """
         self._size -= self._weight(self._blocks.pop(key))
         firsts = self._firsts[key[0]]
         firsts.remove(key[1])
@@ -89,7 +72,4 @@ class BlockCache:
             del self._firsts[key[0]]
 
     def _weight(self, block: Block) -> int:
-        """
-        About how many bytes a block takes.
-        """
         return len(block.raw) + 40 * len(block.starts) + EXTRA

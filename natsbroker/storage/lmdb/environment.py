@@ -25,8 +25,6 @@ from lmdb import verify
 
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 
-__all__ = ["Environment", "asStoreError", "asStoreFailed"]
-
 SMALLEST_MAP = 64 << 20
 """How large the map is at first, in bytes. It takes address space, not memory."""
 
@@ -46,9 +44,6 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def asStoreError(failure: Exception) -> StoreError:
-    """
-    The error for a request that failed.
-    """
     if isinstance(failure, StoreError):
         return failure
     code = failure.errno if isinstance(failure, OSError) else getattr(failure, "code", 0)
@@ -68,17 +63,10 @@ def asStoreFailed(failure: Exception) -> StoreFailed:
 
 
 class Environment:
-    """
-    An open database.
-
-    @ivar path: of its file.
-    """
-
     def __init__(self, path: Path, maxSize: int = 0) -> None:
         """
         @param path: of the file; made if it is not there.
         @param maxSize: how large it may grow, in bytes; 0 for any size.
-        @raise lmdb.Error: if it cannot be opened.
         """
         self.path = path
         self._condition = threading.Condition()
@@ -94,9 +82,6 @@ class Environment:
         self._length = size
 
     def _open(self, readonly: bool) -> lmdb.Environment:
-        """
-        Give the file to LMDB.
-        """
         return lmdb.Environment(
             str(self.path),
             map_size=self._mapSize,
@@ -108,18 +93,12 @@ class Environment:
         )
 
     def _sizeFor(self, needed: int) -> int:
-        """
-        How large the map should be to hold so much.
-        """
         size = SMALLEST_MAP
         while size < needed + needed // 4 + SPARE:
             size *= 2
         return min(size, self._largest) if self._largest else size
 
     def _used(self) -> int:
-        """
-        How many bytes of the file are in use, or were.
-        """
         return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])
 
     def prepare(self, weight: int) -> None:
@@ -127,7 +106,6 @@ class Environment:
         Make room for a transaction, in the map and on the disk.
 
         @param weight: how many bytes it brings.
-        @raise OSError: if the disk is full.
         """
         used = self._used()
         needed = used + weight + weight // 4 + SPARE
@@ -139,9 +117,6 @@ class Environment:
             self._lengthen(min(needed + step, self._mapSize), needed)
 
     def _lengthen(self, wanted: int, needed: int) -> None:
-        """
-        Have the disk give the file more room.
-        """
         try:
             os.posix_fallocate(self._descriptor, self._length, wanted - self._length)
             self._length = wanted
@@ -169,8 +144,6 @@ class Environment:
     @contextmanager
     def reading(self) -> Iterator[lmdb.Transaction[bytes]]:
         """
-        A transaction that reads, in the thread that asks.
-
         @raise StoreFailed: if the database cannot be read.
         """
         environment = self
@@ -206,9 +179,6 @@ class Environment:
             raise
 
     def _leave(self) -> None:
-        """
-        Do not read any more.
-        """
         with self._condition:
             self._readers -= 1
             self._condition.notify_all()
@@ -223,18 +193,12 @@ class Environment:
                 raise StoreFailed("the database cannot be read: writing failed")
 
     def _pause(self) -> None:
-        """
-        Let nobody read until further notice.
-        """
         with self._condition:
             self._moving = True
             while self._readers:
                 self._condition.wait()
 
     def _continue(self) -> None:
-        """
-        Let those read that waited.
-        """
         with self._condition:
             self._moving = False
             self._condition.notify_all()
@@ -297,28 +261,16 @@ class Environment:
         return False
 
     def lastTransaction(self) -> int:
-        """
-        The number of the last one that changed anything.
-        """
         return int(self._env.info()["last_txnid"])
 
     def sync(self) -> None:
-        """
-        Make sure that all is on disk that was committed.
-        """
         self._env.sync(True)
 
     def close(self) -> None:
-        """
-        Let go of the file, when nobody reads any more.
-        """
         with self.alone():
             self._closeFile()
 
     def _closeFile(self) -> None:
-        """
-        Let go of the file.
-        """
         if not self._closed:
             self._closed = True
             self._env.close()

@@ -29,18 +29,6 @@ from natsbroker.interfaces.records import StoreLocked, UnknownFormat
 from natsbroker.storage.lmdb.layout import FORMAT_VERSION
 from natsbroker.storage.records import crc32c
 
-__all__ = [
-    "Commits",
-    "Lock",
-    "Mark",
-    "Marks",
-    "readFormat",
-    "readPiece",
-    "writeAt",
-    "writeFormat",
-    "writeWhole",
-]
-
 
 def _contents(path: Path) -> bytes | None:
     """
@@ -69,9 +57,6 @@ def readPiece(descriptor: int, start: int, length: int) -> bytes | None:
 
 
 def writeAt(descriptor: int, data: bytes | memoryview, offset: int) -> None:
-    """
-    Write all of it.
-    """
     while data:
         written = os.pwrite(descriptor, data, offset)
         data, offset = data[written:], offset + written
@@ -91,14 +76,8 @@ def writeWhole(path: Path, data: bytes) -> None:
 
 
 class Lock:
-    """
-    The lock of a store's directory.
-    """
-
     def __init__(self, path: Path) -> None:
         """
-        Take it.
-
         @raise StoreLocked: if another process has it.
         """
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -126,24 +105,16 @@ class Lock:
                 raise
 
     def release(self) -> None:
-        """
-        Let go of it.
-        """
         os.close(self._descriptor)
 
 
 def writeFormat(path: Path, mark: bytes) -> None:
-    """
-    Write the file that says what the directory is.
-    """
     text = f"natsbroker store\nformat {FORMAT_VERSION}\nmark {mark.hex()}\n".encode()
     writeWhole(path, text + b"checksum %08x\n" % crc32c(text))
 
 
 def readFormat(path: Path) -> bytes | None:
     """
-    Read the file that L{writeFormat} wrote.
-
     @return: the mark, or C{None} if the file is not there or is damaged.
     @raise UnknownFormat: if another version wrote it.
     """
@@ -165,10 +136,7 @@ def readFormat(path: Path) -> bytes | None:
 @dataclass(frozen=True, slots=True)
 class Mark:
     """
-    What is marked of one log.
-
-    @ivar name: the log's.
-    @ivar reserved: no sequence above this one was ever used.
+    @ivar reserved: no sequence of the log above this one was ever used.
     """
 
     name: str
@@ -183,8 +151,6 @@ _MARK = Struct("<QQH")
 @dataclass(slots=True)
 class Marks:
     """
-    The two files of marks.
-
     @ivar known: whether one of the files could be read.
     @ivar mark: the store's, as they say it.
     @ivar logs: by identity.
@@ -206,9 +172,6 @@ class Marks:
 
     @classmethod
     def _readOne(cls, directory: Path, number: int) -> Marks:
-        """
-        Read one file.
-        """
         marks = cls(directory)
         data = _contents(directory / f"marks-{number}")
         if data is None:
@@ -252,9 +215,7 @@ _SLOT = 512
 
 class Commits:
     """
-    The file that counts commits: two places, written in turn.
-
-    @ivar descriptor: of the file.
+    Two places in a file, written in turn.
     """
 
     def __init__(self, path: Path, mark: bytes) -> None:
@@ -287,15 +248,9 @@ class Commits:
         return data + crc32c(data).to_bytes(4, "little"), (generation & 1) * _SLOT
 
     def write(self, generation: int) -> None:
-        """
-        Note the last commit.
-        """
         writeAt(self.descriptor, *self.note(generation))
 
     def close(self) -> None:
-        """
-        Let go of the file.
-        """
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1

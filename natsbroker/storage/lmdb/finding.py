@@ -42,13 +42,9 @@ from natsbroker.storage.records import (
 )
 from natsbroker.storage.walking import readBlock
 
-__all__ = ["Finder", "FoundLog", "RecordPlace", "Trust", "findMark", "merged", "trustIn"]
-
 
 class RecordPlace(NamedTuple):
     """
-    Where a record lies.
-
     @ivar offset: in the file; negative if the record is none of the file's.
     @ivar length: with its head.
     """
@@ -60,8 +56,6 @@ class RecordPlace(NamedTuple):
 @dataclass
 class FoundLog:
     """
-    What was found of one log.
-
     @ivar row: the newest whole one.
     @ivar generation: of the row.
     @ivar current: whether the row was reached through the tree, so that there is no newer one.
@@ -131,7 +125,7 @@ def trustIn(path: Path) -> Trust:
 
 def findMark(path: Path) -> bytes | None:
     """
-    Find out with which mark the values of a file begin, from the value that says what it is.
+    Find the mark of a file's values by the value that says what it is.
     """
     data = path.read_bytes() if path.exists() else b""
     position = data.find(FORMAT_TEXT)
@@ -163,19 +157,12 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 class Finder:
     """
-    Searches a file.
-
     @ivar logs: what was found, by identity.
     @ivar values: state, holds and known losses, by key, each with its generation.
     @ivar generation: the newest that was found.
-    @ivar size: how long the file is.
     """
 
     def __init__(self, raw: mmap.mmap | bytes, mark: bytes, trust: Trust) -> None:
-        """
-        @param raw: the file.
-        @param mark: with which its values begin.
-        """
         self._raw = raw
         self._mark = mark
         self._trust = trust
@@ -187,9 +174,6 @@ class Finder:
         self.size = len(raw)
 
     def search(self) -> None:
-        """
-        Find all blocks and values.
-        """
         tree = self._trust.tree
         for entry in tree.entries if tree is not None else ():
             if entry.key[:1] == b"T":
@@ -205,9 +189,7 @@ class Finder:
 
     def _follow(self, entry: Entry) -> bool:
         """
-        Take a value to which the tree leads.
-
-        @return: whether it is whole.
+        @return: whether the value to which the tree leads is whole.
         """
         if not isTwice(entry.key):
             return bool(self._lookAt(entry.offset, True))
@@ -229,9 +211,6 @@ class Finder:
             return 0
 
     def _block(self, position: int, counts: bool) -> int:
-        """
-        Take a block.
-        """
         head = parseHead(self._raw[position : position + 128])
         if position + head.length > len(self._raw):
             return 0
@@ -241,9 +220,6 @@ class Finder:
         return head.length
 
     def _value(self, position: int, counts: bool) -> int:
-        """
-        Take a value that is no block.
-        """
         head = self._raw[position : position + ENVELOPE_SIZE]
         length = ENVELOPE_SIZE
         length += int.from_bytes(head[10:12], "little") + int.from_bytes(head[12:16], "little")
@@ -265,9 +241,6 @@ class Finder:
         return end
 
     def _log(self, identity: int) -> FoundLog:
-        """
-        What was found of a log up to now.
-        """
         return self.logs.setdefault(identity, FoundLog())
 
     def recordsOf(self, identity: int, log: FoundLog) -> dict[int, RecordPlace]:
@@ -298,9 +271,6 @@ class Finder:
     def _inBlock(
         self, identity: int, log: FoundLog, head: Head, offset: int
     ) -> Iterator[tuple[int, RecordPlace]]:
-        """
-        The living records of a block, whole or not.
-        """
         raw = self._raw[offset : offset + head.length]
         dead = frozenset(each for each in log.dead if head.first <= each <= head.last)
         block = readBlock(raw, identity, head.first, dead)
@@ -359,16 +329,10 @@ class Finder:
                     yield sequence, place
 
     def add(self, blob: bytes) -> RecordPlace:
-        """
-        Take a record that was found elsewhere.
-        """
         self._added.append(blob)
         return RecordPlace(-len(self._added), len(blob))
 
     def blob(self, place: RecordPlace) -> bytes:
-        """
-        The bytes of a record.
-        """
         if place.offset < 0:
             return self._added[-1 - place.offset]
         return self._raw[place.offset : place.offset + place.length]

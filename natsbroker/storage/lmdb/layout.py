@@ -36,24 +36,6 @@ from struct import Struct, error, pack, unpack_from
 from natsbroker.interfaces.records import LogBounds
 from natsbroker.storage.records import Damaged
 
-__all__ = [
-    "FORMAT_KEY",
-    "FORMAT_VERSION",
-    "LogRow",
-    "Tally",
-    "blockKey",
-    "deadKey",
-    "holdsKey",
-    "isTwice",
-    "lostKey",
-    "rowKey",
-    "spaceAndKey",
-    "stateKey",
-    "statePrefix",
-    "tallyKey",
-    "tallyPrefix",
-]
-
 FORMAT_VERSION = 1
 FORMAT_KEY = b"F"
 FORMAT_TEXT = b"natsbroker store, format "
@@ -70,51 +52,30 @@ _TEXT = Struct("<H")
 
 
 def isTwice(key: bytes) -> bool:
-    """
-    Whether the value under a key is written twice.
-    """
     return key[:1] in TWICE
 
 
 def rowKey(identity: int) -> bytes:
-    """
-    The key of a log.
-    """
     return _IDENTITY.pack(b"L", identity)
 
 
 def blockKey(identity: int, sequence: int) -> bytes:
-    """
-    The key of the block that begins with a sequence.
-    """
     return _SEQUENCE.pack(b"B", identity, sequence)
 
 
 def deadKey(identity: int, sequence: int) -> bytes:
-    """
-    The key of what was deleted from the block that begins with a sequence.
-    """
     return _SEQUENCE.pack(b"G", identity, sequence)
 
 
 def holdsKey(identity: int) -> bytes:
-    """
-    The key of a log's holds.
-    """
     return _IDENTITY.pack(b"H", identity)
 
 
 def lostKey(identity: int) -> bytes:
-    """
-    The key of what a log has lost.
-    """
     return _IDENTITY.pack(b"X", identity)
 
 
 def tallyPrefix(identity: int) -> bytes:
-    """
-    How the keys of all of a log's tallies begin.
-    """
     return _IDENTITY.pack(b"T", identity)
 
 
@@ -129,46 +90,29 @@ def tallyKey(identity: int, subject: bytes) -> bytes:
 
 
 def statePrefix(space: str) -> bytes:
-    """
-    How the keys of all of a space's values begin.
-    """
     name = space.encode("utf-8")
     return b"S" + bytes((len(name),)) + name
 
 
 def stateKey(space: str, key: bytes) -> bytes:
-    """
-    The key of a value of state.
-    """
     return statePrefix(space) + key
 
 
 def spaceAndKey(key: bytes) -> tuple[str, bytes]:
-    """
-    What L{stateKey} was given, as far as it can be read.
-    """
     end = 2 + key[1]
     return key[2:end].decode("utf-8", "replace"), key[end:]
 
 
 def identityOf(key: bytes) -> int:
-    """
-    The identity in any key that has one.
-    """
     return int.from_bytes(key[1:9], "big")
 
 
 def sequenceOf(key: bytes) -> int:
-    """
-    The sequence in the key of a block or of what was deleted from it.
-    """
     return int.from_bytes(key[9:17], "big")
 
 
 def packFormat(base: int) -> bytes:
     """
-    The value that says what the file is.
-
     @param base: what is added to the numbers of transactions to get generations.
     """
     return FORMAT_TEXT + b"%d, generations from %d\n" % (FORMAT_VERSION, base)
@@ -176,8 +120,7 @@ def packFormat(base: int) -> bytes:
 
 def unpackFormat(value: bytes) -> tuple[int, int]:
     """
-    The version and the base in the value that L{packFormat} made.
-
+    @return: the version and the base.
     @raise Damaged: if it is no such value.
     """
     text = value.removeprefix(FORMAT_TEXT)
@@ -193,12 +136,9 @@ class LogRow:
     A log as it is stored. The commit thread changes copies of it and keeps the copy when the
     commit succeeded.
 
-    @ivar identity: the random number under which everything of the log lies.
-    @ivar name: its name.
     @ivar first: the oldest sequence; C{last + 1} if there is none.
     @ivar last: the highest that was ever used.
-    @ivar count: how many records.
-    @ivar size: bytes of their subjects, headers and payloads.
+    @ivar size: bytes of subjects, headers and payloads.
     @ivar lastTime: the last timestamp that was given.
     @ivar sole: while there are no tallies: the subject of all records.
     @ivar indexed: whether there are tallies.
@@ -221,9 +161,6 @@ class LogRow:
     tail: list[tuple[int, int]] = field(default_factory=list)
 
     def copy(self) -> LogRow:
-        """
-        The same, to be changed.
-        """
         return LogRow(
             self.identity,
             self.name,
@@ -241,10 +178,7 @@ class LogRow:
 
     def grow(self, first: int, count: int, size: int, lastTime: int) -> None:
         """
-        Count records that are appended.
-
-        @param first: the sequence of the first one; those of the others follow.
-        @param size: bytes of their subjects, headers and payloads.
+        Count records that are appended, whose sequences follow each other.
         """
         if not self.count:
             self.first = first
@@ -254,15 +188,9 @@ class LogRow:
         self.lastTime = lastTime
 
     def bounds(self) -> LogBounds:
-        """
-        What everybody may know.
-        """
         return LogBounds(self.first, self.last, self.count, self.size, self.lastTime)
 
     def pack(self) -> bytes:
-        """
-        The value to store.
-        """
         name = self.name.encode("utf-8")
         flags = self.indexed | self.dropped << 1 | self.quarantined << 2
         numbers = (self.first, self.last, self.count, self.size, self.lastTime)
@@ -271,8 +199,6 @@ class LogRow:
     @classmethod
     def unpack(cls, identity: int, value: bytes) -> LogRow:
         """
-        What was stored.
-
         @raise Damaged: if it cannot be that.
         """
         try:
@@ -299,8 +225,6 @@ class Tally:
     """
     What there is of one subject in a log.
 
-    @ivar subject: the whole subject.
-    @ivar count: how many records.
     @ivar first: the oldest, or a sequence before it if C{loose}.
     @ivar last: the newest.
     @ivar listed: the newest ones, rising; all of them if they are C{count}.
@@ -316,15 +240,10 @@ class Tally:
 
     @property
     def complete(self) -> bool:
-        """
-        Whether all sequences are listed.
-        """
         return len(self.listed) == self.count
 
     def add(self, sequences: Iterable[int], keep: int) -> None:
         """
-        Count newer records.
-
         @param keep: how many to list.
         """
         before = len(self.listed)
@@ -353,9 +272,6 @@ class Tally:
             self.first, self.loose = sequence + 1, True
 
     def pack(self) -> bytes:
-        """
-        The value to store.
-        """
         listed = self.listed
         head = _TALLY.pack(self.count, self.first, self.last, len(listed), self.loose)
         return head + pack(f"<{len(listed)}Q", *listed) + self.subject
@@ -363,8 +279,6 @@ class Tally:
     @classmethod
     def unpack(cls, value: bytes) -> Tally:
         """
-        What was stored.
-
         @raise Damaged: if it cannot be that.
         """
         try:
@@ -379,9 +293,6 @@ _TALLY = Struct("<QQQIB")
 
 
 def packHolds(holds: Mapping[str, int]) -> bytes:
-    """
-    The value that keeps holds.
-    """
     pieces = []
     for name, floor in holds.items():
         text = name.encode("utf-8")
@@ -391,8 +302,6 @@ def packHolds(holds: Mapping[str, int]) -> bytes:
 
 def unpackHolds(value: bytes) -> dict[str, int]:
     """
-    What L{packHolds} was given.
-
     @raise Damaged: if the value cannot be that.
     """
     holds = {}
@@ -409,15 +318,9 @@ def unpackHolds(value: bytes) -> dict[str, int]:
 
 
 def packRanges(ranges: Iterable[tuple[int, int]]) -> bytes:
-    """
-    The value that keeps ranges of sequences.
-    """
     return b"".join(_PAIR.pack(start, stop) for start, stop in ranges)
 
 
 def unpackRanges(value: bytes) -> list[tuple[int, int]]:
-    """
-    What L{packRanges} was given.
-    """
     whole = len(value) - len(value) % _PAIR.size
     return [(start, stop) for start, stop in _PAIR.iter_unpack(value[:whole])]

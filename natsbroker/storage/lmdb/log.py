@@ -26,15 +26,11 @@ from natsbroker.storage.exports import Page
 from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob, isTallied
 from natsbroker.storage.lmdb.layout import LogRow, Tally
-from natsbroker.storage.lmdb.reading import (
-    fetchTallies,
-)
+from natsbroker.storage.lmdb.reading import fetchTallies
 from natsbroker.storage.lmdb.readlog import ILMDBOwner, ReadableLog
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import Damaged, encodeBatch, subjectOf
 from natsbroker.subjects.grammar import hasWildcard, matches
-
-__all__ = ["ILMDBOwner", "LMDBLog"]
 
 T = TypeVar("T")
 
@@ -50,10 +46,6 @@ TALLIES = 2000
 
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
 class LMDBLog(ReadableLog):
-    """
-    A log. Made by L{natsbroker.storage.lmdb.store.LMDBStore} only.
-    """
-
     def __init__(self, owner: ILMDBOwner, row: LogRow, policy: Policy) -> None:
         super().__init__(owner, row, policy)
         self._row = row
@@ -64,8 +56,6 @@ class LMDBLog(ReadableLog):
 
     def committed(self, row: LogRow, oldest: int | None) -> None:
         """
-        What is durable now.
-
         @param oldest: the timestamp of the oldest record, if that is known.
         """
         self._row = row
@@ -162,9 +152,6 @@ class LMDBLog(ReadableLog):
     def _soleTally(
         self, pattern: bytes, after: bytes
     ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
-        """
-        The tally of a log of one subject.
-        """
         sole, bounds = self._row.sole, self._bounds
         if not bounds.count or sole <= after or not matches(pattern, sole):
             return {}
@@ -261,9 +248,6 @@ class LMDBLog(ReadableLog):
 
     @inlineCallbacks
     def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:
-        """
-        Some records of a range, and what of it is damaged.
-        """
         records = yield self.read(start, 4096, maxBytes)
         kept = [each for each in records if each.sequence < stop]
         full = len(kept) == len(records) and records

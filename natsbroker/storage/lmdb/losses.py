@@ -25,8 +25,6 @@ from zope.interface import implementer
 from natsbroker.interfaces import IStoreWatcher
 from natsbroker.storage.lmdb.reports import REPORT, keep, lossOf, unacknowledged, unreported
 
-__all__ = ["Losses"]
-
 T = TypeVar("T")
 
 LOOK = 2.0
@@ -37,10 +35,6 @@ _log = Logger(namespace="natsbroker.storage.lmdb")
 
 @implementer(IStoreWatcher)
 class Losses:
-    """
-    Watches a store, and keeps its reports.
-    """
-
     def __init__(self, reactor: Any, pool: ThreadPool, directory: Path) -> None:
         self._reactor = reactor
         self._pool = pool
@@ -62,17 +56,12 @@ class Losses:
 
     def start(self, reports: Sequence[Path]) -> None:
         """
-        Begin.
-
         @param reports: those that were not acknowledged when the store was opened.
         """
         self._reports = list(reports)
         self._goOn()
 
     def stop(self) -> None:
-        """
-        Look at nothing any more.
-        """
         self._isStopped = True
         if self._call is not None and self._call.active():
             self._call.cancel()
@@ -113,9 +102,6 @@ class Losses:
         self._write()
 
     def _write(self) -> None:
-        """
-        Write what is new into one report, in a thread.
-        """
         if self._isBusy or self._isStopped or not self._lines:
             return
         self._isBusy = True

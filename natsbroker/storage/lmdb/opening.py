@@ -48,8 +48,6 @@ from natsbroker.storage.lmdb.survey import Survey, survey
 from natsbroker.storage.lmdb.transaction import LMDBTransaction
 from natsbroker.storage.records import Damaged, sequenceOf
 
-__all__ = ["GENERATIONS", "STORE", "Opened", "openDirectory"]
-
 STORE, DATABASE, COMMITS, JOURNAL = "STORE", "data.mdb", "commits", "journal"
 
 _log = Logger(namespace="natsbroker.storage.lmdb")
@@ -64,13 +62,8 @@ class Opened:
     """
     A store that was opened and verified.
 
-    @ivar environment: its database.
-    @ivar mark: the random number that all its values begin with.
     @ivar base: what is added to a transaction's number to get its generation.
     @ivar rows: the logs, by identity.
-    @ivar holds: their holds.
-    @ivar marks: what is reserved.
-    @ivar commits: the count of commits.
     @ivar generation: of what is committed.
     @ivar journal: the journal, unless there was no space for it.
     @ivar damage: records that are lost: a log's name, a range and a reason.
@@ -94,16 +87,10 @@ class Opened:
     repaired: str = ""
 
     def close(self) -> None:
-        """
-        Let go of the files.
-        """
         self.environment.close()
         self.closeFiles()
 
     def closeFiles(self) -> None:
-        """
-        Let go of the files beside the database.
-        """
         self.commits.close()
         if self.journal is not None:
             self.journal.close()
@@ -116,7 +103,6 @@ def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
     @param maxSize: how large the database may grow, in bytes; 0 for any size.
     @raise natsbroker.interfaces.records.UnknownFormat: if another version wrote it.
     @raise StoreFailed: if nothing can be made of it.
-    @raise OSError: if the disk does not let it.
     """
     mark = readFormat(directory / STORE)
     marks = Marks.read(directory)
@@ -170,9 +156,6 @@ def _make(directory: Path) -> bytes:
 
 
 def _makeDatabase(path: Path, mark: bytes) -> None:
-    """
-    Make a database that holds nothing.
-    """
     environment = Environment(path)
     environment.prepare(0)
     with environment.begin() as txn:
@@ -183,9 +166,6 @@ def _makeDatabase(path: Path, mark: bytes) -> None:
 
 
 def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Opened:
-    """
-    Open a store whose mark is known.
-    """
     database = directory / DATABASE
     commits = Commits(directory / COMMITS, mark)
     try:
@@ -303,7 +283,6 @@ def _verified(
     Verify a database, and repair it if it is damaged.
 
     @param noted: the generation of the last commit, or of the last frame, or 0.
-    @param frames: of the journal.
     @return: what is in it, and what was repaired.
     """
     found, problem = _inspect(database, mark)
@@ -335,8 +314,6 @@ def _remember(directory: Path, found: Survey, opened: Opened) -> None:
 
 def _inspect(database: Path, mark: bytes) -> tuple[Survey | None, str]:
     """
-    Verify a database.
-
     @return: what is in it, or C{None} and what is wrong.
     @raise OSError: if that cannot be found out. What the disk cannot read any more is damaged.
     """
@@ -358,8 +335,6 @@ def _inspect(database: Path, mark: bytes) -> tuple[Survey | None, str]:
 
 def _surveyed(database: Path) -> Survey:
     """
-    What is in a database.
-
     @raise Damaged: if it is not in order.
     """
     descriptor = os.open(database, os.O_RDONLY | os.O_CLOEXEC)
@@ -397,9 +372,6 @@ def _persist(
     environment: Environment, found: Survey, base: int, rows: list[LogRow]
 ) -> list[tuple[str, bytes, str]]:
     """
-    Store what was decided when opening.
-
-    @param rows: logs that changed.
     @return: the values of state that are lost.
     """
     environment.prepare(16384 * (len(rows) + len(found.broken) + len(found.halved) + 1))

@@ -22,8 +22,6 @@ from typing import NamedTuple
 
 from natsbroker.storage.records import Damaged
 
-__all__ = ["Entry", "Meta", "PageFile"]
-
 MAGIC = 0xBEEFC0DE
 NOWHERE = (1 << 64) - 1
 
@@ -43,7 +41,6 @@ class Meta(NamedTuple):
     """
     One of the two pages that say where the trees are.
 
-    @ivar pageSize: in bytes.
     @ivar freeRoot: the page where the tree of free pages begins.
     @ivar mainRoot: the page where the tree of values begins.
     @ivar values: how many values that tree has.
@@ -63,8 +60,6 @@ class Entry(NamedTuple):
     """
     A value, where it lies.
 
-    @ivar offset: in the file.
-    @ivar length: in bytes.
     @ivar value: the value itself, if it lies in the tree.
     """
 
@@ -78,7 +73,6 @@ class Tree(NamedTuple):
     """
     What can be reached of a tree that may be damaged.
 
-    @ivar entries: its values.
     @ivar pages: all pages that were reached and understood, those of large values included.
     @ivar complete: whether that is all of it.
     """
@@ -89,10 +83,6 @@ class Tree(NamedTuple):
 
 
 class PageFile:
-    """
-    An LMDB file, open for reading.
-    """
-
     def __init__(self, descriptor: int) -> None:
         """
         @param descriptor: of the file; it is not closed here.
@@ -102,8 +92,6 @@ class PageFile:
 
     def read(self, offset: int, length: int) -> bytes:
         """
-        Bytes of the file.
-
         @raise Damaged: if it is too short.
         """
         data = os.pread(self._descriptor, length, offset)
@@ -124,9 +112,6 @@ class PageFile:
         return sorted(found, key=lambda each: -each.transaction)
 
     def _pageSize(self) -> int:
-        """
-        The size of a page, as the first one says it.
-        """
         try:
             size = self._meta(0).pageSize
         except Damaged:
@@ -134,9 +119,6 @@ class PageFile:
         return size
 
     def _meta(self, offset: int) -> Meta:
-        """
-        The meta page at an offset.
-        """
         data = self.read(offset + HEAD, _META.size + 2 * _TREE.size + _TAIL.size)
         magic, version, _, _ = _META.unpack_from(data)
         free = _TREE.unpack_from(data, _META.size)
@@ -168,8 +150,7 @@ class PageFile:
 
     def _page(self, meta: Meta, page: int) -> tuple[list[int], list[Entry]]:
         """
-        What a page of a tree leads to, and what is in it.
-
+        @return: the pages that it leads to, and the values in it.
         @raise Damaged: if it is no such page.
         """
         if not 2 <= page <= meta.lastPage:
@@ -184,9 +165,6 @@ class PageFile:
         return [], [self._entry(data, each, page * meta.pageSize, meta) for each in pointers]
 
     def reach(self, meta: Meta) -> Tree:
-        """
-        As much of the tree of values as can be followed.
-        """
         found: list[Entry] = []
         pages: set[int] = set()
         complete = True
@@ -224,8 +202,6 @@ class PageFile:
 
     def _entry(self, data: bytes, pointer: int, offset: int, meta: Meta) -> Entry:
         """
-        A node of a leaf.
-
         @param offset: of the page.
         """
         try:
@@ -244,8 +220,6 @@ class PageFile:
 
     def freePages(self, meta: Meta) -> set[int]:
         """
-        The pages that are not in use.
-
         @raise Damaged: if the list of them cannot be read.
         """
         free: set[int] = set()

@@ -31,26 +31,13 @@ from natsbroker.storage.lmdb.layout import (
 from natsbroker.storage.records import Damaged
 from natsbroker.subjects.grammar import hasWildcard, matches
 
-__all__ = [
-    "RawBlock",
-    "fetchBefore",
-    "fetchBlocks",
-    "fetchColumns",
-    "fetchState",
-    "fetchTallies",
-    "findTime",
-]
-
 MARGIN = 1 << 20
 """How many bytes of blocks are fetched beyond what may be needed, where records are tiny."""
 
 
 class RawBlock(NamedTuple):
     """
-    A block as it lies in the database.
-
     @ivar first: the sequence under which it lies.
-    @ivar raw: its bytes.
     @ivar dead: sequences of records in it that were deleted.
     @ivar following: where the next block begins; 0 if there is none.
     """
@@ -143,9 +130,6 @@ def _seek(cursor: lmdb.Cursor[bytes], identity: int, sequence: int) -> bool:
 
 
 def _dead(txn: lmdb.Transaction[bytes], identity: int, first: int) -> frozenset[int]:
-    """
-    The sequences of the records of a block that were deleted.
-    """
     key = deadKey(identity, first)
     raw = txn.get(key)
     return NONE if raw is None else unpackDead(first, unwrapEither(raw, key)[0].value)
@@ -155,11 +139,7 @@ def findTime(
     environment: Environment, identity: int, first: int, last: int, timestamp: int
 ) -> list[RawBlock]:
     """
-    The block that holds the first record that is not older than a time, if there is one, and the
-    next.
-
-    @param first: the log's oldest sequence.
-    @param last: the log's newest.
+    The block with the first record that is not older than a time, if any, and the next.
     """
     with environment.reading() as txn, txn.cursor() as cursor:
         low, high = first, last + 1
@@ -217,9 +197,6 @@ def fetchTallies(
 
 
 def _fetchOne(environment: Environment, identity: int, subject: bytes, after: bytes) -> list[Tally]:
-    """
-    The tally of one subject, if there is one and it comes behind another.
-    """
     key = tallyKey(identity, subject)
     with environment.reading() as txn:
         raw = txn.get(key)
@@ -228,9 +205,6 @@ def _fetchOne(environment: Environment, identity: int, subject: bytes, after: by
 
 
 def _tally(key: bytes, raw: bytes) -> Tally | None:
-    """
-    A tally, or C{None} if it is damaged.
-    """
     try:
         return Tally.unpack(unwrap(raw, key).value)
     except Damaged:
@@ -238,9 +212,6 @@ def _tally(key: bytes, raw: bytes) -> Tally | None:
 
 
 def _beginning(pattern: bytes) -> bytes:
-    """
-    With what all subjects begin that a pattern matches.
-    """
     literal: list[bytes] = []
     for token in pattern.split(b"."):
         if token in (b"*", b">"):
@@ -253,9 +224,7 @@ def fetchState(
     environment: Environment, prefix: bytes
 ) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, str]]]:
     """
-    The values whose keys begin so.
-
-    @return: whole ones, and the keys of damaged ones, with what is wrong.
+    @return: whole values, and the keys of damaged ones, with what is wrong.
     """
     found: list[tuple[bytes, bytes]] = []
     broken: list[tuple[bytes, str]] = []
@@ -272,7 +241,4 @@ def fetchState(
 
 
 def oldest(tallies: Sequence[Tally]) -> int:
-    """
-    Where to begin to look for the first records of subjects whose tallies are loose.
-    """
     return min((each.first for each in tallies if each.loose), default=0)

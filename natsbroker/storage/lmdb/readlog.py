@@ -31,8 +31,6 @@ from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import Damaged, sequenceOf, timestampOf
 from natsbroker.storage.walking import readBlock
 
-__all__ = ["ILMDBOwner", "ReadableLog"]
-
 T = TypeVar("T")
 
 AHEAD = 1 << 18
@@ -40,10 +38,6 @@ AHEAD = 1 << 18
 
 
 class ILMDBOwner(ILogOwner, Protocol):
-    """
-    What a log needs of its store.
-    """
-
     cache: BlockCache
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
@@ -54,8 +48,6 @@ class ILMDBOwner(ILogOwner, Protocol):
 
 class ReadableLog(OwnedLog):
     """
-    A log whose records lie in blocks; to be derived from.
-
     @ivar version: how often blocks of it were replaced.
     """
 
@@ -70,22 +62,13 @@ class ReadableLog(OwnedLog):
     # What the store tells it
 
     def journalled(self, blobs: Sequence[bytes]) -> None:
-        """
-        Records are in the journal, and not in the database yet.
-        """
         self._ahead += blobs
 
     def databaseCaughtUp(self) -> None:
-        """
-        All records are in the database.
-        """
         self._ahead = []
 
     @property
     def _lastInDatabase(self) -> int:
-        """
-        The highest sequence of which the database knows.
-        """
         return sequenceOf(self._ahead[0], 0) - 1 if self._ahead else self._bounds.last
 
     def _blockAhead(self, sequence: int, enough: int) -> list[Block]:
@@ -124,8 +107,6 @@ class ReadableLog(OwnedLog):
         self, found: list[Record], sequence: int, limit: int, maxBytes: int
     ) -> tuple[int, int]:
         """
-        Read as far as blocks are at hand.
-
         @return: where to go on, and how many bytes are still wanted.
         """
         last = self._bounds.last
@@ -141,8 +122,6 @@ class ReadableLog(OwnedLog):
         self, found: list[Record], block: Block, sequence: int, limit: int, maxBytes: int
     ) -> tuple[int, int]:
         """
-        Take records from a block.
-
         @return: where to go on, and how many bytes are still wanted.
         """
         first, last = self._bounds.first, self._bounds.last
@@ -171,9 +150,6 @@ class ReadableLog(OwnedLog):
     def _readOn(
         self, found: list[Record], sequence: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, list[Record]]:
-        """
-        Read what has to be fetched.
-        """
         while len(found) < limit and maxBytes > 0 and sequence <= self._bounds.last:
             blocks = yield self._fetchBlocks(sequence, min(maxBytes * 2, AHEAD))
             if not blocks:
@@ -191,8 +167,7 @@ class ReadableLog(OwnedLog):
         self, start: int, stop: int, maxBytes: int = 16777216
     ) -> Generator[Deferred[Any], Any, Columns]:
         """
-        See L{natsbroker.interfaces.IExportableLog}. What is whole is put into columns by a thread
-        that reads, where that is compiled.
+        What is whole is put into columns by a thread that reads, where that is compiled.
         """
         first = max(start, self._bounds.first)
         last = min(stop, self._lastInDatabase + 1)
@@ -217,8 +192,6 @@ class ReadableLog(OwnedLog):
         """
         Fetch the blocks from the one on that holds a sequence. If none of those fetched reaches
         it, further ones are.
-
-        @return: none if there are none.
         """
         while True:
             if self.closed is not None:
@@ -237,8 +210,6 @@ class ReadableLog(OwnedLog):
 
     def _keep(self, raw: RawBlock, version: int) -> Block | None:
         """
-        Make a block of its bytes, keep it at hand, and tell of what is missing in it.
-
         @param version: the log's when it was fetched; if that is not the log's now, the block
             may have been replaced and is not kept.
         """

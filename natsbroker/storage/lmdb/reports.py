@@ -17,38 +17,20 @@ from pathlib import Path
 from natsbroker.files import syncDirectory
 from natsbroker.storage.lmdb.files import writeWhole
 
-__all__ = [
-    "REPORT",
-    "acknowledge",
-    "keep",
-    "lossOf",
-    "reportsIn",
-    "unacknowledged",
-    "unreported",
-]
-
 REPORT = "report.txt"
 ACKNOWLEDGED = "acknowledged"
 
 
 def reportsIn(directory: Path) -> list[Path]:
-    """
-    The directories of all reports of a store.
-    """
     return sorted(each for each in directory.glob("damaged-*") if each.is_dir())
 
 
 def unacknowledged(directory: Path) -> list[Path]:
-    """
-    The reports of a store that nobody has acknowledged.
-    """
     return [each for each in reportsIn(directory) if not (each / ACKNOWLEDGED).exists()]
 
 
 def acknowledge(directory: Path) -> list[str]:
     """
-    Note that somebody knows of all losses that a store has reported.
-
     @return: the texts of the reports that were not acknowledged before.
     @raise OSError: if that cannot be noted.
     """
@@ -63,18 +45,12 @@ def acknowledge(directory: Path) -> list[str]:
 
 def lossOf(log: str, start: int, stop: int) -> str:
     """
-    The line of a report about records of a log that are lost.
-
-    @param start: the first sequence.
-    @param stop: the one behind the last.
+    @param stop: the sequence behind the last.
     """
     return f"{log}: {start} to {stop - 1} may be lost"
 
 
 def unreported(directory: Path, lines: Iterable[str]) -> list[str]:
-    """
-    Which of some lines stand in no report of a store yet.
-    """
     known: set[str] = set()
     for each in reportsIn(directory):
         known.update((each / REPORT).read_text("utf-8", "replace").splitlines())
@@ -83,10 +59,7 @@ def unreported(directory: Path, lines: Iterable[str]) -> list[str]:
 
 def keep(path: Path, report: Sequence[str]) -> None:
     """
-    Make a directory that tells of damage, with the damaged database, if there is one.
-
-    @param path: of the database.
-    @param report: lines.
+    Make a report, with the damaged database at C{path} if there is one.
     """
     directory = path.parent
     number = 1

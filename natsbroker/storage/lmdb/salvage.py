@@ -42,8 +42,6 @@ from natsbroker.storage.lmdb.layout import (
 from natsbroker.storage.lmdb.reports import keep, lossOf
 from natsbroker.storage.records import HEAD_SIZE, sequenceOf, subjectOf, timestampOf
 
-__all__ = ["salvage"]
-
 MOST_IN_ONE_COMMIT = 32 << 20
 
 STRETCH = 1 << 20
@@ -55,10 +53,6 @@ LISTED = 1024
 
 
 class _Builder:
-    """
-    Writes the new database.
-    """
-
     def __init__(self, path: Path, mark: bytes, base: int, expected: int) -> None:
         """
         @param expected: about how many bytes will be written, at most.
@@ -72,26 +66,17 @@ class _Builder:
         self.put(FORMAT_KEY, packFormat(base))
 
     def put(self, key: bytes, value: bytes) -> None:
-        """
-        Write a value that is no block.
-        """
         txn = self._room(len(value))
         fold = wrapTwice if isTwice(key) else wrap
         txn.put(key, fold(self._mark, key[:1], self._base + txn.id(), key, value))
 
     def putBlocks(self, identity: int, sequences: Sequence[int], blobs: Sequence[bytes]) -> None:
-        """
-        Write records.
-        """
         for contents in chunks(sequences, blobs):
             txn = self._room(sum(contents.lengths))
             raw = build(self._mark, identity, self._base + txn.id(), contents)
             txn.put(blockKey(identity, contents.sequences[0]), raw)
 
     def _room(self, weight: int) -> lmdb.Transaction[bytes]:
-        """
-        The transaction to write into.
-        """
         self._weight += weight + 200
         if self._txn is not None and self._weight > MOST_IN_ONE_COMMIT:
             self._txn.commit()
@@ -103,9 +88,6 @@ class _Builder:
         return self._txn
 
     def close(self) -> None:
-        """
-        Have it all on disk.
-        """
         if self._txn is not None:
             self._txn.commit()
         self._environment.close()
@@ -189,8 +171,6 @@ def _rebuild(
     journalled: Mapping[int, Sequence[bytes]],
 ) -> list[str]:
     """
-    Write everything that was found.
-
     @param journalled: records that are in the journal, by log.
     """
     base = max(finder.generation, newest) + 16
@@ -218,9 +198,6 @@ def _rebuild(
 def _rebuildLog(
     finder: Finder, builder: _Builder, identity: int, log: FoundLog, marks: Marks, certain: bool
 ) -> list[str]:
-    """
-    Write one log.
-    """
     records = finder.recordsOf(identity, log)
     row = log.row
     expected = -1 if row is None else row.count
@@ -263,8 +240,6 @@ def _lostRanges(
     row: LogRow, records: dict[int, RecordPlace], dead: set[int], expected: int
 ) -> list[tuple[int, int]]:
     """
-    Where records may be missing.
-
     @param expected: how many there should be, or -1 if that is not known.
     """
     lost = []
@@ -284,8 +259,7 @@ def _extend(
     """
     Add what the journal has beyond a log.
 
-    @param blobs: the log's records that are in the journal.
-    @return: where records may be missing before them.
+    @return: where records may be missing before that.
     """
     lost = []
     for blob in blobs:
@@ -317,9 +291,6 @@ def _jump(
 
 
 def _write(finder: Finder, builder: _Builder, row: LogRow, records: dict[int, RecordPlace]) -> None:
-    """
-    Write a log's records, its tallies and its row.
-    """
     sequences = sorted(records)
     row.count, row.size = len(sequences), 0
     row.first = sequences[0] if sequences else row.last + 1
@@ -339,9 +310,6 @@ def _write(finder: Finder, builder: _Builder, row: LogRow, records: dict[int, Re
 def _countAll(
     tallies: dict[bytes, Tally], sequences: Sequence[int], blobs: Sequence[bytes]
 ) -> None:
-    """
-    Count records by subject.
-    """
     for sequence, blob in zip(sequences, blobs, strict=True):
         subject = subjectOf(blob, 0)
         tally = tallies.get(subject)

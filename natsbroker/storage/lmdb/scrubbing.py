@@ -22,8 +22,6 @@ from natsbroker.storage.lmdb.layout import deadKey, identityOf, sequenceOf
 from natsbroker.storage.records import Damaged
 from natsbroker.storage.walking import readBlock
 
-__all__ = ["IScrubbed", "ScrubResult", "Scrubber", "scrub"]
-
 FIRST = 10.0
 """Seconds after opening when the first pass begins."""
 
@@ -37,8 +35,6 @@ PIECE = 1 << 20
 
 class ScrubResult(NamedTuple):
     """
-    What was found in a piece.
-
     @ivar after: the last key in it; empty if the database ended.
     @ivar records: ranges of records that cannot be read: a log's identity, the first sequence, and
         the one behind the last; 0 for all that follow.
@@ -52,8 +48,6 @@ class ScrubResult(NamedTuple):
 
 def scrub(environment: Environment, after: bytes, enough: int) -> ScrubResult:
     """
-    Read and verify values.
-
     @param after: a key; begin behind it.
     @param enough: stop at this number of bytes.
     """
@@ -81,9 +75,7 @@ def scrub(environment: Environment, after: bytes, enough: int) -> ScrubResult:
 
 def _damagedIn(raw: bytes, key: bytes, dead: bytes | None) -> Iterator[tuple[int, int, int]]:
     """
-    The records of a block that are damaged.
-
-    @param dead: the value that says which are deleted, if there is one.
+    @param dead: the value that says which records are deleted, if there is one.
     """
     identity, first = identityOf(key), sequenceOf(key)
     gone = NONE
@@ -113,10 +105,6 @@ def _damagedIn(raw: bytes, key: bytes, dead: bytes | None) -> Iterator[tuple[int
 
 
 class IScrubbed(Protocol):
-    """
-    The store of a L{Scrubber}.
-    """
-
     def fetch(self, call: Callable[..., ScrubResult], *args: Any) -> Deferred[ScrubResult]:
         """
         Call something with the database in a thread that reads.
@@ -129,14 +117,7 @@ class IScrubbed(Protocol):
 
 
 class Scrubber:
-    """
-    Has a store read, a little at a time.
-    """
-
     def __init__(self, reactor: Any, store: IScrubbed) -> None:
-        """
-        @param reactor: for the time.
-        """
         self._reactor = reactor
         self._store = store
         self._after = b""
@@ -144,15 +125,9 @@ class Scrubber:
         self._call: Any = None
 
     def start(self) -> None:
-        """
-        Begin the first pass soon.
-        """
         self._call = self._reactor.callLater(FIRST, self._next)
 
     def stop(self) -> None:
-        """
-        Read nothing more.
-        """
         self._isStopped = True
         if self._call is not None and self._call.active():
             self._call.cancel()

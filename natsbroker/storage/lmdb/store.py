@@ -48,8 +48,6 @@ from natsbroker.storage.policy import Policy
 from natsbroker.storage.spaces import AskedSpace
 from natsbroker.storage.threaded import ThreadedStore
 
-__all__ = ["LMDBStates", "LMDBStore", "openLMDB", "refuseForeign"]
-
 T = TypeVar("T")
 
 READERS = 2
@@ -106,11 +104,6 @@ def openLMDB(
 
 
 def _openBlocking(path: Path, maxSize: int) -> tuple[Lock, Opened]:
-    """
-    Take the lock and open what is there.
-
-    @raise StoreError: if that cannot be.
-    """
     try:
         if not (path / STORE).exists():
             refuseForeign(path)
@@ -131,8 +124,6 @@ def _openBlocking(path: Path, maxSize: int) -> tuple[Lock, Opened]:
 class LMDBStore(ThreadedStore[LMDBLog]):
     """
     Logs and state in one LMDB database. Made by L{openLMDB} only.
-
-    @ivar cache: blocks read lately.
     """
 
     retryFirst = RETRY
@@ -161,8 +152,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
 
     def begin(self, lock: Lock, opened: Opened, readers: Any) -> None:
         """
-        Start the thread that writes.
-
         @param readers: see L{openLMDB}.
         """
         self._environment = opened.environment
@@ -183,9 +172,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._scrubber.start()
 
     def _learn(self, opened: Opened) -> None:
-        """
-        Take over what was found when opening.
-        """
         if opened.repaired:
             self._log.error(
                 "Store {path} was repaired: {repaired}",
@@ -226,9 +212,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         return result
 
     def _logOf(self, row: LogRow) -> LMDBLog:
-        """
-        The log of a row.
-        """
         log = self._logs.get(row.name)
         if log is None:
             policy = self._policies.setdefault(row.identity, Policy())
@@ -238,9 +221,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         return log
 
     def _make(self, name: str, result: Deferred[IStreamLog]) -> None:
-        """
-        Make a log.
-        """
         identity = int.from_bytes(os.urandom(8), "little")
         row = LogRow(identity, name)
         self._opening[name] = [result]
@@ -248,18 +228,12 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         deferred.addCallbacks(self._made, self._notMade, callbackArgs=(row,), errbackArgs=(row,))
 
     def _made(self, _: object, row: LogRow) -> None:
-        """
-        A log is there.
-        """
         self._rows[row.name] = row
         log = self._logOf(row)
         for each in self._opening.pop(row.name):
             each.callback(log)
 
     def _notMade(self, failure: Failure, row: LogRow) -> None:
-        """
-        A log could not be made.
-        """
         for each in self._opening.pop(row.name):
             each.errback(failure)
 
@@ -280,9 +254,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         return deferred.addErrback(self._notDropped, log, row)
 
     def _forget(self, log: LMDBLog) -> None:
-        """
-        Let go of a log.
-        """
         del self._rows[log.name], self._logs[log.name]
         self._aging.forget(log)
         self.cache.forgetLog(log.identity)
@@ -310,9 +281,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._losses.stop()
 
     def scrubbed(self, findings: ScrubResult) -> None:
-        """
-        Tell of what is damaged in the database.
-        """
         rows = {row.identity: row for row in self._rows.values()}
         for identity, start, stop in findings.records:
             row = rows.get(identity)
@@ -330,9 +298,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
     # For logs and state
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
-        """
-        Call something with the database in a thread that reads.
-        """
         if self._closed is not None:
             return fail(self._closed)
         environment = self._environment
@@ -342,9 +307,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         return deferred.addErrback(self._notFetched)
 
     def _notFetched(self, failure: Failure) -> Failure:
-        """
-        Reading failed.
-        """
         if isinstance(failure.value, (lmdb.Error, OSError)):
             raise StoreFailed(f"the store cannot be read: {failure.value}") from failure.value
         return failure
@@ -352,9 +314,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
     # For the thread that writes, called in the reactor's
 
     def committed(self, outcome: LMDBCommit) -> None:
-        """
-        A commit is on disk.
-        """
         for identity, _ in outcome.touched:
             log = self._byIdentity.get(identity)
             if log is not None:
@@ -373,17 +332,11 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._done(outcome.jobs, bool(outcome.rows))
 
     def _databaseCaughtUp(self) -> None:
-        """
-        All that was in the journal is in the database.
-        """
         for log in self._ahead:
             log.databaseCaughtUp()
         self._ahead.clear()
 
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
-        """
-        Jobs failed, and everything that was asked after them.
-        """
         self.troubles.writesStopped(str(error))
         self._log.error("Store {path} stopped writing: {error}", path=self._path, error=error)
         if isinstance(error, StoreFailed):
@@ -394,9 +347,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._fail(jobs, error)
 
     def reopened(self, opened: Opened) -> None:
-        """
-        The store was opened again after a failure.
-        """
         self._environment = opened.environment
         self._databaseCaughtUp()
         self._learn(opened)
@@ -415,10 +365,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
 
 @implementer(IStateStore)
 class LMDBStates(AskedSpace):
-    """
-    The values of one space.
-    """
-
     @inlineCallbacks
     def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
         try:

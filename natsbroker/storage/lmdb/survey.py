@@ -30,14 +30,10 @@ from natsbroker.storage.lmdb.pages import Entry, PageFile
 from natsbroker.storage.records import Damaged
 from natsbroker.storage.walking import readBlock
 
-__all__ = ["Survey", "survey"]
-
 
 @dataclass
 class _Blocks:
     """
-    The blocks of one log.
-
     @ivar heads: where each lies, with its head.
     """
 
@@ -49,8 +45,6 @@ class _Blocks:
 
     def add(self, entry: Entry, head: Head) -> None:
         """
-        Take the next block.
-
         @raise Damaged: if it cannot be the next.
         """
         if head.first <= self.last or head.first != sequenceOf(entry.key):
@@ -69,9 +63,6 @@ class _Blocks:
 @dataclass
 class Survey:
     """
-    What is in a database.
-
-    @ivar mark: the random number that all values begin with.
     @ivar base: what was added to the numbers of transactions to get generations.
     @ivar generation: that of the last commit.
     @ivar halved: values of which one of two copies is damaged.
@@ -120,9 +111,6 @@ def survey(file: PageFile) -> Survey:
 
 
 def _look(file: PageFile, entry: Entry, found: Survey) -> None:
-    """
-    Take one value into account.
-    """
     key = entry.key
     kind = key[:1]
     if kind == b"B" and len(key) == 17:
@@ -185,9 +173,6 @@ def _living(file: PageFile, found: Survey, identity: int, row: LogRow) -> Iterat
 
 
 def _complete(file: PageFile, found: Survey, identity: int, row: LogRow) -> None:
-    """
-    Give a row its tail, and count again what it counts.
-    """
     blocks = found.blocks.get(identity)
     if row.dropped:
         return

@@ -16,8 +16,6 @@ from natsbroker.storage.lmdb.values import ValueTransaction
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import Damaged, subjectOf
 
-__all__ = ["LogTallies"]
-
 MOST_LISTED = 1024
 """How many sequences a tally lists at most."""
 
@@ -26,10 +24,6 @@ KEYS_A_SLICE = 1000
 
 
 class LogTallies(LogBlocks):
-    """
-    A log in a transaction, with its tallies; to be derived from.
-    """
-
     def __init__(self, transaction: ValueTransaction, row: LogRow, policy: Policy) -> None:
         super().__init__(transaction, row)
         self._policy = policy
@@ -53,9 +47,6 @@ class LogTallies(LogBlocks):
         row.sole = b""
 
     def _tally(self, subject: bytes) -> Tally | None:
-        """
-        A subject's tally, if there is one.
-        """
         tally = self._tallies.get(subject)
         if tally is None:
             key = tallyKey(self.row.identity, subject)
@@ -67,9 +58,6 @@ class LogTallies(LogBlocks):
         return tally
 
     def _count(self, subjects: Sequence[bytes], sequences: Sequence[int]) -> None:
-        """
-        Count new records.
-        """
         keep = max(LISTED, min(self._policy.retention.perSubject, MOST_LISTED))
         found: dict[bytes, list[int]] = {}
         for subject, sequence in zip(subjects, sequences, strict=True):
@@ -82,9 +70,6 @@ class LogTallies(LogBlocks):
         self._counted += found
 
     def _uncount(self, block: Block, indexes: Sequence[int]) -> None:
-        """
-        Stop counting records that go.
-        """
         if not self.row.indexed:
             return
         emptied = set()
@@ -112,9 +97,6 @@ class LogTallies(LogBlocks):
         return tally
 
     def recountAll(self) -> None:
-        """
-        Make all tallies again.
-        """
         transaction, row = self._transaction, self.row
         while transaction.deleteSome(tallyPrefix(row.identity), KEYS_A_SLICE):
             pass
@@ -138,9 +120,6 @@ class LogTallies(LogBlocks):
             return None
 
     def _writeTallies(self) -> None:
-        """
-        Store the tallies that changed.
-        """
         transaction = self._transaction
         for subject, tally in self._tallies.items():
             key = tallyKey(self.row.identity, subject)

@@ -30,16 +30,12 @@ from natsbroker.storage.lmdb.values import ValueTransaction
 from natsbroker.storage.lmdb.writing import LMDBLogWriter
 from natsbroker.storage.policy import Policy
 
-__all__ = ["LMDBTransaction"]
-
 KEYS_A_SLICE = 1000
 """How many values of a dropped log are deleted in one commit."""
 
 
 class LMDBTransaction(ValueTransaction):
     """
-    A write transaction.
-
     @ivar writers: the logs in it, by identity.
     """
 
@@ -62,11 +58,6 @@ class LMDBTransaction(ValueTransaction):
         self.writers: dict[int, LMDBLogWriter] = {}
 
     def log(self, identity: int) -> LMDBLogWriter:
-        """
-        A log, to be changed.
-
-        @raise KeyError: if there is none.
-        """
         writer = self.writers.get(identity)
         if writer is None:
             policy = self._policies.get(identity) or Policy()
@@ -75,16 +66,10 @@ class LMDBTransaction(ValueTransaction):
         return writer
 
     def create(self, row: LogRow) -> None:
-        """
-        Add a log.
-        """
         policy = self._policies.get(row.identity) or Policy()
         self.writers[row.identity] = LMDBLogWriter(self, row.copy(), policy)
 
     def change(self, space: str, changes: Mapping[bytes, bytes | None]) -> None:
-        """
-        Change state.
-        """
         for key, value in changes.items():
             if value is None:
                 self.delete(stateKey(space, key))
@@ -92,15 +77,9 @@ class LMDBTransaction(ValueTransaction):
                 self.put(stateKey(space, key), value)
 
     def putFormat(self, base: int) -> None:
-        """
-        Store what the file is.
-        """
         self.put(FORMAT_KEY, packFormat(base))
 
     def finish(self) -> None:
-        """
-        Write all that is still in memory.
-        """
         for writer in self.writers.values():
             writer.finish()
 

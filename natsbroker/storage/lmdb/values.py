@@ -10,8 +10,6 @@ from natsbroker.storage.blocks import Block
 from natsbroker.storage.envelopes import unwrap, unwrapEither, wrap, wrapTwice
 from natsbroker.storage.lmdb.layout import isTwice
 
-__all__ = ["ValueTransaction"]
-
 
 class ValueTransaction:
     """
@@ -41,16 +39,11 @@ class ValueTransaction:
         self.unfinished: set[int] = set()
 
     def put(self, key: bytes, value: bytes) -> None:
-        """
-        Store a value that is no block.
-        """
         fold = wrapTwice if isTwice(key) else wrap
         self.txn.put(key, fold(self.mark, key[:1], self.generation, key, value))
 
     def get(self, key: bytes) -> bytes | None:
         """
-        Read what L{put} stored.
-
         @raise Damaged: if it is not whole.
         """
         raw = self.txn.get(key)
@@ -59,18 +52,11 @@ class ValueTransaction:
         return unwrapEither(raw, key)[0].value if isTwice(key) else unwrap(raw, key).value
 
     def delete(self, key: bytes) -> bool:
-        """
-        Delete what lies under a key.
-
-        @return: whether there was something.
-        """
         return self.txn.delete(key)
 
     def deleteSome(self, prefix: bytes, most: int) -> int:
         """
-        Delete values whose keys begin so.
-
-        @return: how many.
+        @return: how many were deleted.
         """
         deleted = 0
         with self.txn.cursor() as cursor:

@@ -12,20 +12,11 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 from natsbroker.storage.blocks import Block, packDead
-from natsbroker.storage.lmdb.layout import (
-    LogRow,
-    deadKey,
-    holdsKey,
-    packHolds,
-    rowKey,
-    tallyPrefix,
-)
+from natsbroker.storage.lmdb.layout import LogRow, deadKey, holdsKey, packHolds, rowKey, tallyPrefix
 from natsbroker.storage.lmdb.tallying import LogTallies
 from natsbroker.storage.lmdb.values import ValueTransaction
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import timestampOf
-
-__all__ = ["LMDBLogWriter"]
 
 BLOCKS_A_SLICE = 64
 SUBJECTS_A_SLICE = 200
@@ -58,10 +49,6 @@ class LMDBLogWriter(LogTallies):
         subjects: Sequence[bytes] | None,
     ) -> None:
         """
-        Add records.
-
-        @param first: the sequence of the first.
-        @param size: bytes of subjects, headers and payloads.
         @param sole: the subject of all of them, if C{subjects} is C{None}.
         """
         row = self.row
@@ -78,9 +65,6 @@ class LMDBLogWriter(LogTallies):
         self._blobs.extend(blobs)
 
     def skipTo(self, sequence: int) -> None:
-        """
-        Leave out what is below a sequence.
-        """
         if sequence > self.row.last + 1:
             self.row.last = sequence - 1
             if not self.row.count:
@@ -90,8 +74,6 @@ class LMDBLogWriter(LogTallies):
 
     def delete(self, sequences: Collection[int]) -> int:
         """
-        Delete single records.
-
         @return: how many were there.
         """
         self.flush()
@@ -120,9 +102,6 @@ class LMDBLogWriter(LogTallies):
         return deleted
 
     def _kill(self, block: Block, indexes: Sequence[int]) -> None:
-        """
-        Delete records of one block.
-        """
         row, transaction = self.row, self._transaction
         row.count -= len(indexes)
         row.size -= sum(map(block.length, indexes))
@@ -208,8 +187,6 @@ class LMDBLogWriter(LogTallies):
 
     def trimSubjects(self) -> bool:
         """
-        Let the oldest records go of subjects that have too many.
-
         @return: whether that is done.
         """
         limit = self._policy.retention.perSubject
@@ -248,9 +225,6 @@ class LMDBLogWriter(LogTallies):
         return found
 
     def _excess(self, subjects: Iterable[bytes], limit: int) -> list[int]:
-        """
-        The sequences that are too many of some subjects.
-        """
         floor = self._policy.floor
         found: list[int] = []
         for subject in set(subjects):
@@ -275,15 +249,9 @@ class LMDBLogWriter(LogTallies):
             self._policy.sweep = b""
 
     def putHolds(self) -> None:
-        """
-        Store the holds.
-        """
         self._transaction.put(holdsKey(self.row.identity), packHolds(self._policy.holds))
 
     def finish(self) -> None:
-        """
-        Store all that is still in memory.
-        """
         self.flush()
         transaction, row = self._transaction, self.row
         if not (row.dropped or row.quarantined):
@@ -296,9 +264,6 @@ class LMDBLogWriter(LogTallies):
         transaction.put(rowKey(row.identity), row.pack())
 
     def _noteOldest(self) -> None:
-        """
-        Look when the oldest record came, if the age is limited.
-        """
         if self._policy.retention.age and self.row.count:
             head = self._head()
             if head is not None:

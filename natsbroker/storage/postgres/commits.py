@@ -34,8 +34,6 @@ from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.session import Session
 from natsbroker.storage.postgres.writing import PostgresTransaction
 
-__all__ = ["IPostgresCommitOwner", "PostgresCommit", "PostgresCommitter"]
-
 PATIENCE = 1.0
 """Seconds in which a lost connection is replaced before what was asked fails."""
 
@@ -53,8 +51,6 @@ _log = Logger(namespace="natsbroker.storage.postgres")
 @dataclass(frozen=True, slots=True)
 class PostgresCommit:
     """
-    What a commit did.
-
     @ivar jobs: which are done.
     @ivar rows: the logs in it, by identity; they are not changed afterwards.
     @ivar lost: logs that turned out to be another broker's.
@@ -66,10 +62,6 @@ class PostgresCommit:
 
 
 class IPostgresCommitOwner(IRefusing, Protocol):
-    """
-    The store, called in the reactor's thread.
-    """
-
     def committed(self, outcome: PostgresCommit) -> None:
         """
         A commit is durable.
@@ -84,10 +76,6 @@ class IPostgresCommitOwner(IRefusing, Protocol):
 
 
 class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
-    """
-    The thread that writes.
-    """
-
     def __init__(
         self,
         reactor: IReactorFromThreads,
@@ -97,7 +85,6 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
         now: Callable[[], int],
     ) -> None:
         """
-        @param session: the connection, open.
         @param policies: what the logs keep, by identity; changed by the reactor's thread.
         @param now: the wall clock, in nanoseconds.
         """
@@ -117,9 +104,6 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
             _log.warn("The leases were not given up, and end by themselves: {why}", why=failure)
 
     def commitGroup(self, jobs: list[Job]) -> None:
-        """
-        Commit, and tell the reactor.
-        """
         if not self.leftover and not any(job.writes for job in jobs):
             self.tell(self.owner.committed, PostgresCommit(jobs))
             return
@@ -132,11 +116,6 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
             self.tell(self.owner.committed, outcome)
 
     def _commit(self, jobs: Sequence[Job]) -> PostgresTransaction:
-        """
-        Do what the jobs ask in one transaction, and have it made durable.
-
-        @return: the transaction.
-        """
         session = self._session
         deadline = time.monotonic() + PATIENCE
         attempts = 0
@@ -175,9 +154,6 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
         )
 
     def _apply(self, transaction: PostgresTransaction, jobs: Sequence[Job]) -> None:
-        """
-        Write everything.
-        """
         identities = {job.identity for job in jobs} | self.leftover
         transaction.lock(identities, {job.space for job in jobs})
         for job in jobs:
@@ -186,9 +162,7 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
 
     def _replace(self, failure: psycopg.Error, deadline: float) -> None:
         """
-        Replace a lost connection.
-
-        @raise psycopg.Error: if there is no other for so long.
+        @raise psycopg.Error: if there is no other connection for so long.
         """
         while True:
             try:
@@ -200,9 +174,6 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
                 time.sleep(PAUSE)
 
     def _committed(self, transaction: PostgresTransaction, jobs: Sequence[Job]) -> PostgresCommit:
-        """
-        Take over what is durable now.
-        """
         self.unfinished = [job for job in jobs if not job.isDone()]
         self._rows = transaction.rows
         self._spaces, self._lostSpaces = transaction.spaces, transaction.lostSpaces
@@ -218,9 +189,6 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
         return PostgresCommit([job for job in jobs if job.isDone()], rows, lost)
 
     def openAgain(self) -> None:
-        """
-        Open the store again, and read again what it holds.
-        """
         try:
             rows, spaces = self._session.openAgain(self._rows, self._spaces)
         except Exception as failure:

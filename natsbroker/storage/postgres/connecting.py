@@ -20,8 +20,6 @@ from psycopg.sql import SQL, Identifier
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.storage.postgres.schema import Connection
 
-__all__ = ["Database", "Readers", "asStoreError", "isLost"]
-
 T = TypeVar("T")
 
 _DEFAULTS: dict[str, object] = {
@@ -40,8 +38,6 @@ OLDEST_SERVER = 120000
 @dataclass(frozen=True, slots=True)
 class Database:
     """
-    Where the store is.
-
     @ivar source: a URI or a list of settings, as libpq understands it.
     @ivar schema: the schema that belongs to the store.
     @ivar lease: seconds that a lease lasts.
@@ -74,8 +70,6 @@ class Database:
 
     def connect(self, who: str) -> Connection:
         """
-        Make a connection.
-
         @param who: C{application_name}, shown by the server.
         @raise psycopg.Error: if that cannot be.
         @raise StoreError: if the server is too old.
@@ -91,9 +85,6 @@ class Database:
         return connection
 
     def _setUp(self, connection: Connection) -> None:
-        """
-        Give a connection the settings that everything relies on.
-        """
         if connection.info.server_version < OLDEST_SERVER:
             raise StoreFailed("the database is older than PostgreSQL 12")
         connection.execute(SQL("SET search_path TO {}").format(Identifier(self.schema)))
@@ -107,9 +98,6 @@ class Database:
 
 
 def isLost(connection: Connection) -> bool:
-    """
-    Whether a connection is of no use any more.
-    """
     return bool(connection.closed or connection.broken)
 
 
@@ -132,10 +120,6 @@ def asStoreError(failure: Exception) -> StoreError:
 
 
 class Readers:
-    """
-    Connections for reading, for a few threads.
-    """
-
     def __init__(self, database: Database, who: str) -> None:
         self._database = database
         self._who = who
@@ -147,8 +131,6 @@ class Readers:
         """
         Call something with a connection. If that turns out to be lost, it is called again with a
         new one.
-
-        @raise StoreError: if nothing can be read.
         """
         with self._lock:
             connection = self._idle.pop() if self._idle else None
@@ -168,9 +150,6 @@ class Readers:
                 self._giveBack(connection)
 
     def _giveBack(self, connection: Connection) -> None:
-        """
-        Keep a connection for the next call.
-        """
         with self._lock:
             if not self._closed and not isLost(connection):
                 self._idle.append(connection)

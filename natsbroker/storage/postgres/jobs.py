@@ -12,36 +12,16 @@ from natsbroker.storage.postgres.reading import readHolds
 from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.writing import PostgresTransaction
 
-__all__ = [
-    "CheckJob",
-    "DropNamedJob",
-    "GiveUpJob",
-    "ListJob",
-    "OpenJob",
-    "SpaceJob",
-]
-
 
 class ListJob(Job):
-    """
-    The names of all logs.
-    """
-
     def apply(self, transaction: PostgresTransaction) -> None:
         self._names = transaction.names()
 
     def result(self) -> list[str]:
-        """
-        They, sorted.
-        """
         return self._names
 
 
 class OpenJob(Job):
-    """
-    A log whose lease is wanted.
-    """
-
     def __init__(self, name: str, create: bool) -> None:
         super().__init__()
         self._name = name
@@ -59,10 +39,6 @@ class OpenJob(Job):
 
 
 class DropNamedJob(Job):
-    """
-    A log to delete.
-    """
-
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
@@ -72,9 +48,6 @@ class DropNamedJob(Job):
         transaction.log(self._identity).drop()
 
     def result(self) -> int:
-        """
-        The identity that it had.
-        """
         return self._identity
 
 
@@ -85,19 +58,11 @@ class CheckJob(LogJob):
 
 
 class GiveUpJob(LogJob):
-    """
-    A log to give up.
-    """
-
     def apply(self, transaction: PostgresTransaction) -> None:
         transaction.giveUp(self.identity)
 
 
 class SpaceJob(Job):
-    """
-    A space of state whose lease is wanted, in order to load it.
-    """
-
     def __init__(self, space: str) -> None:
         super().__init__()
         self.space = space
@@ -106,7 +71,4 @@ class SpaceJob(Job):
         self._space = transaction.space(self.space, isReload=True)
 
     def result(self) -> Space:
-        """
-        It.
-        """
         return self._space

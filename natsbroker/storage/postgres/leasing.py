@@ -24,46 +24,21 @@ from natsbroker.interfaces.records import LeaseLost, NoSuchLog, StoreFailed
 from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.schema import Connection
 
-__all__ = [
-    "Renewed",
-    "Space",
-    "enter",
-    "giveUp",
-    "leave",
-    "renew",
-    "takeLog",
-    "takeSpace",
-]
-
 FORGOTTEN = 3600
 """Seconds after which a holder that holds nothing is forgotten."""
 
 
 class Space(NamedTuple):
-    """
-    A space of state that this broker holds.
-    """
-
     identity: int
     token: int
 
 
 class Renewed(NamedTuple):
-    """
-    What a holder holds.
-
-    @ivar logs: the identities of its logs.
-    @ivar spaces: those of its spaces.
-    """
-
     logs: frozenset[int]
     spaces: frozenset[int]
 
 
 def newIdentity() -> int:
-    """
-    A random number that is not 0.
-    """
     return int.from_bytes(os.urandom(8), "little") >> 1 | 1
 
 
@@ -113,9 +88,6 @@ def renew(connection: Connection, holder: int, seconds: float) -> Renewed:
 
 
 def leave(connection: Connection, holder: int) -> None:
-    """
-    Give everything up.
-    """
     with connection.transaction():
         connection.execute("UPDATE log SET holder = NULL WHERE holder = %s", (holder,))
         connection.execute("UPDATE space SET holder = NULL WHERE holder = %s", (holder,))
@@ -124,9 +96,6 @@ def leave(connection: Connection, holder: int) -> None:
 
 
 def giveUp(connection: Connection, holder: int, identity: int) -> None:
-    """
-    Let another broker have a log.
-    """
     connection.execute(
         "UPDATE log SET holder = NULL WHERE id = %s AND holder = %s", (identity, holder)
     )
@@ -149,8 +118,6 @@ _LOG_COLUMNS = "id, holder, token, first, last, count, size, last_time"
 
 def takeLog(connection: Connection, holder: int, name: str, create: bool) -> PostgresLogRow:
     """
-    Get the lease of a log.
-
     @param create: make it if it is not there.
     @raise NoSuchLog: if it is not there.
     @raise LeaseLost: if another broker has it.
@@ -174,9 +141,6 @@ def takeLog(connection: Connection, holder: int, name: str, create: bool) -> Pos
 
 
 def _taken(connection: Connection, holder: int, name: str, row: tuple[Any, ...]) -> PostgresLogRow:
-    """
-    Take a log whose row is locked.
-    """
     identity, other, token, first, last, count, size, lastTime = row
     if not _isFree(connection, holder, other):
         raise LeaseLost(f"another broker serves {name}")
@@ -196,8 +160,6 @@ def _taken(connection: Connection, holder: int, name: str, row: tuple[Any, ...])
 
 def takeSpace(connection: Connection, holder: int, name: str) -> Space:
     """
-    Get the lease of a space of state, made if it is not there.
-
     @raise LeaseLost: if another broker has it.
     """
     key = name.encode()
@@ -227,7 +189,6 @@ def stillHeld(
 
     @param table: C{log} or C{space}.
     @param tokens: by identity.
-    @return: the identities.
     """
     found = connection.execute(
         f"SELECT id, token FROM {table} WHERE id = ANY(%s::bigint[]) AND holder = %s"
@@ -241,10 +202,7 @@ def held(
     connection: Connection, holder: int, rows: Mapping[int, PostgresLogRow]
 ) -> dict[int, PostgresLogRow]:
     """
-    Read again what is known of logs.
-
-    @param rows: what was known.
-    @return: those that are held still, by identity.
+    @return: those of the logs that are held still, as they are now.
     """
     tokens = {identity: row.token for identity, row in rows.items()}
     found = {}

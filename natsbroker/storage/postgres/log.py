@@ -32,8 +32,6 @@ from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.records import encodeBatch
 from natsbroker.subjects.grammar import matches
 
-__all__ = ["IPostgresOwner", "PostgresLog"]
-
 T = TypeVar("T")
 
 LARGEST = 512 << 20
@@ -41,10 +39,6 @@ LARGEST = 512 << 20
 
 
 class IPostgresOwner(ILogOwner, Protocol):
-    """
-    What a log needs of its store.
-    """
-
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
         """
         Call something with a connection in a thread that reads.
@@ -53,10 +47,6 @@ class IPostgresOwner(ILogOwner, Protocol):
 
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
 class PostgresLog(OwnedLog):
-    """
-    A log. Made by L{natsbroker.storage.postgres.store.PostgresStore} only.
-    """
-
     _owner: IPostgresOwner
 
     def __init__(self, owner: IPostgresOwner, row: PostgresLogRow, policy: Policy) -> None:
@@ -67,9 +57,6 @@ class PostgresLog(OwnedLog):
     # What the store tells it
 
     def committed(self, row: PostgresLogRow) -> None:
-        """
-        What is durable now.
-        """
         self._bounds = row.bounds()
         self._oldest = row.oldest
 
@@ -92,15 +79,9 @@ class PostgresLog(OwnedLog):
     # Reading
 
     def _span(self, sequence: int = 0) -> Span:
-        """
-        What may be read, from a sequence on.
-        """
         return Span(self.identity, max(sequence, self._bounds.first), self._bounds.last)
 
     def _told(self, found: Found) -> Found:
-        """
-        Tell of damaged records.
-        """
         for sequence in found.damaged:
             if sequence >= self._bounds.first:
                 self._owner.troubles.recordsDamaged(
@@ -109,9 +90,6 @@ class PostgresLog(OwnedLog):
         return found
 
     def _read(self, sequence: int, limit: int, maxBytes: int) -> Deferred[Found]:
-        """
-        Records in order.
-        """
         if self.closed is not None:
             return fail(self.closed)
         span = self._span(sequence)
@@ -183,9 +161,6 @@ class PostgresLog(OwnedLog):
 
     @inlineCallbacks
     def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:
-        """
-        Some records of a range, and what of it is damaged.
-        """
         if self.closed is not None:
             raise self.closed
         span = self._span(start)._replace(last=min(stop - 1, self._bounds.last))

@@ -14,19 +14,6 @@ from natsbroker.storage.postgres.schema import LONGEST_KEY, Connection, subjectK
 from natsbroker.storage.records import HEAD_SIZE, Damaged, decode
 from natsbroker.subjects.grammar import hasWildcard
 
-__all__ = [
-    "Found",
-    "Span",
-    "beginning",
-    "distinctSubjects",
-    "fetchLast",
-    "fetchMatching",
-    "fetchRecords",
-    "fetchState",
-    "fetchTallies",
-    "findTime",
-]
-
 LOOKED_AT = 8192
 """How many records one call looks at in search of subjects."""
 
@@ -45,11 +32,7 @@ _SUBJECT_OFFSET = HEAD_SIZE + 1
 
 class Span(NamedTuple):
     """
-    Part of a log.
-
-    @ivar identity: the log's.
-    @ivar first: the first sequence that counts.
-    @ivar last: the last one.
+    Part of a log, from a first sequence to a last one.
     """
 
     identity: int
@@ -59,9 +42,6 @@ class Span(NamedTuple):
 
 class Found(NamedTuple):
     """
-    Records that were read.
-
-    @ivar records: they.
     @ivar next: the first sequence that was not looked at.
     @ivar damaged: sequences of those that do not match their checksum.
     """
@@ -73,9 +53,7 @@ class Found(NamedTuple):
 
 def _decode(found: Found, identity: int, sequence: int, data: bytes) -> int:
     """
-    Verify a record and add it.
-
-    @return: how many bytes it has.
+    @return: how many bytes the record has.
     """
     try:
         record = decode(data, 0, len(data), identity)
@@ -89,9 +67,6 @@ def _decode(found: Found, identity: int, sequence: int, data: bytes) -> int:
 
 
 def fetchRecords(connection: Connection, span: Span, limit: int, maxBytes: int) -> Found:
-    """
-    Read records in order, until there are enough or the end is reached.
-    """
     found = Found([], 0, [])
     sequence = span.first
     while len(found.records) < limit and maxBytes > 0 and sequence <= span.last:
@@ -112,9 +87,6 @@ def fetchRecords(connection: Connection, span: Span, limit: int, maxBytes: int) 
 
 
 def fetchLast(connection: Connection, span: Span, subject: bytes) -> Found:
-    """
-    Read the newest record of a subject.
-    """
     found = Found([], 0, [])
     row = connection.execute(
         "SELECT sequence, data FROM record WHERE log = %s AND subject = %s"
@@ -129,9 +101,7 @@ def fetchLast(connection: Connection, span: Span, subject: bytes) -> Found:
 
 def findTime(connection: Connection, span: Span, timestamp: int) -> int:
     """
-    Find the first record that is not older than a time.
-
-    @return: its sequence; the one after the last if there is none.
+    @return: the first record that is not older; the sequence after the last if there is none.
     """
     low, high = span.first, span.last + 1
     answer = high
@@ -158,9 +128,6 @@ def fetchMatching(
     limit: int,
     maxBytes: int,
 ) -> Found:
-    """
-    Read records whose subject is wanted, among not too many.
-    """
     rows = connection.execute(
         "SELECT sequence, subject, octet_length(data) FROM record WHERE log = %s"
         " AND sequence >= %s AND sequence <= %s ORDER BY sequence LIMIT %s",
@@ -216,8 +183,6 @@ def distinctSubjects(
 ) -> list[bytes]:
     """
     The subjects of a log as they are indexed, in the order of their bytes.
-
-    @param start: from this one on.
     """
     rows = connection.execute(
         "WITH RECURSIVE found (subject) AS ("
@@ -236,9 +201,6 @@ def distinctSubjects(
 def _tallies(
     connection: Connection, span: Span, keys: Sequence[bytes]
 ) -> dict[bytes, tuple[int, int, int]]:
-    """
-    Count, first and last of subjects as they are indexed.
-    """
     rows = connection.execute(
         "SELECT subject, count(*), min(sequence), max(sequence) FROM record WHERE log = %s"
         " AND subject = ANY(%s::bytea[]) AND sequence >= %s AND sequence <= %s GROUP BY subject",
@@ -272,8 +234,6 @@ def fetchTallies(
     limit: int,
 ) -> list[tuple[bytes, tuple[int, int, int]]]:
     """
-    Count the records of the subjects that are wanted.
-
     @param prefix: how they all begin, up to the length that is indexed whole.
     @param after: only subjects behind this one.
     @param limit: the most to return; 0 for all.
@@ -302,7 +262,7 @@ def fetchTallies(
 
 def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[bytes, bytes, int]]:
     """
-    The values of a space whose keys begin so, in the order of the keys, with their checksums.
+    In the order of the keys, with checksums.
     """
     border = prefix.rstrip(b"\xff")
     condition, arguments = "", [space, prefix]
@@ -319,9 +279,6 @@ def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[
 
 
 def readHolds(connection: Connection, identity: int) -> dict[str, int]:
-    """
-    The holds of a log.
-    """
     rows: list[Any] = connection.execute(
         "SELECT name, floor FROM hold WHERE log = %s", (identity,), binary=True
     ).fetchall()

@@ -10,14 +10,10 @@ from dataclasses import dataclass
 
 from natsbroker.interfaces.records import LogBounds
 
-__all__ = ["PostgresLogRow"]
-
 
 @dataclass(slots=True)
 class PostgresLogRow:
     """
-    A log, as its row in the database says.
-
     @ivar identity: a random number, which is also in each of its records.
     @ivar token: rises whenever the log's lease changes hands.
     @ivar first: the oldest sequence that is there; C{last + 1} for none.
@@ -38,7 +34,4 @@ class PostgresLogRow:
     dropped: bool = False
 
     def bounds(self) -> LogBounds:
-        """
-        The same for the owner of the log.
-        """
         return LogBounds(self.first, self.last, self.count, self.size, self.lastTime)

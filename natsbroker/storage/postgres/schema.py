@@ -28,8 +28,6 @@ from psycopg.sql import SQL, Identifier
 
 from natsbroker.interfaces.records import UnknownFormat
 
-__all__ = ["LONGEST_KEY", "Connection", "prepare", "subjectKey"]
-
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 VERSION = 1
@@ -99,8 +97,6 @@ _LOCK = int.from_bytes(b"natsstor", "big")
 
 def prepare(connection: Connection, schema: str) -> None:
     """
-    Make the tables, unless they are there.
-
     @raise UnknownFormat: if what is there is something else.
     """
     with connection.transaction():
@@ -120,9 +116,6 @@ def prepare(connection: Connection, schema: str) -> None:
 
 
 def _verify(connection: Connection, schema: str) -> None:
-    """
-    @raise UnknownFormat: if the tables are of another version.
-    """
     try:
         row = connection.execute("SELECT version FROM format").fetchone()
     except psycopg.errors.UndefinedColumn:
@@ -137,8 +130,7 @@ def _verify(connection: Connection, schema: str) -> None:
 
 def subjectKey(subject: bytes) -> bytes:
     """
-    What is indexed of a subject: all of it, or of a long one its beginning and a hash. No two
-    subjects have the same.
+    All of a subject, or of a long one its beginning and a hash. No two have the same.
     """
     if len(subject) < LONGEST_KEY:
         return subject

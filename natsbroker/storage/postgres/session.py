@@ -26,26 +26,17 @@ from natsbroker.storage.postgres.leasing import (
 from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.schema import Connection, prepare
 
-__all__ = ["Session"]
-
 LOCK_WAIT = 2000
 """Milliseconds to wait for a lost connection's transaction to end."""
 
 
 class Session:
     """
-    A broker's session with the database.
-
     @ivar holder: a random number that leases are held under.
-    @ivar connection: the connection.
     @ivar leftover: dropped logs of which something is left, found at the beginning.
     """
 
     def __init__(self, database: Database) -> None:
-        """
-        @raise psycopg.Error: if the database cannot be reached.
-        @raise natsbroker.interfaces.records.StoreError: if it is not fit for a store.
-        """
         self._database = database
         self.holder = newIdentity()
         self._number = 0
@@ -62,9 +53,6 @@ class Session:
             raise
 
     def who(self, what: str) -> str:
-        """
-        How a connection is called on the server.
-        """
         return f"natsbroker {self.holder:016x} {what}"
 
     def _enter(self) -> None:
@@ -74,17 +62,12 @@ class Session:
     # Transactions
 
     def begin(self) -> None:
-        """
-        Begin a transaction.
-        """
         self._committing = self._isCommitted = False
         self.connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
 
     def commit(self) -> None:
         """
         Count the transaction, and have it made durable.
-
-        @raise StoreFailed: if this broker's count is not there.
         """
         cursor = self.connection.execute(
             "UPDATE progress SET commits = %s WHERE holder = %s", (self._number + 1, self.holder)
@@ -100,8 +83,6 @@ class Session:
 
     def rollBack(self) -> bool:
         """
-        End a transaction that failed.
-
         @return: whether it is known that nothing of it is there; if not, the connection is lost.
         """
         try:
@@ -116,7 +97,6 @@ class Session:
         """
         Replace a lost connection, and find out what became of its transaction.
 
-        @raise psycopg.Error: if that cannot be.
         @raise StoreFailed: if this broker's count is not there.
         """
         self.connection.close()
@@ -161,8 +141,6 @@ class Session:
         self, rows: Mapping[int, PostgresLogRow], spaces: Mapping[str, Space]
     ) -> tuple[dict[int, PostgresLogRow], dict[str, Space]]:
         """
-        Begin again after a failure.
-
         @return: the logs that are held still, by identity, as they are now, and the spaces.
         """
         try:
@@ -180,8 +158,6 @@ class Session:
 
     def leave(self) -> None:
         """
-        Give everything up, and close the connection.
-
         @raise psycopg.Error: if the database cannot be reached.
         """
         try:

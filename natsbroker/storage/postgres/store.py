@@ -50,8 +50,6 @@ from natsbroker.storage.postgres.writing import checksum
 from natsbroker.storage.spaces import AskedSpace
 from natsbroker.storage.threaded import ThreadedStore
 
-__all__ = ["RENEWALS", "PostgresStates", "PostgresStore", "Renewing", "Waiting", "openPostgres"]
-
 T = TypeVar("T")
 
 _log = Logger(namespace="natsbroker.storage.postgres")
@@ -95,11 +93,6 @@ def openPostgres(
 
 
 def _openBlocking(database: Database) -> Session:
-    """
-    Connect, and find what is there.
-
-    @raise StoreError: if that cannot be.
-    """
     try:
         return Session(database)
     except Exception as failure:
@@ -145,9 +138,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         return self.ask(OpenJob(name, create)).addCallback(self._opened)
 
     def _opened(self, found: tuple[PostgresLogRow, dict[str, int]]) -> IStreamLog:
-        """
-        The lease of a log is there.
-        """
         row, holds = found
         log = self._logs.get(row.name)
         if log is None:
@@ -183,9 +173,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         )
 
     def _end(self, log: PostgresLog, why: StoreError) -> None:
-        """
-        Let go of a log.
-        """
         log.closed = why
         if self._logs.get(log.name) is log:
             del self._logs[log.name]
@@ -194,18 +181,12 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self.troubles.logDropped(log.name)
 
     def _dropped(self, identity: int, name: str) -> None:
-        """
-        A log is gone.
-        """
         log = self._byIdentity.get(identity)
         if log is not None:
             self._end(log, StoreClosed(f"log {name} was dropped"))
         self._policies.pop(identity, None)
 
     def _notDropped(self, failure: Failure, log: PostgresLog | None) -> Failure:
-        """
-        A log is still there.
-        """
         if log is not None and failure.check(StoreFull, StoreFailed) and self._closed is None:
             log.closed = None
             log.rollBack()
@@ -224,9 +205,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
     # For logs and state
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
-        """
-        Call something with a connection in a thread that reads.
-        """
         if self._closed is not None:
             return fail(self._closed)
         deferred: Deferred[T] = deferToThreadPool(
@@ -237,9 +215,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
     # For the thread that writes, called in the reactor's
 
     def committed(self, outcome: PostgresCommit) -> None:
-        """
-        A commit is durable.
-        """
         for row in outcome.lost:
             self._lost(row.identity)
         for identity, row in outcome.rows.items():
@@ -249,9 +224,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._done(outcome.jobs, bool(outcome.rows))
 
     def _lost(self, identity: int) -> None:
-        """
-        Another broker may serve a log.
-        """
         log = self._byIdentity.get(identity)
         self._policies.pop(identity, None)
         if log is not None:
@@ -261,9 +233,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
             self.troubles.logLost(log.name)
 
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
-        """
-        Jobs failed, and everything that was asked after them.
-        """
         self.troubles.writesStopped(str(error))
         _log.error("The store stopped writing: {error}: {why}", error=error, why=error.__cause__)
         for log in self._logs.values():
@@ -273,9 +242,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._fail(jobs, error)
 
     def reopened(self, rows: Mapping[int, PostgresLogRow]) -> None:
-        """
-        The store was opened again after a failure.
-        """
         for log in list(self._logs.values()):
             row = rows.get(log.identity)
             if row is None:
@@ -293,27 +259,17 @@ class PostgresStore(ThreadedStore[PostgresLog]):
     # Leases
 
     def _renew(self) -> Deferred[Renewed]:
-        """
-        Renew the leases.
-        """
         return deferToThreadPool(
             self._reactor, self._pool, self._renewer.call, renew, self._holder, self._lease
         )
 
     def _renewed(self, held: Renewed) -> None:
-        """
-        Look whether anything is not held any more.
-        """
         for identity in self._byIdentity.keys() - held.logs:
             self.ask(CheckJob(identity)).addErrback(lambda failure: failure.trap(StoreError))
 
 
 @implementer(IStateStore)
 class PostgresStates(AskedSpace):
-    """
-    The values of one space.
-    """
-
     @inlineCallbacks
     def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
         space = yield self._owner.ask(SpaceJob(self._space))
@@ -337,10 +293,6 @@ RENEWALS = 3
 
 
 class Renewing:
-    """
-    Renews the leases of a store.
-    """
-
     def __init__(
         self,
         reactor: IReactorTime,
@@ -362,9 +314,6 @@ class Renewing:
         self._later(None)
 
     def stop(self) -> None:
-        """
-        Renew no more.
-        """
         self._isOver = True
         call, self._call = self._call, None
         if call is not None:
@@ -392,12 +341,6 @@ class Renewing:
 
 
 class Waiting:
-    """
-    Somebody who waits for a log.
-
-    @ivar deferred: fires with the log.
-    """
-
     def __init__(
         self,
         reactor: IReactorTime,
@@ -418,9 +361,6 @@ class Waiting:
         self.deferred: Deferred[IStreamLog] = Deferred(lambda _: self._end())
 
     def attempt(self) -> None:
-        """
-        Try to open the log.
-        """
         self._call = None
         self._tryOpen().addCallbacks(self._opened, self._notOpened)
 
@@ -446,9 +386,6 @@ class Waiting:
         self._ended(self)
 
     def fail(self, error: Exception) -> None:
-        """
-        End it.
-        """
         if not self._isOver:
             self._end()
             self.deferred.errback(error)

@@ -15,8 +15,6 @@ from natsbroker.storage.postgres.rows import PostgresLogRow
 from natsbroker.storage.postgres.schema import Connection
 from natsbroker.storage.records import HEAD_SIZE
 
-__all__ = ["Trimming"]
-
 SLICE = 5000
 """How many records may go in a transaction in any case, besides four for each appended one."""
 
@@ -29,18 +27,15 @@ SUBJECTS_A_SLICE = 500
 
 class Trimming:
     """
-    A log in a transaction, as far as records go from it.
-
     @ivar appended: how many records were added in this transaction.
     @ivar counted: the indexed subjects of those, where each has a limit.
+    @ivar discardTo: records below this sequence are to go.
+    @ivar trimmed: whether all that had to go went.
     """
 
     def __init__(
         self, connection: Connection, row: PostgresLogRow, policy: Policy, now: int
     ) -> None:
-        """
-        @param now: the wall clock, in nanoseconds.
-        """
         self._connection = connection
         self._now = now
         self.row = row
@@ -52,8 +47,6 @@ class Trimming:
 
     def deleteThese(self, sequences: Sequence[int]) -> int:
         """
-        Delete single records.
-
         @return: how many were there.
         """
         found = self._connection.execute(
@@ -69,9 +62,6 @@ class Trimming:
         return len(found)
 
     def _findFirst(self) -> None:
-        """
-        Find the oldest record, after some were deleted.
-        """
         row = self.row
         found = self._connection.execute(
             "SELECT sequence, time FROM record WHERE log = %s AND sequence > %s"
@@ -82,9 +72,7 @@ class Trimming:
 
     def trimAll(self) -> bool:
         """
-        Let everything go that has to, or enough for one transaction.
-
-        @return: whether that was all.
+        @return: whether that was all; if not, enough was done for one transaction.
         """
         budget = SLICE + 4 * self.appended
         swept = self._trimSubjects(budget)
@@ -113,8 +101,6 @@ class Trimming:
 
     def _trim(self, budget: int) -> bool:
         """
-        Let the oldest records go that the limits, or L{discardTo}, do not allow.
-
         @return: whether that is done; if not, enough was done for one transaction.
         """
         look = LOOK
@@ -131,8 +117,6 @@ class Trimming:
 
     def _trimSome(self, number: int) -> int:
         """
-        Let some of the oldest records go.
-
         @param number: the most to delete.
         @return: how many went; 0 if none has to go, or may.
         """
@@ -179,8 +163,6 @@ class Trimming:
 
     def _trimSubjects(self, budget: int) -> bool:
         """
-        Let the oldest records go of subjects that have too many.
-
         @return: whether that is done.
         """
         policy = self.policy
@@ -203,9 +185,6 @@ class Trimming:
 
     def _trimEach(self, subjects: Sequence[bytes], budget: int) -> int:
         """
-        Let the oldest records go of some subjects.
-
-        @param budget: the most to delete.
         @return: how many went.
         """
         limit, floor = self.policy.retention.perSubject, self.policy.floor

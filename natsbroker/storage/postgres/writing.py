@@ -21,8 +21,6 @@ from natsbroker.storage.postgres.schema import Connection, subjectKey
 from natsbroker.storage.postgres.trimming import Trimming
 from natsbroker.storage.records import crc32c, subjectOf, timestampOf
 
-__all__ = ["PostgresLogWriter", "PostgresTransaction"]
-
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
 _ROW = Struct(">hiqiqiqi")
@@ -40,22 +38,10 @@ _CHECKED = Struct("<QH")
 
 
 def checksum(space: int, key: bytes, value: bytes) -> int:
-    """
-    What a value of state is checked by.
-    """
     return int(crc32c(_CHECKED.pack(space, len(key)) + key + value))
 
 
 class PostgresLogWriter(Trimming):
-    """
-    A log in a transaction.
-
-    @ivar row: as it will be.
-    @ivar policy: what it keeps.
-    @ivar discardTo: records below this sequence are to go.
-    @ivar trimmed: whether all that had to go went.
-    """
-
     def __init__(
         self, transaction: PostgresTransaction, row: PostgresLogRow, policy: Policy
     ) -> None:
@@ -64,9 +50,6 @@ class PostgresLogWriter(Trimming):
 
     def append(self, first: int, blobs: Sequence[bytes], size: int, lastTime: int) -> None:
         """
-        Add records.
-
-        @param first: the sequence of the first one.
         @param size: their bytes, as L{natsbroker.interfaces.records.LogBounds} counts them.
         """
         row, perSubject = self.row, self.policy.retention.perSubject
@@ -97,19 +80,11 @@ class PostgresLogWriter(Trimming):
         row.size += size
 
     def skipTo(self, sequence: int) -> None:
-        """
-        Give a sequence to the next record.
-        """
         self.row.last = sequence - 1
         if not self.row.count:
             self.row.first = sequence
 
     def delete(self, sequences: Collection[int]) -> int:
-        """
-        Delete single records.
-
-        @return: how many were there.
-        """
         self._transaction.flush()
         wanted = [each for each in sequences if 0 < each <= LARGEST]
         deleted = 0
@@ -118,9 +93,6 @@ class PostgresLogWriter(Trimming):
         return deleted
 
     def putHolds(self) -> None:
-        """
-        Store the holds.
-        """
         connection, identity = self._transaction.connection, self.row.identity
         connection.execute("DELETE FROM hold WHERE log = %s", (identity,))
         for name, floor in self.policy.holds.items():
@@ -130,9 +102,6 @@ class PostgresLogWriter(Trimming):
             )
 
     def sweep(self) -> None:
-        """
-        Look at all subjects, because what may be kept of each has changed.
-        """
         if self.policy.retention.perSubject:
             self.policy.sweep = b""
 
@@ -147,9 +116,7 @@ class PostgresLogWriter(Trimming):
 
     def dropSlice(self) -> bool:
         """
-        Delete some records of a log that was dropped.
-
-        @return: whether nothing is left of it.
+        @return: whether nothing is left of the log.
         """
         connection, identity = self._transaction.connection, self.row.identity
         border = connection.execute(
@@ -174,9 +141,7 @@ class PostgresTransaction:
     """
     A transaction that has begun.
 
-    @ivar connection: the connection that it is on.
     @ivar copied: records to store, as C{COPY} wants them.
-    @ivar now: the wall clock, in nanoseconds.
     @ivar writers: the logs in it, by identity.
     @ivar rows: what will be known of the logs; those that others hold are not among them.
     @ivar spaces: likewise the spaces, by name.
@@ -232,8 +197,6 @@ class PostgresTransaction:
 
     def log(self, identity: int) -> PostgresLogWriter:
         """
-        A log to write to.
-
         @raise LeaseLost: if another broker serves it.
         """
         writer = self.writers.get(identity)
@@ -242,9 +205,6 @@ class PostgresTransaction:
         return writer
 
     def open(self, name: str, create: bool) -> PostgresLogRow:
-        """
-        Get the lease of a log.
-        """
         taken = takeLog(self.connection, self._holder, name, create)
         known = self.rows.get(taken.identity)
         if known is not None and known.token == taken.token:
@@ -263,17 +223,12 @@ class PostgresTransaction:
         return writer
 
     def giveUp(self, identity: int) -> None:
-        """
-        Let another broker have a log.
-        """
         self.log(identity)
         giveUp(self.connection, self._holder, identity)
         self.givenUp.append(identity)
 
     def space(self, name: str, isReload: bool = False) -> Space:
         """
-        Get the lease of a space of state.
-
         @param isReload: also if it was lost, because all of it is going to be looked at.
         @raise LeaseLost: if another broker has it, or had.
         """
@@ -286,9 +241,6 @@ class PostgresTransaction:
         return space
 
     def change(self, name: str, changes: Mapping[bytes, bytes | None]) -> None:
-        """
-        Set and delete values of state.
-        """
         space = self.space(name).identity
         gone = [key for key, value in changes.items() if value is None]
         if gone:
@@ -312,16 +264,10 @@ class PostgresTransaction:
         return self.connection.cursor()
 
     def names(self) -> list[str]:
-        """
-        The names of all logs.
-        """
         found = self.connection.execute("SELECT name FROM log WHERE name IS NOT NULL").fetchall()
         return sorted(row[0].decode() for row in found)
 
     def flush(self) -> None:
-        """
-        Store what was appended.
-        """
         if self.copied:
             pieces, self.copied = self.copied, []
             statement = (
@@ -331,9 +277,6 @@ class PostgresTransaction:
                 copy.write(b"".join((_HEADER, *pieces, _TRAILER)))
 
     def finish(self) -> None:
-        """
-        Store all that is still in memory, and let go of what the limits do not allow.
-        """
         self.flush()
         for identity, writer in self.writers.items():
             if writer.row.dropped:
@@ -344,9 +287,6 @@ class PostgresTransaction:
         self._putRows([each.row for each in self.writers.values()])
 
     def _putRows(self, rows: Sequence[PostgresLogRow]) -> None:
-        """
-        Store what is known of the logs.
-        """
         if rows:
             self.connection.execute(
                 "UPDATE log SET first = new.first, last = new.last, count = new.count,"

@@ -33,16 +33,11 @@ from natsbroker.streaming.filestore.state import (
 )
 from natsbroker.streaming.protocol import Malformed
 
-__all__ = ["SourceChannel", "SourceDirectory"]
-
 _SERVER, _CLIENTS, _SUBSCRIPTIONS, _LOCK = "server.dat", "clients.dat", "subs.dat", ".rootdir.lck"
 
 
 class SourceChannel:
     """
-    A channel. Reading blocks.
-
-    @ivar name: the channel's.
     @ivar last: the highest sequence that was given, of those that L{messages} has come to.
     """
 
@@ -55,9 +50,6 @@ class SourceChannel:
 
     @property
     def last(self) -> int:
-        """
-        See the class.
-        """
         return self._messages.last
 
     def messages(self, report: Report, after: int = 0) -> Iterator[SourceMessage]:
@@ -98,10 +90,9 @@ class SourceChannel:
 
 class SourceDirectory:
     """
-    The directory. Making it reads C{server.dat} and takes the lock that a server in fault tolerance
-    mode would hold.
+    Making it reads C{server.dat} and takes the lock that a server in fault tolerance mode would
+    hold.
 
-    @ivar path: where it is.
     @ivar clusterID: of the server that wrote it; empty if C{server.dat} is missing.
     @ivar isClustered: whether it is the store of a clustered server, which keeps its clients and
         subscriptions elsewhere.
@@ -129,17 +120,11 @@ class SourceDirectory:
             raise SourceError(f"{error.filename or path}: {error.strerror or error}") from None
 
     def close(self) -> None:
-        """
-        Let go of the lock.
-        """
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def channels(self) -> list[SourceChannel]:
-        """
-        All channels, by name.
-        """
         found = []
         for directory in sorted(self._directories()):
             if not any(_isOfChannel(each) for each in os.listdir(directory)):

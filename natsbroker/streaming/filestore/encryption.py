@@ -11,8 +11,6 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-__all__ = ["Decrypter", "DecryptionError", "looksEncrypted"]
-
 _AES, _CHACHA = 1, 2
 _NONCE = slice(1, 13)
 _COUNT = slice(5, 13)
@@ -35,10 +33,6 @@ def looksEncrypted(data: bytes, sequence: int) -> bool:
 
 
 class Decrypter:
-    """
-    Decrypts the messages of one channel.
-    """
-
     def __init__(self, key: str, channel: str) -> None:
         """
         @param key: what the server was given as C{encryption_key}.

@@ -15,18 +15,6 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-__all__ = [
-    "HEADER",
-    "POLYNOMIALS",
-    "VERSION_SIZE",
-    "Checksum",
-    "SourceError",
-    "TypedRecord",
-    "checkVersion",
-    "checksumFor",
-    "typedRecords",
-]
-
 Checksum = Callable[[bytes], int]
 """The CRC-32 of some bytes, by one polynomial."""
 
@@ -80,9 +68,7 @@ def _tableEntry(value: int, polynomial: int) -> int:
 
 def checkVersion(name: str, data: bytes) -> None:
     """
-    @param name: of the file, for the error.
-    @param data: the beginning of the file.
-    @raise SourceError: if it does not begin with the one version that there is.
+    @raise SourceError: if the file does not begin with the one version that there is.
     """
     if data[:VERSION_SIZE] != _VERSION:
         raise SourceError(f"{name} does not begin with file version 1")
@@ -90,9 +76,6 @@ def checkVersion(name: str, data: bytes) -> None:
 
 class TypedRecord(NamedTuple):
     """
-    A record of C{clients.dat} or C{subs.dat}.
-
-    @ivar kind: its type.
     @ivar offset: where its header stands in the file.
     """
 
@@ -107,7 +90,6 @@ def typedRecords(
     """
     The records of a typed file, to its end or to a header of zeros.
 
-    @param name: of the file, for errors.
     @param torn: called with a text if the last record is incomplete; it is left out then.
     @raise SourceError: for another version, or a record that does not match its checksum.
     """

@@ -17,13 +17,7 @@ from hashlib import sha256
 from struct import Struct
 from typing import Any
 
-from natsbroker.interfaces import (
-    ILeasedStore,
-    IRetainedLog,
-    IStateStore,
-    IStreamLog,
-    IStreamStore,
-)
+from natsbroker.interfaces import ILeasedStore, IRetainedLog, IStateStore, IStreamLog, IStreamStore
 from natsbroker.interfaces.records import Entry, StoreError
 from natsbroker.streaming.channels import logPrefix
 from natsbroker.streaming.filestore.directory import SourceChannel, SourceDirectory
@@ -50,15 +44,6 @@ from natsbroker.streaming.service import leaderLog
 from natsbroker.streaming.settings import ChannelLimits, Streaming
 from natsbroker.subjects.grammar import isValidLiteral
 
-__all__ = [
-    "ChannelPlan",
-    "ImportInterrupted",
-    "ImportRefused",
-    "Importer",
-    "Plan",
-    "planImport",
-]
-
 #: Messages, and bytes of data, in one batch of the store.
 _MOST_MESSAGES = 1024
 _MOST_BYTES = 4 << 20
@@ -83,12 +68,9 @@ class ImportInterrupted(Exception):
 @dataclass(slots=True)
 class ChannelPlan:
     """
-    What is imported of one channel.
-
     @ivar first: the first sequence that the limits leave; C{last + 1} if they leave none.
     @ivar last: the last sequence that was ever given.
     @ivar count: messages from C{first} on.
-    @ivar subscriptions: those of the source.
     """
 
     source: SourceChannel
@@ -101,11 +83,8 @@ class ChannelPlan:
 @dataclass(slots=True)
 class Plan:
     """
-    What is imported.
-
     @ivar clients: the C{ClientInfo} of each connected client, by its id.
     @ivar fingerprint: tells the content of the source from any other.
-    @ivar report: what was found when the source was read.
     """
 
     source: SourceDirectory
@@ -116,9 +95,6 @@ class Plan:
 
     @property
     def messages(self) -> int:
-        """
-        How many messages there are.
-        """
         return sum(each.count for each in self.channels)
 
     def subscriptionsOf(self, plan: ChannelPlan) -> list[SourceSubscription]:
@@ -128,9 +104,6 @@ class Plan:
         return [each for each in plan.subscriptions if each.isDurable or self.isActive(each)]
 
     def isActive(self, subscription: SourceSubscription) -> bool:
-        """
-        Whether a connected client has the subscription.
-        """
         state = subscription.state
         isListening = state.clientID in self.clients and not state.isClosed
         return isListening and isValidLiteral(state.ackInbox.encode())
@@ -142,7 +115,6 @@ def planImport(source: SourceDirectory, settings: Streaming, now: int, report: R
 
     @param settings: have the limits of the channels. The source does not mark messages that fell to
         a limit.
-    @param now: the wall clock, in nanoseconds.
     @raise SourceError: if the source cannot be read, or a server writes to it.
     """
     digest = sha256()
@@ -209,8 +181,6 @@ def _firstKept(sizes: array[int], timestamps: array[int], limits: ChannelLimits,
 
 class Importer:
     """
-    Writes a plan to a store.
-
     @ivar written: how many messages this run has written.
     """
 
@@ -218,7 +188,6 @@ class Importer:
         self, store: IStreamStore, clusterId: str, isStopped: Callable[[], bool] = lambda: False
     ) -> None:
         """
-        @param clusterId: of the service that is to use the store.
         @param isStopped: asked between batches whether to end early.
         """
         self._isStopped = isStopped
@@ -229,8 +198,6 @@ class Importer:
 
     async def run(self, plan: Plan) -> bool:
         """
-        Import.
-
         @return: false if it was imported already.
         @raise ImportRefused: if the store has channels that are not of this import.
         @raise SourceError: if the source has changed.
@@ -309,9 +276,6 @@ class Importer:
     # State.
 
     def _final(self, plan: Plan) -> dict[bytes, bytes | None]:
-        """
-        What is written last, at once.
-        """
         changes: dict[bytes, bytes | None] = {
             SERVICE_KEY: ServiceState(format=FORMAT).SerializeToString(),
             IMPORT_KEY: ImportState(source=plan.fingerprint, isFinished=True).SerializeToString(),

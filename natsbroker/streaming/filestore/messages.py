@@ -26,8 +26,6 @@ from natsbroker.streaming.filestore.framing import (
 from natsbroker.streaming.filestore.report import Report
 from natsbroker.streaming.protocol import Malformed, MsgProto
 
-__all__ = ["OVERHEAD", "ChannelMessages", "SourceMessage"]
-
 _ENTRY = Struct("<QQqII")
 
 OVERHEAD = HEADER.size + _ENTRY.size
@@ -45,8 +43,6 @@ _DATA_FILE = re.compile(r"msgs\.(.*)\.dat", re.DOTALL)
 
 class SourceMessage(NamedTuple):
     """
-    A message that was read and verified.
-
     @ivar timestamp: nanoseconds since 1970.
     @ivar size: of the stored record's payload, in bytes.
     @ivar checksum: of that payload, as the file has it.
@@ -62,10 +58,7 @@ class SourceMessage(NamedTuple):
 
 class _IndexEntry(NamedTuple):
     """
-    The entry of one message in the index.
-
-    @ivar offset: of the record's header in the data file.
-    @ivar size: of its payload.
+    The record's header is at C{offset} in the data file; C{size} is that of its payload.
     """
 
     sequence: int
@@ -82,9 +75,8 @@ class _Mismatch(Exception):
 
 class ChannelMessages:
     """
-    The messages of a channel. Reading blocks.
+    Reading blocks.
 
-    @ivar name: of the channel.
     @ivar last: the highest sequence that was ever given, of those that have been read.
     """
 
@@ -99,8 +91,6 @@ class ChannelMessages:
         """
         All messages in order, each verified by its checksum.
 
-        @param report: told of what is damaged, missing or left out.
-        @param after: only messages above this sequence.
         @raise SourceError: if a file is none of this format.
         """
         self.last = 0
@@ -110,9 +100,6 @@ class ChannelMessages:
                 yield from self._slice(file, path, report, after)
 
     def _slices(self, report: Report) -> list[int]:
-        """
-        The numbers of the slices in order.
-        """
         files = {each.name for each in self._directory.iterdir() if each.is_file()}
         numbers = []
         for name in files:
@@ -182,8 +169,6 @@ class ChannelMessages:
         self, path: Path, file: BinaryIO, length: int, report: Report
     ) -> tuple[list[_IndexEntry] | None, int]:
         """
-        Read an index.
-
         @return: its entries, C{None} if the index cannot be used; and the last sequence in those
             entries that are intact.
         """
@@ -225,9 +210,6 @@ class ChannelMessages:
         return entries, ""
 
     def _scan(self, file: BinaryIO, place: str, length: int, report: Report) -> list[_IndexEntry]:
-        """
-        Find the records of a data file without an index.
-        """
         entries: list[_IndexEntry] = []
         offset = VERSION_SIZE
         while offset < length:
@@ -246,9 +228,6 @@ class ChannelMessages:
         return entries
 
     def _recordAt(self, file: BinaryIO, offset: int, length: int) -> _IndexEntry | None:
-        """
-        The record at an offset, if there is an intact one.
-        """
         size, crc, payload = _record(file, offset, length)
         if not size or len(payload) < size or self._checksum(payload) != crc:
             return None
@@ -259,9 +238,6 @@ class ChannelMessages:
         return _IndexEntry(message.sequence, offset, message.timestamp, size)
 
     def _resume(self, file: BinaryIO, offset: int, length: int) -> int | None:
-        """
-        The offset of the next intact record.
-        """
         while offset < length:
             file.seek(offset)
             piece = file.read(_BUFFER)

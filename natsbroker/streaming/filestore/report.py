@@ -7,14 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["Report"]
-
 
 @dataclass(slots=True)
 class Report:
     """
-    Collects what was found.
-
     @ivar notes: what is missing or left out, though nothing that the server acknowledged and still
         had is lost by it.
     @ivar damaged: what should be there and cannot be read.
@@ -26,15 +22,9 @@ class Report:
     damaged: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
-        """
-        Something that the operator should know.
-        """
         self._add(self.notes, text)
 
     def damage(self, text: str) -> None:
-        """
-        Something that is lost.
-        """
         self._add(self.damaged, text)
 
     def _add(self, texts: list[str], text: str) -> None:

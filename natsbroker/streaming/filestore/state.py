@@ -12,8 +12,6 @@ from typing import Any
 from natsbroker.streaming.filestore.framing import SourceError, TypedRecord
 from natsbroker.streaming.protocol import Malformed, messageClasses
 
-__all__ = ["ServerInfo", "SourceSubscription", "replayClients", "replaySubscriptions"]
-
 _classes = messageClasses("natsbroker.streaming.filestore", "filestore")
 
 ServerInfo: Any = _classes["ServerInfo"]
@@ -33,7 +31,6 @@ class SourceSubscription:
     A subscription as the server would have it after a restart.
 
     @ivar state: the last C{SubState}.
-    @ivar lastSent: the highest sequence that was sent.
     @ivar pending: sequences that were sent and not acknowledged.
     """
 
@@ -53,9 +50,6 @@ class SourceSubscription:
 def replayClients(name: str, records: Iterable[TypedRecord]) -> dict[str, Any]:
     """
     The C{ClientInfo} of each client that was connected, by its id.
-
-    @param name: of the file, for errors.
-    @raise SourceError: for a record that is not understood.
     """
     clients: dict[str, Any] = {}
     for record in records:
@@ -71,10 +65,7 @@ def replayClients(name: str, records: Iterable[TypedRecord]) -> dict[str, Any]:
 
 def replaySubscriptions(name: str, records: Iterable[TypedRecord]) -> list[SourceSubscription]:
     """
-    The subscriptions of a channel, in the order in which they were made.
-
-    @param name: of the file, for errors.
-    @raise SourceError: for a record that is not understood.
+    In the order in which they were made.
     """
     subscriptions: dict[int, SourceSubscription] = {}
     for record in records:

@@ -30,15 +30,11 @@ from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.subjects.permissions import DENIED
 from natsbroker.wire.grants import Grant, Verb
 
-__all__ = ["Requester", "belongsTo", "requesterOf"]
-
 
 def belongsTo(owner: str, other: str) -> bool:
     """
-    Whether somebody may act for a client or a durable subscription.
-
-    @param owner: whose it is; what belongs to nobody is everybody's.
-    @param other: who asks.
+    Whether somebody may act for a client or a durable subscription. What belongs to nobody is
+    everybody's.
     """
     return not owner or owner == other
 
@@ -51,8 +47,6 @@ class Requester:
     @ivar isInside: whether it is a service of this broker.
     @ivar isKnown: whether anything is known of it.
     @ivar isLink: whether it is a link, and so stands for many.
-    @ivar unrestricted: whether it may publish everywhere.
-    @ivar hearsAll: whether it may listen everywhere.
     """
 
     __slots__ = ("_grant", "hearsAll", "isInside", "isKnown", "isLink", "name", "unrestricted")
@@ -71,9 +65,7 @@ class Requester:
 
     def may(self, subject: bytes, channel: bytes) -> bool:
         """
-        Whether it may ask something about a channel.
-
-        @param subject: the subject of such requests.
+        @param subject: the subject of such requests, without the channel.
         """
         if self.unrestricted:
             return True
@@ -94,9 +86,6 @@ class Requester:
         return grant is not None and grant.may(Verb.SUBSCRIBE, inbox) is not DENIED
 
     def actsFor(self, owner: str) -> bool:
-        """
-        Whether what belongs to an owner is in its hands.
-        """
         return self.isInside or (self.isKnown and belongsTo(owner, self.name))
 
 
@@ -105,11 +94,6 @@ _NOBODY = Requester(None)
 
 
 def requesterOf(origin: object) -> Requester:
-    """
-    Find out who is behind a message.
-
-    @param origin: of the message.
-    """
     if origin is None:
         return _INSIDE
     if not IOrigin.providedBy(origin):

@@ -18,14 +18,8 @@ from natsbroker.streaming.protocol import Ack, Malformed
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.wire.values import Run
 
-__all__ = ["AckHandler"]
-
 
 class AckHandler:
-    """
-    Takes acknowledgements.
-    """
-
     def __init__(
         self, context: StreamingContext, withdraw: Callable[[ChannelSubscription], object]
     ) -> None:
@@ -43,8 +37,6 @@ class AckHandler:
 
     def take(self, run: Run, subscription: ChannelSubscription) -> None:
         """
-        Take acknowledgements.
-
         @param subscription: at whose ackInbox they came.
         """
         client = subscription.client
@@ -72,9 +64,6 @@ class AckHandler:
                     self._examine(subscription, channel)
 
     def _settle(self, subscription: ChannelSubscription, sequences: list[int]) -> None:
-        """
-        Note that messages were acknowledged.
-        """
         group = subscription.group
         if subscription.isStalled:
             self._relieved[group] = None
@@ -99,9 +88,6 @@ class AckHandler:
             self._withdraw(subscription)
 
     def flush(self) -> None:
-        """
-        Send more to those who have room again.
-        """
         self._origin = _NOTHING
         self._allowed = set()
         if self._relieved:
@@ -111,9 +97,6 @@ class AckHandler:
 
 
 def _acknowledged(payload: bytes, channel: str) -> list[int]:
-    """
-    The sequence in one acknowledgement, if it is one for a channel.
-    """
     try:
         ack = Ack.FromString(payload)
     except Malformed:
@@ -122,9 +105,6 @@ def _acknowledged(payload: bytes, channel: str) -> list[int]:
 
 
 def _holderOf(group: Group, sequence: int) -> ChannelSubscription | None:
-    """
-    The member of a queue group that has a message unacknowledged.
-    """
     for member in group.members:
         if sequence in member.pending:
             return member

@@ -22,16 +22,10 @@ from natsbroker.streaming.protocol import CloseRequest, Malformed, UnsubscribeRe
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.wire.values import Message
 
-__all__ = ["CloseHandler"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 
 class CloseHandler:
-    """
-    Takes requests to unsubscribe, to close a subscription, and to close a connection.
-    """
-
     def __init__(self, context: StreamingContext) -> None:
         self._subjects = context.subjects
         self._clients = context.clients
@@ -45,15 +39,9 @@ class CloseHandler:
     # Subscriptions.
 
     def unsubscribe(self, message: Message) -> None:
-        """
-        End a subscription; a durable one for good.
-        """
         self._run(self._end(message, self._subjects.unsubscribe, isForGood=True))
 
     def closeSubscription(self, message: Message) -> None:
-        """
-        End a subscription; a durable one can be resumed.
-        """
         self._run(self._end(message, self._subjects.subClose, isForGood=False))
 
     async def _end(self, message: Message, subject: bytes, isForGood: bool) -> None:
@@ -70,9 +58,6 @@ class CloseHandler:
             self._replies.subscription(message.reply)
 
     def _asked(self, message: Message, subject: bytes) -> ChannelSubscription:
-        """
-        The subscription that a request is about.
-        """
         try:
             asked = UnsubscribeRequest.FromString(message.payload)
         except Malformed:
@@ -135,9 +120,6 @@ class CloseHandler:
     # Connections.
 
     def close(self, message: Message) -> None:
-        """
-        Close a connection.
-        """
         self._run(self._close(message))
 
     async def _close(self, message: Message) -> None:
@@ -178,9 +160,6 @@ class CloseHandler:
 
 
 def _find(channel: Channel, inbox: bytes) -> ChannelSubscription | None:
-    """
-    An active subscription by its ackInbox or its inbox.
-    """
     active = [each for group in channel.groups.values() for each in group.members]
     for wanted in ("ackInbox", "inbox"):
         for each in active:
@@ -191,9 +170,6 @@ def _find(channel: Channel, inbox: bytes) -> ChannelSubscription | None:
 
 
 def _silence(subscription: ChannelSubscription) -> None:
-    """
-    Hear and send nothing more.
-    """
     subscription.isReady = False
     acks, subscription.acks = subscription.acks, None
     if acks is not None:

@@ -35,8 +35,6 @@ from natsbroker.streaming.protocol import (
 from natsbroker.streaming.requests.access import Requester, requesterOf
 from natsbroker.wire.values import Message
 
-__all__ = ["ConnectHandler"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 #: Seconds that an old client has to show that it is there.
@@ -54,14 +52,7 @@ Dismiss = Callable[[StreamingClient], Coroutine[Any, Any, None]]
 
 
 class ConnectHandler:
-    """
-    Takes connect requests and pings, and sends heartbeats.
-    """
-
     def __init__(self, context: StreamingContext, dismiss: Dismiss) -> None:
-        """
-        @param dismiss: ends a client's connection.
-        """
         self._bus = context.bus
         self._reactor = context.reactor
         self._subjects = context.subjects
@@ -77,9 +68,6 @@ class ConnectHandler:
     # Coming.
 
     def connect(self, message: Message) -> None:
-        """
-        Take a connect request.
-        """
         try:
             self._run(self._admit(message, *self._checked(message)))
         except Refused as refused:
@@ -111,7 +99,7 @@ class ConnectHandler:
 
     async def _makeWay(self, clientID: str, requester: Requester) -> None:
         """
-        See whether a client with that id is there; if it is dead, remove it.
+        Remove a client with that id if it is dead.
 
         @raise Refused: if it is alive.
         """
@@ -130,9 +118,6 @@ class ConnectHandler:
             self._examined.discard(clientID)
 
     async def _answers(self, client: StreamingClient, timeout: float) -> bool:
-        """
-        Whether somebody answers at a client's heartbeat inbox.
-        """
         inbox = client.heartbeatInbox.encode()
         try:
             await request(self._bus, self._reactor, inbox, b"", timeout)
@@ -183,9 +168,6 @@ class ConnectHandler:
     # Being there.
 
     def ping(self, message: Message) -> None:
-        """
-        Tell a client whether it is still connected.
-        """
         try:
             asked = Ping.FromString(message.payload)
         except Malformed:
@@ -203,9 +185,6 @@ class ConnectHandler:
         self._replies.send(message.reply, PingResponse())
 
     def watch(self, client: StreamingClient) -> None:
-        """
-        Send a client heartbeats from now on.
-        """
         if client.isRegistered:
             self._schedule(client, self._settings.hb_interval)
 
@@ -217,9 +196,6 @@ class ConnectHandler:
         self._run(self._examine(client))
 
     async def _examine(self, client: StreamingClient) -> None:
-        """
-        Send one heartbeat.
-        """
         answered = await self._answers(client, self._settings.hb_timeout)
         if not client.isRegistered:
             return

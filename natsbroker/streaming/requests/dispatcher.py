@@ -25,8 +25,6 @@ from natsbroker.streaming.requests.publish import PublishHandler
 from natsbroker.streaming.requests.subscribe import SubscribeHandler
 from natsbroker.wire.values import Message, Run
 
-__all__ = ["Dispatcher"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 Request = Callable[[Message], object]
@@ -38,12 +36,6 @@ class Dispatcher:
     The one subscriber to all subjects of the service: being one, it receives everything in order.
     The tag of a bus subscription names the handler: C{None} for published messages, a
     L{ChannelSubscription} for its acknowledgements, a function for requests.
-
-    @ivar publish: handles published messages.
-    @ivar acks: handles acknowledgements.
-    @ivar subscribe: handles subscription requests.
-    @ivar close: handles requests to end subscriptions and connections.
-    @ivar connect: handles connect requests and pings.
     """
 
     def __init__(self, context: StreamingContext) -> None:
@@ -68,9 +60,6 @@ class Dispatcher:
         self._requester = requesterOf(_NOTHING)
 
     def start(self) -> None:
-        """
-        Subscribe to the subjects of the service.
-        """
         self._subscriptions = [
             self._bus.subscribe(subject, self, handler)
             for subject, handler in self._handlers.items()

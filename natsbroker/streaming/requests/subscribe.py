@@ -33,19 +33,12 @@ from natsbroker.streaming.requests.access import Requester, belongsTo, requester
 from natsbroker.streaming.requests.close import CloseHandler
 from natsbroker.wire.values import Message
 
-__all__ = ["SubscribeHandler", "startAfter"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 
 @dataclass(frozen=True)
 class _CheckedRequest:
     """
-    A request that was checked.
-
-    @ivar asked: the decoded request.
-    @ivar requester: the user that sent it.
-    @ivar client: its client.
     @ivar last: the highest sequence that was given in the channel when it came.
     """
 
@@ -57,8 +50,6 @@ class _CheckedRequest:
 
 async def startAfter(channel: Channel, asked: Any, last: int, now: int) -> int:
     """
-    Work out where a new subscription begins.
-
     @param last: the last sequence that counts as published before.
     @param now: the wall clock, in nanoseconds.
     @return: the sequence that is taken for the last one sent.
@@ -80,10 +71,6 @@ async def startAfter(channel: Channel, asked: Any, last: int, now: int) -> int:
 
 
 class SubscribeHandler:
-    """
-    Takes subscription requests.
-    """
-
     def __init__(self, context: StreamingContext, close: CloseHandler, acks: ISubscriber) -> None:
         """
         @param acks: receives the acknowledgements, with the subscription as the tag.
@@ -106,9 +93,6 @@ class SubscribeHandler:
         self.nextNumber = 1
 
     def subscribe(self, message: Message) -> None:
-        """
-        Take a subscription request.
-        """
         try:
             asked, requester, client = self._checked(message)
             channel = self._channels.demand(asked.subject)
@@ -150,9 +134,6 @@ class SubscribeHandler:
         requester: Requester,
         client: StreamingClient,
     ) -> None:
-        """
-        Make the subscription, tell the client, and begin to send.
-        """
         channel.users += 1
         self._inactivity.joined(channel)
         try:
@@ -185,9 +166,6 @@ class SubscribeHandler:
             self._delivery.pump(subscription.group)
 
     async def _made(self, channel: Channel, request: _CheckedRequest) -> ChannelSubscription:
-        """
-        Make the subscription and write it down.
-        """
         asked = request.asked
         start = await startAfter(channel, asked, request.last, self._now())
         if not request.client.isRegistered:
@@ -210,9 +188,6 @@ class SubscribeHandler:
         return subscription
 
     def _groupFor(self, channel: Channel, request: _CheckedRequest, start: int) -> Group:
-        """
-        The group that the subscription joins, perhaps a new one.
-        """
         asked = request.asked
         key = self._keyFor(asked)
         group = channel.groups.get(key)
@@ -245,9 +220,6 @@ class SubscribeHandler:
             raise Refused(errors.TOO_MANY_SUBSCRIPTIONS)
 
     def _checkDurable(self, group: Group, request: _CheckedRequest) -> None:
-        """
-        See whether a durable subscription can be resumed.
-        """
         for member in list(group.members):
             if not self._replaceDurable or not member.isReady:
                 raise Refused(errors.DUPLICATE_DURABLE)
@@ -279,9 +251,6 @@ class SubscribeHandler:
         return subscription
 
     def listen(self, subscription: ChannelSubscription) -> None:
-        """
-        Hear a subscription's acknowledgements.
-        """
         subscription.acks = self._bus.subscribe(subscription.ackInbox, self._acks, subscription)
 
 
