@@ -1,6 +1,5 @@
 """
-An account, and its buses: one for each kind of origin, so the holder of a bus cannot lie about the
-origin of a message.
+An account and its buses: one for each kind of origin, so the holder of a bus cannot lie about it.
 """
 
 from __future__ import annotations
@@ -38,13 +37,9 @@ from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.wire.values import Kind, Message
 
-__all__ = ["Account", "Bus", "GatewayBus"]
-
 
 class Account(AccountCore):
     """
-    One account of the broker. Its imports can be replaced while messages flow.
-
     @ivar responses: the responses that its services owe, and those that it awaits.
     """
 
@@ -68,9 +63,6 @@ class Account(AccountCore):
         self._buses[Kind.GATEWAY] = GatewayBus(self, Kind.GATEWAY)
 
     def busFor(self, kind: Kind) -> Bus:
-        """
-        The bus of this account for one kind of origin.
-        """
         return self._buses[kind]
 
     def refresh(self) -> None:
@@ -159,7 +151,6 @@ class Account(AccountCore):
         """
         Replace the imported services.
 
-        @param subscriptions: from L{natsbroker.accounts.imports.ImportedService.subscription}.
         @return: what went wrong: the router may take no more subscriptions.
         """
         services, self._services = self._services, []
@@ -177,9 +168,6 @@ class Account(AccountCore):
         return problems
 
     def close(self) -> None:
-        """
-        Forget the responses that are owed, and what gateways keep for a while.
-        """
         self.responses.close()
         self.gateways.close()
 
@@ -188,9 +176,6 @@ class Account(AccountCore):
 class Bus:
     """
     The bus of an account for one kind of origin.
-
-    @ivar account: the account's name.
-    @ivar kind: the kind of origin.
     """
 
     __slots__ = ("_account", "_delivery", "account", "kind")

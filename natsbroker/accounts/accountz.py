@@ -1,8 +1,5 @@
 """
-The page C{/accountz}: which accounts there are, and one of them in detail.
-
-The keys of nats-server's page that concern accounts from a configuration file; imports,
-exports and mappings are contributed.
+The page C{/accountz}, with the keys of nats-server's that concern accounts of a configuration file.
 """
 
 from __future__ import annotations
@@ -18,18 +15,14 @@ from natsbroker.monitoring.formats import instant
 from natsbroker.monitoring.queries import BadQuery, Query, repeated, text
 from natsbroker.monitoring.state import BrokerState
 
-__all__ = ["Accountz"]
-
 #: How many connections are gone through in one step.
 _STEP = 256
 
 
 class Accountz:
     """
-    Tells about the accounts.
-
-    @ivar contributions: for a key of an account's detail, what gives its value for an account's
-        name: C{jetstream_enabled}, C{leafnode_connections}, C{mappings}, C{exports}, C{imports}.
+    @ivar contributions: by key of an account's detail, what gives the value for an account's name:
+        C{jetstream_enabled}, C{leafnode_connections}, C{mappings}, C{exports}, C{imports}.
     """
 
     def __init__(self, state: BrokerState) -> None:
@@ -37,11 +30,6 @@ class Accountz:
         self._state = state
 
     def __call__(self, query: Query) -> Answer:
-        """
-        The page.
-
-        @raise BadQuery: if there is no such account.
-        """
         name = text(query, "acc")
         account = next((each for each in self._state.accounts if each.name == name), None)
         if name and account is None:
@@ -50,8 +38,6 @@ class Accountz:
 
     def steps(self, account: Account | None = None) -> Generator[bytes, None, dict[str, Any]]:
         """
-        The same as a document, for those who want no HTTP.
-
         @param account: the one in detail; C{None} for the names of all.
         """
         state = self._state

@@ -1,5 +1,5 @@
 """
-Batches: the messages of a turn for a subscriber, in order and in one call.
+Batches: the messages of a flush batch for a subscriber.
 """
 
 from __future__ import annotations
@@ -13,20 +13,15 @@ from natsbroker import hot
 from natsbroker.interfaces import IBatchSubscriber, ISubscriber
 from natsbroker.wire.values import Message
 
-__all__ = ["Batcher", "passOn"]
-
 
 def passOn(text: str) -> None:
-    """
-    Raise the exception that is being handled.
-    """
     raise
 
 
 @implementer(ISubscriber)
 class Batcher:
     """
-    Collects the messages of a turn for a batch subscriber.
+    Collects the messages of a flush batch for a batch subscriber, in order and in one call.
 
     @cvar isBatcher: the compiled lane may deliver here by itself.
     """
@@ -40,7 +35,6 @@ class Batcher:
         failed: Callable[[str], None] = passOn,
     ) -> None:
         """
-        @param turn: delivers them at its end.
         @param failed: called with a sentence while an exception of the subscriber is handled.
         """
         self._subscriber = subscriber

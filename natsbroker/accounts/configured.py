@@ -1,6 +1,6 @@
 """
-Applies the exports, imports and mappings of the settings to accounts. Only differences are
-applied: unchanged imports keep their subscriptions, and services the responses that they owe.
+Applies the exports, imports and mappings of the settings to accounts. Only differences are applied:
+unchanged imports keep their subscriptions, and services the responses that they owe.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.leafnodes.domains import API, fromDomain, toDomain
 from natsbroker.subjects.mapping import MappingTable
 from natsbroker.subjects.renaming import Renaming
-
-__all__ = ["ImportSetup", "checkImports", "describedIn"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -65,14 +63,12 @@ class ImportSetup:
     """
     Imports and mappings as they are applied now.
 
-    @ivar jetstream: how the JetStream of other servers is reached.
     @ivar system: the system account; C{None} without.
     """
 
     def __init__(self, random: Random, cluster: str = "") -> None:
         """
         @param random: decides between destinations of a mapping.
-        @param cluster: the name of this broker's cluster; empty without.
         """
         self.jetstream = JetStream()
         self.system: Account | None = None
@@ -88,9 +84,6 @@ class ImportSetup:
     ) -> None:
         """
         Apply settings. An import that is not allowed is left out.
-
-        @param accounts: by name.
-        @param described: the settings of accounts that have some.
         """
         for name, account in accounts.items():
             self._map(account, described.get(name, AccountSettings(name)))
@@ -116,9 +109,6 @@ class ImportSetup:
             self._importServices(account, services)
 
     def forget(self, account: Account) -> None:
-        """
-        Remove the imports and mappings of an account, and the responses that it owes.
-        """
         self._map(account, AccountSettings(account.name))
         self._importStreams(account, [])
         self._importServices(account, [])
@@ -159,7 +149,7 @@ class ImportSetup:
         services: list[tuple[Account, ServiceExport, Renaming, bool]],
     ) -> list[tuple[Account, ServiceExport, Renaming, bool]]:
         """
-        The import of JetStream's API, unless the account has it anyway.
+        The import of JetStream's API, unless the account imports it by itself.
         """
         system, renaming = self.system, Renaming(bytesOf(API), bytesOf(API))
         if system is None or system is account or not described.jetstream:

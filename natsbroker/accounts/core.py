@@ -23,17 +23,11 @@ from natsbroker.connections.backlog import SUBSCRIPTION
 from natsbroker.interfaces import ISubjectRouter, ISubscription
 from natsbroker.subjects.mapping import MappingTable
 
-__all__ = ["AccountCore"]
-
 classImplements(hot.Subscription, ISubscription)
 
 
 @implementer(IReactorTime)
 class _NoClock:
-    """
-    The clock of an account that has nothing to do with others.
-    """
-
     def _refuse(self, *args: Any, **named: Any) -> Any:
         raise RuntimeError("this account was made without a clock")
 
@@ -58,15 +52,9 @@ _MAPPED = _MappedSubjects()
 
 class AccountCore:
     """
-    What an account is to other accounts.
-
-    @ivar name: its name, as text.
     @ivar matcher: the cached matches of a subject; the fast lane reads them too.
     @ivar random: chooses members of queue groups.
-    @ivar delivery: gives messages to the subscriptions.
-    @ivar clock: limits how long responses are awaited.
     @ivar gateways: what it sends to other clusters.
-    @ivar isSystem: whether this is the system account.
     @ivar location: gives the name of this broker's cluster, empty for none, and those of the other
         clusters that are joined to it, nearest first.
     """
@@ -82,10 +70,6 @@ class AccountCore:
         failed: Callable[[str], None] = passOn,
     ) -> None:
         """
-        @param name: the account's name.
-        @param router: an empty subject router of its own.
-        @param turn: the flush batch, at whose end batch subscribers receive their messages.
-        @param random: chooses members of queue groups; a seeded one makes it repeatable.
         @param clock: an account without one cannot serve others.
         @param remembers: whether matches are cached.
         @param failed: called with a sentence while an exception of a subscriber, a filter, a
@@ -111,9 +95,6 @@ class AccountCore:
         router.watchChanges(self.matcher.changed)
 
     def subscriptions(self) -> Iterator[hot.Subscription]:
-        """
-        All subscriptions, in any order.
-        """
         return iter(self._router)
 
     def __len__(self) -> int:
@@ -133,18 +114,12 @@ class AccountCore:
             self.gateways.subscribed(pattern)
 
     def detach(self, subscription: hot.Subscription) -> None:
-        """
-        End what L{attach} began.
-        """
         subscription.closed = True
         self._router.remove(subscription.pattern, subscription)
         self.matcher.changed(subscription.pattern)
         self._interest.removed(subscription)
 
     def subscriptionCancelled(self, subscription: hot.Subscription) -> None:
-        """
-        Forget a subscription; called by the subscription itself.
-        """
         self._turn.work += SUBSCRIPTION
         pattern = subscription.pattern
         try:
@@ -156,17 +131,10 @@ class AccountCore:
         self._interest.removed(subscription)
 
     def subscriptionReweighed(self, subscription: hot.Subscription, weight: int) -> None:
-        """
-        Change how many members of its group a subscription stands for; called by the subscription
-        itself.
-        """
         before, subscription.weight = subscription.weight, weight
         self._interest.reweighed(subscription, before)
 
     def subscriptionFinished(self, subscription: hot.Subscription) -> None:
-        """
-        Forget a subscription that had its last message, and tell its subscriber.
-        """
         subscriber = subscription.subscriber
         subscription.closed = True
         self.subscriptionCancelled(subscription)
@@ -179,9 +147,7 @@ class AccountCore:
 
     def mapSubjects(self, table: MappingTable | None) -> None:
         """
-        Map what clients publish.
-
-        @param table: the mappings; C{None} for none.
+        @param table: maps what clients publish; C{None} for nothing.
         """
         if table is not None and not table.mappings:
             table = None

@@ -23,8 +23,6 @@ from natsbroker.subjects.interestfilter import clusterOf
 from natsbroker.wire.reach import REACH
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
 
-__all__ = ["Delivery", "Group", "Later", "isDeserted", "successors"]
-
 #: The name of a queue group, its members here, and those behind links.
 Group = tuple[bytes, tuple[hot.Subscription, ...], tuple[hot.Subscription, ...]]
 
@@ -45,12 +43,6 @@ _OURS = frozenset({Kind.CLIENT, Kind.INTERNAL})
 
 
 class Delivery:
-    """
-    Delivers messages to the subscriptions of one account.
-
-    @ivar filters: the publish filters.
-    """
-
     def __init__(
         self,
         matcher: hot.Matcher,
@@ -61,7 +53,6 @@ class Delivery:
         finished: Callable[[hot.Subscription], None],
     ) -> None:
         """
-        @param turn: counts the work.
         @param finished: called with a subscription that has had its last message.
         """
         self.filters: list[IPublishFilter] = []
@@ -75,9 +66,9 @@ class Delivery:
 
     def addFilter(self, publishFilter: IPublishFilter) -> Callable[[], None]:
         """
-        Add a publish filter; the account leaves the fast lane while it has one.
+        The account leaves the fast lane while it has a filter.
 
-        @return: called to remove the filter.
+        @return: removes the filter.
         """
         self.filters.append(publishFilter)
         self._matcher.needsSlowPath = True
@@ -96,9 +87,7 @@ class Delivery:
         later: Later | None = None,
     ) -> int:
         """
-        Deliver a message. See L{natsbroker.interfaces.IMessageBus.publish}.
-
-        @param path: the imports that it passed.
+        @param path: the imports that the message passed.
         """
         asked = message
         for each in list(self.filters):
@@ -141,10 +130,10 @@ class Delivery:
         asked: Message,
     ) -> Generator[None, None, int]:
         """
-        Deliver a message to all that match, some receivers at each step.
+        Some receivers at each step.
 
         @param asked: the message as it was before filters: it names the groups.
-        @return: how many receivers there were.
+        @return: the number of receivers.
         """
         queues, delivered = asked.queues, 0
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
@@ -176,8 +165,6 @@ class Delivery:
 
     def _publishToLinks(self, kind: Kind, message: Message) -> int:
         """
-        Deliver a message to other brokers alone.
-
         @return: the number of links.
         """
         matches = self._matcher.match(message.subject)
@@ -198,11 +185,6 @@ class Delivery:
         return delivered
 
     def hasInterest(self, kind: Kind, subject: bytes, hops: int = 0) -> bool:
-        """
-        See L{natsbroker.interfaces.IMessageBus.hasInterest}.
-
-        @param hops: the imports that a message would have passed before.
-        """
         matches = self._matcher.match(subject)
         local = list(matches.plain)
         far = list(matches.links)
@@ -286,9 +268,7 @@ class Delivery:
         path: ImportPath | None,
     ) -> bool:
         """
-        Give a message to one subscription, unless it has ended or may not have it.
-
-        @return: whether anybody took it.
+        @return: whether anybody took it: not if the subscription has ended or may not have it.
         """
         subscriber = subscription.subscriber
         outbox = subscription.outbox
@@ -318,9 +298,6 @@ class Delivery:
 
 
 def _takes(subscriber: Any, subject: bytes, kind: Kind, hops: int) -> bool:
-    """
-    Whether a subscriber would take a message.
-    """
     return not isinstance(subscriber, Relay) or subscriber.reaches(subject, kind, hops)
 
 
@@ -359,8 +336,7 @@ def nearest(members: list[hot.Subscription]) -> list[hot.Subscription]:
 
 def _distance(subscription: hot.Subscription) -> int:
     """
-    The distance of a queue group's member behind a link: this cluster comes before leafnodes, and
-    those before other clusters.
+    This cluster comes before leafnodes, and those before other clusters.
     """
     if subscription.kind == Kind.ROUTE:
         return 1 if clusterOf(subscription.subscriber) else 0

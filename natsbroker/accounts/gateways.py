@@ -28,8 +28,6 @@ from natsbroker.interfaces import (
 from natsbroker.wire.mapped import NEW, OLD, prefixOf
 from natsbroker.wire.values import Kind, Message
 
-__all__ = ["GatewayOutput", "GatewayTargets", "IGatewayBus", "IGatewayLink", "IGatewayOutput"]
-
 #: The queue groups that are remembered for each cluster, as members of matches.
 _GROUPS = 4096
 
@@ -119,12 +117,8 @@ class IGatewayBus(IMessageBus):
 @implementer(IGatewayOutput, ILinkSubscriber)
 class GatewayOutput:
     """
-    What an account sends to one other cluster.
-
-    @ivar table: the interest of that cluster.
-    @ivar link: the connection.
     @ivar plain: stands for the plain subscriptions of that cluster.
-    @ivar distance: how far it is, in seconds.
+    @ivar distance: the round trip in seconds.
     """
 
     def __init__(self, gateways: GatewayTargets, link: IGatewayLink, table: IInterestTable) -> None:
@@ -229,9 +223,6 @@ class GatewayTargets:
     """
     The outputs of an account to other clusters, and the account's matches with them.
 
-    @ivar matcher: the cached matches.
-    @ivar owner: the account, as the owner of subscriptions.
-    @ivar interest: the account's interest.
     @ivar replies: the replies that return to where their requests came from; C{None} before the
         first.
     """
@@ -287,18 +278,12 @@ class GatewayTargets:
             self.matcher.recentSubscriptions = None
 
     def order(self) -> None:
-        """
-        Put the nearest first.
-        """
         ordered = sorted(self._outputs, key=lambda each: each.distance)
         if ordered != self._outputs:
             self._outputs = ordered
             self.changed(b">")
 
     def changed(self, pattern: bytes) -> None:
-        """
-        Drop the cached matches of a pattern.
-        """
         self.matcher.changed(pattern)
 
     # The source of the matcher.
@@ -306,14 +291,11 @@ class GatewayTargets:
     @property
     def shapes(self) -> int:
         """
-        How many shapes of wildcards the router looks at for each subject, if it says.
+        The number of wildcard shapes that the router looks at for each subject, if it says.
         """
         return int(getattr(self._router, "shapes", 0))
 
     def match(self, subject: bytes) -> Iterable[Any]:
-        """
-        All entries for a literal subject, of the router and of other clusters.
-        """
         found = self._match(subject)
         if not self._outputs and self.replies is None:
             return found
@@ -345,9 +327,6 @@ class GatewayTargets:
     # Replies.
 
     def subscribed(self, pattern: bytes) -> None:
-        """
-        Note a new subscription of this cluster.
-        """
         if self._recent is not None:
             self._recent.add(pattern)
 
@@ -358,9 +337,6 @@ class GatewayTargets:
         return self._recent is not None and self._recent.cover(subject)
 
     def asked(self, message: Message) -> None:
-        """
-        Note a request whose replies return over its gateway.
-        """
         if self.replies is None:
             # It only keeps the fast lane from publishing there by itself.
             mark = hot.Subscription(self.owner, b">", b"", _GATEWAY, self, None)
@@ -371,16 +347,12 @@ class GatewayTargets:
 
     def returned(self, message: Message) -> Message | None:
         """
-        The reply as it returns to where its request came from; C{None} if it is no such reply, or
-        the request is too long ago.
+        The reply as it returns to where its request came from; C{None} if it is none, or too late.
         """
         via = self.replies.viaOf(message.subject) if self.replies is not None else b""
         return message.readdressed(via + message.subject, message.reply) if via else None
 
     def close(self) -> None:
-        """
-        Forget everything that is kept for a while.
-        """
         if self.replies is not None:
             self.replies.close()
         if self._recent is not None:

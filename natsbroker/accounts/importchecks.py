@@ -1,13 +1,11 @@
 """
 Checks of exports and imports against each other, in nats-server's words and in any order of
-accounts.
+accounts (C{server/accounts.go}, observed on 2.15).
 
-The checks are nats-server's (C{server/accounts.go}, observed on 2.15): an import needs an
-export that covers its subject and admits its account; no import may lead back to where it
-came from, by nats-server's own rule, or by the way that a request really takes, subject
-mappings included (L{natsbroker.accounts.importchecks}; nats-server finds those when a
-request comes, and drops it).  Where nats-server's verdict depends on the order in which it
-happens to go through its accounts, ours is the stricter.
+An import needs an export that covers its subject and admits its account. No import may lead back to
+where it came from, by nats-server's own rule or by the way that a request takes, subject mappings
+included; nats-server finds those when a request comes, and drops it. Where nats-server's verdict
+depends on the order in which it visits its accounts, ours is the stricter.
 """
 
 from __future__ import annotations
@@ -38,15 +36,12 @@ from natsbroker.subjects.grammar import (
 from natsbroker.subjects.renaming import Renaming, intersection, unnumbered
 from natsbroker.subjects.transforms import InvalidMapping
 
-__all__ = ["CycleSearch", "Problem", "exportFor", "problems"]
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """
     An export or an import that cannot be.
 
-    @ivar account: whose it is.
     @ivar part: C{exports} or C{imports}.
     @ivar index: which of them, from 0.
     """
@@ -59,9 +54,6 @@ class Problem:
 
 def problems(accounts: Mapping[str, AccountSettings], hasSystem: bool) -> Iterator[Problem]:
     """
-    Find what does not fit together.
-
-    @param accounts: by name.
     @param hasSystem: whether there is a system account.
     """
     for account in accounts.values():
@@ -78,9 +70,6 @@ def problems(accounts: Mapping[str, AccountSettings], hasSystem: bool) -> Iterat
 
 def exportFor(wanted: Import, exporter: AccountSettings, importer: str) -> Export | None:
     """
-    Find the export that an import rests on.
-
-    @param importer: the name of the account that imports.
     @return: C{None} if there is none that admits it.
     """
     kind = ServiceExport if isinstance(wanted, ServiceImport) else StreamExport
@@ -215,16 +204,10 @@ _MOST_HOPS = 16
 
 
 class _TooLong(Exception):
-    """
-    The search has taken all its steps.
-    """
+    pass
 
 
 class CycleSearch:
-    """
-    The imports of some accounts.
-    """
-
     def __init__(self, accounts: Mapping[str, AccountSettings]) -> None:
         self._accounts = accounts
         self._services: dict[str, list[tuple[ServiceImport, Renaming]]] = {}
@@ -238,10 +221,8 @@ class CycleSearch:
 
     def formsCycle(self, importer: str, wanted: Import) -> bool:
         """
-        Tell whether an import leads back to where it came from.
-
-        @param importer: the name of the account that imports; its exporter exists, and its
-            subjects go together.
+        @param importer: the name of the account that imports; its exporter exists, and its subjects
+            go together.
         """
         self._steps = 0
         try:
@@ -352,8 +333,8 @@ def _image(shared: bytes, source: bytes, destination: bytes) -> bytes:
 
 def _single(source: bytes, token: bytes, shared: bytes) -> bytes | None:
     """
-    @return: what one token of a destination makes of some subjects; C{None} for any number
-        of tokens.
+    @return: what one token of a destination makes of some subjects; C{None} for any number of
+        tokens.
     """
     number = wildcardNumber(token)
     if number is not None:

@@ -25,8 +25,6 @@ from natsbroker.wire.clientinfo import stamped
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
-__all__ = ["ImportedService"]
-
 #: From these kinds of origin requests are not imported: the broker that they come from did it.
 _IMPORTED_THERE = frozenset({Kind.ROUTE, Kind.GATEWAY})
 
@@ -37,10 +35,6 @@ _NOT_IMPORTED = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET")
 
 
 class ImportedService(ImportHop, Relay):
-    """
-    A service of another account, as a subscriber of this one.
-    """
-
     __slots__ = ("_exporter", "_importer", "_renaming")
 
     isAdvertised = False
@@ -56,7 +50,6 @@ class ImportedService(ImportHop, Relay):
         """
         @param export: of the exporter, which covers what is imported.
         @param renaming: between the subjects of requests there and here.
-        @param share: whether the service receives details about the requestor.
         """
         super().__init__(export, share)
         self._importer = importer
@@ -64,15 +57,9 @@ class ImportedService(ImportHop, Relay):
         self._renaming = renaming
 
     def subscription(self) -> hot.Subscription:
-        """
-        The subscription to its requests in this account.
-        """
         return relaySubscription(self._importer, self._renaming.ours, self)
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
-        """
-        Publish a request in the exporter's account.
-        """
         export, exporter = self.export, self._exporter
         if kind in _IMPORTED_THERE or self._leavesAlone(message.subject):
             return False
@@ -112,16 +99,10 @@ class ImportedService(ImportHop, Relay):
         return self._exporter.delivery.hasInterest(kind, theirs, hops + 1)
 
     def _leavesAlone(self, subject: bytes) -> bool:
-        """
-        Whether a request is answered in this account.
-        """
         isAll = self._renaming.theirs == _ALL_OF_JETSTREAM and self._exporter.isSystem
         return isAll and subject.startswith(_NOT_IMPORTED)
 
     def _described(self, origin: Any, path: ImportPath | None) -> ClientInfo:
-        """
-        The description of the requestor for the service.
-        """
         isSystem = self._exporter.isSystem
         before = None if path is None else path.requestor
         if before is not None and path is not None:

@@ -17,8 +17,6 @@ from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.subscription import Subscription
 from natsbroker.wire.values import Kind
 
-__all__ = ["AccountInterest"]
-
 #: The default: what this broker itself serves.
 _OTHERS = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE})
 
@@ -35,8 +33,6 @@ _COPY = 2
 
 class _Watch:
     """
-    A watcher with an interest filter.
-
     @ivar told: the keys reported so far; C{None} when all have been.
     """
 
@@ -85,9 +81,6 @@ class _Count:
         return None if origin is None else (subscription.pattern, subscription.queue, origin)
 
     def __len__(self) -> int:
-        """
-        The number of subscriptions at the beginning.
-        """
         return self._size
 
     def counted(self) -> Iterator[int]:
@@ -113,7 +106,6 @@ class _Count:
         """
         Report all interest to a watcher, and changes from now on.
 
-        @param number: identifies the watcher.
         @return: the work of each step.
         """
         watch = self._watches[number] = _Watch(watcher)
@@ -133,9 +125,6 @@ class _Count:
         watch.told = None
 
     def stop(self, number: int) -> None:
-        """
-        Report nothing more to a watcher.
-        """
         self._watches.pop(number, None)
 
     def changed(
@@ -147,11 +136,8 @@ class _Count:
         isStandIn: bool = False,
     ) -> None:
         """
-        Change the weight of a subscription's key.
-
-        @param isNew: whether the subscription has just been made.
-        @param isGone: whether it has ended.
-        @param isStandIn: whether it stands for other interest, and is another object each time.
+        @param isStandIn: whether the subscription stands for other interest, and is another object
+            each time.
         """
         known = self._known
         if known is not None and not isStandIn and subscription not in known:
@@ -192,10 +178,6 @@ class _Count:
 
 
 class AccountInterest:
-    """
-    The interest of one account.
-    """
-
     def __init__(
         self,
         subscriptions: Iterable[Subscription],
@@ -207,7 +189,6 @@ class AccountInterest:
         @param subscriptions: of the account; read when the first watcher of a filter comes.
         @param standIns: makes subscriptions that stand for other interest.
         @param turn: limits the work of one turn.
-        @param failed: called with a sentence while an exception of a watcher is handled.
         """
         self._subscriptions = subscriptions
         self._standIns = standIns
@@ -264,37 +245,19 @@ class AccountInterest:
         return stop
 
     def __bool__(self) -> bool:
-        """
-        Whether there is a watcher.
-        """
         return bool(self._counts)
 
     def added(self, subscription: Subscription, isStandIn: bool = False) -> None:
-        """
-        Count a new subscription.
-
-        @param isStandIn: whether it stands for other interest.
-        """
         if self._counts:
             for count in list(self._counts.values()):
                 count.changed(subscription, subscription.weight, True, isStandIn=isStandIn)
 
     def removed(self, subscription: Subscription, isStandIn: bool = False) -> None:
-        """
-        Count a subscription no more.
-
-        @param isStandIn: whether it stood for other interest.
-        """
         if self._counts:
             for count in list(self._counts.values()):
                 count.changed(subscription, -subscription.weight, False, True, isStandIn)
 
     def reweighed(self, subscription: Subscription, before: int) -> None:
-        """
-        Count a subscription with another weight.
-
-        @param before: the former weight.
-        """
         if self._counts and subscription.weight != before:
             for count in list(self._counts.values()):
                 count.changed(subscription, subscription.weight - before)

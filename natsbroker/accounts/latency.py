@@ -18,8 +18,6 @@ from natsbroker.wire.clientinfo import compact, described, eventId
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
-__all__ = ["Headers", "answered", "badRequest", "sampled", "tell", "unanswered"]
-
 #: The headers that made a request be measured; none if it was chance.
 Headers = Mapping[str, list[str]]
 
@@ -88,11 +86,9 @@ def answered(
     requestor: Any, responder: Any, share: bool, headers: Headers, since: float, now: float
 ) -> dict[str, Any]:
     """
-    The event for a request that was answered.
+    The event for a request that was answered. Requestor and responder are clients (C{IOrigin}) or
+    C{None}.
 
-    @param requestor: the client that asked (an C{IOrigin}), or C{None}.
-    @param responder: the client that answered, or C{None}.
-    @param share: whether details about the requestor are given.
     @param since: when the request came.
     """
     asked = requestor.clientInfo(share) if requestor is not None else None
@@ -110,9 +106,6 @@ def answered(
 
 
 def badRequest(requestor: Any, share: bool, headers: Headers, now: float) -> dict[str, Any]:
-    """
-    The event for a request that asks for no answer.
-    """
     asked = requestor.clientInfo(share) if requestor is not None else None
     return _event(400, "Bad Request", asked, headers, now, now)
 
@@ -121,10 +114,8 @@ def unanswered(
     status: int, requestor: Any, share: bool, headers: Headers, since: float, now: float
 ) -> dict[str, Any]:
     """
-    The event for a request that got no answer.
-
-    @param status: 408 if nobody waits for it any more, 503 if it reached nobody, 504 if it took
-        too long.
+    @param status: 408 if nobody waits for the answer any more, 503 if the request reached nobody,
+        504 if the answer took too long.
     """
     asked = requestor.clientInfo(share) if requestor is not None else None
     return _event(status, _REASONS[status], asked, headers, since, now)
@@ -155,9 +146,6 @@ def _event(
 
 
 def tell(account: AccountCore, latency: Latency, event: dict[str, Any]) -> None:
-    """
-    Publish an event in the service's account.
-    """
     event["id"] = eventId(account.random)
     ordered = {name: event[name] for name in _ORDER if name in event}
     account.delivery.publish(Kind.INTERNAL, Message(bytesOf(latency.subject), compact(ordered)))

@@ -24,8 +24,6 @@ from natsbroker.accounts.settings import (
 from natsbroker.auth.settings import AccountSettings
 from natsbroker.subjects.renaming import Renaming, numbered
 
-__all__ = ["accountContributions"]
-
 _RESPONSES = {SINGLETON: "Singleton", STREAM: "Streamed", CHUNKED: "Chunked"}
 
 
@@ -35,7 +33,7 @@ def accountContributions(
     """
     What gives the values of some keys for an account's name.
 
-    @param described: what is said about an account; C{None} for nothing.
+    @param described: C{None} for an account that the settings do not describe.
     """
 
     def told(tell: Callable[[AccountSettings], Any]) -> Callable[[str], Any]:
@@ -59,7 +57,7 @@ def accountContributions(
 
 def _destinations(mapping: SubjectMapping) -> list[dict[str, Any]]:
     """
-    Where a mapping leads, and where the messages go that no destination gets.
+    The destinations of a mapping, and where the messages go that none of them gets.
     """
     found: list[dict[str, Any]] = []
     clusters = dict.fromkeys(["", *[each.cluster for each in mapping.destinations]])

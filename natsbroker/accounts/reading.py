@@ -75,8 +75,6 @@ class ImportExportReader:
     def check(self, accounts: abc.Mapping[str, AccountSettings], hasSystem: bool) -> None:
         """
         Report exports and imports that do not fit together.
-
-        @param hasSystem: whether there is a system account.
         """
         for problem in problems(accounts, hasSystem):
             entry = self._places[problem.account, problem.part, problem.index]
@@ -89,9 +87,6 @@ class ImportExportReader:
         return self._placed(account, block, "imports", self._import)
 
     def mappings(self, block: ParsedBlock) -> tuple[SubjectMapping, ...]:
-        """
-        Make the mappings of an account, or of the root.
-        """
         found = []
         entries = block.take("mappings", NamedValues) or NamedValues()
         for source, value in entries.items():
@@ -111,9 +106,6 @@ class ImportExportReader:
         part: str,
         make: abc.Callable[[ParsedBlock], _Made | None],
     ) -> tuple[_Made, ...]:
-        """
-        Read the entries of a part, and remember their places.
-        """
         found: list[_Made] = []
         for entry in block.blocks(part):
             made = make(entry)
@@ -162,9 +154,8 @@ class ImportExportReader:
 
     def _kind(self, entry: ParsedBlock) -> str | None:
         """
-        Tell whether an entry is about a stream or a service.
-
-        @return: C{None} after reporting that it is about neither or both.
+        @return: C{stream} or C{service}; C{None} after reporting that the entry is about neither or
+            both.
         """
         names = [name for name in entry.positions if name in ("stream", "service")]
         if len(names) == 1:
@@ -256,9 +247,6 @@ class ImportExportReader:
         return ServiceImport(account, subject, entry.text("to") or subject, entry.flag("share"))
 
     def _local(self, entry: ParsedBlock, subject: str) -> str:
-        """
-        The subject of an imported stream in this account.
-        """
         prefix, to = entry.text("prefix"), entry.text("to")
         if prefix and to:
             message = "Stream import can not have a 'prefix' and a 'to' property"

@@ -1,8 +1,7 @@
 """
-The accounts of a broker, and how many connections each has.
-
-A connection counts for exactly one account until it is dismissed; an account that the settings no
-longer name admits no connections and is forgotten when its last one ends.
+The accounts of a broker. A connection counts for exactly one account until it is dismissed; an
+account that the settings no longer name admits no connections and is forgotten when its last one
+ends.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ from natsbroker.interfaces import IMessageBus, ISubjectRouter
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 
-__all__ = ["AccountRegistry", "BuiltInRouter", "LinkBuses", "accountNames"]
-
 _log = Logger(namespace="natsbroker")
 
 _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
@@ -34,23 +31,17 @@ _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 @implementer(ISubjectRouter)
 class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
     """
-    The default subject router: L{natsbroker.hot.SubjectIndex}, whose answers depend on its
-    entries alone.
+    The default subject router.
     """
 
     def watchChanges(self, changed: Callable[[bytes], None]) -> None:
         """
-        See L{ISubjectRouter.watchChanges}. This router follows NATS's rules, so it has nothing to
-        announce.
+        This router follows NATS's rules, so it has nothing to announce.
         """
 
 
 @dataclass
 class _Place:
-    """
-    An account with its limits.
-    """
-
     account: Account
     limits: AccountLimits = field(default_factory=AccountLimits)
     connections: int = 0
@@ -61,8 +52,8 @@ class _Place:
 
 def accountNames(settings: Settings) -> dict[str, AccountLimits]:
     """
-    The accounts that settings ask for: the global one, the system account unless there shall be
-    none, and those that are named.
+    The accounts that settings ask for: the global one, the system account if there is one, and
+    those that are named.
     """
     names = {GLOBAL_ACCOUNT: AccountLimits()}
     if not settings.no_system_account:
@@ -74,7 +65,7 @@ def accountNames(settings: Settings) -> dict[str, AccountLimits]:
 
 class AccountRegistry:
     """
-    Every account of one broker. Provides what L{natsbroker.clients.context.Accounts} asks for.
+    Raises C{KeyError} for an account that does not exist.
 
     @ivar location: see L{Account}.
     """
@@ -87,11 +78,8 @@ class AccountRegistry:
         clock: IReactorTime | None = None,
     ) -> None:
         """
-        @param turn: the broker's turn.
-        @param makeRouter: makes an empty subject router for the account of a name.
-        @param random: chooses members of queue groups.
-        @param clock: tells how long answers to imported services are waited for; without one,
-            there are no such services.
+        @param clock: limits the wait for answers to imported services; without one, there are no
+            such services.
         """
         self._turn = turn
         self._makeRouter = makeRouter
@@ -107,8 +95,6 @@ class AccountRegistry:
 
     def configure(self, settings: Settings) -> None:
         """
-        Apply settings: the accounts with their limits, exports, imports and mappings.
-
         @raise ValueError: if exports and imports do not fit together; nothing has changed.
         """
         checkImports(settings)
@@ -136,7 +122,7 @@ class AccountRegistry:
 
     def watch(self, watcher: Callable[[Account], None]) -> None:
         """
-        Tell somebody of every account that there is, and of every new one.
+        Call a watcher with every account that exists, and with every new one.
         """
         self._watchers.append(watcher)
         for place in self._places.values():
@@ -145,9 +131,6 @@ class AccountRegistry:
     # Accounts that are not in the settings.
 
     def include(self, name: str, limits: AccountLimits) -> None:
-        """
-        Add an account besides those of the settings, or change its limits.
-        """
         place = self._places.get(name)
         if place is None:
             place = self._places[name] = _Place(self._made(name))
@@ -159,9 +142,6 @@ class AccountRegistry:
         place.isIncluded = True
 
     def exclude(self, name: str) -> None:
-        """
-        Remove an account, unless it is the system account.
-        """
         place = self._places.get(name)
         if place is not None and not self.isSystem(name):
             place.leaving = True
@@ -178,9 +158,6 @@ class AccountRegistry:
         self._imports.apply(accounts, described)
 
     def close(self) -> None:
-        """
-        Forget pending replies.
-        """
         for place in self._places.values():
             place.account.close()
 
@@ -200,9 +177,6 @@ class AccountRegistry:
             del self._places[name]
 
     def __getitem__(self, name: str) -> Account:
-        """
-        @raise KeyError: if there is no such account.
-        """
         return self._places[name].account
 
     def __iter__(self) -> Iterator[Account]:
@@ -213,48 +187,24 @@ class AccountRegistry:
 
     @property
     def systemAccount(self) -> str:
-        """
-        The system account's name; empty if there is none.
-        """
         return self._system
 
     def names(self) -> Iterable[str]:
-        """
-        All names, in the order in which the accounts came.
-        """
         return list(self._places)
 
     def connections(self, name: str) -> int:
-        """
-        How many connections an account has.
-
-        @raise KeyError: if there is no such account.
-        """
         return self._places[name].connections
 
     def leafnodes(self, name: str) -> int:
-        """
-        How many leafnodes an account has.
-
-        @raise KeyError: if there is no such account.
-        """
         return self._places[name].leafnodes
 
     def limits(self, name: str) -> AccountLimits:
-        """
-        The limits of an account.
-
-        @raise KeyError: if there is no such account.
-        """
         return self._places[name].limits
 
     def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> IMessageBus:
         """
         Count a connection into its account. Leafnodes have a limit of their own.
 
-        @param kind: what the peer is to us.
-        @return: the account's bus for messages of this kind.
-        @raise KeyError: if there is no such account.
         @raise errors.ConnectionLimit: if the account takes no more.
         """
         place = self._places[grant.account]
@@ -276,9 +226,6 @@ class AccountRegistry:
         return place.account.busFor(kind)
 
     def dismiss(self, grant: Grant, kind: Kind = Kind.CLIENT) -> None:
-        """
-        Count a connection out again.
-        """
         place = self._places[grant.account]
         if kind in _LEAFS:
             place.leafnodes -= 1
@@ -291,10 +238,6 @@ class AccountRegistry:
 
 
 class LinkBuses:
-    """
-    The buses to the accounts for what comes over one kind of link.
-    """
-
     def __init__(self, accounts: AccountRegistry, kind: Kind) -> None:
         self._accounts = accounts
         self._kind = kind

@@ -14,8 +14,6 @@ from natsbroker.accounts.settings import ServiceExport
 from natsbroker.interfaces import IOrigin, ISubscriber
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
-__all__ = ["MOST_HOPS", "ImportHop", "ImportPath", "Relay", "originOf", "relaySubscription"]
-
 #: The most imports that a message may pass; then it is dropped.
 MOST_HOPS = 16
 
@@ -34,9 +32,6 @@ class Relay:
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
-        Pass a message on.
-
-        @param kind: the kind of its origin.
         @param path: its imports so far; C{None} if it was published here.
         @return: whether it had a receiver.
         """
@@ -44,9 +39,7 @@ class Relay:
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
         """
-        Whether a message to a literal subject would have a receiver.
-
-        @param hops: the number of imports that it has passed.
+        Whether a message to a literal subject would have a receiver, after that many imports.
         """
         raise NotImplementedError
 
@@ -76,8 +69,6 @@ class ImportHop:
 
 class ImportPath:
     """
-    The imports that a message has passed.
-
     @ivar hops: first to last.
     @ivar requestor: the requestor as the last of them described it; C{None} for responses.
     """
@@ -106,6 +97,6 @@ def originOf(message: Message) -> Any:
 
 def relaySubscription(account: Any, pattern: bytes, relay: Relay) -> hot.Subscription:
     """
-    A relay's subscription in an account, to be attached there.
+    To be attached to the account.
     """
     return hot.Subscription(account, pattern, b"", int(Kind.INTERNAL), relay, None)

@@ -19,8 +19,6 @@ from twisted.internet.interfaces import IReactorTime
 from natsbroker import hot
 from natsbroker.wire.values import Kind
 
-__all__ = ["PERIOD", "GatewayReplyMap", "RecentSubscriptions"]
-
 #: The longest time that interest takes to other clusters, in seconds.
 PERIOD = 2.0
 
@@ -59,9 +57,8 @@ class _Aging:
 
 class RecentSubscriptions:
     """
-    The patterns of recent subscriptions.
-
-    @ivar matcher: matches a subject with them; the fast lane reads it too.
+    @ivar matcher: matches a subject with the patterns of recent subscriptions; the fast lane reads
+        it too.
     """
 
     def __init__(self, account: Any, clock: IReactorTime, period: float = PERIOD) -> None:
@@ -76,18 +73,12 @@ class RecentSubscriptions:
         self._aging = _Aging(clock, period, self._aged)
 
     def add(self, pattern: bytes) -> None:
-        """
-        Note a subscription.
-        """
         self._index.insert(pattern, self._entries[0])
         self._young.append(pattern)
         self.matcher.changed(pattern)
         self._aging.start()
 
     def cover(self, subject: bytes) -> bool:
-        """
-        Whether a literal subject matches one of them.
-        """
         return bool(self._young or self._old) and bool(self.matcher.match(subject))
 
     def __len__(self) -> int:
@@ -104,9 +95,6 @@ class RecentSubscriptions:
         return bool(self._old)
 
     def close(self) -> None:
-        """
-        Forget everything.
-        """
         self._aging.stop()
         self._old += self._young
         self._young = []
@@ -135,9 +123,7 @@ class GatewayReplyMap:
 
     def add(self, reply: bytes, via: bytes) -> None:
         """
-        Enter the reply subject of a request.
-
-        @param via: its prefix on the way back.
+        @param via: the prefix of the reply subject on the way back.
         """
         isNews = reply not in self
         self._young[reply] = via
@@ -147,7 +133,7 @@ class GatewayReplyMap:
 
     def viaOf(self, subject: bytes) -> bytes:
         """
-        The prefix of a subject on its way back; empty if it is not entered.
+        Empty for a subject that is not entered.
         """
         return self._young.get(subject) or self._old.get(subject, b"")
 
@@ -168,8 +154,5 @@ class GatewayReplyMap:
         return bool(self._old)
 
     def close(self) -> None:
-        """
-        Forget everything.
-        """
         self._aging.stop()
         self._young, self._old = {}, {}

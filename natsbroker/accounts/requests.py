@@ -20,15 +20,10 @@ from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.values import Message
 
-__all__ = ["isNoResponders", "newInbox", "request"]
-
 _NO_RESPONDERS = b"NATS/1.0 503"
 
 
 def newInbox() -> bytes:
-    """
-    A subject that cannot be guessed.
-    """
     return b"_INBOX." + secrets.token_urlsafe(16).encode("ascii")
 
 
@@ -49,12 +44,7 @@ def request(
     makeInbox: Callable[[], bytes] = newInbox,
 ) -> Deferred[Message]:
     """
-    Publish a request.
-
-    @param clock: for the timeout.
-    @param subject: the subject of the request.
-    @param timeout: how long to wait, in seconds.
-    @param headers: headers of the request.
+    @param timeout: seconds.
     @param makeInbox: makes the subject for the answer.
     @return: fires with the first answer. Fails with L{NoResponders} if nobody is there, with
         L{RequestTimeout} if nobody answers in time. Cancelling it gives up.

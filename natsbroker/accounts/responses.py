@@ -20,8 +20,6 @@ from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
 from natsbroker.wire.values import Kind, Message
 
-__all__ = ["PendingReplies", "Response", "Responses"]
-
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 #: All pairs of digits; three of them make the part of a reply subject that is left to chance.
@@ -36,9 +34,8 @@ class Response(ImportHop):
     """
     What one request is owed.
 
-    @ivar subject: the reply subject that the service sees.
-    @ivar requestor: the responses of the account that asked.
-    @ivar reply: the reply subject there.
+    @ivar subject: the reply subject that the service sees; C{reply} is the one in the account that
+        asked, whose responses are C{requestor}.
     @ivar since: when the request came, or its last response.
     @ivar origin: the client that asked (an C{IOrigin}), or C{None}.
     @ivar trigger: the headers that caused a measurement; C{None} without or after it.
@@ -70,7 +67,6 @@ class Responses(Relay):
     The responses that one account owes, and those that it awaits.
 
     @cvar LIMIT: how many are owed; the oldest is forgotten first.
-    @ivar account: the account.
     @ivar pending: the replies that it awaits from others.
     """
 
@@ -110,13 +106,7 @@ class Responses(Relay):
         trigger: Headers | None = None,
     ) -> Response:
         """
-        Owe a response to a request that is about to be published.
-
-        @param requestor: the responses of the account that it comes from.
-        @param reply: its reply subject there.
-        @param hop: the import that it passes.
-        @param origin: the client that asked, if it is one.
-        @param trigger: the headers that cause a measurement, or C{None}.
+        Owe a response to a request that is about to be published. See L{Response}.
         """
         if not self._prefix:
             self._open()
@@ -133,7 +123,7 @@ class Responses(Relay):
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
-        Deliver a response to the requestor. For the service it always has a receiver.
+        For the service a response always has a receiver.
         """
         response = self._owed.get(message.subject)
         if response is None or (path is not None and path.refuses(response.export)):
@@ -160,9 +150,6 @@ class Responses(Relay):
         return subject in self._owed
 
     def close(self) -> None:
-        """
-        Forget all responses.
-        """
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -170,15 +157,9 @@ class Responses(Relay):
             self._forget(response)
 
     def unreachable(self, response: Response) -> None:
-        """
-        Give up a request that had no receiver.
-        """
         self._giveUp(response, 503)
 
     def unwanted(self, response: Response) -> None:
-        """
-        Give up a response whose reply subject has no subscriber any more.
-        """
         self._giveUp(response, 408)
 
     def _giveUp(self, response: Response, status: int) -> None:
@@ -227,9 +208,6 @@ class Responses(Relay):
         self._watch(export)
 
     def _measured(self, response: Response, message: Message) -> None:
-        """
-        Report the latency of the first response, if it is measured.
-        """
         trigger, response.trigger = response.trigger, None
         latency = response.export.latency
         if trigger is None or latency is None:

@@ -20,8 +20,6 @@ CHUNKED = "chunked"
 @dataclass(frozen=True, slots=True)
 class MappingDestination:
     """
-    A destination of a subject mapping.
-
     @ivar dest: a subject, perhaps with functions in braces.
     @ivar weight: its share of the messages, in percent.
     @ivar cluster: the cluster whose brokers use it; empty for all.
@@ -34,12 +32,6 @@ class MappingDestination:
 
 @dataclass(frozen=True, slots=True)
 class SubjectMapping:
-    """
-    A subject mapping.
-
-    @ivar source: the subjects, perhaps with wildcards.
-    """
-
     source: str
     destinations: tuple[MappingDestination, ...]
 
@@ -47,11 +39,9 @@ class SubjectMapping:
 @dataclass(frozen=True, slots=True)
 class StreamExport:
     """
-    A stream that other accounts may import.
-
     @ivar accounts: the accounts that may import it; C{None} for all.
-    @ivar account_token_position: which token of the importer's subject, from 1, must be its
-        name; 0 for none.
+    @ivar account_token_position: which token of the importer's subject, from 1, must be its name; 0
+        for none.
     """
 
     subject: str
@@ -62,11 +52,9 @@ class StreamExport:
 @dataclass(frozen=True, slots=True)
 class Latency:
     """
-    The latency measurements of a service.
-
-    @ivar subject: where they are published.
-    @ivar sampling: the measured share of requests, in percent; 0 for those whose headers ask
-        for it.
+    @ivar subject: where the measurements of a service are published.
+    @ivar sampling: the measured share of requests, in percent; 0 for those whose headers ask for
+        it.
     """
 
     subject: str
@@ -76,10 +64,8 @@ class Latency:
 @dataclass(frozen=True, slots=True)
 class ServiceExport:
     """
-    A service that other accounts may import.
+    As L{StreamExport}.
 
-    @ivar accounts: the accounts that may import it; C{None} for all.
-    @ivar account_token_position: see L{StreamExport}.
     @ivar response_type: L{SINGLETON}, L{STREAM} or L{CHUNKED}.
     @ivar response_threshold: the time for a response, in seconds.
     @ivar allow_trace: message traces may follow requests in here.
@@ -97,8 +83,6 @@ class ServiceExport:
 @dataclass(frozen=True, slots=True)
 class StreamImport:
     """
-    The import of a stream.
-
     @ivar account: the exporting account.
     @ivar subject: its subjects there.
     @ivar to: its subjects here.
@@ -114,11 +98,8 @@ class StreamImport:
 @dataclass(frozen=True, slots=True)
 class ServiceImport:
     """
-    The import of a service.
+    As L{StreamImport}.
 
-    @ivar account: the exporting account.
-    @ivar subject: the subjects of requests there.
-    @ivar to: their subjects here.
     @ivar share: the service receives details about the requestor.
     """
 
@@ -140,11 +121,6 @@ def bytesOf(text: str) -> bytes:
 
 
 def mappingFrom(said: SubjectMapping) -> Mapping:
-    """
-    Make the mapping.
-
-    @raise InvalidMapping: if it makes no sense.
-    """
     destinations = [
         Destination(bytesOf(each.dest), each.weight, bytesOf(each.cluster))
         for each in said.destinations

@@ -28,8 +28,6 @@ from natsbroker.subjects.renaming import Renaming, intersection
 from natsbroker.subjects.subscription import FIRST_LINK_KIND
 from natsbroker.wire.values import Kind, Message
 
-__all__ = ["ImportedStream", "Shadows"]
-
 #: Links whose peers have subscribers of their own. Members of the cluster, and of other clusters,
 #: import what theirs want by themselves.
 _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
@@ -40,10 +38,7 @@ _LOOP_SUBJECTS = b"$LDS."
 
 class ImportedStream:
     """
-    A stream of another account.
-
-    @ivar exporter: the account that exports it.
-    @ivar renaming: between its subjects there and here.
+    @ivar renaming: between the subjects of the exporter and ours.
     """
 
     __slots__ = ("exporter", "renaming")
@@ -64,10 +59,6 @@ class ImportedStream:
 
 
 class _ShadowRelay(Relay):
-    """
-    The subscriber of a shadow.
-    """
-
     __slots__ = ("_importer", "_original", "_renaming")
 
     def __init__(
@@ -78,9 +69,6 @@ class _ShadowRelay(Relay):
         self._original = original
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
-        """
-        Deliver a message of the exporter to the original.
-        """
         if path is not None:
             return False
         renaming = self._renaming
@@ -133,10 +121,6 @@ class _RenamedPermissions:
 
 
 class Shadows:
-    """
-    The shadows of one account's subscriptions.
-    """
-
     def __init__(self, importer: AccountCore) -> None:
         self._importer = importer
         self._imports: tuple[ImportedStream, ...] = ()
@@ -151,8 +135,6 @@ class Shadows:
 
     def replace(self, imports: Sequence[ImportedStream]) -> list[Exception]:
         """
-        Replace the imports.
-
         @return: what went wrong: an exporter's router may take no more.
         """
         for subscription in list(self._shadows):
@@ -177,9 +159,7 @@ class Shadows:
 
     def added(self, subscription: hot.Subscription) -> None:
         """
-        Make the shadows of a new subscription.
-
-        @raise natsbroker.errors.BrokerError: if a router takes no more; then there are none.
+        @raise natsbroker.errors.BrokerError: if a router takes no more; then there are no shadows.
         """
         isLeaf = subscription.kind in _LEAFS and not subscription.pattern.startswith(_LOOP_SUBJECTS)
         isLink = subscription.kind >= FIRST_LINK_KIND

@@ -30,8 +30,6 @@ from natsbroker.monitoring.rows import Row, subscriptionRow
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.wire.values import Kind
 
-__all__ = ["SubscriptionQuery", "Subsz", "sublistFigures"]
-
 #: The subscriptions that one step reads, the rows that one step makes, and how often a walk begins
 #: again after a change before it is done in one step.
 _STEP = 1024
@@ -42,9 +40,6 @@ _ATTEMPTS = 3
 @dataclass(frozen=True, slots=True)
 class SubscriptionQuery:
     """
-    The parameters of C{/subsz}.
-
-    @ivar subs: whether subscriptions are listed.
     @ivar test: only those that a message to this subject reaches; empty for all.
     @ivar acc: only those of one account; empty for all.
     """
@@ -57,9 +52,6 @@ class SubscriptionQuery:
 
     @classmethod
     def fromQuery(cls, query: Query) -> SubscriptionQuery:
-        """
-        @raise BadQuery: if a parameter makes no sense.
-        """
         subs = flag(query, "subs")
         offset = max(integer(query, "offset"), 0)
         limit = limitFrom(query)
@@ -71,10 +63,6 @@ class SubscriptionQuery:
 
 
 class Subsz:
-    """
-    The page.
-    """
-
     def __init__(self, context: ClientContext, accounts: Iterable[Account]) -> None:
         """
         @param accounts: all accounts; iterated again for each request.
@@ -83,16 +71,10 @@ class Subsz:
         self._accounts = accounts
 
     def __call__(self, query: Query) -> Answer:
-        """
-        @raise BadQuery: if a parameter has a wrong value.
-        """
         wanted = SubscriptionQuery.fromQuery(query)
         return Answer(200, JSON, bodyOf(self.steps(wanted)), isLong=wanted.subs)
 
     def steps(self, wanted: SubscriptionQuery) -> Generator[bytes, None, Listing]:
-        """
-        The page as a L{Listing}.
-        """
         accounts = [each for each in self._accounts if wanted.acc in ("", each.name)]
         clock = self._context.reactor
         head = {
@@ -126,9 +108,6 @@ def _listed(
 
 
 def _local(account: Account, test: bytes) -> Generator[bytes, None, list[Any]]:
-    """
-    The subscriptions of an account, without those of links.
-    """
     if test:
         return _matching(account, test)
     for _ in range(_ATTEMPTS):

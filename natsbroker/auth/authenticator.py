@@ -15,16 +15,10 @@ from natsbroker import errors
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["Authenticator", "Revocations"]
-
 _log = Logger()
 
 
 class Revocations:
-    """
-    The part of an authorizer that announces revocations.
-    """
-
     def __init__(self) -> None:
         self._watchers: dict[object, Callable[..., None]] = {}
 
@@ -82,7 +76,6 @@ class Authenticator(Revocations):
 
         @return: a user name, or any other value for L{grant}. C{None}, the default, identifies
             nobody.
-        @raise natsbroker.errors.Unauthorized: to deny.
         """
         return None
 
@@ -93,7 +86,6 @@ class Authenticator(Revocations):
         @param avatar: the result of L{authenticate}. By default, a grant is returned unchanged, a
             name gets everything in the global account, and anything else is denied.
         @return: a L{Grant}.
-        @raise natsbroker.errors.Unauthorized: to deny.
         """
         if isinstance(avatar, Grant):
             return avatar

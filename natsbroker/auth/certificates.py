@@ -19,8 +19,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
-__all__ = ["CertificateNames", "Distinguished", "Part", "described", "nameOf", "readName"]
-
 #: One part: how many attributes there are, and which.
 Part = tuple[int, frozenset[tuple[str, str]]]
 
@@ -101,9 +99,6 @@ class _DistinguishedNameReader:
             yield len(attributes), frozenset(attributes)
 
     def _signs(self) -> Iterator[tuple[int, bool, int | None]]:
-        """
-        Each octet, whether it was escaped, and the one after it.
-        """
         octets, place = self._octets, 0
         while place < len(octets):
             octet, isEscaped = octets[place], False
@@ -166,10 +161,6 @@ _SPECIAL = frozenset(',+"\\<>;')
 
 
 class CertificateNames:
-    """
-    Finds the names of users in certificates.
-    """
-
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(names)
         parsed = [(name, readName(name)) for name in sorted(self._names)]

@@ -27,15 +27,6 @@ from natsbroker import errors
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = [
-    "SUPPORTED",
-    "CheckerAuthenticator",
-    "EverythingGranted",
-    "IAvatars",
-    "IConnection",
-    "credentialsOf",
-]
-
 #: What a client may bring in CONNECT to say who it is.
 _SIGNS = ("user", "pass", "auth_token", "nkey", "jwt", "sig")
 
@@ -69,10 +60,6 @@ class IAvatars(Interface):
 
 @implementer(IAvatars)
 class EverythingGranted:
-    """
-    Gives every avatar all permissions in the global account.
-    """
-
     def grantOf(self, name: str, request: ConnectRequest) -> Grant:
         return Grant(user=name)
 
@@ -99,9 +86,6 @@ class _PasswordCredentials(_ConnectionCredentials):
         self.password = request.text("pass").encode("utf-8")
 
     def checkPassword(self, password: Any) -> bool:
-        """
-        Compare in constant time.
-        """
         return hmac.compare_digest(self.password, _encoded(password))
 
 
@@ -179,11 +163,6 @@ def _encoded(text: str | bytes) -> bytes:
 
 
 def _nameOf(avatar: Any) -> str:
-    """
-    @raise errors.Unauthorized: if the avatar id is empty.
-    @raise TypeError: if it is not text.
-    @raise ValueError: if it is not UTF-8.
-    """
     if avatar is ANONYMOUS or avatar == ANONYMOUS:
         return ""
     if isinstance(avatar, bytes):

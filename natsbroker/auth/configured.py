@@ -37,8 +37,6 @@ from natsbroker.subjects.permissions import (
 )
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["Logins", "SettingsAuthorizer", "UserEntry", "authorizerFrom", "grantFrom"]
-
 #: The credentials in CONNECT. The nkey is one too where there are users with nkeys.
 _CREDENTIALS = ("user", "pass", "auth_token")
 
@@ -49,7 +47,6 @@ class UserEntry:
     A login of the configuration.
 
     @ivar secret: the password or token, in plain text or as a bcrypt hash.
-    @ivar connectionTypes: the kinds of connection that may use it; C{None} for all.
     """
 
     secret: str = field(repr=False)
@@ -63,9 +60,6 @@ class UserEntry:
 @dataclass(frozen=True, slots=True)
 class Logins:
     """
-    The logins that a L{SettingsAuthorizer} accepts.
-
-    @ivar users: by name.
     @ivar noAuthUser: the user, or nkey, of clients without credentials; empty for none.
     @ivar mapsCertificates: whether the client's certificate names the user. A password that the
         user has must then match too.
@@ -83,14 +77,7 @@ class Logins:
 
 @implementer(IAuthorizer)
 class SettingsAuthorizer(Revocations):
-    """
-    Decides by tables of users.
-    """
-
     def __init__(self, checks: PasswordChecks, logins: Logins) -> None:
-        """
-        @raise ValueError: if there is no user C{noAuthUser}.
-        """
         super().__init__()
         self._checks = checks
         self._users = users = dict(logins.users)
@@ -189,8 +176,6 @@ def _permitted(identity: UserEntry, request: ConnectRequest) -> Grant:
 
 def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthorizer:
     """
-    Make the default authorizer.
-
     @raise ValueError: if the settings leave open who may connect (CVE-2023-47090), or a permission
         is no subject.
     """
@@ -235,8 +220,6 @@ def _identity(user: User, settings: Settings) -> UserEntry:
 
 def grantFrom(user: User, settings: Settings) -> Grant:
     """
-    Compile the permissions and limits of a user.
-
     @raise ValueError: if a permission is no subject.
     """
     account = settings.accounts.get(user.account)

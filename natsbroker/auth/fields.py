@@ -12,15 +12,11 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any
 
-__all__ = ["FieldError", "Fields"]
-
 _LARGEST = 1 << 63
 
 
 class FieldError(ValueError):
-    """
-    A member is invalid, or the text is no JSON object.
-    """
+    pass
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -35,9 +31,6 @@ class Fields:
     __slots__ = ("_members",)
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        """
-        @raise FieldError: if a name stands twice.
-        """
         self._members: dict[str, Any] = {}
         for name, value in pairs:
             folded = name.casefold()

@@ -34,17 +34,6 @@ from natsbroker.auth.watchedfile import WatchedFile
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import IReadiness
 
-__all__ = [
-    "MOST_CRYPT_ROUNDS",
-    "HtpasswdAuthenticator",
-    "HtpasswdChecker",
-    "checkCrypt",
-    "htpasswdChecks",
-    "isCrypt",
-    "parseHtpasswd",
-    "problemOf",
-]
-
 try:
     from passlib import hash as _hashes
 except ImportError:
@@ -75,7 +64,7 @@ _NAMES = {
 
 def isCrypt(secret: str) -> bool:
     """
-    @return: whether a text is a hash of C{$apr1$}, C{$1$}, C{$5$} or C{$6$}.
+    Whether a text is a hash of C{$apr1$}, C{$1$}, C{$5$} or C{$6$}.
     """
     return _FORM.fullmatch(secret) is not None
 
@@ -120,9 +109,6 @@ _OTHERS = {
 
 
 def htpasswdChecks(runInThread: RunInThread, clock: IReactorTime | None = None) -> PasswordChecks:
-    """
-    @return: comparisons that know the hashes of these files.
-    """
     return PasswordChecks(
         runInThread,
         clock,
@@ -187,9 +173,6 @@ class HtpasswdChecker:
         self._dummySecrets = DummySecrets(self._entries.values())
 
     def requestAvatarId(self, credentials: Any) -> Any:
-        """
-        @raise UnauthorizedLogin: if the name is unknown, or the password is wrong.
-        """
         name = credentials.username.decode("utf-8", "surrogateescape")
         secret = self._entries.get(name)
         isKnown = secret is not None
@@ -235,10 +218,6 @@ class HtpasswdAuthenticator(CheckerAuthenticator, Service):
     def __init__(
         self, path: str, runInThread: RunInThread, clock: IReactorTime, avatars: Any = None
     ) -> None:
-        """
-        @param runInThread: see L{WatchedFile}.
-        @param avatars: see L{CheckerAuthenticator}.
-        """
         self._checker = HtpasswdChecker(htpasswdChecks(runInThread, clock))
         super().__init__([self._checker], avatars)
         self.file = WatchedFile(path, runInThread, self._take)

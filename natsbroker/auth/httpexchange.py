@@ -20,13 +20,9 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IBodyProducer, IResponse
 from zope.interface import implementer
 
-__all__ = ["AnswerTooLong", "exchange"]
-
 
 class AnswerTooLong(Exception):
-    """
-    A response is longer than the limit.
-    """
+    pass
 
 
 def exchange(
@@ -39,10 +35,7 @@ def exchange(
     headers: Mapping[str, str] | None = None,
 ) -> Deferred[tuple[int, bytes]]:
     """
-    Send a request.
-
     @param timeout: seconds until the whole response must be there.
-    @param longest: the most bytes of the response's body.
     @param body: the body to POST; C{None} for a GET.
     @return: fires with the status and the body. Cancelling it closes the connection. Fails with
         L{AnswerTooLong}, C{twisted.internet.defer.TimeoutError}, or the agent's error.

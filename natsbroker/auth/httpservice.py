@@ -37,16 +37,6 @@ from natsbroker.subjects.permissions import (
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, ConnectRequest, Grant
 
-__all__ = [
-    "AuthorizationServiceError",
-    "HTTPAuthorizer",
-    "HTTPServiceSettings",
-    "RateLimitedLog",
-    "grantFromAnswer",
-    "question",
-    "reasonOf",
-]
-
 _log = Logger()
 
 #: The most characters of a reason.
@@ -63,9 +53,6 @@ class RateLimitedLog:
     INTERVAL = 10.0
 
     def __init__(self, clock: IReactorTime, what: str) -> None:
-        """
-        @param what: the beginning of each line.
-        """
         self._clock = clock
         self._what = what
         self._silentUntil = float("-inf")
@@ -106,7 +93,6 @@ _NAMES = frozenset(
 def question(request: ConnectRequest, nonce: bool = False) -> bytes:
     """
     @param nonce: whether the nonce that the client signed is included.
-    @return: the body of a request.
     """
     asked: dict[str, Any] = {
         "host": request.host,
@@ -207,15 +193,12 @@ _DENIALS = frozenset({401, 403})
 
 
 class AuthorizationServiceError(Exception):
-    """
-    The service neither accepted nor denied.
-    """
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class HTTPServiceSettings:
     """
-    @ivar timeout: seconds for a request.
     @ivar longest: the most bytes of an answer.
     @ivar atATime: the most concurrent requests.
     @ivar waiting: the most logins that wait for one.
@@ -237,10 +220,6 @@ class HTTPServiceSettings:
 
 @implementer(IAuthorizer)
 class HTTPAuthorizer(Revocations):
-    """
-    Asks the service about each connection.
-    """
-
     required = True
     deadline = True
 
@@ -257,9 +236,6 @@ class HTTPAuthorizer(Revocations):
         self.use(terms, agent)
 
     def use(self, terms: HTTPServiceSettings, agent: IAgent) -> None:
-        """
-        Change the settings, and forget all answers.
-        """
         self._terms = terms
         self._agent = agent
         self._slots = DeferredSemaphore(terms.atATime)
@@ -270,9 +246,6 @@ class HTTPAuthorizer(Revocations):
         return self._terms.nonce
 
     def revoke(self, account: str | None = None) -> None:
-        """
-        Forget all answers, and announce that grants may have become invalid.
-        """
         self._remembered = OrderedDict()
         super().revoke(account)
 

@@ -21,8 +21,6 @@ from natsbroker import errors
 from natsbroker.wire.grants import ConnectRequest
 from natsbroker.wire.nkeys import Role, decodeKey, encodeKey
 
-__all__ = ["Signer", "checkSignature", "decodeRaw", "decodeSignature", "encodeRaw", "isSignature"]
-
 
 def encodeRaw(data: bytes) -> str:
     """
@@ -82,12 +80,6 @@ def isSignature(signature: bytes, data: bytes, key: bytes) -> bool:
 
 
 class Signer:
-    """
-    A key pair.
-
-    @ivar publicKey: the text of its public half.
-    """
-
     def __init__(self, role: Role, seed: bytes | None = None) -> None:
         """
         @param seed: 32 secret bytes; by default new ones.
@@ -105,8 +97,6 @@ class Signer:
 def checkSignature(key: str, request: ConnectRequest) -> None:
     """
     Check that the client signed its own nonce; a signature of another connection does not count.
-
-    @raise errors.Unauthorized: if it did not.
     """
     nonce, text = request.nonce, request.text("sig")
     if not nonce or not text:

@@ -22,8 +22,6 @@ from twisted.python.failure import Failure
 
 from natsbroker import errors
 
-__all__ = ["DummySecrets", "PasswordChecks", "RunInThread", "checkHash", "isHash", "sameText"]
-
 #: How bcrypt hashes begin, as nats-server recognises them.
 _HASH = re.compile(r"\$2[abxy]\$\d{2}\$")
 
@@ -39,9 +37,6 @@ def isHash(secret: str) -> bool:
 
 
 def sameText(expected: str, given: str) -> bool:
-    """
-    Compare in constant time.
-    """
     return hmac.compare_digest(
         expected.encode("utf-8", "surrogatepass"), given.encode("utf-8", "surrogatepass")
     )
@@ -80,9 +75,7 @@ class PasswordChecks:
         compare: Callable[[str, str], bool] | None = None,
     ) -> None:
         """
-        @param runInThread: calls a function with arguments in a thread; fires with the result.
         @param clock: for the delay of denials; by default they are at once.
-        @param hashed: whether a secret is a hash.
         @param compare: compares a hash with a password; may be slow. By default L{checkHash}.
         """
         self._isHash = hashed
@@ -142,9 +135,6 @@ class DummySecrets:
     """
 
     def __init__(self, known: Iterable[str]) -> None:
-        """
-        @param known: the existing secrets.
-        """
         self._known = list(known) or [""]
         self._salt = secrets.token_bytes(16)
 

@@ -29,8 +29,6 @@ from natsbroker.server.agents import agentFor
 from natsbroker.server.pluginoptions import PluginOptions
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["READY_MADE", "CredPlugin", "HTTPPlugin", "HtpasswdPlugin", "SettingsAvatars"]
-
 
 @implementer(IAvatars)
 class SettingsAvatars:
@@ -153,9 +151,9 @@ def _checker(description: str) -> Any:
 @implementer(IAuthorizerPlugin)
 class HTTPPlugin:
     """
-    A service over HTTP. Options: C{url}, C{request_timeout}, C{max_answer},
-    C{max_concurrent}, C{max_waiting}, C{cache}, C{cache_size}, C{headers}, C{nonce}, C{ca_file},
-    C{cert_file}, C{key_file}, C{insecure_http}.
+    A service over HTTP. Options: C{url}, C{request_timeout}, C{max_answer}, C{max_concurrent},
+    C{max_waiting}, C{cache}, C{cache_size}, C{headers}, C{nonce}, C{ca_file}, C{cert_file},
+    C{key_file}, C{insecure_http}.
     """
 
     name = "http"

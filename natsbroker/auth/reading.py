@@ -31,8 +31,6 @@ from natsbroker.wire.nkeys import Role, isKey
 if TYPE_CHECKING:
     from natsbroker.accounts.reading import ImportExportReader
 
-__all__ = ["calloutFrom"]
-
 EMPTY_ALLOW = (
     "an empty list allows nothing here but everything in nats-server; "
     'leave it out to allow everything, or deny ">" to allow nothing'
@@ -82,9 +80,6 @@ def _subjects(
 
 
 def _complaint(entry: str, queues: bool) -> str:
-    """
-    @param queues: whether the entry may name a queue group.
-    """
     if _valid(entry):
         return ""
     words = entry.split()
@@ -119,10 +114,6 @@ _BCRYPT = re.compile(r"\$2[aby]\$([0-9]{2})\$")
 
 
 class AuthorizationReader:
-    """
-    Reads users and accounts, and reports duplicate names.
-    """
-
     def __init__(self, findings: Diagnostics) -> None:
         self._findings = findings
         self._names: set[str] = set()
@@ -179,9 +170,6 @@ class AuthorizationReader:
         )
 
     def _checkSingles(self, root: ParsedBlock, accounts: dict[str, AccountSettings]) -> None:
-        """
-        Report a single user or a token beside other users.
-        """
         block = root.block("authorization")
         if block is None:
             return
@@ -321,9 +309,6 @@ def _later(root: ParsedBlock, name: str, other: str) -> bool:
 
 
 def calloutFrom(block: ParsedBlock, findings: Diagnostics) -> AuthCallout:
-    """
-    Read an C{auth_callout} block, with nats-server's texts for errors.
-    """
     issuer, xkey = block.text("issuer"), block.text("xkey")
 
     def error(message: str, name: str) -> None:

@@ -15,8 +15,6 @@ from zope.interface import implementer
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
 from natsbroker.wire.values import Message
 
-__all__ = ["Answer", "Describe", "RequestResponder"]
-
 _log = Logger()
 
 #: Answers a request: bytes, something for JSON, C{None} for no answer, or a Deferred of these.
@@ -38,7 +36,6 @@ class RequestResponder:
 
     def on(self, pattern: bytes, answer: Answer, queue: bytes = b"") -> None:
         """
-        @param pattern: the subjects of the requests.
         @param queue: a queue group, one member of which answers.
         """
         self._subscriptions.append(self._bus.subscribe(pattern, self, answer, queue))

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from natsbroker.auth.callout.callouts import Callouts
     from natsbroker.auth.operator.service import OperatorService
 
-__all__ = ["AuthorizerSelection"]
-
 
 class AuthorizerSelection:
     """
@@ -41,7 +39,6 @@ class AuthorizerSelection:
     ) -> None:
         """
         @param callouts: called only if the settings name an auth callout service.
-        @param operators: C{None} without operator mode.
         """
         self._checks = checks
         self._callouts = callouts
@@ -50,7 +47,6 @@ class AuthorizerSelection:
 
     def choose(self, settings: Settings, given: IAuthorizer | None) -> IAuthorizer:
         """
-        @param given: an authorizer from outside.
         @raise ValueError: see L{authorizerFrom}.
         @raise zope.interface.exceptions.Invalid: if C{given} is no authorizer.
         """
@@ -71,9 +67,6 @@ class AuthorizerSelection:
         return CalloutAuthorizer(authorizer, self._callouts(), service, _members(settings))
 
     def nameOf(self, account: str) -> str:
-        """
-        @return: the human-readable name of an account.
-        """
         return account if self._operators is None else self._operators.nameOf(account)
 
     def require(self, account: str) -> None:
@@ -91,9 +84,6 @@ class AuthorizerSelection:
 
 
 def _members(settings: Settings) -> Callable[[str], Grant | None]:
-    """
-    Give the grant of an unrestricted member of an account.
-    """
     names = accountNames(settings)
 
     def memberOf(account: str) -> Grant | None:

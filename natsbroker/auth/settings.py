@@ -38,8 +38,7 @@ class SubjectPermission:
     The subjects of one direction, publish or subscribe.
 
     @ivar allow: C{None} allows all; an empty tuple allows none.
-    @ivar deny: these take precedence. In the subscribe direction an entry may be C{"subject
-        queue"}.
+    @ivar deny: takes precedence. To subscribe, an entry may be C{"subject queue"}.
     """
 
     allow: tuple[str, ...] | None = None
@@ -97,8 +96,6 @@ class AccountLimits:
 @dataclass(frozen=True, slots=True)
 class AccountSettings:
     """
-    An account and its users.
-
     @ivar default_permissions: already applied to users without their own.
     @ivar mappings: the first that matches applies.
     @ivar jetstream: whether its JetStream requests go to servers that have it, through the system
@@ -119,7 +116,6 @@ class AccountSettings:
 class AuthCallout:
     """
     @ivar issuer: the public key of the account that signs responses.
-    @ivar account: the account of the service.
     @ivar auth_users: the names, or public keys, of the service's own users.
     @ivar xkey: the public key for encryption; empty for none.
     @ivar allowed_accounts: the accounts, beside the global one, whose users the service decides
@@ -142,7 +138,6 @@ class AuthorizationSettings:
     @ivar user: the only user, with C{password}; empty for none.
     @ivar password: plain text or bcrypt.
     @ivar token: plain text or bcrypt; empty for none.
-    @ivar timeout: seconds for a client to authenticate.
     @ivar users: members of the global account.
     @ivar default_permissions: already applied to C{users}.
     @ivar plugin: the name of an authorization plugin; empty for the built-in authorizer.

@@ -15,8 +15,6 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-__all__ = ["LONGEST", "Snapshot", "WatchedFile", "readSnapshot"]
-
 #: Bytes that a file may have.
 LONGEST = 16 * 1024 * 1024
 
@@ -73,7 +71,6 @@ def _look(path: str, known: _Stamp, seen: _Stamp) -> Snapshot:
 class WatchedFile:
     def __init__(self, path: str, runInThread: RunInThread, take: Callable[[str], None]) -> None:
         """
-        @param runInThread: calls a function with arguments in a thread; fires with the result.
         @param take: takes the text whenever it has changed.
         """
         self.path = path
@@ -86,7 +83,7 @@ class WatchedFile:
 
     def load(self) -> Deferred[None]:
         """
-        @return: fires after the first reading. Fails with C{OSError} or C{ValueError}.
+        @return: fires after the first reading, or fails with C{OSError} or C{ValueError}.
         """
         return self._runInThread(readSnapshot, self.path).addCallback(self._loaded)
 

@@ -1,6 +1,5 @@
 """
-The login of a client and its place in an account, with nats-server's order of checks at CONNECT. A
-grant that changes takes hold of the subscriptions that there are.
+The login of a client and its place in an account, with nats-server's order of checks at CONNECT.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from natsbroker.clients.subscriptions import SubscriptionTable
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["Admission", "EndedSubscriptions", "LoginRefused", "LoginState"]
-
 _log = Logger()
 
 #: Subject, queue and sid of each subscription that another grant ended; C{None} for others.
@@ -30,9 +27,7 @@ EndedSubscriptions = Iterator["tuple[bytes, bytes, bytes] | None"]
 
 class LoginRefused(Exception):
     """
-    The client is not, or no longer, let in.
-
-    @ivar error: the answer that it gets.
+    @ivar error: the answer that the client gets.
     """
 
     def __init__(self, error: errors.WireError) -> None:
@@ -41,10 +36,6 @@ class LoginRefused(Exception):
 
 
 class LoginState(Enum):
-    """
-    How far the login is.
-    """
-
     #: The client has not said who it is.
     NEW = "new"
 
@@ -60,12 +51,9 @@ class LoginState(Enum):
 
 class Admission:
     """
-    @ivar state: how far the login is.
     @ivar login: the question to the authorizer; C{None} while none is open.
-    @ivar grant: what the client may do; C{None} before it is let in.
-    @ivar bus: its account.
-    @ivar rules: where it may publish.
-    @ivar subscriptions: what it is subscribed to.
+    @ivar grant: what the client may do; C{None} before it is let in. With it come the bus of its
+        account, the rules for publishing, and the subscriptions.
     """
 
     __slots__ = (
@@ -80,9 +68,6 @@ class Admission:
     )
 
     def __init__(self, context: ClientContext, session: Any) -> None:
-        """
-        @param session: has the messages of subscriptions, and the label for the log.
-        """
         self._context = context
         self._session = session
         self.state = LoginState.NEW
@@ -96,8 +81,6 @@ class Admission:
         self, state: LoginState, request: ConnectRequest, answered: Callable[[Grant | None], None]
     ) -> bool:
         """
-        Ask the authorizer.
-
         @param state: C{ASKED} or C{REVIEWED}.
         @param answered: called once, perhaps before this returns; calls L{decide}.
         @return: whether the answer is still to come.
@@ -120,7 +103,6 @@ class Admission:
         """
         Act upon the authorizer's answer.
 
-        @param options: those of CONNECT.
         @return: what another grant does to the subscriptions, to be used up; C{None} if the client
             was let into an account.
         @raise LoginRefused: if it is not let in.
@@ -184,9 +166,6 @@ class Admission:
         self.state = LoginState.ADMITTED
 
     def leave(self, reason: str) -> None:
-        """
-        Give up the grant and what came with it.
-        """
         grant, self.grant = self.grant, None
         if grant is None:
             return

@@ -28,8 +28,6 @@ from natsbroker.monitoring.rows import (
 )
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, Security
 
-__all__ = ["Connz", "Detail", "Namers", "connectionRow"]
-
 #: The bytes that a subscription counts besides its subject, queue group and sid.
 _EACH = 48
 
@@ -39,7 +37,6 @@ class Detail:
     """
     How much a row shows of its connection.
 
-    @ivar auth: the user and the account.
     @ivar subs: the subjects of its subscriptions.
     @ivar subsDetail: its subscriptions in detail.
     """
@@ -50,17 +47,12 @@ class Detail:
 
     @classmethod
     def fromQuery(cls, query: Query) -> Detail:
-        """
-        @raise BadQuery: if a parameter is not a boolean.
-        """
         return cls(flag(query, "auth"), *askedFor(query))
 
 
 @dataclass(frozen=True, slots=True)
 class Namers:
     """
-    How the page names what connections have.
-
     @ivar account: from an account to its display name.
     @ivar certificate: from a peer's certificate to the members that describe it.
     """
@@ -73,26 +65,16 @@ _PLAIN = Namers()
 
 
 class Connz:
-    """
-    The page.
-    """
-
     def __init__(self, context: ClientContext, namers: Namers = _PLAIN) -> None:
         self._context = context
         self._namers = namers
 
     def __call__(self, query: Query) -> Answer:
-        """
-        @raise BadQuery: if a parameter has a wrong value.
-        """
         detail = Detail.fromQuery(query)
         selection = Selection.fromQuery(query)
         return Answer(200, JSON, bodyOf(self.steps(selection, detail)), isLong=True)
 
     def steps(self, selection: Selection, detail: Detail) -> Generator[bytes, None, Listing]:
-        """
-        The page as a L{Listing}.
-        """
         now = self._context.reactor.seconds()
         chosen, total = yield from choose(self._context.connections, selection, now)
         head = {
@@ -114,7 +96,7 @@ def connectionRow(
     chosen: Chosen, detail: Detail, now: float, namers: Namers = _PLAIN
 ) -> Generator[None, None, Row]:
     """
-    The row of one connection, made in steps. Its size is bounded.
+    Made in steps. Its size is bounded.
     """
     facts = chosen.facts
     closed = chosen.closed

@@ -1,8 +1,6 @@
 """
-What all client connections of a broker share.
-
-One place where a connection finds its authorizer, its account, its limits and its
-timers; a reload replaces the values in it and running connections see the new ones.
+What all client connections of a broker share. A reload replaces values in the context, and running
+connections see the new ones.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.wire.grants import Grant
 
-__all__ = ["Accounts", "ClientContext", "ClosedClient", "Connections", "Tracing", "tracingFrom"]
-
 _log = Logger(namespace="natsbroker")
 
 
@@ -38,22 +34,13 @@ class Accounts(Protocol):
     """
 
     def admit(self, grant: Grant) -> IMessageBus:
-        """
-        Count a connection in and give it the account's bus.
-
-        @raise KeyError: if there is no such account.
-        @raise errors.ConnectionLimit: if the account takes no more connections.
-        """
+        pass
 
     def dismiss(self, grant: Grant) -> None:
-        """
-        Count a connection out again.
-        """
+        pass
 
     def isSystem(self, account: str) -> bool:
-        """
-        Whether this is the system account.
-        """
+        pass
 
 
 @dataclass(slots=True)
@@ -61,10 +48,9 @@ class Tracing:
     """
     How much of the protocol is logged.
 
-    @ivar protocol: operations are logged.
-    @ivar system: those of the system account too.
-    @ivar maxLength: how many bytes of a payload are shown; 0 for all.
-    @ivar headersOnly: the headers of messages are shown and not their payload.
+    @ivar system: whether operations of the system account are logged too.
+    @ivar maxLength: the bytes of a payload that are shown; 0 for all.
+    @ivar headersOnly: whether headers are shown and payloads are not.
     """
 
     protocol: bool = False
@@ -90,10 +76,9 @@ REMEMBERED = 10_000
 @dataclass(frozen=True, slots=True)
 class ClosedClient:
     """
-    What is remembered of a connection that is gone, for monitoring.
+    A connection that has ended, for monitoring.
 
-    @ivar facts: the connection as it was at its end; nothing of it is kept alive.
-    @ivar stop: when it ended, in seconds since the epoch.
+    @ivar stop: seconds since the epoch.
     @ivar reason: the closed reason as monitoring shows it.
     """
 
@@ -104,7 +89,7 @@ class ClosedClient:
 
 class Connections:
     """
-    The client connections there are, and the last ones that were.
+    The open client connections, and the last ones that have ended.
 
     @ivar total: how many there have ever been.
     @ivar slow: how many were cut as slow consumers, by reason.
@@ -130,28 +115,18 @@ class Connections:
         return iter(list(self._sessions.values()))
 
     def nextNumber(self) -> int:
-        """
-        A number for a new connection.
-        """
         self.total += 1
         return self.total
 
     def add(self, cid: int, session: object) -> None:
-        """
-        A connection began.
-        """
         self._sessions[cid] = session
 
     def get(self, cid: int) -> object | None:
-        """
-        The connection with a number, if it is still there.
-        """
         return self._sessions.get(cid)
 
     def remove(self, cid: int, closed: ClosedClient, traffic: tuple[int, int, int, int]) -> None:
         """
-        A connection ended, perhaps one that was refused and never added.
-
+        @param cid: perhaps of a connection that was refused and never added.
         @param traffic: messages in, bytes in, messages out, bytes out.
         """
         self._sessions.pop(cid, None)
@@ -166,7 +141,7 @@ class Connections:
 
     def whenEmpty(self, call: Callable[[], None]) -> None:
         """
-        Have something called once when there is no connection: perhaps now.
+        Call a function once when there is no connection: perhaps now.
         """
         if self._sessions:
             self._waiting.append(call)
@@ -174,29 +149,13 @@ class Connections:
             call()
 
     def slowConsumer(self, reason: str) -> None:
-        """
-        Count a slow consumer.
-        """
         self.slow[reason] = self.slow.get(reason, 0) + 1
 
 
 class ClientContext:
     """
-    What a client connection needs of the broker.
-
-    @ivar reactor: for time and timers.
-    @ivar turn: collects what one chunk of input causes.
-    @ivar accounts: where grants lead.
-    @ivar authorizer: decides who is let in.
-    @ivar info: the content of INFO.
-    @ivar limits: the limits in force.
-    @ivar tracing: how much of the protocol is logged.
-    @ivar fastLane: whether connections may take the fast lane.
-    @ivar connections: all there are.
-    @ivar wheel: everybody's deadlines.
+    @ivar wheel: the deadlines of all connections.
     @ivar random: for jitter.
-    @ivar notify: takes advisories.
-    @ivar nonceBytes: makes the bytes of a nonce.
     """
 
     def __init__(
@@ -228,9 +187,7 @@ class ClientContext:
 
     def checkRoom(self) -> None:
         """
-        Check that one more connection is allowed.
-
-        @raise errors.ConnectionLimit: if not.
+        @raise errors.ConnectionLimit: if no more connections are allowed.
         """
         maximum = self.limits.max_connections
         if 0 < maximum <= len(self.connections):
@@ -238,6 +195,4 @@ class ClientContext:
 
 
 def _ignored(advisory: Advisory) -> None:
-    """
-    An advisory without observers.
-    """
+    pass

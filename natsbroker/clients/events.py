@@ -5,8 +5,8 @@ The events of the system account about clients that come and go::
     $SYS.ACCOUNT.<account>.DISCONNECT       a client that had been let in is gone
     $SYS.SERVER.<id>.CLIENT.AUTH.ERR        a client was refused for who it is; said of $G as well
 
-The members of nats-server's events in its order (observed of 2.15, whose feature flags
-are left out); no secret among them; where nobody is subscribed, nothing is made.
+The members of nats-server's events in its order (observed of 2.15, whose feature flags are left
+out); no secret among them; where nobody is subscribed, nothing is made.
 """
 
 from __future__ import annotations
@@ -27,26 +27,16 @@ from natsbroker.wire.clientinfo import compact, described, eventId
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import Message
 
-__all__ = ["ClientEvents"]
-
 _CONNECT = "io.nats.server.advisory.v1.client_connect"
 _DISCONNECT = "io.nats.server.advisory.v1.client_disconnect"
 
 
 class Factual(Protocol):
-    """
-    A connection, as far as events tell of it.
-    """
-
     def facts(self) -> ConnectionFacts: ...
 
 
 @implementer(IObserver)
 class ClientEvents:
-    """
-    Tells the system account.
-    """
-
     def __init__(
         self,
         bus: Callable[[], IMessageBus | None],
@@ -57,12 +47,10 @@ class ClientEvents:
         random: Random,
     ) -> None:
         """
-        @param bus: the system account's; C{None} while there is none.
+        @param bus: gives the system account's bus; C{None} while there is none.
         @param session: gives the connection with a number, if it is there.
         @param server: gives the id of this broker.
-        @param describe: what events say about this broker.
-        @param now: tells the time, in seconds since the epoch.
-        @param random: makes the ids of events.
+        @param now: gives the seconds since the epoch.
         """
         self._bus = bus
         self._session = session

@@ -1,10 +1,9 @@
 """
 What there is to tell about a client connection, as an immutable value.
 
-Everything in it may be shown to readers of the monitoring pages: no password, token,
-or signature ever gets in here, and no JWT but one that was let in and is worth nothing by itself;
-what is kept of a connection that is gone is small, however long its name and however many
-subscriptions it had.
+Readers of the monitoring pages may see all of it: no password, token or signature gets in here, and
+no JWT but one that was let in and is worth nothing by itself. What is kept of a connection that has
+ended is small, however long its name and however many subscriptions it had.
 """
 
 from __future__ import annotations
@@ -14,15 +13,6 @@ from typing import Any, NamedTuple, Protocol
 
 from natsbroker.wire.grants import Grant, Security
 from natsbroker.wire.values import ClientInfo
-
-__all__ = [
-    "ConnectionFacts",
-    "Described",
-    "SubscriptionFacts",
-    "clientInfoOf",
-    "factsAtEnd",
-    "factsOf",
-]
 
 #: How many characters of each text a connection sent about itself are kept when it is gone.
 LONGEST_TEXT = 256
@@ -44,10 +34,8 @@ _NOBODY = Grant()
 
 class SubscriptionFacts(NamedTuple):
     """
-    One subscription of a connection that is gone.
-
-    @ivar delivered: how many messages it had.
-    @ivar maximum: after how many it would have ended; 0 for never.
+    A subscription of a connection that has ended. See
+    L{natsbroker.subjects.subscription.Subscription}.
     """
 
     pattern: bytes
@@ -65,13 +53,11 @@ class ConnectionFacts(NamedTuple):
     @ivar lastActivity: when it last sent anything but PONG.
     @ivar roundTrip: the last measured one; 0.0 before the first.
     @ivar pending: bytes that wait to be sent.
-    @ivar subscriptions: how many there are.
-    @ivar name: what it calls itself; as C{lang} and C{version}, anything may stand there.
+    @ivar name: what it calls itself; as C{lang} and C{version}, any text.
     @ivar account: empty before it is let in.
-    @ivar user: how its authorizer named it; never a secret.
-    @ivar tls: how TLS secures it; C{None} without.
+    @ivar user: the name that the authorizer gave it; never a secret.
     @ivar nameTag: as C{issuer}, C{tags} and C{jwt}, see L{Grant}.
-    @ivar details: of a connection that is gone: its subscriptions, or the first of them.
+    @ivar details: of a connection that has ended: its subscriptions, or the first of them.
     """
 
     cid: int
@@ -119,10 +105,6 @@ class _Table(Protocol):
 
 
 class Described(Protocol):
-    """
-    What a session must have for L{factsOf}.
-    """
-
     cid: int
     started: float
 
@@ -152,9 +134,6 @@ class Described(Protocol):
 
 
 def factsOf(session: Described) -> ConnectionFacts:
-    """
-    What there is to tell about a connection now.
-    """
     grant, peer, options = session.grant, session.peer, session.options
     inMessages, inBytes, outMessages, outBytes = session.traffic
     table = session.subscriptions
@@ -188,10 +167,9 @@ def factsOf(session: Described) -> ConnectionFacts:
 
 def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> ClientInfo:
     """
-    What services of other accounts may be told of a connection.
+    What services of other accounts may learn about a connection.
 
-    @param server: the server's name.
-    @param isDetailed: whether more may be told than its account and its round trip.
+    @param isDetailed: whether they may learn more than its account and its round trip.
     """
     roundTrip = round(facts.roundTrip * 1e9)
     if not isDetailed:
@@ -215,7 +193,7 @@ def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> Clien
 def factsAtEnd(session: Described) -> ConnectionFacts:
     """
     What to remember of a connection that ends: as L{factsOf}, with its subscriptions, and bounded.
-    Nothing waits for it any more. To be called before anything of it is taken apart.
+    To be called before anything of it is taken apart.
     """
     facts = factsOf(session)
     tls = facts.tls

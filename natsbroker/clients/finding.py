@@ -1,7 +1,5 @@
 """
-Finding clients, and closing them.
-
-Each gets what waits for it if it takes it soon.
+Finding and closing clients. Each gets what waits for it if it takes it soon.
 """
 
 from __future__ import annotations
@@ -14,29 +12,19 @@ from natsbroker.auth.settings import UNLIMITED
 from natsbroker.clients.context import ClientContext, Connections
 from natsbroker.clients.session import ClientSession
 
-__all__ = ["closeAll", "closeExcess", "sessionOf", "sessionsOf"]
-
 
 def sessionsOf(connections: Connections) -> list[ClientSession]:
-    """
-    The sessions of all connections that there are now.
-    """
     return [each for each in connections if isinstance(each, ClientSession)]
 
 
 def sessionOf(connections: Connections, cid: int) -> ClientSession | None:
-    """
-    The session of the connection with a number, if it is there.
-    """
     found = connections.get(cid)
     return found if isinstance(found, ClientSession) else None
 
 
 def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str) -> None:
     """
-    Close the youngest connections of an account that are too many now.
-
-    @param account: its name.
+    Close the youngest connections of an account that has too many.
     """
     maximum = accounts.limits(account).max_connections
     if maximum == UNLIMITED or accounts.connections(account) <= maximum:
@@ -49,9 +37,7 @@ def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str)
 
 def closeAll(connections: Connections) -> Deferred[None]:
     """
-    Close every connection.
-
-    @return: fires when there is none.
+    @return: fires when no connection is left.
     """
     gone: Deferred[None] = Deferred()
     for session in sessionsOf(connections):

@@ -1,9 +1,7 @@
 """
-The INFO line that a client is greeted with.
-
-nats-server's keys in its order, absent where they would be absent there, and two of our own:
-C{natsbroker}, with the version of this broker, and C{nb_export}, with the newest version of
-columnar frames that it answers jobs with.
+The INFO line for clients: nats-server's keys in its order, absent where they would be absent there,
+and two of our own: C{natsbroker}, with the version of this broker, and C{nb_export}, with the
+newest version of columnar frames that it answers jobs with.
 """
 
 from __future__ import annotations
@@ -12,18 +10,15 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["ServerInfo"]
-
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
     """
     The part of INFO about the server; L{line} adds the part about a connection.
 
-    @ivar version: the nats-server release whose behaviour we match: clients switch features off
-        for less.
-    @ivar natsbroker: our own version.
-    @ivar nb_export: of columnar frames; 0 where nothing is stored that could be exported.
+    @ivar version: the nats-server release whose behaviour we match: clients switch features off for
+        less.
+    @ivar nb_export: 0 where nothing is stored that could be exported.
     @ivar cluster: the cluster's name; empty without one.
     @ivar cluster_dynamic: whether that name was made up.
     @ivar connect_urls: where else clients can connect, as C{host:port}.
@@ -52,9 +47,6 @@ class ServerInfo:
     nb_export: int = 0
 
     def changed(self, **fields: Any) -> ServerInfo:
-        """
-        The same with some fields changed.
-        """
         return replace(self, **fields)
 
     def line(
@@ -68,12 +60,9 @@ class ServerInfo:
         connect_info: bool = False,
     ) -> bytes:
         """
-        The INFO line for one connection, with a space before its CRLF as nats-server has it.
+        The INFO line for one connection.
 
-        @param cid: the number of the connection.
-        @param client_ip: where it comes from.
         @param max_payload: its limit, if it has one of its own.
-        @param nonce: for it to sign.
         @param account: its account, once it is let in.
         @param isSystem: whether that is the system account.
         @param connect_info: whether this INFO answers its CONNECT.

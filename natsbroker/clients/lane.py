@@ -1,13 +1,11 @@
 """
 The lane in pure Python: a step in front of the readable path for runs of alike publishes.
 
-Publishers mostly repeat themselves: the same line, then a payload of the same size. What a line
-means is worked out once and remembered; a run of messages with that line then costs a few slices
-each, and one join for each receiver.
-
-It consumes only publishes that it fully understands, in order, and what it puts into
-outboxes is what the readable path would have put there; in front of everything else it stops,
-without having done any of it. Delete it and only speed changes.
+Publishers mostly repeat themselves: the same line, then a payload of the same size. The meaning of
+a line is remembered; a run of messages with that line then costs a few slices each, and one join
+for each receiver. The lane takes only publishes that it fully understands, in order, and puts into
+outboxes what the readable path would have put there; it stops in front of everything else. Delete
+it and only speed changes.
 """
 
 from __future__ import annotations
@@ -26,8 +24,6 @@ from natsbroker.wire.reach import MASKS
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
 from natsbroker.wire.values import Kind
 
-__all__ = ["InternalPublisher", "Lane"]
-
 #: The work of a message, and of each copy, while it is part of a run.
 _MESSAGE = 4
 _COPY = 4
@@ -42,7 +38,7 @@ class _Target:
     A receiver of a run.
 
     @ivar prefix: its line in front of each payload.
-    @ivar skip: how many bytes of headers it does not get.
+    @ivar skip: the bytes of headers that it does not get.
     """
 
     __slots__ = ("outbox", "prefix", "skip", "subscription")
@@ -55,8 +51,6 @@ class _Target:
 
     def give(self, bodies: list[bytes], size: int) -> None:
         """
-        Put a run into the outbox.
-
         @param bodies: headers and payload with their CRLF, of each message.
         @param size: the size of each, without the CRLF.
         """
@@ -87,17 +81,13 @@ class _Target:
 
 class _Plan:
     """
-    What a line means, while the subscriptions stay as they are.
+    The meaning of a line, while the subscriptions stay as they are.
 
-    @ivar size: the size of headers and payload.
-    @ivar plain: the plain receivers.
-    @ivar groups: the members of each queue group.
-    @ivar mustReach: whether the publisher wants to be told if nobody gets it.
+    @ivar size: of headers and payload.
+    @ivar mustReach: whether the publisher wants to know if nobody gets it.
     @ivar longest: how many messages may be delivered together. Only one where receivers share an
         outbox: what comes out of it must be in the order of the messages.
-    @ivar counter: counts them; C{None} for nothing.
-    @ivar copies: how many receivers each has.
-    @ivar cost: the work that each is.
+    @ivar cost: the work of each message.
     """
 
     __slots__ = ("copies", "cost", "counter", "groups", "longest", "mustReach", "plain", "size")
@@ -142,10 +132,8 @@ class _Plan:
 
 class Lane:
     """
-    The lane of one connection.
-
-    @cvar isShort: whether the last run ended in front of a publish whose rest is still to come, so
-        that the decoder need not be asked. Only the compiled lane looks that far.
+    @cvar isShort: whether the last run ended in front of an incomplete publish, so that the decoder
+        need not be asked. Only the compiled lane looks that far.
     """
 
     isShort = False
@@ -170,14 +158,6 @@ class Lane:
         noResponders: bool,
         origin: object = None,
     ) -> None:
-        """
-        @param decoder: where the publishes are.
-        @param outbox: of the same connection, for C{echo: false}.
-        @param matcher: of its account.
-        @param permissions: where it may publish; C{None} for everywhere.
-        @param noResponders: whether it wants to be told that nobody got a request.
-        @param origin: whose messages they are; only the compiled lane has receivers that ask.
-        """
         self._decoder = decoder
         self._outbox = outbox
         self._matcher = matcher
@@ -189,16 +169,16 @@ class Lane:
 
     def complete(self) -> None:
         """
-        Deliver what is left of a message at once, before the lane is given up. This lane leaves a
-        message that may take several turns to the readable path.
+        Deliver the rest of a message before the lane is given up. This lane leaves a message that
+        may take several turns to the readable path.
         """
 
     def forward(self) -> int:
         """
-        Forward the longest run of publishes that is fully understood, as far as the turn's share of
-        work goes.
+        Forward the longest run of publishes that is fully understood, within the turn's share of
+        work.
 
-        @return: how many they were.
+        @return: the number of messages.
         """
         decoder, matcher = self._decoder, self._matcher
         if matcher.needsSlowPath or not decoder.isBetweenLines:
@@ -329,22 +309,17 @@ class InternalPublisher:
     __slots__ = ()
 
     def __init__(self, matcher: Matcher) -> None:
-        """
-        @param matcher: of the account.
-        """
+        pass
 
     def publishInternal(self, subject: bytes, payload: bytes) -> int:
         """
         Put a message without reply subject and headers into its receivers' outboxes.
 
-        @return: how many they were; 0 if that is left to the readable path, as it is here.
+        @return: the number of receivers; 0 leaves the message to the readable path.
         """
         return 0
 
     def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
-        """
-        The same for many messages to one subject.
-        """
         return 0
 
 
@@ -354,8 +329,6 @@ _PUBLISHING = (b"P", b"p", b"H", b"h")
 def _bodies(buffer: bytes, position: int, line: bytes, plan: _Plan, longest: int) -> list[bytes]:
     """
     The bodies, with CRLF, of the messages that follow each other with the same line.
-
-    @param longest: how many at most.
     """
     bodies: list[bytes] = []
     start = len(line)

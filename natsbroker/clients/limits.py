@@ -1,7 +1,5 @@
 """
-The limits of client connections, as the network layer needs them.
-
-Plain frozen values; a reload hands over a new object, which running connections use from
+The limits of client connections. A reload makes a new value, which running connections use from
 then on.
 """
 
@@ -11,25 +9,20 @@ from dataclasses import dataclass
 
 from natsbroker.config.model import Settings
 
-__all__ = ["ClientLimits", "limitsFrom"]
-
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
     """
     Sizes in bytes, times in seconds; the defaults are nats-server's.
 
-    @ivar max_connections: connections at a time; 0 for no limit.
-    @ivar max_subscriptions: subscriptions of one connection; 0 for no limit.
-    @ivar max_sub_tokens: tokens in the subject of a subscription; 0 for no limit.
+    @ivar max_connections: 0 for no limit, as C{max_subscriptions} (of one connection) and
+        C{max_sub_tokens} (of a subscription's subject).
     @ivar max_control_line: bytes after the operation on a line.
     @ivar max_payload: bytes of headers and payload.
     @ivar max_pending: bytes that may wait for one connection.
-    @ivar write_deadline: how long a connection may take for what waits when its transport is full.
-    @ivar auth_timeout: how long a connection may take to say who it is.
-    @ivar ping_interval: between PINGs.
+    @ivar write_deadline: the time that bytes may wait when a transport is full.
+    @ivar auth_timeout: the time for a login.
     @ivar ping_max: unanswered PINGs.
-    @ivar headers: whether headers are supported.
     @ivar stall: whether publishers are slowed down for receivers that lag.
     """
 

@@ -1,9 +1,6 @@
 """
-Listening for clients.
-
-An endpoint becomes a place that can be opened, asked for its address and closed for
-good; a plain TCP port is handed to the fast transport where there is one and nothing stands
-between it and the connections.
+Listening for clients. A plain TCP port uses the fast transport where there is one and nothing
+stands between it and the connections.
 """
 
 from __future__ import annotations
@@ -49,11 +46,8 @@ def addressEndpoint(
     reactor: Any, host: str, port: int, backlog: int = BACKLOG
 ) -> IStreamServerEndpoint:
     """
-    An endpoint for an address and a port.
-
     @param host: an address or a name; L{ANYWHERE} for all addresses, of IPv4 and IPv6.
     @param port: negative for one that the kernel chooses.
-    @param backlog: how many connections may wait to be accepted.
     """
     if host == ANYWHERE:
         return AnywhereEndpoint(reactor, max(port, 0), backlog)
@@ -64,10 +58,8 @@ def addressEndpoint(
 @implementer(IStreamServerEndpoint)
 class AnywhereEndpoint:
     """
-    Every address of this machine. One IPv6 socket takes connections of both kinds, as it does in
+    Every address of this machine. One IPv6 socket takes connections of both kinds, as in
     nats-server; without IPv6 it is an IPv4 socket. Its address is L{ANYWHERE} either way.
-
-    @ivar host: L{ANYWHERE}.
     """
 
     host = ANYWHERE
@@ -80,7 +72,6 @@ class AnywhereEndpoint:
         both: Callable[[], bool] = takesBoth,
     ) -> None:
         """
-        @param port: 0 for one that the kernel chooses.
         @param both: tells whether an IPv6 socket takes both.
         """
         self._reactor = reactor
@@ -105,12 +96,12 @@ class AnywhereEndpoint:
 @implementer(IStreamServerEndpoint)
 class OpenSocketEndpoint:
     """
-    A listening socket that somebody opened for an address of the settings.
+    A socket that was opened in advance for an address of the settings.
     """
 
     def __init__(self, reactor: Any, opened: socket.socket, host: str) -> None:
         """
-        @param opened: the socket; this object closes it when it has handed it to the reactor.
+        @param opened: closed when it has been given to the reactor.
         @param host: the host that the settings name.
         """
         self.host = host
@@ -131,9 +122,8 @@ class OpenSocketEndpoint:
 
 def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
     """
-    An endpoint from its description, with our backlog unless it names one.
-
-    @param description: as C{tcp:4222:interface=127.0.0.1} or C{unix:/path}.
+    @param description: as C{tcp:4222:interface=127.0.0.1} or C{unix:/path}; with our backlog unless
+        it names one.
     @raise ValueError: if it is none, or a file that it names is no good.
     """
     kind = description.partition(":")[0]
@@ -151,12 +141,6 @@ def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
 
 
 class PortListener:
-    """
-    One place where clients can connect.
-
-    @ivar port: what listens; C{None} while nothing does.
-    """
-
     def __init__(self, endpoint: IStreamServerEndpoint, factory: Factory) -> None:
         self.port: IListeningPort | None = None
         self._endpoint = endpoint
@@ -164,10 +148,7 @@ class PortListener:
 
     def open(self) -> Deferred[PortListener]:
         """
-        Listen.
-
-        @return: fires with this listener, or fails with what C{listen} of the endpoint failed
-            with (C{twisted.internet.error.CannotListenError} for a port that is taken).
+        @return: fires with this listener, or fails as C{listen} of the endpoint.
         """
         opening = maybeDeferred(self._endpoint.listen, self._factory)
         return opening.addCallback(self._opened)
@@ -178,7 +159,7 @@ class PortListener:
 
     def close(self) -> Deferred[None]:
         """
-        Listen no more; connections that there are stay.
+        Listen no more; open connections stay.
         """
         port, self.port = self.port, None
         if port is None:
@@ -187,9 +168,6 @@ class PortListener:
 
     @property
     def address(self) -> Any:
-        """
-        Where it listens, as a Twisted address.
-        """
         if self.port is None:
             return None
         address: Any = self.port.getHost()
@@ -199,14 +177,11 @@ class PortListener:
 
     @property
     def factory(self) -> Factory:
-        """
-        What makes the protocols of connections.
-        """
         return self._factory
 
     def use(self, factory: Factory, poller: SocketPoller | None) -> None:
         """
-        Have another factory make the protocols of the connections to come.
+        Use another factory for the connections to come.
 
         @param poller: as for L{accelerate}; C{None} for Twisted's own transports.
         """
@@ -221,18 +196,17 @@ class PortListener:
 
     def accelerate(self, poller: SocketPoller) -> bool:
         """
-        Let the fast transport make the connections from now on.
+        Use the fast transport for the connections to come.
 
-        @param poller: where they are read and written.
-        @return: whether it does; it cannot where anything stands between a connection's bytes and
-            its session, such as TLS.
+        @return: whether it is used; it cannot be where anything stands between a connection's bytes
+            and its session, such as TLS.
         """
         return type(self._factory) is ClientFactory and installTransport(self.port, poller)
 
 
 def describe(address: Any) -> str:
     """
-    An address as people and programs read it: C{host:port}, C{[address]:port} or a path.
+    C{host:port}, C{[address]:port} or a path.
     """
     host = getattr(address, "host", None)
     if host is None:
@@ -243,14 +217,14 @@ def describe(address: Any) -> str:
 
 def joined(host: str, port: int) -> str:
     """
-    C{host:port}, with an IPv6 address in brackets.
+    With an IPv6 address in brackets.
     """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def urlOf(scheme: str, address: Any) -> str:
     """
-    An address as a URL that a program on this machine can connect to.
+    A URL that a program on this machine can connect to.
     """
     where = describe(address)
     for anywhere, here in (("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")):

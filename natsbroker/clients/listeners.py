@@ -1,7 +1,6 @@
 """
-All places where clients can connect, as one.
-
-Either all of them listen or none; closing them leaves the connections alone.
+The client listeners of a broker. Either all of them listen or none; closing them leaves the
+connections alone.
 """
 
 from __future__ import annotations
@@ -24,14 +23,8 @@ if TYPE_CHECKING:
     from natsbroker.clients.sslendpoints import SSLEndpoint
     from natsbroker.connections.tls import TLSTerms
 
-__all__ = ["Listeners"]
-
 
 class Listeners:
-    """
-    The client listeners of one broker.
-    """
-
     def __init__(
         self,
         reactor: Any,
@@ -41,10 +34,9 @@ class Listeners:
         policy: TLSSettings = TLSSettings(),  # noqa: B008 - an immutable value
     ) -> None:
         """
-        @param endpoints: where to listen, as objects or as descriptions (C{tcp:4222}).
-        @param terms: how TLS is done; C{None} for not at all. Places that are described as
-            C{ssl:...} have their own.
-        @param policy: what holds for those besides their certificates.
+        @param endpoints: objects, or descriptions (C{tcp:4222}).
+        @param terms: C{None} without TLS. Endpoints described as C{ssl:...} have their own, with
+            the C{policy}.
         @raise ValueError: if a description is none, or its files are not right.
         """
         self._context = context
@@ -84,12 +76,9 @@ class Listeners:
         policy: TLSSettings = TLSSettings(),  # noqa: B008 - an immutable value
     ) -> Callable[[], None]:
         """
-        Prepare to do TLS in another way for the connections to come. Files of C{ssl:} endpoints are
-        read again.
+        Prepare other terms for the connections to come. Files of C{ssl:} endpoints are read again.
 
-        @param terms: see L{Listeners}.
-        @param policy: see L{Listeners}.
-        @return: what puts it into force; cannot fail.
+        @return: puts them into force; cannot fail.
         @raise ValueError: if a file is not right; nothing has changed.
         """
         secured = {each: self._secured[each].terms(policy) for each in self._secured}
@@ -114,10 +103,8 @@ class Listeners:
 
     async def open(self, poller: SocketPoller | None) -> None:
         """
-        Listen everywhere.
-
         @param poller: for connections to plain TCP ports; C{None} for Twisted's transports.
-        @raise StartError: if one cannot; none listens then.
+        @raise StartError: if one cannot listen; none does then.
         """
         self._poller = poller
         try:
@@ -130,22 +117,16 @@ class Listeners:
             raise cannotListen(error) from error
 
     async def close(self) -> None:
-        """
-        Listen nowhere any more.
-        """
         for listener in self._listeners:
             await listener.close()
 
     @property
     def isOpen(self) -> bool:
-        """
-        Whether anybody can connect.
-        """
         return any(listener.port is not None for listener in self._listeners)
 
     def closed(self) -> list[str]:
         """
-        The places where nobody can connect, in words.
+        The listeners that do not listen, in words.
         """
         return [
             f"client listener {number}"
@@ -154,9 +135,6 @@ class Listeners:
         ]
 
     def urls(self) -> list[str]:
-        """
-        Where clients can connect, as URLs.
-        """
         urls = []
         for listener in self._listeners:
             if listener.port is not None:
@@ -169,7 +147,7 @@ class Listeners:
         """
         Host and port of the first one; a UNIX socket's path and 0.
 
-        @raise ValueError: if there is none that listens.
+        @raise ValueError: if none listens.
         """
         for listener in self._listeners:
             address = listener.address

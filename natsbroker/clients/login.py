@@ -1,9 +1,7 @@
 """
-Letting a connection in: from what it said to what it may do.
-
-Whatever an authorizer does, the outcome is a grant or a denial: one that raises, hangs
-or answers nonsense lets nobody in, and what it did is logged. Of an exception the type and the
-place are logged, its text (which may hold what the client sent) only for debugging.
+The login of a connection. Whatever an authorizer does, the outcome is a grant or a denial: one that
+raises, hangs or answers nonsense lets nobody in, and what it did is logged. Of an exception the
+type and the place are logged, its text (which may hold what the client sent) only for debugging.
 """
 
 from __future__ import annotations
@@ -19,16 +17,11 @@ from natsbroker import errors
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["Login"]
-
 _log = Logger()
 
 
 class Login:
     """
-    One question to an authorizer.
-
-    @ivar waiting: whether the answer is still to come.
     @ivar denial: the error for a client that a denial takes its grant away from.
     """
 
@@ -36,8 +29,8 @@ class Login:
 
     def __init__(self, done: Callable[[Grant | None], None]) -> None:
         """
-        @param done: called once with the grant, or with C{None} for a denial; perhaps before
-            L{ask} returns.
+        @param done: called once with the grant, or with C{None} for a denial; perhaps before L{ask}
+            returns.
         """
         self._done: Callable[[Grant | None], None] | None = done
         self._deferred: Deferred[Any] | None = None
@@ -46,7 +39,7 @@ class Login:
 
     def ask(self, authorizer: IAuthorizer, request: ConnectRequest) -> None:
         """
-        Ask. A plain value, a Deferred or a coroutine will do as an answer.
+        The authorizer may answer with a plain value, a Deferred or a coroutine.
         """
         try:
             answer: Any = authorizer.grantFor(request)

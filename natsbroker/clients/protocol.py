@@ -1,8 +1,5 @@
 """
-The client connection kind: protocol and factory over ordinary Twisted transports.
-
-Any stream transport will do (TCP, TLS, UNIX sockets, in-memory ones); back-pressure is
-the transport's own, translated for the session's outbox.
+The client connection kind: protocol and factory for any Twisted stream transport.
 """
 
 from __future__ import annotations
@@ -22,8 +19,6 @@ from natsbroker.connections.peer import placeOf
 from natsbroker.connections.unsent import unsentBy
 from natsbroker.wire.grants import Security
 
-__all__ = ["ClientFactory", "ClientProtocol"]
-
 #: How long a closed connection may take to send what waits, in seconds, before it is cut.
 _LINGER = 1.0
 
@@ -31,11 +26,7 @@ _LINGER = 1.0
 @implementer(IPushProducer, IHalfCloseableProtocol)
 class ClientProtocol(Protocol):
     """
-    Joins a transport and a session.
-
-    @ivar session: the conversation.
     @ivar certificate: the peer's verified TLS certificate, if it has one.
-    @ivar tls: how TLS secures the connection, if it does.
     @ivar isSecured: see L{natsbroker.connections.peer.ClientPeer}.
     """
 
@@ -54,9 +45,6 @@ class ClientProtocol(Protocol):
         self.session: ClientSession | None = None
 
     def connectionMade(self) -> None:
-        """
-        Greet the client, or refuse it if it is one too many.
-        """
         self._attach()
         self._greet()
 
@@ -84,16 +72,10 @@ class ClientProtocol(Protocol):
             session.opened()
 
     def dataReceived(self, data: bytes) -> None:
-        """
-        Hand input to the session.
-        """
         if self.session is not None:
             self.session.received(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """
-        Tell the session.
-        """
         if self._linger is not None and self._linger.active():
             self._linger.cancel()
         if self.session is not None:
@@ -107,9 +89,6 @@ class ClientProtocol(Protocol):
             self.session.inputEnded()
 
     def writeConnectionLost(self) -> None:
-        """
-        The client takes no more.
-        """
         self.abort()
 
     def write(self, data: bytes) -> None:
@@ -117,7 +96,7 @@ class ClientProtocol(Protocol):
 
     def finish(self) -> None:
         """
-        See L{natsbroker.connections.peer.ClientPeer}. A peer that does not read the rest is closed.
+        A peer that does not read the rest is closed.
         """
         if self.session is not None:
             self.session.outbox.resume()
@@ -136,51 +115,35 @@ class ClientProtocol(Protocol):
 
     def useLane(self, lane: Any) -> None:
         """
-        See L{natsbroker.connections.peer.ClientPeer}. Ordinary transports always ask the session.
+        Ordinary transports always ask the session.
         """
         if self._fast is not None:
             self._fast.useLane(lane)
 
     def pauseProducing(self) -> None:
-        """
-        The transport is full.
-        """
         if self.session is not None:
             self.session.outbox.pause(partial(unsentBy, self._stream))
             self.session.writeBlocked()
 
     def resumeProducing(self) -> None:
-        """
-        The transport has room.
-        """
         if self.session is not None:
             self.session.writeProgressed()
             self.session.outbox.resume()
 
     def stopProducing(self) -> None:
         """
-        The transport is gone; C{connectionLost} follows.
+        C{connectionLost} follows.
         """
 
 
 class ClientFactory(Factory):
-    """
-    Makes a L{ClientProtocol} for every connection.
-    """
-
     noisy = False
 
     def __init__(self, context: ClientContext, connectionType: str = "STANDARD") -> None:
-        """
-        @param connectionType: see L{natsbroker.wire.grants.ConnectRequest}.
-        """
         self.context = context
         self.connectionType = connectionType
 
     def buildProtocol(self, addr: IAddress | None) -> ClientProtocol:
-        """
-        A protocol for a new connection.
-        """
         protocol = ClientProtocol(self.context)
         protocol.factory = self
         protocol.connectionType = self.connectionType

@@ -1,8 +1,6 @@
 """
-What a connection may publish.
-
-nats-server's checks in its order (client.go's inbound path; PROTOCOL part 4, point 4):
-reserved subject, permission, reserved for the cluster, reserved reply.
+What a connection may publish, checked in nats-server's order (client.go's inbound path; PROTOCOL
+part 4, point 4): reserved subject, permission, reserved for the cluster, reserved reply.
 """
 
 from __future__ import annotations
@@ -13,8 +11,6 @@ from natsbroker import errors
 from natsbroker.subjects.permissions import DENIED, PermissionSet, ResponsePermission
 from natsbroker.wire.grants import Grant, Verb
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
-
-__all__ = ["PublishRules", "ReplyTracker"]
 
 
 class ReplyTracker:
@@ -34,9 +30,6 @@ class ReplyTracker:
         self._replies: dict[bytes, tuple[float, int]] = {}
 
     def delivered(self, reply: bytes) -> None:
-        """
-        A request with this reply subject was delivered.
-        """
         self._replies.pop(reply, None)
         if len(self._replies) >= self.LIMIT:
             del self._replies[next(iter(self._replies))]
@@ -64,9 +57,7 @@ class ReplyTracker:
 
 class PublishRules:
     """
-    The checks of one connection.
-
-    @ivar permissions: where it may publish; C{None} for everywhere.
+    @ivar permissions: C{None} for everywhere.
     @ivar replies: the requests that it may answer; C{None} if it has no such permission.
     """
 
@@ -82,9 +73,7 @@ class PublishRules:
 
     def violation(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
         """
-        Check one publish.
-
-        @return: the answer if it is refused, else C{None}.
+        @return: the answer if a publish is refused, else C{None}.
         """
         if isReserved(subject):
             return _denied(errors.PUBLISH_DENIED, subject)

@@ -1,8 +1,6 @@
 """
-Which connections C{/connz} shows, and in which order.
-
-The filters and orders of nats-server; any number of connections is gone through in small
-steps, over those that were there at the first step.
+Which connections C{/connz} shows, and in which order, as nats-server's. Any number of connections
+is visited in small steps, over those that were there at the first step.
 """
 
 from __future__ import annotations
@@ -30,13 +28,6 @@ from natsbroker.monitoring.queries import (
 from natsbroker.subjects import grammar
 from natsbroker.wire.grants import GLOBAL_ACCOUNT
 
-__all__ = [
-    "Chosen",
-    "Selection",
-    "accountOf",
-    "choose",
-]
-
 #: How many connections, subscriptions and ranks are gone through in one step.
 _STEP = 64
 _SUBSCRIPTIONS = 512
@@ -47,11 +38,8 @@ _STATES = {"open": (True, False), "closed": (False, True), "any": (True, True), 
 
 class Chosen(NamedTuple):
     """
-    One connection to show.
-
-    @ivar rank: its place in the order.
-    @ivar session: a connection that is there.
-    @ivar closed: one that is not.
+    @ivar session: an open connection.
+    @ivar closed: one that has ended.
     """
 
     rank: Any
@@ -61,9 +49,6 @@ class Chosen(NamedTuple):
 
     @property
     def facts(self) -> ConnectionFacts:
-        """
-        What there is to tell about it now.
-        """
         if self.session is not None:
             return self.session.facts()
         if self.closed is not None:
@@ -97,9 +82,9 @@ class Selection:
     """
     The parameters of C{/connz} that choose.
 
-    @ivar open: whether connections that are there are wanted.
-    @ivar closed: whether those that are gone are wanted.
-    @ivar cid: the one that is wanted; 0 for any. The other filters do not hold for it.
+    @ivar open: whether open connections are wanted.
+    @ivar closed: whether those that have ended are wanted.
+    @ivar cid: the only one that is wanted; 0 for any. The other filters do not hold for it.
     @ivar filter_subject: a subject that some subscription must have in common; empty for none.
     """
 
@@ -115,9 +100,6 @@ class Selection:
 
     @classmethod
     def fromQuery(cls, query: Query) -> Selection:
-        """
-        @raise BadQuery: if a parameter makes no sense.
-        """
         offset = max(integer(query, "offset"), 0)
         limit = limitFrom(query)
         cid = unsigned(query, "cid")
@@ -146,20 +128,14 @@ class Selection:
             raise BadQuery("filter by subject only valid with account filtering")
 
     def rank(self, facts: ConnectionFacts, closed: ClosedClient | None, now: float) -> Any:
-        """
-        The place of a connection in the order.
-        """
         return _RANKS[self.sort](facts, closed, now)
 
     def counts(self, facts: ConnectionFacts) -> bool:
-        """
-        Whether a connection counts for C{total}.
-        """
         return not self.acc or accountOf(facts) == self.acc
 
     def wants(self, facts: ConnectionFacts) -> bool:
         """
-        Whether a connection is wanted, its subscriptions left aside.
+        Its subscriptions left aside.
         """
         if self.cid:
             return facts.cid == self.cid
@@ -168,7 +144,7 @@ class Selection:
 
 def accountOf(facts: ConnectionFacts) -> str:
     """
-    The account of a connection; before it is let in it counts for the global one.
+    Before a connection is let in it counts for the global account.
     """
     return facts.account or GLOBAL_ACCOUNT
 
@@ -177,9 +153,7 @@ def choose(
     connections: Connections, selection: Selection, now: float
 ) -> Generator[bytes, None, tuple[list[Chosen], int]]:
     """
-    Find the connections to show, in order.
-
-    @return: those of the wanted part, and how many there are in all.
+    @return: the connections of the wanted part, and how many there are in all.
     """
     opened: list[ClientSession] = list(connections) if selection.open else []
     closed = list(connections.closed) if selection.closed else []

@@ -42,8 +42,6 @@ from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.lines import Frame
 from natsbroker.wire.values import ClientInfo, Message
 
-__all__ = ["ClientSession"]
-
 _log = Logger()
 
 #: How a client learns that a subscription ended.
@@ -55,7 +53,6 @@ class ClientSession(PeerSession):
     """
     @ivar cid: the number of the connection.
     @ivar options: those of CONNECT, with the defaults for the others.
-    @ivar _admission: the login and the place in an account.
     @ivar _isConnected: whether there was a CONNECT, or a guest became a user without one.
     @ivar _isGreeted: whether the client had its first PONG after CONNECT.
     @ivar _held: a frame that waits for the login.
@@ -102,9 +99,6 @@ class ClientSession(PeerSession):
     # Beginning and input.
 
     def opened(self) -> None:
-        """
-        The connection is there: greet it.
-        """
         context = self.context
         context.connections.add(self.cid, self)
         if context.authorizer.nonce:
@@ -118,24 +112,21 @@ class ClientSession(PeerSession):
 
     def secured(self) -> None:
         """
-        The connection was greeted in the clear and is encrypted now: the time to log in counts
-        from here.
+        The connection was greeted in the clear and is encrypted now: the time to log in counts from
+        here.
         """
         if self._handshakeBy is not None:
             self._handshakeBy = self.context.reactor.seconds() + self.context.limits.auth_timeout
             self._schedule()
 
     def refused(self, limit: errors.ConnectionLimit) -> None:
-        """
-        The connection is one too many: close it.
-        """
         self.outbox.write(self._serverInfo().line(self.cid, self.peer.host, nonce=self._nonce))
         self.close(limit.error)
 
     def _serverInfo(self) -> ServerInfo:
         """
-        INFO for this client: where TLS is the only choice it is required, also where the settings
-        do not require it of all listeners.
+        Where TLS is the only choice it is required, also where the settings do not require it of
+        all listeners.
         """
         info = self.context.info
         if not self.peer.isSecured or info.tls_required or info.tls_available:
@@ -144,7 +135,7 @@ class ClientSession(PeerSession):
 
     def proceed(self) -> None:
         """
-        Handle what is in the decoder. Nothing escapes: what fails in here ends the connection.
+        Handle what is in the decoder. What fails in here ends the connection.
         """
         if not self.reason and self._admission.login is None and not self._isQueued:
             self._inTurn(self._frames)
@@ -213,7 +204,7 @@ class ClientSession(PeerSession):
 
     def _ask(self, state: LoginState) -> None:
         """
-        Ask the authorizer. Until it has answered, nothing more is read and its time is limited.
+        Until the authorizer has answered, nothing more is read and its time is limited.
         """
         peer = self.peer
         request = ConnectRequest(
@@ -245,9 +236,6 @@ class ClientSession(PeerSession):
             self.inputEnded()
 
     def _settle(self, grant: Grant | None) -> None:
-        """
-        @raise LoginRefused: if the client is not let in, or not any longer.
-        """
         admission = self._admission
         isLogin = admission.state is LoginState.ASKED
         if isLogin:
@@ -288,8 +276,8 @@ class ClientSession(PeerSession):
 
     def reauthorize(self) -> None:
         """
-        Ask the authorizer again: the grant may no longer hold. A client that is no longer let in
-        is cut; subscriptions that are no longer allowed end.
+        Ask the authorizer again: the grant may no longer hold. A client that is no longer let in is
+        cut; subscriptions that are no longer allowed end.
         """
         if self.reason:
             return
@@ -315,7 +303,7 @@ class ClientSession(PeerSession):
 
     def _removed(self, subject: str, queue: str, sid: str) -> None:
         """
-        Report a subscription that ended because it is not allowed, to the client and to the log.
+        Report a subscription that ended because it is not allowed.
         """
         if queue:
             line = errors.QUEUE_REMOVED.line(subject, queue, sid)
@@ -387,8 +375,7 @@ class ClientSession(PeerSession):
 
     def limitsChanged(self) -> None:
         """
-        The limits in the context were replaced: use the new ones. A client with more subscriptions
-        than it may have is cut.
+        A client with more subscriptions than it may have is cut.
         """
         super().limitsChanged()
         self._useLimits()
@@ -399,7 +386,7 @@ class ClientSession(PeerSession):
 
     def tracingChanged(self) -> None:
         """
-        The tracing in the context was replaced: the fast lane is left or taken again.
+        The fast lane is left or taken again.
         """
         self._trace = self._makeTrace()
         self._settleDirect()
@@ -408,7 +395,7 @@ class ClientSession(PeerSession):
 
     def _settleDirect(self) -> None:
         """
-        Say whether messages may be put into the outbox without the session's knowledge.
+        Whether messages may be put into the outbox without the session's knowledge.
         """
         rules, isFast = self._admission.rules, self.context.fastLane and self._trace is None
         self.outbox.direct = isFast and (rules is None or rules.replies is None)
@@ -555,7 +542,7 @@ class ClientSession(PeerSession):
 
     def infoChanged(self) -> None:
         """
-        INFO says something else now. A client that has not had its PONG yet hears of it then.
+        A client that has not had its PONG yet hears of it then.
         """
         if self._isGreeted:
             self.sendInfo()
@@ -633,22 +620,13 @@ class ClientSession(PeerSession):
 
     @property
     def grant(self) -> Grant | None:
-        """
-        What the client may do; C{None} before it is let in.
-        """
         return self._admission.grant
 
     @property
     def subscriptions(self) -> SubscriptionTable | None:
-        """
-        The subscriptions; C{None} before the client is let in.
-        """
         return self._admission.subscriptions
 
     def facts(self) -> ConnectionFacts:
-        """
-        The connection as it is now, for monitoring.
-        """
         return factsOf(self)
 
     @property

@@ -1,10 +1,9 @@
 """
-Places where clients can connect that are described as C{ssl:4443:privateKey=...:certKey=...}.
+Endpoints that are described as C{ssl:4443:privateKey=...:certKey=...}.
 
-Certificate and key are the description's; everything else (versions, cipher suites,
-curves, what is demanded of clients and for how long) is what the settings say for TLS, or their
-defaults, so that a description is no way around them; the files are read again whenever terms are
-made.
+Certificate and key are the description's; everything else (versions, cipher suites, curves, client
+certificates, timeouts) comes from the settings for TLS, or their defaults, so that a description is
+no way around them. The files are read again whenever terms are made.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tls import TLSTerms
 from natsbroker.connections.tlscontext import termsFrom
 
-__all__ = ["SSLEndpoint"]
-
 _PART = r"(?:\\.|[^:\\])*"
 _PARTS = re.compile(rf"{_PART}(?::{_PART})*", re.DOTALL)
 _NAMED = re.compile(r"(\w+)=(.*)", re.DOTALL)
@@ -36,14 +33,10 @@ _REFUSED = {
 @dataclass(frozen=True)
 class SSLEndpoint:
     """
-    One description.
-
     @ivar port: 0 for one that the kernel chooses.
     @ivar privateKey: the path of the key.
     @ivar certKey: the path of the certificate.
     @ivar extraCertChain: the path of certificates of authorities to show too; may be empty.
-    @ivar interface: the address.
-    @ivar backlog: how many connections may wait to be accepted.
     """
 
     port: int
@@ -55,9 +48,6 @@ class SSLEndpoint:
 
     @staticmethod
     def isMeant(description: str) -> bool:
-        """
-        Whether a description is one of these.
-        """
         return description.startswith("ssl:")
 
     @classmethod
@@ -73,16 +63,11 @@ class SSLEndpoint:
             raise ValueError(f"{description}: {error}") from error
 
     def endpoint(self, reactor: Any) -> IStreamServerEndpoint:
-        """
-        Where the connections come from, still without TLS.
-        """
         return addressEndpoint(reactor, self.interface, self.port, self.backlog)
 
     def terms(self, policy: TLSSettings) -> TLSTerms:
         """
-        How TLS is done there.
-
-        @param policy: what the settings say; its certificates are not used.
+        @param policy: the settings; their certificates are not used.
         @raise natsbroker.connections.tlscontext.TLSSettingsError: if a file is not right.
         """
         own = replace(

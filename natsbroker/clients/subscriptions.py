@@ -1,8 +1,6 @@
 """
-The subscriptions of one connection, by their sids.
-
-nats-server's checks in its order: permission, number of tokens, number
-of subscriptions, sid in use, valid subject.
+The subscriptions of one connection by their sids, with nats-server's checks in its order:
+permission, number of tokens, number of subscriptions, sid in use, valid subject.
 """
 
 from __future__ import annotations
@@ -17,17 +15,12 @@ from natsbroker.subjects.permissions import Verdict
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.grants import Grant, Verb
 
-__all__ = ["SubscriptionTable"]
-
 #: The queue group that nats-server keeps to itself.
 _SYSTEM_QUEUE = b"_sys_"
 
 
 class SubscriptionTable:
     """
-    What one connection is subscribed to.
-
-    @ivar grant: what it may subscribe to.
     @ivar maximum: how many subscriptions it may have; 0 for no limit.
     @ivar maxTokens: how many tokens a subject may have; 0 for no limit.
     """
@@ -54,9 +47,6 @@ class SubscriptionTable:
 
     @property
     def isOverfull(self) -> bool:
-        """
-        Whether there are more than there may be.
-        """
         return 0 < self.maximum < len(self._sids)
 
     def __iter__(self) -> Iterator[tuple[bytes, Any]]:
@@ -64,7 +54,7 @@ class SubscriptionTable:
 
     def subscribe(self, subject: bytes, queue: bytes, sid: bytes) -> None:
         """
-        Make a subscription; a sid that is in use is ignored.
+        A sid that is in use is ignored.
 
         @raise errors.ProtocolViolation: if it is refused; the connection stays open.
         """
@@ -89,7 +79,7 @@ class SubscriptionTable:
 
     def unsubscribe(self, sid: bytes, maximum: int) -> None:
         """
-        End a subscription, or have it end after a number of messages; an unknown sid is no error.
+        An unknown sid is no error.
 
         @param maximum: the count of messages, those it had included; 0 for at once.
         """
@@ -101,15 +91,9 @@ class SubscriptionTable:
             self._sids.pop(sid)
 
     def ended(self, sid: bytes) -> None:
-        """
-        A subscription had its last message.
-        """
         self._sids.pop(sid)
 
     def clear(self) -> None:
-        """
-        End all subscriptions.
-        """
         sids, self._sids = self._sids, hot.SidTable()
         ended: Any = sids
         self._bus.cancelAll(ended)
@@ -118,8 +102,8 @@ class SubscriptionTable:
         """
         Use another grant from now on, and end what it does not allow.
 
-        @return: looks at one subscription at each step, unless another grant is used meanwhile;
-            gives subject, queue and sid of each that was ended, and C{None} for others.
+        @return: checks one subscription at each step, unless another grant is used meanwhile; gives
+            subject, queue and sid of each that was ended, and C{None} for others.
         """
         self.grant = grant
         return self._permitted(grant)
@@ -142,8 +126,8 @@ class SubscriptionTable:
 
     def sidFor(self, subject: bytes) -> bytes | None:
         """
-        The sid of a plain subscription that a message to this literal subject would reach: where
-        a client learns that its request has no responders.
+        The sid of a plain subscription that a message to this literal subject would reach: where a
+        client learns that its request has no responders.
         """
         for subscription in self._bus.matcher.match(subject).plain:
             if subscription.subscriber is self._subscriber:

@@ -1,8 +1,7 @@
 """
-C{$SYS.REQ.USER.INFO}: every client may ask who it is, and what it may do.
-
-nats-server's subject and answer, in every account, where there is a system account; a
-client learns about itself and no other.
+C{$SYS.REQ.USER.INFO}, with nats-server's subject and answer: every client may ask who it is and
+what it may do, in every account, where there is a system account. It learns about itself and no
+other.
 """
 
 from __future__ import annotations
@@ -17,24 +16,17 @@ from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
 
-__all__ = ["SUBJECT", "UserInfo"]
-
 SUBJECT = b"$SYS.REQ.USER.INFO"
 
 _SECOND = 1_000_000_000
 
 
 class UserInfo:
-    """
-    Answers in the accounts of a broker.
-    """
-
     def __init__(
         self, describe: Describe, now: Callable[[], float], nameOf: Callable[[str], str]
     ) -> None:
         """
-        @param describe: what answers say about this server.
-        @param now: tells the time, in seconds since the epoch.
+        @param now: gives the seconds since the epoch.
         @param nameOf: gives the human-readable name of an account.
         """
         self._describe = describe
@@ -42,9 +34,6 @@ class UserInfo:
         self._nameOf = nameOf
 
     def serve(self, account: Account) -> None:
-        """
-        Answer in an account too, for as long as there is one.
-        """
         RequestResponder(account.busFor(Kind.LOCAL)).on(SUBJECT, self._answer)
 
     def _answer(self, message: Message) -> dict[str, Any] | None:
@@ -62,9 +51,6 @@ class UserInfo:
         return {"server": self._describe(), "data": {**data, **self._rules(grant)}}
 
     def _rules(self, grant: Grant) -> dict[str, Any]:
-        """
-        What a client may do, and how long.
-        """
         said: dict[str, Any] = {}
         if grant.publish is not None or grant.subscribe is not None or grant.responses is not None:
             rules: dict[str, Any] = {

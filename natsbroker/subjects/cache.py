@@ -1,20 +1,16 @@
 """
-Results by subject, remembered while they hold.
+Results by subject, remembered while they hold: never a stale result; memory is bounded; subjects in
+steady use stay while any number of others pass by once.
 
-Never a stale result; memory is bounded; subjects in steady use stay
-while any number of others pass by once.
-
-There are two generations.  Results enter the young one; when it is full it
-becomes the old one, and the old one is forgotten.  A result asked for again
-moves from the old to the young, so nothing has to be ordered or counted.
+Results enter the young of two generations; when it is full it becomes the old one, and the old one
+is forgotten. A result asked for again moves from the old to the young, so nothing has to be ordered
+or counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
-
-__all__ = ["DEFAULT_LONGEST", "MatchCache"]
 
 #: Longer subjects are not remembered: keys must not cost more than results.
 DEFAULT_LONGEST = 512
@@ -23,21 +19,12 @@ Result = TypeVar("Result")
 
 
 def _weighOne(result: object) -> int:
-    """
-    Let every result weigh the same.
-    """
     return 1
 
 
 class MatchCache(Generic[Result]):
     """
-    A bounded cache of results by subject.
-
-    Not thread-safe.  The results are handed out as they are: treat them as
-    immutable.
-
-    @ivar hits: how many questions were answered from memory.
-    @ivar misses: how many were not.
+    Not thread-safe. The results are handed out as they are: treat them as immutable.
     """
 
     __slots__ = (
@@ -62,16 +49,12 @@ class MatchCache(Generic[Result]):
         longest: int = DEFAULT_LONGEST,
     ) -> None:
         """
-        @param match: finds the result for a subject.
-        @param epochOf: gives a number for a subject; a result is good for as
-            long as it stays the same (see L{natsbroker.subjects.epochs}).
-        @param limit: the greatest sum of the weights of what is remembered, 2
-            at least.
-        @param weigh: the weight of a result, 1 at least.  The default is 1 for
-            each, and then the limit is a number of subjects.  A result that is heavier
-            than half the limit is not remembered.
+        @param epochOf: gives a number for a subject; a result is good for as long as it stays the
+            same (see L{natsbroker.subjects.epochs}).
+        @param limit: the greatest sum of the weights of what is remembered, 2 at least.
+        @param weigh: the weight of a result, 1 at least. A result that is heavier than half the
+            limit is not remembered.
         @param longest: subjects of more bytes are not remembered.
-        @raise ValueError: if the limit is less than 2.
         """
         if limit < 2:
             raise ValueError(f"a cache needs room for 2 results, not for {limit}")
@@ -87,10 +70,6 @@ class MatchCache(Generic[Result]):
         self._old: dict[bytes, tuple[int, Result, int]] = {}
 
     def get(self, subject: bytes) -> Result:
-        """
-        @param subject: the subject of a message.
-        @return: what C{match} answers for it, or answered in the same epoch.
-        """
         # The epoch is taken first: a change during the match shows next time.
         epoch = self._epochOf(subject)
         known = self._young.get(subject)
@@ -113,17 +92,11 @@ class MatchCache(Generic[Result]):
         return result
 
     def clear(self) -> None:
-        """
-        Forget all results.
-        """
         self._young.clear()
         self._old.clear()
         self._load = 0
 
     def __len__(self) -> int:
-        """
-        @return: how many results are remembered.
-        """
         return len(self._young) + len(self._old)
 
     def _keep(self, subject: bytes, known: tuple[int, Result, int]) -> None:

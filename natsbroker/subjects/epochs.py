@@ -1,15 +1,11 @@
 """
-How remembered matches survive churn: has anything that matters to this subject
-changed since?
+How remembered matches survive churn: has anything that matters to this subject changed since? Both
+questions are O(1); an epoch never comes back after a change that matters.
 
-Both questions are O(1); an epoch never comes back after a change that
-matters.
-
-There is one counter for patterns that begin with a wildcard, a row of counters
-for the other wildcard patterns, picked by their first token, and a row for
-literals, picked by the whole subject.  A subject's epoch is the sum of the
-three that concern it.  Counters only grow, so the sum grows with any of them.
-Subjects that share a counter by chance are merely matched afresh once more than
+There is one counter for patterns that begin with a wildcard, a row of counters for the other
+wildcard patterns, picked by their first token, and a row for literals, picked by the whole subject.
+A subject's epoch is the sum of the three that concern it. Counters only grow, so the sum grows with
+any of them. Subjects that share a counter by chance are merely matched afresh once more than
 needed.
 """
 
@@ -17,23 +13,18 @@ from __future__ import annotations
 
 from natsbroker.subjects.grammar import hasWildcard
 
-__all__ = ["Epochs"]
-
 
 class Epochs:
     """
-    The ages of all subjects.
-
-    Not thread-safe.
+    The ages of all subjects. Not thread-safe.
     """
 
     __slots__ = ("_heads", "_literals", "_mask", "_wild")
 
     def __init__(self, counters: int = 4096) -> None:
         """
-        @param counters: the length of each row, a power of two.  It costs
-            eight bytes for each counter; shorter rows share more.
-        @raise ValueError: if it is not a power of two.
+        @param counters: the length of each row, a power of two. It costs eight bytes for each
+            counter; shorter rows share more.
         """
         if counters < 1 or counters & (counters - 1):
             raise ValueError(f"not a power of two: {counters}")
@@ -44,10 +35,8 @@ class Epochs:
 
     def changed(self, pattern: bytes) -> None:
         """
-        Let every subject that the pattern matches be of a new epoch.  Call it
-        for each pattern that gains or loses an entry.
-
-        @param pattern: a valid subject, perhaps with wildcards.
+        Give every subject that the pattern matches a new epoch: for each pattern that gains or
+        loses an entry.
         """
         if not hasWildcard(pattern):
             self._literals[hash(pattern) & self._mask] += 1
@@ -60,9 +49,8 @@ class Epochs:
 
     def epochOf(self, subject: bytes) -> int:
         """
-        @param subject: the subject of a message.
-        @return: a number that is greater than any that this gave for the
-            subject before the last change of a pattern that matches it.
+        @return: a number that is greater than any that this gave for the subject before the last
+            change of a pattern that matches it.
         """
         mask = self._mask
         head = subject.partition(b".")[0]

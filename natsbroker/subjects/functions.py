@@ -1,28 +1,12 @@
 """
-The functions that a transform's destination may call.
-
-A call is checked when it is compiled; what it compiles to never
-raises.
-
-See L{natsbroker.subjects.transforms} for what each function does.
+The functions that a transform's destination may call; L{natsbroker.subjects.transforms} says what
+each does. A call is checked when it is compiled; what it compiles to never raises.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-
-__all__ = [
-    "Call",
-    "InvalidMapping",
-    "Part",
-    "RandRange",
-    "Wildcards",
-    "compileToken",
-    "isCall",
-    "partitionOf",
-    "wildcardNumber",
-]
 
 #: As C{random.Random().randrange}: a number from 0 to below the argument.
 RandRange = Callable[[int], int]
@@ -46,8 +30,6 @@ _BAD_ARGUMENT = "function argument is invalid or in the wrong format"
 
 class InvalidMapping(ValueError):
     """
-    A source and a destination that do not make a transform.
-
     @ivar reason: what is wrong, in nats-server's words.
     @ivar token: the token, or the subject, that is.
     """
@@ -59,23 +41,17 @@ class InvalidMapping(ValueError):
 
     @classmethod
     def ofDestination(cls, reason: str, token: bytes) -> InvalidMapping:
-        """
-        @return: the error for what is wrong with a destination.
-        """
         return cls(f"invalid mapping destination: {reason}", token)
 
 
 def _shown(token: bytes) -> str:
-    """
-    @return: the token for an error text.
-    """
     return token.decode("utf-8", "backslashreplace")
 
 
 def partitionOf(key: bytes, partitions: int) -> int:
     """
     @param key: what is hashed, with 32-bit FNV-1a.
-    @param partitions: how many there are; with 0, all is in partition 0.
+    @param partitions: with 0, all is in partition 0.
     @return: the number of the partition, from 0.
     """
     digest = 0x811C9DC5
@@ -85,9 +61,6 @@ def partitionOf(key: bytes, partitions: int) -> int:
 
 
 def _number(text: bytes, token: bytes) -> int:
-    """
-    @raise InvalidMapping: if the text is no number of 32 bits.
-    """
     text = text.strip(b" ")
     if _NUMBER.fullmatch(text) and len(text) <= _MOST_DIGITS and abs(int(text)) <= _LARGEST:
         return int(text)
@@ -95,9 +68,6 @@ def _number(text: bytes, token: bytes) -> int:
 
 
 def _count(text: bytes, token: bytes) -> int:
-    """
-    @raise InvalidMapping: if the text is no number, or below 0.
-    """
     count = _number(text, token)
     if count < 0:
         raise InvalidMapping.ofDestination(_BAD_ARGUMENT, token)
@@ -106,7 +76,7 @@ def _count(text: bytes, token: bytes) -> int:
 
 def _cutInTwo(piece: bytes, place: int) -> bytes:
     """
-    @return: the piece with a full stop put in, if the place is inside it.
+    With a full stop put in, if the place is inside the piece.
     """
     return piece[:place] + b"." + piece[place:] if 0 < place < len(piece) else piece
 
@@ -137,7 +107,6 @@ class Wildcards:
     """
     The places of a source's C{*}, as the calls of one destination use them.
 
-    @ivar places: which tokens of a subject they are.
     @ivar isLiteral: whether the source has no wildcard at all, not even C{>}.
     @ivar used: the numbers, from 1, of those that were asked for.
     """
@@ -145,9 +114,6 @@ class Wildcards:
     __slots__ = ("isLiteral", "places", "used")
 
     def __init__(self, source: bytes) -> None:
-        """
-        @param source: a valid subject, perhaps with wildcards.
-        """
         tokens = source.split(b".")
         self.places = [place for place, token in enumerate(tokens) if token == b"*"]
         self.isLiteral = not self.places and tokens[-1] != b">"
@@ -158,7 +124,6 @@ class Wildcards:
         @param text: the number of a C{*}, from 1.
         @param token: where that stands, for the error.
         @return: which token of a subject it is.
-        @raise InvalidMapping: if there is no such C{*}.
         """
         number = _number(text, token)
         if not 1 <= number <= len(self.places):
@@ -168,9 +133,6 @@ class Wildcards:
         return self.places[number - 1]
 
     def placeAndOther(self, arguments: list[bytes], token: bytes) -> int:
-        """
-        @return: the place that the first of exactly two arguments names.
-        """
         if len(arguments) != 2:
             reason = _TOO_FEW if len(arguments) < 2 else _TOO_MANY
             raise InvalidMapping.ofDestination(reason, token)
@@ -218,10 +180,6 @@ def _split(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Part:
 
 
 def _cutting(cut: Callable[[bytes, int], bytes]) -> _Compiler:
-    """
-    @return: the compiler of a function of a token and a number of bytes.
-    """
-
     def compileCut(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Part:
         place = wildcards.placeAndOther(arguments, token)
         size = _number(arguments[1], token)
@@ -241,7 +199,7 @@ _COMPILERS: dict[str, _Compiler] = {
 
 def _spellings(name: str) -> str:
     """
-    @return: a pattern for the name with any of its words capitalised or not.
+    A pattern for the name with any of its words capitalised or not.
     """
     return re.sub(r"^.|[A-Z]", lambda found: f"[{found[0].lower()}{found[0].upper()}]", name)
 
@@ -256,16 +214,15 @@ _WILDCARD_CALL = _CALLS["wildcard"]
 
 def isCall(token: bytes) -> bool:
     """
-    Tell whether a destination token must be a function in braces.
+    Whether a destination token must be a function in braces.
     """
     return len(token) > 4 and token.startswith(b"{{") and token.endswith(b"}}")
 
 
 def wildcardNumber(token: bytes) -> int | None:
     """
-    @param token: one token of a destination.
-    @return: the number, from 1, of the source's C{*} that it stands for;
-        C{None} if it stands for none.
+    @return: the number, from 1, of the source's C{*} that a destination token stands for; C{None}
+        if it stands for none.
     """
     found = _WILDCARD_CALL.fullmatch(token)
     number = found[1] if found is not None else token[1:] if token[:1] == b"$" else b""
@@ -277,9 +234,7 @@ def wildcardNumber(token: bytes) -> int | None:
 
 def compileToken(token: bytes, wildcards: Wildcards) -> Call:
     """
-    @param token: one token of a destination.
-    @param wildcards: those of the source.
-    @raise InvalidMapping: if it is a call and wrong.
+    @raise InvalidMapping: if a destination token is a call and wrong.
     """
     if token[:1] == b"$" and _NUMBER.fullmatch(token, 1):
         return "wildcard", _wildcard([token[1:]], wildcards, token)

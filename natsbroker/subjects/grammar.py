@@ -1,38 +1,22 @@
 """
-The grammar of subjects, and the relations between patterns.
+The grammar of subjects, and the relations between patterns: iterative, so a subject of any number
+of tokens is fine, and nothing here raises on any bytes.
 
-Pure functions of C{bytes}; iterative, so a subject of any number of
-tokens is fine; nothing here raises on any bytes.
-
-A subject is one or more tokens joined by full stops.  A token that is exactly
-C{*} stands for one token; a last token that is exactly C{>} stands for one or
-more.  Only whole tokens are wildcards: C{foo*} and C{>bar} are literal tokens,
-as nats-server 2.15.1 was observed to treat them.
-
-A I{pattern} may hold wildcards, a I{literal} does not.
+A subject is one or more tokens joined by full stops. A token that is exactly C{*} stands for one
+token; a last token that is exactly C{>} stands for one or more. Only whole tokens are wildcards:
+C{foo*} and C{>bar} are literal tokens, as nats-server 2.15.1 was observed to treat them. A
+I{pattern} may hold wildcards, a I{literal} does not.
 
 Where this differs from nats-server, on purpose:
 
-  - Control bytes (below 0x20, and 0x7f) and the space are refused everywhere.
-    nats-server takes NUL and most control bytes; refusing them keeps them out
-    of logs and of the line-based protocols between servers.
-  - L{isSubset} and L{overlaps} read a token such as C{*foo} as a literal.
-    nats-server's helpers look at the first byte of it only, and so take it for
-    a wildcard in some comparisons.
+  - Control bytes (below 0x20, and 0x7f) and the space are refused everywhere. nats-server takes NUL
+    and most control bytes; refusing them keeps them out of logs and of the line-based protocols
+    between servers.
+  - L{isSubset} and L{overlaps} read a token such as C{*foo} as a literal. nats-server's helpers
+    look at the first byte of it only, and so take it for a wildcard in some comparisons.
 """
 
 from __future__ import annotations
-
-__all__ = [
-    "hasWildcard",
-    "isLiteral",
-    "isSubset",
-    "isValidLiteral",
-    "isValidSubject",
-    "matches",
-    "overlaps",
-    "tokens",
-]
 
 # `42 in subject` is many times as fast as `b"*" in subject`.
 _STAR, _STOP, _FULL = b"*.>"
@@ -42,14 +26,9 @@ _REFUSED_BYTES = bytes(range(0x21)) + b"\x7f"
 
 def isValidSubject(subject: bytes) -> bool:
     """
-    Tell whether the bytes are a subject, with or without wildcards.
-
-    Refused are the empty subject, empty tokens (C{foo.}, C{.foo},
-    C{foo..bar}), a C{>} token that is not the last (C{foo.>.bar}), and any
-    space or control byte.
-
-    @param subject: the bytes as they stood on the wire.
-    @return: true if a client may subscribe to it.
+    Whether a client may subscribe to it. Refused are the empty subject, empty tokens (C{foo.},
+    C{.foo}, C{foo..bar}), a C{>} token that is not the last (C{foo.>.bar}), and any space or
+    control byte.
     """
     if not subject or subject[0] == _STOP or subject[-1] == _STOP or subject.find(b"..") >= 0:
         return False
@@ -60,7 +39,7 @@ def isValidSubject(subject: bytes) -> bool:
 
 def hasWildcard(subject: bytes) -> bool:
     """
-    Tell whether some whole token is C{*} or C{>}.
+    Whether some whole token is C{*} or C{>}.
     """
     if _STAR in subject or _FULL in subject:
         parts = subject.split(b".")
@@ -70,38 +49,29 @@ def hasWildcard(subject: bytes) -> bool:
 
 def isLiteral(subject: bytes) -> bool:
     """
-    Tell whether no whole token is a wildcard.  Validity is not looked at.
+    Validity is not looked at.
     """
     return not hasWildcard(subject)
 
 
 def isValidLiteral(subject: bytes) -> bool:
     """
-    Tell whether the bytes are a valid subject without wildcards: what a
-    message may be published to.
+    Whether a message may be published to it.
     """
     return isValidSubject(subject) and not hasWildcard(subject)
 
 
 def tokens(subject: bytes) -> list[bytes]:
-    """
-    Split a subject into its tokens; the empty subject has one empty token.
-    """
     return subject.split(b".")
 
 
 def matches(pattern: bytes, literalSubject: bytes) -> bool:
     """
-    Tell whether a message on this subject reaches a subscription to this
-    pattern.
+    Whether a message on this subject reaches a subscription to this pattern.
 
-    The subject's own tokens are taken literally, C{*} and C{>} included: a
-    message published to C{foo.*} reaches C{foo.*} and C{foo.>} but not
-    C{foo.bar} (observed on nats-server 2.15.1).  A subject with an empty token
-    is matched by nothing.
-
-    @param pattern: a valid subject, perhaps with wildcards.
-    @param literalSubject: the subject of a message.
+    The subject's own tokens are taken literally, C{*} and C{>} included: a message published to
+    C{foo.*} reaches C{foo.*} and C{foo.>} but not C{foo.bar} (observed on nats-server 2.15.1). A
+    subject with an empty token is matched by nothing.
     """
     given = literalSubject.split(b".")
     if b"" in given:
@@ -121,10 +91,7 @@ def matches(pattern: bytes, literalSubject: bytes) -> bool:
 
 def isSubset(narrow: bytes, wide: bytes) -> bool:
     """
-    Tell whether every literal that C{narrow} matches is matched by C{wide}.
-
-    @param narrow: a valid subject, perhaps with wildcards.
-    @param wide: a valid subject, perhaps with wildcards.
+    Whether every literal that C{narrow} matches is matched by C{wide}.
     """
     inner, outer = narrow.split(b"."), wide.split(b".")
     if outer[-1] == b">":
@@ -141,11 +108,7 @@ def isSubset(narrow: bytes, wide: bytes) -> bool:
 
 def overlaps(a: bytes, b: bytes) -> bool:
     """
-    Tell whether some literal is matched by both patterns.  This is what
-    nats-server calls colliding subjects.
-
-    @param a: a valid subject, perhaps with wildcards.
-    @param b: a valid subject, perhaps with wildcards.
+    Whether some literal is matched by both patterns: nats-server's colliding subjects.
     """
     left, right = a.split(b"."), b.split(b".")
     if left[-1] == b">":

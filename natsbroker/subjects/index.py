@@ -1,16 +1,14 @@
 """
 The default subject router: which entries does a subject reach?
 
-A match costs one look-up for each wildcard shape in use (see
-L{natsbroker.subjects.shapes}), whatever the number of patterns; insert and
-remove are O(1), also when a hundred thousand entries share a pattern; no
-recursion, so any number of tokens is fine.
+A match costs one look-up for each wildcard shape in use (see L{natsbroker.subjects.shapes}),
+whatever the number of patterns; insert and remove are O(1), also when a hundred thousand entries
+share a pattern.
 
-All patterns live in one dict under their own text.  A subject is matched by
-asking, for each shape that can apply, what text a pattern of that shape would
-have to have, and looking that text up.  Real systems use a handful of shapes
-for any number of patterns, and the number of shapes is capped, so nobody can
-subscribe to patterns that make matching slow (see C{docs/topics/routing.md}).
+All patterns live in one dict under their own text. A subject is matched by asking, for each shape
+that can apply, what text a pattern of that shape would have to have, and looking that text up. Real
+systems use a handful of shapes for any number of patterns, and the number of shapes is capped, so
+nobody can subscribe to patterns that make matching slow (see C{docs/topics/routing.md}).
 """
 
 from __future__ import annotations
@@ -39,9 +37,7 @@ Entry = TypeVar("Entry")
 
 
 class InvalidPattern(ValueError):
-    """
-    What was to be inserted is not a valid subject.
-    """
+    pass
 
 
 class _Few(list[Any]):
@@ -73,18 +69,13 @@ class _Many(dict[int, Any]):
 
 
 class _Missing:
-    """
-    What a look-up answers where no pattern is.
-    """
+    pass
 
 
 _MISSING = _Missing()
 
 
 def _each(there: Any) -> Sequence[Any]:
-    """
-    @return: the entries in what is kept under one pattern.
-    """
     if type(there) is _Many:
         return tuple(there.values())
     return there if type(there) is _Few else (there,)
@@ -92,11 +83,8 @@ def _each(there: Any) -> Sequence[Any]:
 
 class SubjectIndex(Generic[Entry]):
     """
-    An index from patterns to entries.
-
-    Entries are compared by identity.  An entry may be inserted under any
-    number of patterns; inserting it again under the same pattern changes
-    nothing.
+    An index from patterns to entries, which are compared by identity. An entry may be inserted
+    under any number of patterns; inserting it again under the same pattern changes nothing.
 
     Not thread-safe; a result of L{match} is the caller's own list.
     """
@@ -105,9 +93,9 @@ class SubjectIndex(Generic[Entry]):
 
     def __init__(self, maxShapes: int = DEFAULT_MAX_SHAPES) -> None:
         """
-        @param maxShapes: how many distinct wildcard shapes may be in use at a
-            time.  The lengths in bytes of the longest pattern of each are
-            capped as well: to sixty-four times this number, together.
+        @param maxShapes: how many distinct wildcard shapes may be in use at a time. The lengths in
+            bytes of the longest pattern of each are capped as well: to sixty-four times this
+            number, together.
         """
         # A single entry stands for itself, several are in a _Few or a _Many.
         self._found: dict[bytes, Any] = {}
@@ -116,13 +104,9 @@ class SubjectIndex(Generic[Entry]):
 
     def insert(self, pattern: bytes, entry: Entry) -> None:
         """
-        Let subjects that match the pattern reach the entry.
-
-        @param pattern: a valid subject, perhaps with wildcards.
-        @param entry: anything.
         @raise InvalidPattern: if the pattern is not a valid subject.
-        @raise TooManyShapes: if the pattern's wildcard shape is new, or it is
-            the longest of its shape, and the cap is reached.
+        @raise TooManyShapes: if the pattern's wildcard shape is new, or it is the longest of its
+            shape, and the cap is reached.
         """
         there = self._found.get(pattern, _MISSING)
         if there is _MISSING:
@@ -146,8 +130,6 @@ class SubjectIndex(Generic[Entry]):
 
     def remove(self, pattern: bytes, entry: Entry) -> bool:
         """
-        Undo one L{insert}.
-
         @return: whether the entry was there under that very pattern.
         """
         there = self._found.get(pattern, _MISSING)
@@ -174,10 +156,9 @@ class SubjectIndex(Generic[Entry]):
 
     def match(self, subject: bytes) -> list[Entry]:
         """
-        @param subject: the subject of a message; its tokens are taken
-            literally (see L{natsbroker.subjects.grammar.matches}).
-        @return: every entry that it reaches, in no particular order; an entry
-            stands there once for each pattern that it was reached by.
+        @param subject: its tokens are taken literally (see L{natsbroker.subjects.grammar.matches}).
+        @return: every entry that it reaches, in any order; an entry stands there once for each
+            pattern that it was reached by.
         """
         lookup = self._found.get
         found: list[Entry] = []
@@ -202,9 +183,6 @@ class SubjectIndex(Generic[Entry]):
         return found
 
     def hasInterest(self, subject: bytes) -> bool:
-        """
-        @return: whether L{match} would find anything.
-        """
         found = self._found
         if subject in found:
             return True
@@ -218,10 +196,8 @@ class SubjectIndex(Generic[Entry]):
 
     def _recipesFor(self, picked: list[bytes]) -> tuple[Recipe, ...]:
         """
-        @param picked: the tokens of a subject; the wildcards that recipes need
-            are appended.
-        @return: the recipes that can apply.  To a subject with an empty token
-            none does.
+        The recipes that can apply to the tokens of a subject: none if one is empty. The wildcards
+        that recipes need are appended to the tokens.
         """
         recipes = self._shapes.recipes.get(len(picked))
         if recipes is None:
@@ -233,8 +209,8 @@ class SubjectIndex(Generic[Entry]):
 
     def _matchOddity(self, picked: list[bytes]) -> list[Entry]:
         """
-        Match a subject that is very long, or that holds wildcard tokens:
-        several shapes may then lead to one pattern, which counts once.
+        Match a subject that is very long, or that holds wildcard tokens: several shapes may then
+        lead to one pattern, which counts once.
         """
         if b"" in picked:
             return []
@@ -247,33 +223,27 @@ class SubjectIndex(Generic[Entry]):
 
     def entriesFor(self, pattern: bytes) -> tuple[Entry, ...]:
         """
-        @return: the entries inserted under exactly this text.
+        The entries inserted under exactly this text.
         """
         there = self._found.get(pattern, _MISSING)
         return () if there is _MISSING else tuple(_each(there))
 
     def patterns(self) -> Iterator[bytes]:
-        """
-        @return: each distinct pattern once, in no particular order.
-        """
         return iter(self._found)
 
     def __iter__(self) -> Iterator[Entry]:
         """
-        @return: each entry, once for each pattern it is inserted under.
+        Each entry, once for each pattern that it is inserted under.
         """
         for there in self._found.values():
             yield from _each(there)
 
     def __len__(self) -> int:
-        """
-        @return: how many entries are inserted, over all patterns.
-        """
         return self._count
 
     @property
     def shapes(self) -> int:
         """
-        How many distinct wildcard shapes are in use: the cost of a match.
+        The number of distinct wildcard shapes in use: the cost of a match.
         """
         return len(self._shapes)

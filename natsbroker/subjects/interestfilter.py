@@ -9,8 +9,6 @@ from typing import Any
 
 from natsbroker.subjects.subscription import Subscription
 
-__all__ = ["InterestFilter", "clusterOf"]
-
 
 def clusterOf(subscriber: Any) -> bytes:
     """
@@ -62,9 +60,8 @@ class InterestFilter:
 
     def originOf(self, subscription: Subscription) -> bytes | None:
         """
-        The cluster under whose name a subscription is reported; empty for none.
-
-        @return: C{None} if the subscription is not selected.
+        The cluster under whose name a subscription is reported; empty for none. C{None} if the
+        subscription is not selected.
         """
         subscriber = subscription.subscriber
         loopSubject = self._loopSubject

@@ -1,12 +1,11 @@
 """
-Subject mappings. A table is immutable; the first mapping that matches decides,
-once; finding it costs the same for any number of mappings.
+Subject mappings. A table is immutable; the first mapping that matches decides, once; finding it
+costs the same for any number of mappings.
 
-A mapping has one or more destinations, each with a weight in percent.  What is
-left of 100 goes to the subject itself, unless the source is one of those
-destinations: then it is lost, which is how nats-server spells artificial loss.
-Destinations may be meant for brokers of one cluster only; if there are any for
-ours, the others do not count, not even (as they do in nats-server) for the
+A mapping has one or more destinations, each with a weight in percent. The rest to 100 goes to the
+subject itself, unless the source is one of those destinations: then it is lost, which is how
+nats-server spells artificial loss. Destinations may be meant for brokers of one cluster only; if
+there are any for ours, the others do not count, not even (as they do in nats-server) for the
 question whether the source is a destination.
 """
 
@@ -33,12 +32,9 @@ _REMEMBERED = 4096
 @dataclass(frozen=True, slots=True)
 class Destination:
     """
-    One of the places that a mapping leads to.
-
     @ivar subject: as L{natsbroker.subjects.transforms} describes.
     @ivar weight: how many of a hundred messages it gets.
-    @ivar cluster: the cluster whose brokers it is for; empty for all that have
-        none of their own.
+    @ivar cluster: the cluster whose brokers it is for; empty for all that have none of their own.
     """
 
     subject: bytes
@@ -51,21 +47,11 @@ _Share = tuple[int, SubjectTransform]
 
 
 class Mapping:
-    """
-    One source pattern and its weighted destinations.
-
-    @ivar source: the pattern.
-    @ivar destinations: as they were given.
-    """
-
     __slots__ = ("_shares", "destinations", "source")
 
     def __init__(self, source: bytes, destinations: Sequence[Destination]) -> None:
         """
-        @param source: a valid subject, perhaps with wildcards.
-        @param destinations: one at least.
-        @raise InvalidMapping: if the source, a destination or the weights are
-            wrong.
+        @raise InvalidMapping: if the source, a destination or the weights are wrong.
         """
         self.source = source
         self.destinations = tuple(destinations)
@@ -77,17 +63,14 @@ class Mapping:
 
     def sharesFor(self, cluster: bytes = b"") -> tuple[_Share, ...]:
         """
-        @param cluster: the name of the broker's cluster, or empty.
-        @return: the destinations that count there, each with the sum of the
-            weights up to and with its own.
+        The destinations that count in a cluster, each with the sum of the weights up to and with
+        its own.
         """
         return self._shares.get(cluster, self._shares[b""])
 
     def choose(self, randrange: RandRange, cluster: bytes = b"") -> SubjectTransform | None:
         """
-        @param randrange: makes the random number that decides.
-        @param cluster: the name of the broker's cluster, or empty.
-        @return: what to do with a message, or C{None} if it is lost.
+        @return: the transform for a message, or C{None} if it is lost.
         """
         shares = self.sharesFor(cluster)
         if shares and shares[0][0] == 100:
@@ -115,10 +98,8 @@ class Mapping:
 
 class MappingTable:
     """
-    The mappings of one account.
-
-    Of mappings with the same source, the last counts, in the place of the
-    first.  Not thread-safe.
+    The mappings of one account. Of mappings with the same source, the last counts, in the place of
+    the first. Not thread-safe.
     """
 
     __slots__ = ("_cache", "_cluster", "_index", "_randrange", "mappings")
@@ -127,9 +108,7 @@ class MappingTable:
         self, mappings: Iterable[Mapping], randrange: RandRange, cluster: bytes = b""
     ) -> None:
         """
-        @param mappings: in the order in which they are tried.
         @param randrange: as C{random.Random().randrange}.
-        @param cluster: the name of the broker's cluster, or empty.
         @raise TooManyShapes: if the sources have too many wildcard shapes.
         """
         bySource: dict[bytes, Mapping] = {}
@@ -145,9 +124,8 @@ class MappingTable:
 
     def map(self, subject: bytes) -> bytes:
         """
-        @param subject: what a message was published to.
-        @return: where it goes: the subject itself if no mapping matches,
-            L{NOWHERE} if it is lost.
+        @return: where a message goes: the subject itself if no mapping matches, L{NOWHERE} if it is
+            lost.
         """
         if not self.mappings:
             return subject
@@ -159,16 +137,15 @@ class MappingTable:
 
     def fixed(self, subject: bytes) -> bytes | None:
         """
-        @return: where all messages on the subject go; C{None} if that is not
-            always the same.
+        Where all messages on the subject go; C{None} if that is not always the same.
         """
         plan = self._cache.get(subject)
         return plan if isinstance(plan, bytes) else None
 
     def _plan(self, subject: bytes) -> bytes | Mapping:
         """
-        @return: where messages on the subject go, if that is always the same,
-            else the mapping that decides for each.
+        Where messages on the subject go, if that is always the same, else the mapping that decides
+        for each.
         """
         found = self._index.match(subject)
         if subject == b">" or subject.endswith(b".>") or b".>." in subject:
@@ -184,9 +161,6 @@ class MappingTable:
 
 
 def _checkWeights(destinations: tuple[Destination, ...]) -> None:
-    """
-    @raise InvalidMapping: if there are too many, too heavy or equal ones.
-    """
     if not destinations:
         raise InvalidMapping("no destination")
     totals: dict[bytes, int] = {}

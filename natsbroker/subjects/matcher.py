@@ -1,8 +1,7 @@
 """
-The matches of a subject router, sorted for delivery and cached.
-
-Cached matches are never stale: a change of subscriptions is announced to L{Matcher.changed} with
-its pattern; other subjects mostly stay cached; memory is bounded.
+The matches of a subject router, sorted for delivery and cached. Cached matches are never stale: a
+change of subscriptions is announced to L{Matcher.changed} with its pattern; other subjects mostly
+stay cached; memory is bounded.
 """
 
 from __future__ import annotations
@@ -15,39 +14,26 @@ from natsbroker.subjects.cache import DEFAULT_LONGEST, MatchCache
 from natsbroker.subjects.epochs import Epochs
 from natsbroker.subjects.subscription import FIRST_LINK_KIND, Shadow, Subscription
 
-__all__ = [
-    "Group",
-    "MatchSource",
-    "Matcher",
-    "Matches",
-    "TrafficCounter",
-    "isDeliverable",
-    "sortMatches",
-]
-
 #: A queue group among the matches: its name, the members here, and the ones behind links.
 Group = tuple[bytes, tuple[Subscription, ...], tuple[Subscription, ...]]
 
 
 class MatchSource(Protocol):
     """
-    What the matcher needs of an L{natsbroker.interfaces.ISubjectRouter}.
+    As L{natsbroker.interfaces.ISubjectRouter}.
     """
 
     def match(self, subject: bytes) -> Iterable[Subscription]:
-        """
-        All entries for a subject.
-        """
+        pass
 
 
 class TrafficCounter:
     """
     Sums over messages of clients.
 
-    @ivar messages: how many there were.
     @ivar size: their headers and payloads, in bytes.
-    @ivar copies: how many receivers of this broker they had, all together: plain subscriptions,
-        and one member of each queue group.
+    @ivar copies: the number of receivers of this broker that they had, all together: plain
+        subscriptions, and one member of each queue group.
     @ivar copiedSize: the bytes of these.
     """
 
@@ -61,10 +47,8 @@ class TrafficCounter:
 
     def add(self, messages: int, size: int, copies: int) -> None:
         """
-        Count some messages.
-
-        @param size: of all together, in bytes.
-        @param copies: how many receivers each has.
+        @param size: of all messages together, in bytes.
+        @param copies: the number of receivers of each.
         """
         self.messages += messages
         self.size += size
@@ -77,7 +61,6 @@ class Matches:
     The subscriptions to one subject.
 
     @ivar plain: plain subscriptions of clients and services.
-    @ivar groups: the queue groups.
     @ivar links: plain subscriptions that links made for other brokers.
     @ivar counter: counts the clients' messages to the subject; C{None} without counting.
     @ivar copies: the number of receivers at this broker.
@@ -106,9 +89,6 @@ _SUBSCRIPTIONS_PER_WEIGHT = 8
 
 
 def _weigh(matches: Matches) -> int:
-    """
-    What an answer weighs in the bounded memory.
-    """
     members = sum(len(here) + len(there) for _, here, there in matches.groups)
     return 1 + (len(matches.plain) + members) // _SUBSCRIPTIONS_PER_WEIGHT
 
@@ -143,7 +123,7 @@ def isDeliverable(subject: bytes) -> bool:
 
 def sortMatches(entries: Iterable[Subscription], subject: bytes) -> Matches:
     """
-    Sort what a router found into plain subscriptions, groups and links. What a link may have is
+    Sort the entries of a router into plain subscriptions, groups and links. What a link may have is
     decided by the subject alone, so it is looked at here, once for all messages.
     """
     plain: list[Subscription] = []
@@ -226,9 +206,6 @@ class Matcher:
         )
 
     def match(self, subject: bytes) -> Matches:
-        """
-        The matches of a literal subject.
-        """
         return self._cache.get(subject)
 
     def changed(self, pattern: bytes) -> None:
@@ -242,23 +219,17 @@ class Matcher:
         """
         The work of asking the router since the last call, in the units of
         L{natsbroker.connections.backlog}. A router that is slow where there are many shapes of
-        wildcards has an attribute C{shapes}, how many they are.
+        wildcards has an attribute C{shapes}, their number.
         """
         cost, self._cost = self._cost, 0
         return cost
 
     @property
     def hits(self) -> int:
-        """
-        How often an answer was remembered.
-        """
         return self._cache.hits
 
     @property
     def misses(self) -> int:
-        """
-        How often the router was asked.
-        """
         return self._cache.misses
 
     def _setCounter(self, counterFor: Callable[[bytes, Any], TrafficCounter | None] | None) -> None:

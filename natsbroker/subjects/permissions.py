@@ -1,19 +1,15 @@
 """
-What a user may publish and subscribe to, as data.
+What a user may publish and subscribe to: immutable values, compiled once. An answer costs a dict
+look-up when the same question was asked lately; the number of remembered answers is bounded.
 
-Immutable values, compiled once; an answer costs a dict look-up when
-the same question was asked lately; the number of remembered answers is bounded.
-
-The rules are nats-server's, checked against 2.15.1 (see
-C{docs/topics/routing.md}): a deny beats an allow; a subscription wider than the
-allowed patterns is refused; one that lies within a denied pattern is refused;
-one that merely overlaps a denied pattern is accepted, and what is denied is
+The rules are nats-server's, checked against 2.15.1 (see C{docs/topics/routing.md}): a deny beats an
+allow; a subscription wider than the allowed patterns is refused; one that lies within a denied
+pattern is refused; one that merely overlaps a denied pattern is accepted, and what is denied is
 left out when messages are delivered.
 
-One difference, on purpose.  nats-server reads a subscription's C{>} as an
-ordinary token when it looks for it among the allowed patterns, so that allow
-C{foo.*} accepts C{SUB foo.>} and lets its owner hear C{foo.a.b}.  Here this is
-a subscription wider than the allowed patterns, and refused.
+One difference, on purpose. nats-server reads a subscription's C{>} as an ordinary token when it
+looks for it among the allowed patterns, so that allow C{foo.*} accepts C{SUB foo.>} and lets its
+owner hear C{foo.a.b}. Here this is a subscription wider than the allowed patterns, and refused.
 """
 
 from __future__ import annotations
@@ -26,17 +22,6 @@ from typing import NamedTuple
 from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject, overlaps
 from natsbroker.subjects.index import InvalidPattern, SubjectIndex
 
-__all__ = [
-    "ALLOWED",
-    "DENIED",
-    "FILTERED",
-    "PermissionSet",
-    "ResponsePermission",
-    "SubscribePermissions",
-    "Verdict",
-    "queueMatches",
-]
-
 #: How many answers are remembered; on one more, all are forgotten.
 _REMEMBERED = 1024
 
@@ -48,7 +33,7 @@ _MOST_COMPARED = 256
 
 class Verdict(Enum):
     """
-    What becomes of a subscription.
+    The outcome for a subscription.
     """
 
     #: It stands, and whatever it matches may be delivered.
@@ -69,12 +54,11 @@ FILTERED = Verdict.FILTERED
 @dataclass(frozen=True, slots=True)
 class ResponsePermission:
     """
-    The permission to answer requests: to publish to the reply subject of a
-    message that was delivered, whatever else may be published to.
+    The permission to answer requests: to publish to the reply subject of a message that was
+    delivered, whatever else may be published to.
 
     @ivar max: how many answers to one request; 0 or less is without limit.
-    @ivar expires: for how many seconds after delivery; 0 or less is without
-        limit.
+    @ivar expires: for how many seconds after delivery; 0 or less is without limit.
     """
 
     max: int = 1
@@ -83,10 +67,9 @@ class ResponsePermission:
 
 class _Scope(NamedTuple):
     """
-    One entry of a list of subscribe permissions.
+    An entry of a list of subscribe permissions.
 
-    @ivar queue: a queue name or pattern, or empty for an entry that does not
-        name a queue.
+    @ivar queue: a queue name or pattern; empty for an entry that does not name a queue.
     """
 
     pattern: bytes
@@ -95,22 +78,13 @@ class _Scope(NamedTuple):
 
 def queueMatches(queue: bytes, wanted: bytes) -> bool:
     """
-    Tell whether a queue name falls under the queue of a permission entry.
-
-    The same text always does, also where the text looks like a pattern: a
-    queue may be named C{*}.
-
-    @param queue: the name as a client gave it, any bytes.
-    @param wanted: a queue name, or a pattern of names.
+    Whether a queue name falls under the queue, or pattern of queues, of a permission entry. The
+    same text always does, also where the text looks like a pattern: a queue may be named C{*}.
     """
     return queue == wanted or (hasWildcard(wanted) and isSubset(queue, wanted))
 
 
 def _indexOf(scopes: Iterable[_Scope]) -> SubjectIndex[_Scope]:
-    """
-    @raise InvalidPattern: if a pattern is not a valid subject.
-    @raise TooManyShapes: if the patterns have too many wildcard shapes.
-    """
     index: SubjectIndex[_Scope] = SubjectIndex()
     for scope in scopes:
         index.insert(scope.pattern, scope)
@@ -120,7 +94,6 @@ def _indexOf(scopes: Iterable[_Scope]) -> SubjectIndex[_Scope]:
 def _parseScope(entry: bytes) -> _Scope:
     """
     @param entry: C{subject} or C{subject queue}.
-    @raise InvalidPattern: if it is neither.
     """
     pattern, _, queue = entry.strip().partition(b" ")
     queue = queue.strip()
@@ -150,9 +123,6 @@ class _Permissions:
 
     @property
     def allowsEverything(self) -> bool:
-        """
-        Whether there are no restrictions.
-        """
         return self.allow is None and not self.deny
 
     def __eq__(self, other: object) -> bool:
@@ -172,16 +142,14 @@ class PermissionSet(_Permissions):
     """
     The subjects that may be published to.
 
-    @ivar allow: the allowed patterns, or C{None} when all are.
-    @ivar deny: the denied patterns.
+    @ivar allow: C{None} allows everything, an empty set nothing.
+    @ivar deny: patterns that are refused whatever C{allow} says.
     """
 
     __slots__ = ("_answers",)
 
     def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
         """
-        @param allow: patterns; C{None} allows everything, an empty iterable nothing.
-        @param deny: patterns that are refused whatever C{allow} says.
         @raise InvalidPattern: if a pattern is not a valid subject.
         @raise TooManyShapes: if the patterns have too many wildcard shapes.
         """
@@ -190,11 +158,8 @@ class PermissionSet(_Permissions):
 
     def allows(self, subject: bytes) -> bool:
         """
-        Tell whether a message may be published.
-
-        @param subject: its subject.  Wildcard tokens are taken literally, as
-            they are when such a message is delivered: allow C{req.>} covers a
-            publish to C{req.*}.
+        @param subject: of a message. Wildcard tokens are taken literally, as they are when such a
+            message is delivered: allow C{req.>} covers a publish to C{req.*}.
         """
         answer = self._answers.get(subject)
         if answer is None:
@@ -214,39 +179,29 @@ class SubscribePermissions(_Permissions):
     """
     The subjects that may be subscribed to, perhaps for some queues only.
 
-    An entry is a pattern, or a pattern and a queue separated by a space; the
-    queue may hold wildcards.  What the entries mean:
+    An entry is a pattern, or a pattern and a queue separated by a space; the queue may hold
+    wildcards. What the entries mean:
 
       - allow C{foo}: plain and queue subscriptions to C{foo}.
       - allow C{foo v1}: only subscriptions to C{foo} in queue C{v1}.
       - allow C{foo} and C{foo v1}: plain ones, and in queue C{v1} only.
       - deny C{foo}: no subscription to C{foo}.
       - deny C{foo v1}: none in queue C{v1}; plain ones are not touched.
-
-    @ivar allow: the allowed entries, or C{None} when all subjects are.
-    @ivar deny: the denied entries.
     """
 
     __slots__ = ("_answers",)
 
     def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
         """
-        @param allow: entries; C{None} allows everything, an empty iterable nothing.
-        @param deny: entries that are refused whatever C{allow} says.
-        @raise InvalidPattern: if an entry is neither a valid subject nor two
-            with a space between.
-        @raise TooManyShapes: if the patterns have too many wildcard shapes.
+        As L{PermissionSet}.
         """
         super().__init__(allow, deny, _parseScope)
         self._answers: dict[tuple[bytes, bytes], bool] = {}
 
     def verdict(self, pattern: bytes, queue: bytes = b"") -> Verdict:
         """
-        Judge a subscription when it is made.  If there are very many denied
-        entries, L{FILTERED} may be the answer where no filter is needed.
-
-        @param pattern: a valid subject, perhaps with wildcards.
-        @param queue: the queue group, or empty.
+        Judge a subscription when it is made. If there are very many denied entries, L{FILTERED} may
+        be the answer where no filter is needed.
         """
         if not self._mayAsk(pattern, queue) or not self.mayDeliver(pattern, queue):
             return DENIED
@@ -262,13 +217,8 @@ class SubscribePermissions(_Permissions):
 
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
         """
-        Tell whether a message may be delivered to a subscription that stands.
-
-        Must be asked for each message that a L{FILTERED} subscription matches;
-        for others the answer is always yes.
-
-        @param subject: the subject of the message.
-        @param queue: the queue group of the subscription, or empty.
+        Whether a message may be delivered to a subscription that stands. To be asked for each
+        message that a L{FILTERED} subscription matches; for others the answer is always yes.
         """
         key = (subject, queue)
         answer = self._answers.get(key)
@@ -284,9 +234,8 @@ class SubscribePermissions(_Permissions):
 
     def _mayAsk(self, pattern: bytes, queue: bytes) -> bool:
         """
-        Tell whether the allowed entries cover a subscription.  If any that
-        covers its pattern names queues, a queue subscription must be in one of
-        them.
+        Whether the allowed entries cover a subscription. If any that covers its pattern names
+        queues, a queue subscription must be in one of them.
         """
         if self._allowIndex is None:
             return True

@@ -1,17 +1,13 @@
 """
-Two names for the same subjects: what one account calls them and what another
-does.
+Two names for the same subjects: in one account and in another. Everything that can be wrong with a
+renaming is said when it is made; renaming back undoes renaming.
 
-Everything that can be wrong with a renaming is said when it is made;
-renaming back undoes renaming.
+A renaming is written as two patterns. Our pattern says with C{$1}, or C{{{wildcard(1)}}}, where the
+token at their first C{*} goes; a C{*} of ours stands for the next one in turn. If one ends in C{>},
+so must the other.
 
-A renaming is written as two patterns.  Our pattern says with C{$1}, or
-C{{{wildcard(1)}}}, where the token at their first C{*} goes; a C{*} of ours
-stands for the next one in turn.  If one ends in C{>}, so must the other.
-
-Where this differs from nats-server 2.15.1, on purpose: with three or more
-wildcards in another order, and with one that is used twice, its way back leads
-somewhere else, or nowhere.
+Where this differs from nats-server 2.15.1, on purpose: with three or more wildcards in another
+order, and with one that is used twice, its way back leads somewhere else, or nowhere.
 """
 
 from __future__ import annotations
@@ -20,15 +16,13 @@ from natsbroker.subjects.functions import wildcardNumber
 from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.transforms import SubjectTransform
 
-__all__ = ["Renaming", "intersection", "numbered", "unnumbered"]
-
 #: What a token is made of: itself, or the token at a place of what is renamed.
 _Recipe = list[bytes | int]
 
 
 def numbered(pattern: bytes) -> bytes:
     """
-    @return: the pattern with its C{*} as C{$1}, C{$2} and so on.
+    The pattern with its C{*} as C{$1}, C{$2} and so on.
     """
     made, stars = [], 0
     for token in pattern.split(b"."):
@@ -41,7 +35,7 @@ def numbered(pattern: bytes) -> bytes:
 
 def unnumbered(pattern: bytes) -> bytes:
     """
-    @return: the pattern with a C{*} for every C{$1}, C{$2} and so on.
+    The pattern with a C{*} for every C{$1}, C{$2} and so on.
     """
     return b".".join(
         [b"*" if wildcardNumber(token) is not None else token for token in pattern.split(b".")]
@@ -50,8 +44,7 @@ def unnumbered(pattern: bytes) -> bytes:
 
 def intersection(one: bytes, other: bytes) -> bytes | None:
     """
-    @return: the pattern of the subjects that both match, or C{None} if there
-        are none.
+    The pattern of the subjects that both match; C{None} if there are none.
     """
     left, right = one.split(b"."), other.split(b".")
     made: list[bytes] = []
@@ -70,13 +63,9 @@ def intersection(one: bytes, other: bytes) -> bytes | None:
 
 class Renaming:
     """
-    What they call subjects, and what we do.
+    If their name has no wildcard, then ours is one subject whatever stands in it, and any subject
+    of ours that is renamed back becomes theirs.
 
-    If their name has no wildcard, then ours is one subject whatever stands in
-    it, and any subject of ours that is renamed back becomes theirs.
-
-    @ivar theirs: the pattern of their subjects.
-    @ivar ours: the pattern of ours.
     @ivar keeps: whether both call every subject the same.
     """
 
@@ -84,7 +73,6 @@ class Renaming:
 
     def __init__(self, theirs: bytes, ours: bytes) -> None:
         """
-        @param theirs: a valid subject, perhaps with wildcards.
         @param ours: see the module.
         @raise InvalidMapping: if one does not lead to the other and back.
         """
@@ -100,10 +88,6 @@ class Renaming:
             self._compile(theirs.split(b"."), numbered(ours).split(b"."))
 
     def _compile(self, theirs: list[bytes], ours: list[bytes]) -> None:
-        """
-        @param theirs: the tokens of their pattern.
-        @param ours: those of ours, with numbers.
-        """
         stars = [place for place, token in enumerate(theirs) if token == b"*"]
         numbers = [wildcardNumber(token) for token in ours]
         self._forth = [
@@ -122,14 +106,12 @@ class Renaming:
     def toOurs(self, subject: bytes) -> bytes:
         """
         @param subject: one that their pattern matches, or a pattern within it.
-        @return: what we call it.
         """
         return subject if self.keeps else _cooked(self._forth, self._forthTail, subject)
 
     def toTheirs(self, subject: bytes) -> bytes:
         """
         @param subject: one that our pattern matches, or a pattern within it.
-        @return: what they call it.
         """
         return subject if self.keeps else _cooked(self._back, self._backTail, subject)
 

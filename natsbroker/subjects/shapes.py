@@ -1,12 +1,10 @@
 """
-The wildcard shapes that are in use, and what to look up for each.
+The wildcard shapes that are in use, and what to look up for each. The number of shapes, and with it
+the cost of matching any subject of any length, is capped; counting a pattern in and out is O(1) in
+the number of patterns.
 
-The number of shapes, and with it the cost of matching any subject of
-any length, is capped; counting a pattern in and out is O(1) in the number of
-patterns.
-
-The shape of a pattern is its number of tokens, the positions of its C{*}, and
-whether it ends in C{>}: C{orders.*.paid} and C{users.*.seen} have one shape.
+The shape of a pattern is its number of tokens, the positions of its C{*}, and whether it ends in
+C{>}: C{orders.*.paid} and C{users.*.seen} have one shape.
 """
 
 from __future__ import annotations
@@ -15,15 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
 from natsbroker.subjects.grammar import hasWildcard
-
-__all__ = [
-    "BYTES_PER_SHAPE",
-    "DEFAULT_MAX_SHAPES",
-    "WILDCARDS",
-    "Recipe",
-    "ShapeTable",
-    "TooManyShapes",
-]
 
 DEFAULT_MAX_SHAPES = 1024
 
@@ -43,14 +32,13 @@ _Shape = tuple[int, tuple[int, ...], bool]
 
 class TooManyShapes(Exception):
     """
-    The pattern would bring the wildcard shapes beyond their cap; nothing was
-    inserted.
+    The pattern would bring the wildcard shapes beyond their cap; nothing was inserted.
     """
 
 
 def _shapeOf(pattern: bytes) -> _Shape | None:
     """
-    @return: the shape of a valid pattern, or C{None} for a literal.
+    C{None} for a literal.
     """
     if not hasWildcard(pattern):
         return None
@@ -61,15 +49,12 @@ def _shapeOf(pattern: bytes) -> _Shape | None:
 
 def _fits(shape: _Shape, length: int) -> bool:
     """
-    @return: whether patterns of a shape can match subjects of that many tokens.
+    Whether patterns of a shape can match subjects of that many tokens.
     """
     return shape[0] == length or (shape[2] and shape[0] < length)
 
 
 def _recipeFor(shape: _Shape) -> Recipe:
-    """
-    @return: the recipe of a shape.
-    """
     length, stars, full = shape
     picks = list(range(length))
     for place in stars:
@@ -87,9 +72,8 @@ class ShapeTable:
     How many patterns have each shape.
 
     @ivar counts: the number of patterns by shape; to be read only.
-    @ivar recipes: by the number of a subject's tokens, the recipes of the
-        shapes that can match it, as far as they were asked for; others
-        are made by L{recipesFor}.
+    @ivar recipes: by the number of a subject's tokens, the recipes of the shapes that can match it,
+        as far as they were asked for; others are made by L{recipesFor}.
     @ivar generation: grows whenever a shape comes into use or goes out of it.
     """
 
@@ -106,9 +90,9 @@ class ShapeTable:
 
     def __init__(self, maxShapes: int) -> None:
         """
-        @param maxShapes: how many shapes may be in use at a time.  The lengths
-            in bytes of the longest pattern that each has had may add up to
-            sixty-four times this number: nothing longer is looked up.
+        @param maxShapes: how many shapes may be in use at a time. The lengths in bytes of the
+            longest pattern that each has had may add up to sixty-four times this number: nothing
+            longer is looked up.
         """
         self._maxShapes = maxShapes
         self.counts: dict[_Shape, int] = {}
@@ -121,11 +105,8 @@ class ShapeTable:
 
     def admit(self, pattern: bytes) -> None:
         """
-        Count a pattern in.
-
-        @param pattern: a valid subject.
-        @raise TooManyShapes: if its shape is new, or it is longer than all of
-            its shape so far, and there is no room.
+        @raise TooManyShapes: if the pattern's shape is new, or it is longer than all of its shape
+            so far, and there is no room.
         """
         shape = _shapeOf(pattern)
         if shape is None:
@@ -156,9 +137,6 @@ class ShapeTable:
         self._bytes += grown
 
     def retire(self, pattern: bytes) -> None:
-        """
-        Count out a pattern that was counted in.
-        """
         shape = _shapeOf(pattern)
         if shape is None:
             return
@@ -175,9 +153,8 @@ class ShapeTable:
 
     def recipesFor(self, length: int) -> tuple[Recipe, ...]:
         """
-        @param length: the number of a subject's tokens.
-        @return: the recipes of the shapes that can match it.  They are
-            remembered until the shapes in use change.
+        The recipes of the shapes that can match a subject of that many tokens, remembered until the
+        shapes in use change.
         """
         # All subjects longer than every shape can be matched by the same ones.
         length = min(length, self._longest + 1)
@@ -190,12 +167,11 @@ class ShapeTable:
 
     def textsFor(self, tokens: list[bytes]) -> Iterator[bytes]:
         """
-        Cook all recipes, with regard to how long the patterns of a shape are:
-        for long subjects this is what bounds the cost.
+        Cook all recipes, with regard to how long the patterns of a shape are: for long subjects
+        this is what bounds the cost.
 
-        @param tokens: those of a subject.
-        @return: the texts that patterns must have to match it; perhaps several
-            times the same if the subject itself holds wildcard tokens.
+        @return: the texts that patterns must have to match; perhaps several times the same if the
+            subject itself holds wildcard tokens.
         """
         length = len(tokens)
         picked = (*tokens, *WILDCARDS)
@@ -206,7 +182,4 @@ class ShapeTable:
                     yield b".".join(parts)
 
     def __len__(self) -> int:
-        """
-        @return: how many shapes are in use.
-        """
         return len(self.counts)

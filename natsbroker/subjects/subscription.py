@@ -1,5 +1,5 @@
 """
-One subscription, as routers store it and the bus delivers to it.
+A subscription, as routers store it and the bus delivers to it.
 """
 
 from __future__ import annotations
@@ -7,22 +7,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-__all__ = ["FIRST_LINK_KIND", "Shadow", "SidTable", "Subscription"]
-
 #: Kinds from this one on are links to other brokers; below are clients and services.
 FIRST_LINK_KIND = 3
 
 
 class Subscription:
     """
-    @ivar pattern: the subject pattern.
     @ivar queue: the queue group; empty for a plain subscription.
     @ivar kind: the L{natsbroker.wire.values.Kind} of the subscriber, as an integer.
-    @ivar subscriber: who gets the messages.
     @ivar tag: given back with every delivery; the sid of a client.
     @ivar outbox: where the fast lane may write frames; C{None} if only C{deliver} will do.
-    @ivar permissions: the subscriber's L{SubscribePermissions} if some subjects that match must
-        not be delivered; else C{None}.
+    @ivar permissions: the subscriber's L{SubscribePermissions} if some subjects that match must not
+        be delivered; else C{None}.
     @ivar weight: how many members of the group the subscriber stands for.
     @ivar maximum: it ends after that many messages; 0 for never.
     @ivar delivered: how many it had.
@@ -139,9 +135,6 @@ class SidTable:
         self._entries: dict[bytes, Subscription] = {}
 
     def get(self, sid: bytes) -> Subscription | None:
-        """
-        The subscription with a sid, or C{None}.
-        """
         return self._entries.get(sid)
 
     def __contains__(self, sid: bytes) -> bool:
@@ -149,8 +142,6 @@ class SidTable:
 
     def add(self, subscription: Subscription) -> None:
         """
-        Add a subscription under its tag.
-
         @raise KeyError: if there is one with that tag.
         """
         if subscription.tag in self._entries:
@@ -158,11 +149,6 @@ class SidTable:
         self._entries[subscription.tag] = subscription
 
     def pop(self, sid: bytes) -> Subscription | None:
-        """
-        Take a subscription out.
-
-        @return: it, or C{None} if there is none.
-        """
         return self._entries.pop(sid, None)
 
     def __len__(self) -> int:

@@ -1,34 +1,33 @@
 """
-Subject transforms: from the subjects that match a source pattern to others.
-
-Everything that can be wrong with a transform is said when it is made;
-applying it never raises, and never makes bytes that are not a valid subject.
+Subject transforms: from the subjects that match a source pattern to others. Everything that can be
+wrong with a transform is said when it is made; applying it never raises, and never makes bytes that
+are not a valid subject.
 
 A destination is a subject whose tokens may be
 
   - C{$1}, or C{{{wildcard(1)}}}: the token at the source's first C{*};
-  - C{{{partition(n, 1, 2)}}}: a number below C{n}, the 32-bit FNV-1a hash of
-    the tokens at those C{*}; C{{{partition(n)}}} hashes the whole subject;
+  - C{{{partition(n, 1, 2)}}}: a number below C{n}, the 32-bit FNV-1a hash of the tokens at those
+    C{*}; C{{{partition(n)}}} hashes the whole subject;
   - C{{{split(1, -)}}}: that token cut at each C{-}, into several tokens;
-  - C{{{splitFromLeft(1, n)}}}, C{{{splitFromRight(1, n)}}}: cut in two after
-    the first, or before the last, C{n} bytes;
-  - C{{{sliceFromLeft(1, n)}}}, C{{{sliceFromRight(1, n)}}}: cut into pieces of
-    C{n} bytes, what is left over being last, or first;
+  - C{{{splitFromLeft(1, n)}}}, C{{{splitFromRight(1, n)}}}: cut in two after the first, or before
+    the last, C{n} bytes;
+  - C{{{sliceFromLeft(1, n)}}}, C{{{sliceFromRight(1, n)}}}: cut into pieces of C{n} bytes, what is
+    left over being last, or first;
   - C{{{left(1, n)}}}, C{{{right(1, n)}}}: its first, or last, C{n} bytes;
   - C{{{random(n)}}}: a random number below C{n}.
 
-A token too short to be cut stays whole.  The names may also begin with a
-capital, and so may their words.
+A token too short to be cut stays whole. The names may also begin with a capital, and so may their
+words.
 
-The rules and the error texts are nats-server's, checked against 2.15.1.  Where
-this differs, on purpose:
+The rules and the error texts are nats-server's, checked against 2.15.1. Where this differs, on
+purpose:
 
-  - Refused here are wildcard 0 (nats-server takes the first token of the
-    subject), negative counts, an empty separator, and other text in the braces.
-  - Empty pieces of a split are left out.  nats-server leaves some in, which
-    makes an invalid subject, and drops the message.
-  - With a literal source, a partition is a hash of the subject.  nats-server
-    hashes nothing at all, or the subject, depending on other mappings.
+  - Refused here are wildcard 0 (nats-server takes the first token of the subject), negative counts,
+    an empty separator, and other text in the braces.
+  - Empty pieces of a split are left out. nats-server leaves some in, which makes an invalid
+    subject, and drops the message.
+  - With a literal source, a partition is a hash of the subject. nats-server hashes nothing at all,
+    or the subject, depending on other mappings.
 """
 
 from __future__ import annotations
@@ -53,10 +52,6 @@ _NOT_ALL_USED = "not using all of the token wildcard(s)"
 
 class SubjectTransform:
     """
-    One source pattern and one destination.
-
-    @ivar source: the pattern of the subjects that it applies to.
-    @ivar destination: what they become, as it was written.
     @ivar isRandom: whether one subject may become several.
     """
 
@@ -64,11 +59,10 @@ class SubjectTransform:
 
     def __init__(self, source: bytes, destination: bytes, strict: bool = False) -> None:
         """
-        @param source: a valid subject, perhaps with wildcards; if it ends in
-            C{>}, so must the destination, and the other way round.
+        @param source: if it ends in C{>}, so must the destination, and the other way round.
         @param destination: see the module.
-        @param strict: whether the transform must be reversible, as imports
-            need it: only wildcards, and all of them.
+        @param strict: whether the transform must be reversible, as imports need it: only wildcards,
+            and all of them.
         @raise InvalidMapping: if it cannot be.
         """
         _checkEnds(source, destination)
@@ -88,12 +82,9 @@ class SubjectTransform:
 
     def apply(self, subject: bytes, randrange: RandRange) -> bytes | None:
         """
-        @param subject: the subject of a message.
-        @param randrange: makes random numbers, for C{{{random(n)}}}.
-        @return: what it becomes; C{None} if the source does not match it.  It
-            is empty if what it would become is no valid subject, as when a
-            token is split that holds nothing but separators: such a message
-            goes nowhere.
+        @return: what a subject becomes; C{None} if the source does not match it. It is empty if
+            what it would become is no valid subject, as when a token is split that holds nothing
+            but separators: such a message goes nowhere.
         """
         return self.rewrite(subject, randrange) if matches(self.source, subject) else None
 
@@ -110,10 +101,6 @@ class SubjectTransform:
 
 
 def _checkEnds(source: bytes, destination: bytes) -> None:
-    """
-    @raise InvalidMapping: if the source or the destination, its functions left
-        aside, is not a subject, or they do not fit together.
-    """
     if not isValidSubject(source):
         raise InvalidMapping(_INVALID_SUBJECT, source)
     tokens = destination.split(b".")

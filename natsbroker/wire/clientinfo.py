@@ -5,8 +5,8 @@ C{Nats-Request-Info}, the broker's.
 
 Clients send headers too, and this one must not be theirs (CVE-2026-33223). It is taken out in every
 spelling that any reader of headers might take for it: in any case, with spaces around the name,
-behind a bare CR or LF, continued on further lines, and repeated. nats-server
-takes out the ones in its own spelling.
+behind a bare CR or LF, continued on further lines, and repeated. nats-server takes out the ones in
+its own spelling.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from typing import Any
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import ClientInfo
 
-__all__ = ["HEADER", "compact", "described", "eventId", "stamped"]
-
 #: The name of the header.
 HEADER = b"Nats-Request-Info"
 
@@ -37,15 +35,12 @@ _LINES = re.compile(rb"(?<=\n)|(?<=\r)(?!\n)")
 
 def eventId(random: Random) -> str:
     """
-    A name for an event, as nats-server's: 22 letters and digits.
+    As nats-server's: 22 letters and digits.
     """
     return "".join(random.choices(_DIGITS, k=_ID_LENGTH))
 
 
 def described(info: ClientInfo) -> dict[str, Any]:
-    """
-    What there is to tell about a client, in nats-server's order.
-    """
     found: dict[str, Any] = {}
     for field in fields(info):
         value = getattr(info, field.name)
@@ -57,8 +52,6 @@ def described(info: ClientInfo) -> dict[str, Any]:
 def compact(document: Any) -> bytes:
     """
     JSON on one line, as Go writes it.
-
-    @param document: mappings with text keys, sequences, text, integers, truth values, C{None}.
     """
     return _text(document).encode("utf-8")
 
@@ -83,8 +76,8 @@ def stamped(body: bytes, headerLength: int, info: ClientInfo) -> tuple[bytes, in
     Say in a message's headers who a client is.
 
     @param body: the header block, if there is one, and the payload.
-    @param headerLength: how much of it is the header block. One that does not begin as header
-        blocks do is left out.
+    @param headerLength: the length of the header block. One that does not begin as header blocks do
+        is left out.
     @return: the new body and the length of its header block.
     """
     block = _VERSION + b"\r\n"
@@ -96,9 +89,6 @@ def stamped(body: bytes, headerLength: int, info: ClientInfo) -> tuple[bytes, in
 
 @lru_cache(maxsize=1024)
 def _line(info: ClientInfo) -> bytes:
-    """
-    @return: the header, and the end of a block.
-    """
     return b"%b: %b\r\n\r\n" % (HEADER, compact(described(info)))
 
 

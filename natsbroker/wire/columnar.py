@@ -31,8 +31,8 @@ Flags: C{LAST} is the last frame of an answer; C{ONE_SUBJECT}: all rows have the
 given once and there are no ends; C{NO_SUBJECTS}, C{NO_HEADERS}, C{NO_PAYLOADS}: the column is not
 given, because it was not asked for or, for headers, because all are empty.
 
-What L{encodeFrame} was given comes out of L{readFrame}, or L{FrameError} is raised;
-nothing is copied by reading.
+What L{encodeFrame} was given comes out of L{readFrame}, or L{FrameError} is raised; nothing is
+copied by reading.
 """
 
 from __future__ import annotations
@@ -45,26 +45,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from struct import Struct, error
 from typing import Any
-
-__all__ = [
-    "HEADERS",
-    "LAST",
-    "MAGIC",
-    "NO_HEADERS",
-    "NO_PAYLOADS",
-    "NO_SUBJECTS",
-    "ONE_SUBJECT",
-    "PAYLOADS",
-    "SUBJECTS",
-    "VERSION",
-    "ColumnFrame",
-    "FrameError",
-    "FramePosition",
-    "addToDigest",
-    "encodeFrame",
-    "readFrame",
-    "valuesOf",
-]
 
 MAGIC = b"NBCF"
 VERSION = 1
@@ -88,9 +68,7 @@ _isBig = sys.byteorder == "big"
 
 
 class FrameError(ValueError):
-    """
-    Bytes that are no frame, or a damaged one.
-    """
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +91,13 @@ class FramePosition:
 @dataclass(frozen=True, slots=True)
 class ColumnFrame:
     """
-    A frame that was read. The columns are views of its bytes; those of ends have one item more than
-    there are rows.
+    A frame that was read. The columns are views of its bytes; those of ends have one item of four
+    bytes more than there are rows, and are empty if there is no such column.
 
     @ivar isLast: whether it ends an answer.
     @ivar sequences: 8 bytes each, unsigned.
     @ivar timestamps: 8 bytes each, nanoseconds since 1970.
     @ivar subject: the subject of all rows; C{None} if they differ or none was asked for.
-    @ivar subjectEnds: 4 bytes each; empty if there is no such column, and so for the others.
     @ivar damaged: sequences that should be here and cannot be served.
     """
 
@@ -150,7 +127,7 @@ def _narrow(ends: array[int]) -> bytes:
     """
     Numbers of eight bytes as such of four.
 
-    @raise OverflowError: if the last, which is the largest, has no room in them.
+    @raise OverflowError: if the last, which is the largest, does not fit.
     """
     if ends[-1] > _LARGEST:
         raise OverflowError(f"{ends[-1]} bytes do not fit into a column of a frame")
@@ -162,8 +139,6 @@ def encodeFrame(
     columns: Any, place: FramePosition, left: Iterable[str] = (), isLast: bool = False
 ) -> bytes:
     """
-    Make a frame.
-
     @param columns: what L{natsbroker.interfaces.IExportableLog.exportRange} gave.
     @param left: the names of columns to leave out.
     """
@@ -209,9 +184,7 @@ def _isRepeated(values: bytes, length: int, count: int) -> bool:
 
 def readFrame(data: bytes) -> ColumnFrame:
     """
-    Read a frame.
-
-    @raise FrameError: if it is none, of another version, or damaged.
+    @raise FrameError: if the data is no frame, of another version, or damaged.
     """
     try:
         head = _HEAD.unpack_from(data)
@@ -257,18 +230,11 @@ def readFrame(data: bytes) -> ColumnFrame:
 
 
 class _Cursor:
-    """
-    Where the next section begins.
-    """
-
     def __init__(self, view: memoryview) -> None:
         self._view = view
         self._offset = _HEAD.size
 
     def take(self, size: int) -> memoryview:
-        """
-        The next section.
-        """
         start = self._offset
         self._offset = start + size + -size % 8
         if self._offset > len(self._view):
@@ -276,18 +242,13 @@ class _Cursor:
         return self._view[start : start + size]
 
     def end(self) -> None:
-        """
-        There is nothing more.
-        """
         if self._offset != len(self._view):
             raise FrameError("a frame is longer than it says")
 
 
 def valuesOf(ends: Sequence[int], values: bytes | memoryview) -> list[bytes]:
     """
-    The values of a column.
-
-    @param ends: where each ends, with a 0 before.
+    @param ends: where each value of a column ends, with a 0 before.
     """
     whole = bytes(values)
     return [whole[start:end] for start, end in pairwise(ends)]

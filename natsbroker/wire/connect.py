@@ -1,9 +1,7 @@
 """
-The JSON of CONNECT, read the way nats-server reads it.
-
-Names are matched without regard to case, the last of two wins, C{null} changes nothing,
-unknown names are ignored, and a wrong type refuses the whole; no input raises anything but
-C{ValueError}, however deep or strange.
+The JSON of CONNECT, read the way nats-server reads it: names are matched without regard to case,
+the last of two wins, C{null} changes nothing, unknown names are ignored, and a wrong type refuses
+the whole. No input raises anything but C{ValueError}, however deep or strange.
 """
 
 from __future__ import annotations
@@ -11,8 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-
-__all__ = ["DEFAULTS", "parseConnect"]
 
 #: Every option of a client's CONNECT with what holds while nothing was said. A client that never
 #: sends CONNECT is verbose and pedantic (PROTOCOL part 2, rows 3 and 65).
@@ -48,19 +44,14 @@ def _refuseConstant(name: str) -> Any:
 
 
 class _Object(list[tuple[str, Any]]):
-    """
-    The members of a JSON object, in order and with those of one name.
-    """
+    pass
 
 
 def parseConnect(text: bytes) -> dict[str, Any]:
     """
-    Read the argument of CONNECT.
-
-    @param text: the JSON object.
     @return: the options that were given, under their wire names.
-    @raise ValueError: if it is not JSON, not an object, or an option has a wrong type; nats-server
-        closes the connection in silence then (PROTOCOL part 2, row 14).
+    @raise ValueError: if the text is not JSON, not an object, or an option has a wrong type;
+        nats-server closes the connection in silence then (PROTOCOL part 2, row 14).
     """
     try:
         pairs = json.loads(

@@ -1,9 +1,9 @@
 """
 Bytes to frames, one frame at a time: those of clients, or of whatever dialect it is given.
 
-Any split of the same bytes gives the same frames; memory is bounded by the longest
-control line and the largest payload; input that breaks the protocol gives one C{FAULT} frame, as
-early as nats-server would answer, and never an exception.
+Any split of the same bytes gives the same frames; memory is bounded by the longest control line and
+the largest payload; input that breaks the protocol gives one C{FAULT} frame, as early as
+nats-server would answer, and never an exception.
 """
 
 from __future__ import annotations
@@ -19,21 +19,18 @@ _UNKNOWN: Frame = (ops.FAULT, errors.UNKNOWN_OPERATION)
 
 class Decoder:
     """
-    Cuts the bytes of one connection into frames.
-
     The caller may change the attributes between two frames; the next frame is read accordingly.
 
     @ivar maxControlLine: how many bytes may follow the operation's name and blanks on a line.
     @ivar maxPayload: the largest size of PUB and HPUB (headers included); negative for no limit.
     @ivar headers: whether HPUB is allowed on this connection by now.
     @ivar announce: whether the arguments of a publish are announced before its payload is there.
-    @ivar authorized: while false, an operation that does not begin like CONNECT is answered with
-        an authorization violation at its first byte.
+    @ivar authorized: while false, an operation that does not begin like CONNECT is answered with an
+        authorization violation at its first byte.
     @ivar messages: how many publishes were read.
     @ivar messageBytes: how many bytes of headers and payload they had.
     @ivar received: how many bytes were appended.
     @ivar heard: when the peer last sent anything but PONG; kept here for the session.
-    @ivar dialect: reads the lines.
     """
 
     __slots__ = (
@@ -80,7 +77,7 @@ class Decoder:
     @property
     def pending(self) -> int:
         """
-        How many bytes are kept because they are not part of a returned frame yet.
+        The bytes that are not part of a returned frame yet.
         """
         return len(self._buffer) - self._position + sum(map(len, self._chunks))
 
@@ -94,7 +91,7 @@ class Decoder:
     @property
     def isBetweenLines(self) -> bool:
         """
-        Whether what comes next is the beginning of a line; for the lane.
+        Whether a line begins next; for the lane.
         """
         return not (
             self._head is not None
@@ -113,20 +110,13 @@ class Decoder:
 
     def took(self, position: int, messages: int, messageBytes: int) -> None:
         """
-        Be told that the lane took publishes.
-
-        @param position: where the next line begins now.
+        The lane took publishes; the next line begins at C{position} now.
         """
         self._position = position
         self.messages += messages
         self.messageBytes += messageBytes
 
     def append(self, data: bytes) -> None:
-        """
-        Take more input.
-
-        @param data: what the transport delivered.
-        """
         self.received += len(data)
         if self._fault is not None:
             return
@@ -150,10 +140,8 @@ class Decoder:
 
     def next(self) -> Frame | None:
         """
-        Read the next frame.
-
-        @return: the frame, or C{None} if it is not complete yet. After a C{FAULT} the same fault
-            is returned for ever, and input is thrown away.
+        @return: the next frame, or C{None} if it is not complete yet. After a C{FAULT} the same
+            fault is returned for ever, and input is thrown away.
         """
         if self._missing > 0:
             return None

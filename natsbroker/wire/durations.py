@@ -1,7 +1,6 @@
 """
-Durations as Go programs write them.
-
-Values and complaints are those of Go's C{ParseDuration}, texts those of its C{Duration.String}.
+Durations as Go programs write them. Values and complaints are those of Go's C{ParseDuration}, texts
+those of its C{Duration.String}.
 """
 
 from __future__ import annotations
@@ -27,19 +26,12 @@ def secondsFrom(text: str) -> float:
     """
     Read a duration such as C{1m30s}, C{-5ms} or C{1.5h}.
 
-    @return: seconds.
     @raise ValueError: with Go's words for what is wrong.
     """
     return nanosecondsFrom(text) / 1e9
 
 
 def nanosecondsFrom(text: str) -> int:
-    """
-    Read a duration.
-
-    @return: nanoseconds.
-    @raise ValueError: with Go's words for what is wrong.
-    """
     shown = text if len(text) <= _MOST_CHARACTERS else text[:20] + "..."
     unsigned = text[1:] if text[:1] in ("+", "-") else text
     if unsigned == "0":
@@ -77,15 +69,12 @@ def _pieceFrom(piece: re.Match[str], shown: str) -> int:
 
 def durationText(seconds: float) -> str:
     """
-    Write a duration as Go does: C{2m0s}, C{1.5s}, C{250ms}, C{0s}.
+    As Go: C{2m0s}, C{1.5s}, C{250ms}, C{0s}.
     """
     return nanosecondsText(round(seconds * 1e9))
 
 
 def nanosecondsText(nanoseconds: int) -> str:
-    """
-    Write a duration in nanoseconds as Go does.
-    """
     sign = "-" if nanoseconds < 0 else ""
     nanoseconds = abs(nanoseconds)
     if nanoseconds == 0:

@@ -17,8 +17,6 @@ from natsbroker.subjects.permissions import (
 )
 from natsbroker.wire.values import Kind
 
-__all__ = ["GLOBAL_ACCOUNT", "ConnectRequest", "Grant", "Security", "Verb"]
-
 #: The account of connections to which no other is given.
 GLOBAL_ACCOUNT = "$G"
 
@@ -28,10 +26,6 @@ _NOWHERE = PermissionSet((), ())
 
 
 class Verb(Enum):
-    """
-    What somebody may do or not.
-    """
-
     #: Publish to a subject.
     PUBLISH = "publish"
 
@@ -67,17 +61,16 @@ class ConnectRequest:
     """
     All that is known of a connection that asks to be let in.
 
-    @ivar kind: what kind of connection it is.
-    @ivar options: what it said in CONNECT, with the wire's spelling; empty if it said nothing.
-        Text in it can always be encoded: there are no lone surrogates.
+    @ivar options: what it said in CONNECT, with the wire's spelling; empty if it said nothing. Text
+        in it can always be encoded: there are no lone surrogates.
     @ivar host: the address that it comes from, as text; empty where there is none.
     @ivar nonce: the nonce of its INFO; empty without.
-    @ivar certificate: the peer's TLS certificate (a C{cryptography} X.509 certificate) after it
-        was verified; C{None} without.
-    @ivar connectionType: C{STANDARD}, C{WEBSOCKET}, C{LEAFNODE} and so on, as users' C{allowed
-        connection types} name them; C{IN_PROCESS} for a client inside this process.
+    @ivar certificate: the peer's TLS certificate (a C{cryptography} X.509 certificate) after it was
+        verified; C{None} without.
+    @ivar connectionType: C{STANDARD}, C{WEBSOCKET}, C{LEAFNODE} and so on, as users'
+        C{allowed_connection_types} name them; C{IN_PROCESS} for a client inside this process.
     @ivar cid: the number of the connection; 0 where it has none.
-    @ivar tls: how TLS secures it; C{None} without.
+    @ivar tls: C{None} without TLS.
     @ivar granted: what was granted to it before, if it is looked at again; C{None} at a login.
     """
 
@@ -93,7 +86,7 @@ class ConnectRequest:
 
     def text(self, name: str) -> str:
         """
-        One of the options as text; empty if it is absent.
+        One of the options; empty if it is absent or no text.
         """
         value = self.options.get(name)
         return value if isinstance(value, str) else ""
@@ -108,14 +101,13 @@ class Grant:
     """
     The account, user and permissions of a connection.
 
-    @ivar account: the name of its account.
     @ivar user: how it is named in logs and monitoring; never a secret. Empty for nobody.
     @ivar publish: where it may publish; C{None} for everywhere.
     @ivar subscribe: what it may subscribe to; C{None} for everything.
     @ivar responses: whether and how often it may answer requests that were delivered to it at
         subjects that C{publish} does not allow; C{None} for not.
-    @ivar maxPayload: the largest payload in bytes; C{None} for the server's limit, negative for
-        no limit.
+    @ivar maxPayload: the largest payload in bytes; C{None} for the server's limit, negative for no
+        limit.
     @ivar maxSubscriptions: how many subscriptions; C{None} for the server's limit.
     @ivar expires: when the grant ends, as seconds since the epoch; C{None} for never.
     @ivar nameTag: how the user's JWT calls it; empty without.
@@ -163,7 +155,7 @@ class Grant:
         Whether the owner may do something. This decides for every kind of connection, and for the
         services of the broker that act for one; the fast lane is held to it.
 
-        @param subject: where; a pattern for a subscription.
+        @param subject: a pattern for a subscription.
         @param queue: the queue group of the subscription; empty for none.
         """
         if verb is Verb.PUBLISH:

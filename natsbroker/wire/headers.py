@@ -5,16 +5,14 @@ NATS/1.0 header blocks: what stands between the control line of HPUB or HMSG and
     *( name ":" *blank value CRLF )
     CRLF
 
-Order, case and duplicates are kept; a block that was not changed is written as it was
-read; nothing is parsed before somebody asks; no input raises anything but C{ValueError}, and the
-memory for a block is a small multiple of its length.
+Order, case and duplicates are kept; a block that was not changed is written as it was read; nothing
+is parsed before somebody asks; no input raises anything but C{ValueError}, and the memory for a
+block is a small multiple of its length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-
-__all__ = ["MAX_HEADERS", "VERSION", "HeaderError", "Headers"]
 
 #: How every block begins.
 VERSION = b"NATS/1.0"
@@ -29,9 +27,7 @@ _END = b"\r\n"
 
 
 class HeaderError(ValueError):
-    """
-    A block is malformed, or something cannot stand in one.
-    """
+    pass
 
 
 class Headers:
@@ -49,7 +45,6 @@ class Headers:
 
     def __init__(self, pairs: Pairs = (), status: int = 0, description: str = "") -> None:
         """
-        @param pairs: names and values, in order.
         @param status: up to three digits, or 0 for none.
         @param description: one line about the status.
         @raise HeaderError: if a name or value cannot be written.
@@ -62,9 +57,9 @@ class Headers:
     @classmethod
     def fromBlock(cls, block: bytes) -> Headers:
         """
-        The headers of a block; what is wrong with it is said when they are first looked at.
+        What is wrong with the block is said when the headers are first read.
 
-        @param block: the block with its empty line; empty for no headers.
+        @param block: with its empty line; empty for no headers.
         """
         headers = cls()
         if block:
@@ -74,8 +69,7 @@ class Headers:
 
     def block(self) -> bytes:
         """
-        The block, ready to be sent. Headers that came from a block and were not changed are that
-        block, byte for byte.
+        Headers that came from a block and were not changed are that block, byte for byte.
         """
         if self._block is None:
             self._block = _written(self._status, self._pairs or [])
@@ -102,17 +96,11 @@ class Headers:
         return self._status[1]
 
     def get(self, name: str, default: str | None = None, anyCase: bool = False) -> str | None:
-        """
-        The first value under a name.
-        """
         for value in self._valuesOf(name, anyCase):
             return value
         return default
 
     def getAll(self, name: str, anyCase: bool = False) -> list[str]:
-        """
-        All values under a name, in order.
-        """
         return list(self._valuesOf(name, anyCase))
 
     def _valuesOf(self, name: str, anyCase: bool) -> Iterator[str]:
@@ -147,16 +135,10 @@ class Headers:
             del pairs[place]
 
     def remove(self, name: str) -> None:
-        """
-        Have no header of that name.
-        """
         pairs = self._change()
         pairs[:] = [pair for pair in pairs if pair[0] != name]
 
     def items(self) -> list[tuple[str, str]]:
-        """
-        All names and values, in order, with duplicates.
-        """
         return list(self._read())
 
     def __contains__(self, name: object) -> bool:
@@ -169,9 +151,6 @@ class Headers:
         return len(self._read())
 
     def __bool__(self) -> bool:
-        """
-        Whether there is anything to send: a header or a status.
-        """
         return bool(self._block or self._pairs or self._status[0])
 
     def __eq__(self, other: object) -> bool:

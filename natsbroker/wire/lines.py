@@ -1,8 +1,6 @@
 """
-One control line to a frame, for whichever dialect.
-
-Pure functions of a line and of what the connection allows by now; shared by the pure and
-the compiled decoder, so these cannot disagree on anything but buffering.
+One control line to a frame, for whichever dialect. Shared by the pure and the compiled decoder, so
+these cannot disagree on anything but buffering.
 """
 
 from __future__ import annotations
@@ -13,20 +11,6 @@ from typing import Any, Protocol
 from natsbroker import errors
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import client
-
-__all__ = [
-    "BAD",
-    "CLIENT",
-    "HEAD",
-    "SKIP",
-    "STRIP",
-    "Frame",
-    "LineReader",
-    "LineRules",
-    "checkedHead",
-    "readLine",
-    "readPartial",
-]
 
 #: The operation code, then what belongs to it:
 #: C{(CONNECT | INFO | SUB | UNSUB | ERR, arguments)}, C{(PING,)}, C{(PONG,)}, C{(OK,)},
@@ -72,10 +56,6 @@ HeadReader = Callable[[int, bytes, LineRules], Frame]
 
 
 class LineReader:
-    """
-    Reads the lines of one dialect.
-    """
-
     __slots__ = ("_bare", "_exact", "_first", "_heads", "_names", "_operations")
 
     def __init__(
@@ -103,8 +83,6 @@ class LineReader:
 
     def readLine(self, line: bytes, rules: LineRules) -> Frame:
         """
-        Read a whole line.
-
         @param line: the line without its LF, perhaps with a CR.
         @return: a frame, which may be a C{FAULT}, or a L{HEAD}.
         """
@@ -136,9 +114,7 @@ class LineReader:
 
     def readPartial(self, line: bytes, rules: LineRules) -> Frame | None:
         """
-        Look at a line that is not complete yet.
-
-        @param line: what there is of it: at least one byte, no LF.
+        @param line: what there is of an incomplete line: at least one byte, no LF.
         @return: a C{FAULT} if it cannot become right any more, a L{SKIP} if the rest of it does not
             matter, a L{STRIP} if some blanks do not, else C{None}.
         """
@@ -163,8 +139,7 @@ class LineReader:
 
     def _operation(self, line: bytes) -> bytes:
         """
-        The operation that a line begins with, in capitals; what begins with none is given back
-        whole.
+        The operation in capitals; a line that begins with none is given back whole.
         """
         for name in self._names:
             if line[: len(name)].upper() == name:
@@ -176,9 +151,8 @@ def checkedHead(
     op: int, subject: bytes, reply: bytes, sizes: tuple[bytes, bytes], rules: LineRules
 ) -> Frame:
     """
-    A L{HEAD} whose sizes are right, or a C{FAULT}.
-
     @param sizes: of the headers, empty for none, and of the whole.
+    @return: a L{HEAD}, or a C{FAULT} if the sizes are wrong.
     """
     headerText, sizeText = sizes
     size = client.parseSize(sizeText)

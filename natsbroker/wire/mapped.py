@@ -6,15 +6,11 @@ that the message has in its stream::
     _GR_.<6 of the cluster>.<6 of the server>.<reply>
     $GR.<4 of the cluster>.<reply>                         as before NATS 2.1
     $JS.ACK.<7 tokens>@<subject in the stream>
-
-Pure functions over bytes.
 """
 
 from __future__ import annotations
 
 import re
-
-__all__ = ["ACKNOWLEDGEMENT", "NEW", "OLD", "prefixOf", "splitMapped", "splitReply"]
 
 NEW = b"_GR_."
 OLD = b"$GR."
@@ -34,7 +30,7 @@ _DOT = ord(".")
 
 def prefixOf(subject: bytes) -> bytes:
     """
-    The prefix of a mapped subject; empty for a subject that is not mapped.
+    Empty for a subject that is not mapped.
     """
     if subject[:1] not in _SIGNS:
         return b""
@@ -47,9 +43,6 @@ def prefixOf(subject: bytes) -> bytes:
 
 
 def splitMapped(subject: bytes) -> tuple[bytes, bytes]:
-    """
-    The prefix of a mapped subject, or empty, and the subject itself.
-    """
     prefix = prefixOf(subject)
     return prefix, subject[len(prefix) :]
 

@@ -9,8 +9,6 @@ import base64
 import binascii
 from enum import IntEnum
 
-__all__ = ["NkeyError", "Role", "WrongRole", "decodeKey", "decodeSeed", "encodeKey", "isKey"]
-
 _TEXT = 56
 _SEED = 18 << 3
 _SEED_BYTES = 34
@@ -37,7 +35,7 @@ class NkeyError(ValueError):
 
 class WrongRole(NkeyError):
     """
-    A seed is a key's of another role, or it is no seed.
+    A text is no seed, or the seed of another role.
     """
 
 
@@ -71,8 +69,7 @@ def decodeKey(text: str, role: Role) -> bytes:
 def decodeSeed(text: str, role: Role = Role.USER) -> bytes:
     """
     @return: the 32 secret bytes of a seed.
-    @raise NkeyError: if the text is no seed.
-    @raise WrongRole: if it is another's than of this role.
+    @raise NkeyError: if the text is no seed; L{WrongRole} if it is another's than of this role.
     """
     try:
         data = base64.b32decode(text + "=" * (-len(text) % 8))

@@ -1,7 +1,5 @@
 """
-Operation codes: the first member of every decoded frame.
-
-Small integers with their canonical spelling, shared by every dialect.
+Operation codes: the first member of every decoded frame, shared by every dialect.
 """
 
 from __future__ import annotations

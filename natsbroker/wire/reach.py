@@ -27,8 +27,6 @@ from __future__ import annotations
 
 from natsbroker.wire.values import Kind
 
-__all__ = ["MASKS", "REACH", "reaches"]
-
 _EVERYTHING = frozenset(Kind)
 _NOT_LOCAL = _EVERYTHING - {Kind.LOCAL}
 
@@ -49,7 +47,4 @@ MASKS = tuple(sum(1 << target for target in REACH[origin]) for origin in Kind)
 
 
 def reaches(origin: Kind, target: Kind) -> bool:
-    """
-    Whether a message from one kind of origin is forwarded to one kind of target.
-    """
     return target in REACH[origin]

@@ -1,12 +1,9 @@
 """
-Subjects that nats-server keeps to itself: clients may not publish to or with them.
-
-The prefixes as nats-server checks them (PROTOCOL part 2, rows 34 and 35).
+Subjects that nats-server keeps to itself: clients may not publish to or with them. The prefixes as
+nats-server checks them (PROTOCOL part 2, rows 34 and 35).
 """
 
 from __future__ import annotations
-
-__all__ = ["CLUSTER_SUBJECTS", "REPLIES", "SUBJECTS", "isReserved", "isReservedReply"]
 
 #: Replies mapped between clusters, in their new and their old spelling.
 SUBJECTS = (b"_GR_.", b"$GR.")
@@ -24,9 +21,6 @@ _FIRST = (b"_", b"$")
 
 
 def isReserved(subject: bytes) -> bool:
-    """
-    Whether nobody may publish to a subject.
-    """
     return subject[:1] in _FIRST and subject.startswith(SUBJECTS) and subject not in _BARE
 
 

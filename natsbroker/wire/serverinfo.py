@@ -1,9 +1,7 @@
 """
-The JSON of INFO and CONNECT on links.
-
-Names are matched without regard to case, unknown ones are kept when the document is passed on, and
-no input raises anything but C{ValueError}, however deep or strange. A value of
-the wrong type refuses the whole, as nats-server does.
+The JSON of INFO and CONNECT on links. Names are matched without regard to case, unknown ones are
+kept when the document is passed on, and no input raises anything but C{ValueError}, however deep or
+strange. A value of the wrong type refuses the whole, as in nats-server.
 """
 
 from __future__ import annotations
@@ -13,19 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any
-
-__all__ = [
-    "GatewayCommand",
-    "GossipMode",
-    "LeafConnect",
-    "LinkConnect",
-    "ServerDocument",
-    "connectLine",
-    "infoLine",
-    "parseConnect",
-    "parseDocument",
-    "parseLeafConnect",
-]
 
 #: The largest number that is taken for a port, a size or a version.
 _LARGEST = (1 << 63) - 1
@@ -64,8 +49,7 @@ class ServerDocument:
     """
     What an INFO on a link says.
 
-    @ivar host: where the server listens for its like, as it knows itself.
-    @ivar port: likewise.
+    @ivar host: where the server listens for its like, as it knows itself; with C{port}.
     @ivar ip: where it can be dialled, as a URL; empty where its peer finds that out.
     @ivar cluster_dynamic: its cluster's name was made up, and it takes another one.
     @ivar lnoc: it understands LS+ and LMSG.
@@ -77,7 +61,7 @@ class ServerDocument:
     @ivar gateway: the name of the gateway that it speaks of: its own, or another one in a gossip.
     @ivar gateway_urls: where members of that gateway's cluster can be dialled, as C{host:port}.
     @ivar gateway_url: where it can be dialled itself.
-    @ivar gateway_cmd: what it asks for, a L{GatewayCommand}; 0 for nothing.
+    @ivar gateway_cmd: a L{GatewayCommand}; 0 for none.
     @ivar gateway_cmd_payload: what that is about, as base64.
     @ivar gateway_nrp: it understands mapped reply subjects that begin with C{_GR_}.
     @ivar gateway_iom: it tells all interest of every account at once.
@@ -138,7 +122,7 @@ class ServerDocument:
 
     def changed(self, **values: Any) -> ServerDocument:
         """
-        The same with some members changed, also in what is passed on.
+        The same with other members, also in what is passed on.
         """
         raw = {name: value for name, value in self.raw.items() if name.lower() not in values}
         raw.update({name: value for name, value in values.items() if value})
@@ -151,9 +135,8 @@ class LinkConnect:
     What a CONNECT on a link says.
 
     @ivar name: the id of the server.
-    @ivar password: C{pass} on the wire.
-    @ivar lang: what only clients say.
-    @ivar gateway: what only gateways say.
+    @ivar lang: only clients say it.
+    @ivar gateway: only gateways say it.
     """
 
     name: str = ""
@@ -175,17 +158,14 @@ class LeafConnect:
     """
     What a CONNECT of a leafnode says besides its credentials.
 
-    @ivar version: of the server.
-    @ivar name: of the server.
+    @ivar version: of the server, as C{name}.
     @ivar is_hub: it takes us for its spoke, although it dialled.
-    @ivar cluster: what it belongs to.
     @ivar deny_pub: the patterns that it wants no messages of.
     @ivar isolate: it wants to hear nothing of other leafnodes.
     @ivar domain: of its JetStream.
-    @ivar remote_account: its account.
     @ivar compress_mode: the level at which it sends, C{off} or C{not supported}.
-    @ivar lang: what only clients say.
-    @ivar gateway: what only gateways say.
+    @ivar lang: only clients say it.
+    @ivar gateway: only gateways say it.
     """
 
     version: str = ""
@@ -211,29 +191,17 @@ _PERMISSIONS = frozenset({"permitImport", "permitExport"})
 
 def parseDocument(text: bytes) -> ServerDocument:
     """
-    Read the argument of an INFO.
-
-    @raise ValueError: if it is not the JSON of one.
+    @raise ValueError: if the text is not the JSON of an INFO.
     """
     given = _members(text)
     return ServerDocument(raw=given, **_read(ServerDocument, given))
 
 
 def parseConnect(text: bytes) -> LinkConnect:
-    """
-    Read the argument of a CONNECT.
-
-    @raise ValueError: if it is not the JSON of one.
-    """
     return LinkConnect(**_read(LinkConnect, _members(text)))
 
 
 def parseLeafConnect(text: bytes) -> LeafConnect:
-    """
-    Read the argument of a CONNECT of a leafnode.
-
-    @raise ValueError: if it is not the JSON of one.
-    """
     return LeafConnect(**_read(LeafConnect, _members(text)))
 
 
@@ -254,9 +222,6 @@ def _refuse(name: str) -> Any:
 def _read(
     kind: type[ServerDocument] | type[LinkConnect] | type[LeafConnect], given: dict[str, Any]
 ) -> dict[str, Any]:
-    """
-    The members that a value has, checked.
-    """
     folded = {name.lower(): value for name, value in given.items() if value is not None}
     found: dict[str, Any] = {}
     for member in fields(kind):
@@ -297,18 +262,15 @@ def _permissions(name: str, value: Any) -> dict[str, tuple[str, ...]]:
 
 def infoLine(document: Mapping[str, Any], end: bytes = b" \r\n") -> bytes:
     """
-    An INFO line of a document's members. Members without a value are left out.
+    Members without a value are left out.
 
-    @param end: what it ends with: nats-server has a space before CRLF, save between gateways.
+    @param end: nats-server has a space before CRLF, save between gateways.
     """
     shown = {name: value for name, value in document.items() if value or name in _ALWAYS_IN_INFO}
     return b"INFO %b%b" % (_json(shown), end)
 
 
 def connectLine(options: Mapping[str, Any]) -> bytes:
-    """
-    A CONNECT line.
-    """
     shown = {name: value for name, value in options.items() if value or name in _ALWAYS_IN_CONNECT}
     return b"CONNECT %b\r\n" % _json(shown)
 

@@ -7,9 +7,9 @@ The client's side of the protocol: a server's bytes to frames, and the client's 
     PING  PONG  +OK
     -ERR '<text>'
 
-Any split of the same bytes gives the same frames; memory is bounded by the longest line
-and the largest message; bytes that are no server's give one C{FAULT} frame, never an exception.
-Lines that are made here cannot be broken by the names in them.
+Any split of the same bytes gives the same frames; memory is bounded by the longest line and the
+largest message; bytes that are no server's give one C{FAULT} frame, never an exception. Lines that
+are made here cannot be broken by the names in them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from typing import Any
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.client import parseSize, splitBlanks
-
-__all__ = ["Frame", "ServerDecoder", "connectLine", "publishLine", "subscribeLine"]
 
 #: C{(INFO, json)}, C{(MSG | HMSG, subject, sid, reply, headerLength, body)}, C{(PING,)},
 #: C{(PONG,)}, C{(OK,)}, C{(ERR, text)} and C{(FAULT, text)}.
@@ -44,8 +42,6 @@ _BARE = {b"PING": (ops.PING,), b"PONG": (ops.PONG,), b"+OK": (ops.OK,)}
 
 class ServerDecoder:
     """
-    Cuts the bytes of a server into frames.
-
     @ivar maxPayload: the largest message that is accepted; negative for no limit.
     @ivar maxLine: the longest line that is accepted.
     """
@@ -76,14 +72,11 @@ class ServerDecoder:
     @property
     def pending(self) -> int:
         """
-        How many bytes are kept because they are not part of a returned frame yet.
+        The bytes that are not part of a returned frame yet.
         """
         return len(self._buffer) - self._position + sum(map(len, self._chunks))
 
     def append(self, data: bytes) -> None:
-        """
-        Take more input.
-        """
         if self._fault is not None:
             return
         if self._missing > 0 or self._chunks:
@@ -97,10 +90,7 @@ class ServerDecoder:
 
     def next(self) -> Frame | None:
         """
-        Read the next frame.
-
-        @return: the frame, or C{None} if it is not complete yet. After a C{FAULT} the same fault
-            is returned for ever, and input is thrown away.
+        @return: as L{natsbroker.wire.decoder.Decoder.next}.
         """
         if self._missing > 0:
             return None
@@ -117,8 +107,7 @@ class ServerDecoder:
 
     def _whole(self) -> Frame | None:
         """
-        The next frame, if it is a message that is here to its end: what L{_line} and L{_message}
-        make of it, in one step.
+        A message that is here to its end: what L{_line} and L{_message} make of it, in one step.
         """
         buffer, position = self._buffer, self._position
         head = None if buffer.startswith(b"H", position) else _PLAIN.match(buffer, position)
@@ -212,9 +201,6 @@ class ServerDecoder:
 
 
 def connectLine(options: Mapping[str, Any]) -> bytes:
-    """
-    A CONNECT line.
-    """
     text = json.dumps(dict(options), separators=(",", ":"))
     return b"CONNECT %b\r\n" % text.encode("ascii")
 
@@ -238,8 +224,6 @@ def publishLine(subject: bytes, reply: bytes, headerLength: int, size: int) -> b
 
 def subscribeLine(pattern: bytes, queue: bytes, sid: bytes) -> bytes:
     """
-    A SUB line.
-
     @raise ValueError: if the pattern is no valid subject, or the queue group cannot be named so.
     """
     if not isValidSubject(pattern):

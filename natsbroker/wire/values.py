@@ -1,7 +1,5 @@
 """
 The values that travel between the layers: a message, and where it came from.
-
-Plain slotted values without behaviour that needs a clock, a socket or a lock.
 """
 
 from __future__ import annotations
@@ -9,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-
-__all__ = ["EVERY_GROUP", "ClientInfo", "GroupMessage", "Kind", "Message", "Run"]
 
 
 class Kind(IntEnum):
@@ -20,8 +16,8 @@ class Kind(IntEnum):
 
     @cvar CLIENT: a client connection.
     @cvar INTERNAL: a service in this process (STAN, JetStream, statistics, a third party's).
-    @cvar LOCAL: a service in this process that answers for this broker alone; other brokers
-        do not learn of it.
+    @cvar LOCAL: a service in this process that answers for this broker alone; other brokers do not
+        learn of it.
     @cvar ROUTE: another member of this cluster.
     @cvar GATEWAY: a member of another cluster.
     @cvar HUB: a leafnode connection on which the peer is the hub and we are the spoke.
@@ -38,10 +34,6 @@ class Kind(IntEnum):
 
 
 class _EveryGroup(tuple[bytes, ...]):
-    """
-    Queue groups of any name.
-    """
-
     __slots__ = ()
 
     def __contains__(self, queue: object) -> bool:
@@ -56,8 +48,6 @@ class Message:
     """
     One published message. Receivers must not change it: all of them see the same object.
 
-    @ivar subject: the literal subject.
-    @ivar reply: the reply subject, or empty.
     @ivar body: the header block, if there is one, directly followed by the payload.
     @ivar headerLength: how many bytes of C{body} are the header block; 0 without headers.
     @ivar origin: the subscriber object of the publisher, for C{echo: false} and for links, which
@@ -131,15 +121,12 @@ class Message:
 
     @property
     def payload(self) -> bytes:
-        """
-        The payload without the header block.
-        """
         return self.body[self.headerLength :] if self.headerLength else self.body
 
     def readdressed(self, subject: bytes, reply: bytes) -> Message:
         """
-        The same headers and payload from the same origin under other subjects, for the queue
-        groups of another account.
+        The same headers and payload from the same origin under other subjects, for the queue groups
+        of another account.
         """
         return Message(
             subject,
@@ -154,7 +141,7 @@ class Message:
 
     def withReplyPrefix(self, via: bytes) -> Message:
         """
-        The same message with a reply prefix, for another broker.
+        For another broker.
         """
         return Message(
             self.subject,
@@ -186,12 +173,6 @@ class Run:
     """
     Messages that differ in nothing but their bodies: subject, reply subject, origin and the size of
     the header block are the same.
-
-    @ivar subject: the literal subject.
-    @ivar reply: the reply subject, or empty.
-    @ivar bodies: of each message; see L{Message}.
-    @ivar headerLength: how many bytes of each body are the header block; 0 without headers.
-    @ivar origin: whose messages they are; see L{Message}.
     """
 
     __slots__ = ("bodies", "headerLength", "origin", "reply", "subject")
@@ -212,16 +193,10 @@ class Run:
 
     @property
     def payloads(self) -> list[bytes]:
-        """
-        The payloads, without header blocks.
-        """
         skip = self.headerLength
         return [each[skip:] for each in self.bodies] if skip else self.bodies
 
     def __iter__(self) -> Iterator[Message]:
-        """
-        The messages, one by one.
-        """
         for body in self.bodies:
             yield Message(self.subject, body, self.reply, self.headerLength, self.origin)
 

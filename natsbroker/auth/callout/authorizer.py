@@ -24,15 +24,9 @@ from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, ConnectRequest, Grant
 
-__all__ = ["CalloutAuthorizer"]
-
 
 @implementer(IAuthorizer)
 class CalloutAuthorizer(Revocations):
-    """
-    Decides by another authorizer and a service.
-    """
-
     required = True
     deadline = True
 
@@ -44,7 +38,6 @@ class CalloutAuthorizer(Revocations):
         memberOf: Callable[[str], Grant | None],
     ) -> None:
         """
-        @param settings: decides about the users of the configuration.
         @param memberOf: gives the grant of an unrestricted member of an account; C{None} if there
             is no such account.
         """

@@ -36,8 +36,6 @@ from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.nkeys import Role
 
-__all__ = ["SUBJECT", "Callouts", "guarded"]
-
 _log = Logger(namespace="natsbroker")
 
 Checked = TypeVar("Checked")
@@ -63,10 +61,6 @@ def guarded(grant: Grant, service: AuthCallout) -> Grant:
 
 
 class Callouts:
-    """
-    Sends authorization requests of a server.
-    """
-
     def __init__(
         self,
         signer: Signer,
@@ -78,12 +72,8 @@ class Callouts:
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """
-        @param signer: the server's key.
-        @param curve: the server's encryption key.
-        @param describe: gives the server's description.
         @param busFor: gives the bus of an account; raises C{KeyError} if there is none.
         @param timeout: gives the seconds that a service has.
-        @param random: gives unpredictable bytes.
         """
         self._signer = signer
         self._curve = curve

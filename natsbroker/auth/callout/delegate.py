@@ -23,17 +23,13 @@ from natsbroker.auth.operator.userclaims import NO_LIMIT, UserClaims
 from natsbroker.auth.settings import AuthCallout
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["CalloutDelegate"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
     """
     What a service answered about a connection.
 
-    @ivar account: the account that the user was placed into.
     @ivar nameTag: the name in the JWT that the client sent.
-    @ivar tags: the tags in that JWT.
     """
 
     service: AuthCallout

@@ -24,8 +24,6 @@ from natsbroker.errors import Unauthorized
 from natsbroker.wire.grants import ConnectRequest, Security
 from natsbroker.wire.nkeys import Role, isKey
 
-__all__ = ["AuthorizationResponse", "CalloutUser", "nameIn", "questionOf", "readAnswer", "stayOf"]
-
 #: What stands in the place of a token.
 _REDACTED = "[REDACTED]"
 
@@ -67,7 +65,6 @@ def questionOf(
     server: Mapping[str, Any], key: str, request: ConnectRequest, applicant: CalloutUser
 ) -> dict[str, Any]:
     """
-    @param server: the server's description.
     @param key: the user key that the response must be about.
     @return: the C{nats} claims of a request.
     """
@@ -149,11 +146,7 @@ def readAnswer(
     unseal: Callable[[bytes], bytes] | None,
 ) -> AuthorizationResponse:
     """
-    Read a response.
-
-    @param account: the account of the service, for messages.
     @param key: the user key of the request.
-    @param serverId: the public key of this server.
     @param unseal: decrypts; C{None} without encryption.
     @raise Unauthorized: if it denies or is invalid.
     """

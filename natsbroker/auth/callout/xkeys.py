@@ -14,25 +14,15 @@ from nacl.public import Box, PrivateKey, PublicKey
 
 from natsbroker.wire.nkeys import NkeyError, Role, decodeKey, encodeKey
 
-__all__ = ["CurveKeys", "SealError"]
-
 _VERSION = b"xkv1"
 _NONCE = 24
 
 
 class SealError(ValueError):
-    """
-    A message cannot be encrypted or decrypted.
-    """
+    pass
 
 
 class CurveKeys:
-    """
-    A key pair.
-
-    @ivar publicKey: the text of its public half, which begins with C{X}.
-    """
-
     def __init__(self, secret: bytes | None = None) -> None:
         """
         @param secret: 32 secret bytes; by default new ones.
@@ -42,8 +32,6 @@ class CurveKeys:
 
     def seal(self, data: bytes, recipient: str, random: Callable[[int], bytes]) -> bytes:
         """
-        @param recipient: the text of a public key.
-        @param random: gives unpredictable bytes.
         @raise SealError: if the recipient is no such key.
         """
         nonce = random(_NONCE)
@@ -51,7 +39,6 @@ class CurveKeys:
 
     def open(self, data: bytes, sender: str) -> bytes:
         """
-        @param sender: the text of its public key.
         @raise SealError: if the sender did not encrypt this for us.
         """
         if data[: len(_VERSION)] != _VERSION:

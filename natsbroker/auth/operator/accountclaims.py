@@ -29,8 +29,6 @@ from natsbroker.auth.operator.userclaims import (
 from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.wire.nkeys import Role, isKey
 
-__all__ = ["EVERYBODY", "AccountClaims", "ExternalAuthorization", "OperatorLimits"]
-
 #: The name under which all users, or all accounts, are meant.
 EVERYBODY = "*"
 
@@ -38,11 +36,10 @@ EVERYBODY = "*"
 @dataclass(frozen=True, slots=True)
 class OperatorLimits:
     """
-    The limits that the operator sets; L{NO_LIMIT} for none.
+    The limits that the operator sets.
 
     @ivar payload: bytes of a message.
     @ivar noBearers: whether bearer JWTs of its users are refused.
-    @ivar jetstream: whether it may use JetStream.
     """
 
     connections: int = NO_LIMIT
@@ -75,8 +72,6 @@ class ExternalAuthorization:
 @dataclass(frozen=True, slots=True)
 class AccountClaims:
     """
-    The claims of an account.
-
     @ivar signers: the keys that may sign users, each with the limits of all its users (a scoped
         signer), or C{None} if the users' own JWTs have them.
     @ivar revocations: by user, or L{EVERYBODY}: JWTs that were issued until then are invalid.
@@ -129,9 +124,6 @@ class AccountClaims:
         return bool(self.exports or self.imports or self.mappings or self.terms.jetstream)
 
     def isRevoked(self, user: str, issuedAt: int) -> bool:
-        """
-        @param issuedAt: when the user's JWT was issued.
-        """
         until = (self.revocations.get(key) for key in (EVERYBODY, user))
         return any(each is not None and issuedAt <= each for each in until)
 

@@ -24,9 +24,6 @@ from natsbroker.auth.operator.exchangeclaims import ExportClaim, ImportClaim
 from natsbroker.auth.settings import AccountLimits, AccountSettings
 from natsbroker.subjects.mapping import InvalidMapping
 
-__all__ = ["Report", "accountsFrom", "activationsEnd", "limitsFrom"]
-
-
 _Thing = TypeVar("_Thing", Export, Import)
 
 #: Told of the account and of what was left out, and why.
@@ -42,8 +39,6 @@ def accountsFrom(
     known: Mapping[str, AccountClaims], now: float, report: Report
 ) -> dict[str, AccountSettings]:
     """
-    @param known: the accounts by public key.
-    @param now: seconds since the epoch.
     @return: the accounts that have exports, imports, mappings or JetStream.
     """
     imports = {

@@ -34,8 +34,6 @@ from natsbroker.auth.settings import CONNECTION_TYPES
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-__all__ = ["OperatorAuthorizer", "checkPresence"]
-
 _log = Logger()
 
 
@@ -60,9 +58,7 @@ class OperatorAuthorizer(Revocations):
         delegate: CalloutDelegate | None = None,
     ) -> None:
         """
-        @param now: gives the seconds since the epoch.
         @param pinned: the only accounts whose users may connect; C{None} for all.
-        @param sentinel: see the attribute.
         @param delegate: decides for accounts with auth callout; without it, their users are denied.
         """
         super().__init__()

@@ -27,8 +27,6 @@ from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.nkeys import Role, isKey
 from natsbroker.wire.values import Message
 
-__all__ = ["ClaimsService"]
-
 _log = Logger()
 
 _OK = 200
@@ -41,12 +39,6 @@ _LOOKED_UP = 3
 
 
 class ClaimsService:
-    """
-    Answers on the bus of the system account.
-
-    @ivar answering: the subscriptions.
-    """
-
     def __init__(
         self,
         bus: IMessageBus,
@@ -57,10 +49,8 @@ class ClaimsService:
         late: Callable[[bytes], Any] = lambda answer: answer,
     ) -> None:
         """
-        @param bus: the system account's.
         @param folder: the store of JWTs; without it, an update applies to accounts in use, until
             the broker ends.
-        @param now: gives the seconds since the epoch.
         @param late: delays an empty answer, so that those of other servers come first.
         """
         self._directory = directory
@@ -162,9 +152,6 @@ class ClaimsService:
         return b""
 
     def _current(self) -> list[tuple[str, str]]:
-        """
-        The JWTs that have not expired.
-        """
         if self._folder is None:
             return []
         folder, now = self._folder.folder, self._now()
@@ -200,9 +187,6 @@ class ClaimsService:
         return self._done("", f"deleted {count} accounts")
 
     def _deletable(self, token: SignedJWT) -> tuple[str, ...]:
-        """
-        @raise FieldError: if the request may not delete them.
-        """
         if self._folder is None or self._folder.folder.deletion is Deletion.REFUSED:
             raise FieldError("delete must be enabled in server config")
         if token.subject != token.issuer:

@@ -25,8 +25,6 @@ from natsbroker.auth.operator.tokens import SignedJWT
 from natsbroker.interfaces import IAccountResolver
 from natsbroker.wire.nkeys import Role, isKey
 
-__all__ = ["AccountDirectory", "placeholder"]
-
 _log = Logger()
 
 #: The JWT of an account that holds no more is looked for again so often at most, in seconds.
@@ -60,10 +58,6 @@ class _Known:
 
 
 class AccountDirectory:
-    """
-    Finds accounts by their public keys.
-    """
-
     def __init__(self, trust: TrustedKeys, resolver: IAccountResolver, clock: IReactorTime) -> None:
         self.trust = trust
         self._resolver = resolver
@@ -239,9 +233,6 @@ class AccountDirectory:
             self._ended(account)
 
     def provide(self, claims: AccountClaims) -> None:
-        """
-        Add an account without the resolver.
-        """
         self._replace(claims)
 
     def close(self) -> None:

@@ -29,14 +29,6 @@ from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject
 
-__all__ = [
-    "ExportClaim",
-    "ImportClaim",
-    "readExports",
-    "readImports",
-    "readMappings",
-]
-
 _KINDS = frozenset({"stream", "service"})
 _RESPONSES = {"": SINGLETON, "Singleton": SINGLETON, "Stream": STREAM, "Chunked": CHUNKED}
 _SECOND = 1_000_000_000
@@ -168,9 +160,6 @@ def _checkActivation(wanted: Import, kind: str, token: SignedJWT, importer: str)
 
 
 def readMappings(fields: Fields) -> tuple[SubjectMapping, ...]:
-    """
-    @raise FieldError: if one is invalid.
-    """
     found = fields.blocksByName("mappings")
     if not all(isValidSubject(source.encode("utf-8")) for source in found):
         raise FieldError("mappings: not a valid subject")

@@ -19,25 +19,17 @@ from natsbroker.auth.operator.tokens import LONGEST, expiryIn
 from natsbroker.files import replaceFile, syncDirectory
 from natsbroker.wire.nkeys import Role, decodeKey, isKey
 
-__all__ = ["LIMIT", "CachedFolder", "Deletion", "FolderError", "TokenFolder"]
-
 _ENDING = ".jwt"
 
 
 class Deletion(Enum):
-    """
-    The effect of deleting an account.
-    """
-
     REFUSED = "refused"
     RENAMED = "renamed"
     REMOVED = "removed"
 
 
 class FolderError(Exception):
-    """
-    The folder refuses a change.
-    """
+    pass
 
 
 class TokenFolder:
@@ -176,8 +168,6 @@ class CachedFolder(TokenFolder):
         """
         @param limit: the most accounts; 0 for the default.
         @param ttl: seconds until an unused JWT is removed; 0 for until it expires.
-        @param now: gives the seconds since the epoch.
-        @raise OSError: if the folder cannot be read or created.
         """
         self._most = limit or LIMIT
         self._ttl = ttl
@@ -208,9 +198,6 @@ class CachedFolder(TokenFolder):
         return super().delete(account)
 
     def expire(self) -> None:
-        """
-        @raise OSError: if a file cannot be deleted.
-        """
         now = self._now()
         for account, used in list(self._used.items()):
             if self._isOver(account, used, now):
@@ -225,8 +212,5 @@ class CachedFolder(TokenFolder):
             return True
 
     def _touch(self, account: str) -> None:
-        """
-        Move an account to the end of the order of use.
-        """
         self._used.pop(account, None)
         self._used[account] = self._now()

@@ -41,17 +41,6 @@ from natsbroker.subjects.permissions import (
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.grants import Grant
 
-__all__ = [
-    "ServerLimits",
-    "Values",
-    "expand",
-    "expiryOf",
-    "grantOf",
-    "issuerOf",
-    "rulesInto",
-    "termsOf",
-]
-
 #: The most subjects that one list may become.
 MOST = 4096
 
@@ -65,8 +54,6 @@ class Values:
     The values for a template.
 
     @ivar names: by function without argument.
-    @ivar tags: the user's tags.
-    @ivar accountTags: the account's tags.
     """
 
     names: Mapping[str, str]
@@ -75,7 +62,6 @@ class Values:
 
     def of(self, place: str) -> list[str]:
         """
-        @return: the values of a function.
         @raise FieldError: if there is no such function.
         """
         function = place.strip()
@@ -113,9 +99,6 @@ def expand(template: PermissionClaims, values: Values) -> PermissionClaims:
 
 
 def _expanded(subjects: Iterable[str], values: Values, isNeeded: bool) -> tuple[str, ...]:
-    """
-    @param isNeeded: whether a missing value is an error.
-    """
     expanded: list[str] = []
     for subject in subjects:
         pieces = _PLACE.split(subject)
@@ -142,7 +125,6 @@ class ServerLimits:
     """
     What no user may exceed; negative for no limit.
 
-    @ivar payload: bytes of a message.
     @ivar subscriptions: of one connection.
     """
 

@@ -19,8 +19,6 @@ from natsbroker.auth.operator.userclaims import UserClaims, UserPermissionLimits
 from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
 from natsbroker.wire.nkeys import Role, isKey
 
-__all__ = ["OperatorClaims", "Operators", "TrustedKeys", "operatorsIn", "undecorated"]
-
 _DECORATED = re.compile(r"\s*-{3,}[^\n]*-{3,}\r?\n([\w\-.=]+)\r?\n-{3,}[^\n]*-{3,}(?:\r?\n|\Z)")
 
 
@@ -35,8 +33,6 @@ def undecorated(text: str) -> str:
 @dataclass(frozen=True, slots=True)
 class OperatorClaims:
     """
-    The claims of an operator.
-
     @ivar systemAccount: the public key of the system account; empty for none.
     @ivar accountServer: the URL below which its accounts' JWTs are; empty for none.
     @ivar serverVersion: the oldest server that it allows.
@@ -85,9 +81,8 @@ def _version(text: str) -> tuple[int, int, int]:
 @dataclass(frozen=True, slots=True)
 class TrustedKeys:
     """
-    The keys that may sign accounts.
+    The keys that may sign accounts: of operators and their signing keys.
 
-    @ivar keys: of operators and their signing keys.
     @ivar strictKeys: those whose accounts may not sign users with their own keys.
     """
 
@@ -114,8 +109,6 @@ _PARTS = ("major", "minor", "update")
 @dataclass(frozen=True, slots=True)
 class Operators:
     """
-    @ivar trust: the keys that may sign accounts.
-    @ivar resolver: the source of accounts' JWTs.
     @ivar systemAccount: the public key of the system account, or the default name.
     """
 

@@ -25,8 +25,6 @@ from natsbroker.errors import logText
 from natsbroker.interfaces import IMessageBus, ISubscriber
 from natsbroker.wire.values import Message
 
-__all__ = ["PeerLookup"]
-
 _log = Logger()
 
 _LOOKUP = b"$SYS.REQ.ACCOUNT.%b.CLAIMS.LOOKUP"
@@ -50,10 +48,6 @@ class _PendingLookup:
 
 @implementer(ISubscriber)
 class PeerLookup:
-    """
-    Sends requests on the bus of the system account.
-    """
-
     def __init__(
         self,
         bus: IMessageBus,
@@ -68,7 +62,6 @@ class PeerLookup:
         @param check: takes an account and a JWT; raises L{FieldError} if that is invalid.
         @param count: gives the number of other servers; infinity if it is unknown: then a lookup
             ends at its timeout at the earliest.
-        @param timeout: seconds for a lookup.
         """
         self._asker = asker
         self._clock = clock
@@ -159,8 +152,6 @@ class PeerLookup:
         """
         Ask regularly for all JWTs of a server that has others than this one.
 
-        @param interval: seconds.
-        @param digest: gives the digest of all JWTs here.
         @param merge: takes an account and a valid JWT.
         """
         self._merge = merge

@@ -13,8 +13,6 @@ from natsbroker.config.model import Settings
 from natsbroker.config.tls import tlsOf
 from natsbroker.wire.nkeys import Role, isKey
 
-__all__ = ["checkOperators", "operatorModeFrom"]
-
 _JWT = "eyJ"
 _URL = re.compile(r'URL\(\s*"?([^\s"]*)"?\s*\)', re.IGNORECASE)
 _SCHEME = re.compile(r"https?://[^/\s]")

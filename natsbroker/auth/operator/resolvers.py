@@ -19,8 +19,6 @@ from natsbroker.auth.operator.folders import CachedFolder, TokenFolder
 from natsbroker.auth.operator.tokens import LONGEST, decodeToken
 from natsbroker.interfaces import IAccountResolver
 
-__all__ = ["FolderResolver", "MemoryResolver", "URLResolver"]
-
 #: Seconds that a server has to answer (nats-server's limit).
 TIMEOUT = 1.9
 
@@ -57,7 +55,6 @@ class URLResolver:
     ) -> None:
         """
         @param url: without the public key.
-        @param timeout: seconds for a request.
         """
         self._url = url if url.endswith("/") else url + "/"
         self._agent = agent
@@ -96,9 +93,6 @@ class FolderResolver:
     """
 
     def __init__(self, folder: TokenFolder, runInThread: RunInThread) -> None:
-        """
-        @param runInThread: calls a function with arguments in a thread; fires with the result.
-        """
         self.folder = folder
         self._runInThread = runInThread
         self._lock = DeferredLock()

@@ -38,8 +38,6 @@ from natsbroker.server.agents import agentFor
 from natsbroker.wire.nkeys import Role, isKey
 from natsbroker.wire.values import Kind
 
-__all__ = ["OperatorService", "serverLimits"]
-
 _log = Logger(namespace="natsbroker")
 
 #: How often, in seconds, the system account's JWT is looked for until it is there.
@@ -65,9 +63,6 @@ def serverLimits(settings: Settings) -> ServerLimits:
 class OperatorService(Service):
     """
     A child service of a broker.
-
-    @ivar authorizer: the authorizer of operator mode.
-    @ivar directory: the accounts.
     """
 
     name = "operators"
@@ -85,9 +80,6 @@ class OperatorService(Service):
         resolver: IAccountResolver | None = None,
     ) -> None:
         """
-        @param runInThread: calls a function with arguments in a thread.
-        @param describe: gives the description of this server in answers.
-        @param closeExcess: takes the name of an account whose limits have changed.
         @param callouts: for accounts with auth callout; without it, their users are denied.
         @param neighbours: gives the number of other servers; infinity if it is unknown.
         @param resolver: instead of the one that the settings describe.
@@ -163,9 +155,6 @@ class OperatorService(Service):
             self._loop.start(_PATIENCE)
 
     def _serve(self, bus: IMessageBus) -> None:
-        """
-        Answer requests in the system account, and look up there what the folder does not have.
-        """
         claims = self._claims = ClaimsService(
             bus, self.directory, self._describe, self._folder, self._reactor.seconds, self._late
         )
@@ -225,9 +214,6 @@ class OperatorService(Service):
         self.directory.close()
 
     def _findSystem(self) -> Deferred[None] | None:
-        """
-        Replace the placeholder as soon as the system account's JWT is available.
-        """
         known = self.directory.known(self._system)
         if known is not None and known.token.text:
             self._loop.stop()
@@ -273,9 +259,6 @@ class OperatorService(Service):
             self._load(account)
 
     def nameOf(self, account: str) -> str:
-        """
-        @return: the name in an account's JWT; without one, its key.
-        """
         claims = self.directory.known(account)
         return account if claims is None else claims.token.name or account
 

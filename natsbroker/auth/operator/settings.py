@@ -21,8 +21,6 @@ GIVEN = "given"
 @dataclass(frozen=True, slots=True)
 class Resolver:
     """
-    The source of accounts' JWTs.
-
     @ivar type: L{MEMORY}, L{FULL}, L{CACHE}, L{URL}, or L{GIVEN} for the object of an embedder.
     @ivar url: of an account server, without the public key.
     @ivar dir: the folder of C{full} and C{cache}.

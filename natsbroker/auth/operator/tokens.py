@@ -23,16 +23,6 @@ from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.nkeys import Signer, decodeRaw, encodeRaw, isSignature
 from natsbroker.wire.nkeys import NkeyError, Role, decodeKey
 
-__all__ = [
-    "LONGEST",
-    "SignedJWT",
-    "TokenError",
-    "decodeAny",
-    "decodeToken",
-    "encodeToken",
-    "expiryIn",
-]
-
 #: The longest token that is read, in bytes (nats-server's limit).
 LONGEST = 1 << 20
 
@@ -76,9 +66,7 @@ _ISSUERS = {
 
 
 class TokenError(FieldError):
-    """
-    A text is no JWT, or not of the expected kind.
-    """
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +74,6 @@ class SignedJWT:
     """
     A JWT with a true signature. Times are seconds since the epoch, 0 for none.
 
-    @ivar text: the encoded JWT.
     @ivar issuer: the public key that signed it.
     @ivar subject: the public key that it is about.
     @ivar nats: the claims that are specific to NATS.
@@ -168,9 +155,6 @@ def decodeAny(text: str) -> SignedJWT:
 
 
 def _migrated(claims: Fields) -> Fields:
-    """
-    The C{nats} claims of version 1 in the form of version 2.
-    """
     kind = claims.text("type")
     names = _OLD_CLAIMS.get(kind)
     if names is None:
@@ -226,7 +210,6 @@ def encodeToken(
     kind: str, subject: str, nats: Mapping[str, Any], signer: Signer, now: float, **claims: Any
 ) -> str:
     """
-    @param nats: the claims that are specific to NATS.
     @param claims: standard claims beside C{sub}, C{iss} and C{iat}.
     """
     body: dict[str, Any] = {**claims, "iat": int(now), "iss": signer.publicKey, "sub": subject}

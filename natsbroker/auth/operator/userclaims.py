@@ -17,22 +17,6 @@ from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.wire.nkeys import Role, isKey
 
-__all__ = [
-    "NO_LIMIT",
-    "PermissionClaims",
-    "UserClaims",
-    "UserPermissionLimits",
-    "check",
-    "checkRules",
-    "isFrom",
-    "limitOf",
-    "networkOf",
-    "readRules",
-    "readTerms",
-    "validUntil",
-    "zoneOf",
-]
-
 NO_LIMIT = -1
 
 _NETWORK = re.compile(r"[0-9a-f:.]+/[0-9]{1,3}", re.ASCII | re.IGNORECASE)
@@ -69,8 +53,6 @@ class UserPermissionLimits:
     @ivar subscriptions: L{NO_LIMIT} for any number.
     @ivar data: bytes; not applied, as in nats-server 2.15.
     @ivar payload: bytes of a message; L{NO_LIMIT} for the server's limit.
-    @ivar bearer: whether no signature is needed.
-    @ivar proxyRequired: whether a trusted proxy is needed.
     @ivar connectionTypes: upper-case kinds of connection; empty for all.
     """
 
@@ -140,9 +122,6 @@ def _sources(fields: Fields) -> tuple[str, ...]:
 
 
 def check(terms: UserPermissionLimits) -> None:
-    """
-    @raise FieldError: if a value is invalid.
-    """
     checkRules(terms.rules)
     for each in terms.sources:
         networkOf(each)
@@ -250,8 +229,6 @@ def _at(day: datetime, time: str) -> float:
 @dataclass(frozen=True, slots=True)
 class UserClaims:
     """
-    The claims of a user.
-
     @ivar issuerAccount: the account's public key, if a signing key issued the JWT; else empty.
     """
 
@@ -279,7 +256,4 @@ class UserClaims:
 
     @property
     def account(self) -> str:
-        """
-        The public key of the account.
-        """
         return self.issuerAccount or self.token.issuer

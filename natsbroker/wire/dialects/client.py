@@ -13,8 +13,6 @@ The client dialect: what a client may say, and how its lines are cut into argume
 Operations in any case; arguments are cut at runs of blanks and tabs; LF alone ends a line but a
 payload must be followed by CRLF; a size is one to nine digits. (The client protocol document and
 PROTOCOL part 2, rows 7 to 26, 37, 43 and 44.)
-
-Pure functions over bytes.
 """
 
 from __future__ import annotations
@@ -43,10 +41,7 @@ BARE_OPERATIONS: Mapping[bytes, int] = {b"PING": ops.PING, b"PONG": ops.PONG, b"
 
 def splitBlanks(line: bytes) -> list[bytes]:
     """
-    Cut a line at runs of blanks and tabs, and at nothing else.
-
-    @param line: the arguments of an operation.
-    @return: the arguments, none of them empty.
+    Cut a line at runs of blanks and tabs, and at nothing else. No argument is empty.
     """
     arguments = line.split(b" ")
     if b"\t" in line:
@@ -58,10 +53,7 @@ def splitBlanks(line: bytes) -> list[bytes]:
 
 def parseSize(text: bytes) -> int:
     """
-    Read a size as nats-server does: only ASCII digits, at most nine of them.
-
-    @param text: the argument.
-    @return: the size in bytes, or -1 for anything else.
+    Read a size as nats-server does: only ASCII digits, at most nine of them; -1 for anything else.
     """
     if len(text) > MAX_SIZE_DIGITS or not text.isdigit():
         return -1
@@ -70,7 +62,7 @@ def parseSize(text: bytes) -> int:
 
 def splitSubscription(line: bytes) -> tuple[bytes, bytes, bytes] | None:
     """
-    Cut the arguments of SUB. A stray CR counts as a space here, as in nats-server.
+    A stray CR counts as a space here, as in nats-server.
 
     @return: subject, queue group (empty for none) and sid; C{None} if the count is wrong.
     """
@@ -84,8 +76,6 @@ def splitSubscription(line: bytes) -> tuple[bytes, bytes, bytes] | None:
 
 def splitUnsubscription(line: bytes) -> tuple[bytes, int] | None:
     """
-    Cut the arguments of UNSUB.
-
     @return: the sid and the count after which the subscription ends, or 0 for at once (also for a
         count that is no number); C{None} if the count of arguments is wrong.
     """

@@ -73,8 +73,7 @@ FROM_MEMBER = LineReader(
 
 def splitUnsubscription(line: bytes) -> tuple[bytes, int] | None:
     """
-    Cut the arguments of UNSUB. The document has another sid before that of the route; it says
-    nothing.
+    The document has another sid before that of the route; it says nothing.
 
     @return: the sid, and the count of messages after which the interest ends, or 0 for at once;
         C{None} if the arguments are wrong.
@@ -97,11 +96,9 @@ def isDirected(sid: bytes) -> bool:
 
 def sidFor(number: int, member: int, queue: bytes) -> bytes:
     """
-    A sid of our own.
-
     @param number: of the interest.
     @param member: of the members of the group, which one.
-    @param queue: the group; empty for plain interest.
+    @param queue: empty for plain interest.
     """
     return b"%bRSID:%d:%d" % (b"Q" if queue else b"", number, member)
 
@@ -120,21 +117,18 @@ def numberOf(sid: bytes) -> int:
 
 def subscriptionLine(pattern: bytes, queue: bytes, sid: bytes) -> bytes:
     """
-    A SUB line; with two blanks where there is no queue group, as gnatsd has it.
+    With two blanks where there is no queue group, as gnatsd has it.
     """
     return b"SUB %b %b %b\r\n" % (pattern, queue, sid)
 
 
 def unsubscriptionLine(sid: bytes) -> bytes:
-    """
-    An UNSUB line.
-    """
     return b"UNSUB %b\r\n" % sid
 
 
 def messageFrame(message: Message, sid: bytes) -> bytes:
     """
-    A message as the bytes that another member gets: without its headers.
+    Without headers.
 
     @param sid: as the member gave it.
     """

@@ -77,18 +77,13 @@ def splitLost(line: bytes) -> LinkInterest | None:
 
 def splitAccount(line: bytes) -> bytes | None:
     """
-    Cut the argument of A+ or A-.
-
-    @return: C{None} if it is not one.
+    The argument of A+ or A-; C{None} if it is not one.
     """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     return arguments[0] if len(arguments) == 1 else None
 
 
 def accountLine(account: bytes, isWanted: bool) -> bytes:
-    """
-    An A+ line, or an A- line.
-    """
     return b"A%b %b\r\n" % (b"+" if isWanted else b"-", account)
 
 
@@ -107,9 +102,7 @@ def commandLine(gateway: str, command: GatewayCommand, account: bytes) -> bytes:
 
 def accountOf(document: ServerDocument) -> bytes | None:
     """
-    The account that a command is about.
-
-    @return: C{None} if the peer names none.
+    The account that a command is about; C{None} if the peer names none.
     """
     try:
         return b64decode(document.gateway_cmd_payload, validate=True) or None

@@ -26,16 +26,6 @@ from natsbroker.wire.dialects.route import LinkInterest
 from natsbroker.wire.lines import BAD, Frame, LineReader, LineRules, checkedHead
 from natsbroker.wire.values import Message
 
-__all__ = [
-    "FROM_LEAF",
-    "FROM_NEW_LEAF",
-    "interestLine",
-    "lostLine",
-    "messageFrame",
-    "splitInterest",
-    "splitLost",
-]
-
 _OPERATIONS = {
     b"LMSG": (ops.LMSG, True),
     b"HMSG": (ops.HMSG, True),
@@ -51,8 +41,8 @@ _BARE = {b"PING": ops.PING, b"PONG": ops.PONG, b"+OK": ops.OK}
 
 def _readMessage(op: int, rest: bytes, rules: LineRules) -> Frame:
     """
-    The head of a message: that of a client's with one more member, the queue groups (C{None} where
-    the line names none).
+    The head of a client's message with one more member, the queue groups (C{None} where the line
+    names none).
     """
     arguments = splitBlanks(rest)
     sizes = 2 if op == ops.HMSG else 1
@@ -104,24 +94,15 @@ def splitLost(line: bytes, account: bytes) -> LinkInterest | None:
 
 
 def interestLine(pattern: bytes, queue: bytes, weight: int) -> bytes:
-    """
-    An LS+ line.
-    """
     return b"LS+ %b %b %d\r\n" % (pattern, queue, weight) if queue else b"LS+ %b\r\n" % pattern
 
 
 def lostLine(pattern: bytes, queue: bytes) -> bytes:
-    """
-    An LS- line.
-    """
     return b"LS- %b %b\r\n" % (pattern, queue) if queue else b"LS- %b\r\n" % pattern
 
 
 def messageFrame(message: Message, queues: Sequence[bytes], headers: bool) -> bytes:
     """
-    A message as the bytes that the peer gets.
-
-    @param queues: the queue groups of which one member each gets it over there.
     @param headers: whether the peer understands headers; without, they are stripped.
     """
     return frameOf(b"LMSG", message.subject, message, queues, headers)

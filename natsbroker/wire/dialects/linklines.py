@@ -1,7 +1,5 @@
 """
 What the dialects of links have in common: how they name queue groups, sizes and weights.
-
-Pure functions over bytes.
 """
 
 from __future__ import annotations
@@ -11,15 +9,13 @@ from collections.abc import Sequence
 from natsbroker.wire.dialects.client import parseSize
 from natsbroker.wire.values import Message
 
-__all__ = ["frameOf", "parseWeight", "splitTargets"]
-
 #: The largest weight of a queue group: what fits everywhere.
 _HEAVIEST = (1 << 31) - 1
 
 
 def parseWeight(text: bytes) -> int:
     """
-    The weight of a queue group, which is 1 at least; negative if the text is none.
+    At least 1; negative if the text is no weight.
     """
     weight = parseSize(text)
     return weight if weight < 0 else min(max(weight, 1), _HEAVIEST)
@@ -51,8 +47,6 @@ def frameOf(
     isSized: bool = False,
 ) -> bytes:
     """
-    A message as the bytes that a peer gets.
-
     @param operation: for one without headers; those with headers are an HMSG.
     @param names: what stands in front of the reply subject.
     @param queues: the queue groups of which one member each gets it over there.

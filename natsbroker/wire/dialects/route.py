@@ -29,21 +29,6 @@ from natsbroker.wire.dialects.linklines import frameOf, parseWeight, splitTarget
 from natsbroker.wire.lines import BAD, Frame, LineReader, LineRules, checkedHead
 from natsbroker.wire.values import Message
 
-__all__ = [
-    "BARE",
-    "FROM_ROUTE",
-    "OPERATIONS",
-    "LinkInterest",
-    "RouteLines",
-    "interestLine",
-    "lostLine",
-    "messageFrame",
-    "routeLines",
-    "splitInterest",
-    "splitLost",
-    "unnamedLostLine",
-]
-
 #: The operations with arguments, as L{LineReader} takes them.
 OPERATIONS = {
     b"RMSG": (ops.RMSG, True),
@@ -66,9 +51,7 @@ class LinkInterest(NamedTuple):
     """
     The interest in an operation.
 
-    @ivar account: the account of the subscribers.
-    @ivar origin: the cluster of their leafnode; empty for none.
-    @ivar pattern: the subject pattern.
+    @ivar origin: the cluster of the subscribers' leafnode; empty for none.
     @ivar queue: the queue group; empty for plain interest.
     @ivar weight: the number of members of the group; 0 for plain interest.
     """
@@ -93,7 +76,6 @@ class RouteLines(LineReader):
     ) -> None:
         """
         @param account: the one that the connection is dedicated to, if it is.
-        @param operations: those with arguments, as L{LineReader} takes them.
         """
         messages = {ops.RMSG, ops.HMSG, ops.LMSG} & {op for op, _ in operations.values()}
         super().__init__(operations, BARE, dict.fromkeys(messages, self._readMessage))
@@ -123,20 +105,14 @@ FROM_ROUTE = RouteLines()
 
 
 def routeLines(account: bytes = b"") -> RouteLines:
-    """
-    The reader for a route.
-
-    @param account: the one that it is dedicated to; empty for none.
-    """
     return RouteLines(account) if account else FROM_ROUTE
 
 
 def splitInterest(line: bytes, isLeaf: bool, account: bytes = b"") -> LinkInterest | None:
     """
-    Cut the arguments of RS+, or of LS+.
+    The arguments of RS+, or of LS+; C{None} if they are wrong.
 
     @param account: the one that the connection is dedicated to; empty for none.
-    @return: C{None} if they are wrong.
     """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     origin = arguments.pop(0) if isLeaf and arguments else b""
@@ -154,11 +130,10 @@ def splitInterest(line: bytes, isLeaf: bool, account: bytes = b"") -> LinkIntere
 
 def splitLost(line: bytes, hasOrigin: bool, account: bytes = b"") -> LinkInterest | None:
     """
-    Cut the arguments of RS-, or of LS-.
+    The arguments of RS-, or of LS-; C{None} if they are wrong.
 
     @param hasOrigin: whether it is an LS- of a peer that names the origin there.
     @param account: the one that the connection is dedicated to; empty for none.
-    @return: C{None} if they are wrong.
     """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     origin = arguments.pop(0) if hasOrigin and arguments else b""
@@ -185,10 +160,7 @@ def interestLine(
 
 def lostLine(account: bytes, pattern: bytes, queue: bytes, origin: bytes = b"") -> bytes:
     """
-    An RS- line, or an LS- line.
-
-    @param account: empty on a connection that is dedicated to it.
-    @param origin: the cluster of the leafnode that the interest was of; empty for none.
+    As L{interestLine}.
     """
     names = _named(account, pattern)
     start = b"LS- %b %b" % (origin, names) if origin else b"RS- " + names
@@ -197,7 +169,7 @@ def lostLine(account: bytes, pattern: bytes, queue: bytes, origin: bytes = b"") 
 
 def unnamedLostLine(account: bytes, pattern: bytes, queue: bytes) -> bytes:
     """
-    An LS- line as peers know it that do not name the origin there.
+    An LS- line for peers that do not name the origin there.
     """
     line = lostLine(account, pattern, queue)
     return b"L" + line[1:]
@@ -207,12 +179,7 @@ def messageFrame(
     account: bytes, message: Message, queues: Sequence[bytes], headers: bool, origin: bytes = b""
 ) -> bytes:
     """
-    A message as the bytes that another member of the cluster gets.
-
-    @param account: empty on a connection that is dedicated to it.
-    @param queues: the queue groups of which one member each gets it over there.
-    @param headers: whether the peer understands headers; without, they are stripped.
-    @param origin: the cluster of the leafnode that it comes from; empty for none.
+    As L{interestLine}, and L{frameOf}.
     """
     names = _named(account, message.subject)
     if origin:
