@@ -17,22 +17,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-__all__ = [
-    "BYTES",
-    "DIVISIBLE",
-    "FLUSH",
-    "FRAME",
-    "LEAST",
-    "LOGIN",
-    "LOOK_UP",
-    "RECEIVER",
-    "SHARE",
-    "SUBSCRIPTION",
-    "UNLIMITED",
-    "VIOLATION",
-    "WorkQueue",
-]
-
 #: What one turn may do, and one round of the backlog: some milliseconds.
 SHARE = 32768
 

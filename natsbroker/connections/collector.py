@@ -14,8 +14,6 @@ from typing import Any
 
 from natsbroker.wire.values import Message, Run
 
-__all__ = ["Collector"]
-
 
 class Collector:
     """

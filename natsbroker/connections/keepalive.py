@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["FIRST_PING", "Keepalive", "KeepaliveAction"]
-
 #: The first PING measures the round trip: two seconds after the connection began, if the interval
 #: is not shorter (observed of nats-server; the offset of up to a fifth is the caller's).
 FIRST_PING = 2.0

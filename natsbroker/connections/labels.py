@@ -14,8 +14,6 @@ from natsbroker import errors
 from natsbroker.errors import logText
 from natsbroker.wire.grants import Grant
 
-__all__ = ["authenticationFailure", "clientLabel", "inQuotes", "violationText"]
-
 
 def inQuotes(text: str | bytes) -> str:
     """

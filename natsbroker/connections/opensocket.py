@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import socket
 
-__all__ = ["ANYWHERE", "BACKLOG", "openSocket", "takesBoth"]
-
 #: The host that stands for every address of this machine, IPv6 ones too, as in nats-server.
 ANYWHERE = "0.0.0.0"
 

@@ -14,8 +14,6 @@ from typing import Protocol
 from natsbroker.connections.backlog import FLUSH, LEAST, SHARE, UNLIMITED, WorkQueue
 from natsbroker.wire.values import Message
 
-__all__ = ["FlushBatch", "Outbox", "OutboxOwner"]
-
 
 class OutboxOwner(Protocol):
     """

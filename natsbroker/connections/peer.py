@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 from natsbroker.wire.grants import Security
 
-__all__ = ["ClientPeer", "LinkPeer", "placeOf"]
-
 #: How an IPv6 socket spells the address of an IPv4 peer.
 _MAPPED = "::ffff:"
 

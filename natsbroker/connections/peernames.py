@@ -22,8 +22,6 @@ from twisted.internet.ssl import optionsForClientTLS
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-__all__ = ["NamelessCertificate", "checkNames", "clientTLS"]
-
 _DEMANDED = SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT
 
 

@@ -20,8 +20,6 @@ from twisted.logger import Logger
 from natsbroker import errors, hot
 from natsbroker.connections.keepalive import Keepalive, KeepaliveAction
 
-__all__ = ["PATIENCE", "PeerSession", "Stall"]
-
 _log = Logger(namespace="natsbroker")
 
 #: Errors that nats-server logs for debugging only.

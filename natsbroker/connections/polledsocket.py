@@ -16,8 +16,6 @@ from twisted.python.failure import Failure
 
 from natsbroker import hot
 
-__all__ = ["PolledSession", "PolledSocket"]
-
 
 class PolledSession(Protocol):
     """

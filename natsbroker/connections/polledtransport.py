@@ -16,8 +16,6 @@ from twisted.python.failure import Failure
 from natsbroker import hot
 from natsbroker.connections.polledsocket import PolledSession, PolledSocket
 
-__all__ = ["PolledTransport", "pollTransport", "relayed"]
-
 
 class _Relay:
     """

@@ -30,8 +30,6 @@ from natsbroker.connections.polledsocket import PolledSocket
 if TYPE_CHECKING:
     from natsbroker.clients.session import ClientSession
 
-__all__ = ["PolledServer", "SocketPoller", "installTransport"]
-
 _log = Logger()
 
 

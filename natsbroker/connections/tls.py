@@ -34,8 +34,6 @@ from natsbroker.clients.protocol import ClientProtocol
 from natsbroker.connections.tlsfacts import securityOf
 from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
 
-__all__ = ["Begin", "ConnectionCreator", "TLSClientFactory", "TLSClientProtocol", "TLSTerms"]
-
 _log = Logger(namespace="natsbroker")
 
 #: The first byte of a TLS handshake.

@@ -24,15 +24,6 @@ from twisted.logger import Logger
 from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tls import Begin, ConnectionCreator, TLSTerms
 
-__all__ = [
-    "TLSSettingsError",
-    "bothContextsFrom",
-    "contextFrom",
-    "diallingContextFrom",
-    "pagesCreatorFrom",
-    "termsFrom",
-]
-
 _log = Logger(namespace="natsbroker")
 
 _OPTIONS = (

@@ -14,8 +14,6 @@ from OpenSSL import SSL
 
 from natsbroker.wire.grants import Security
 
-__all__ = ["securityOf", "standardName"]
-
 #: OpenSSL's names of cipher suites before TLS 1.3, as far as we offer them.
 _OLDER = re.compile(r"(ECDHE-(?:RSA|ECDSA))-(.*)")
 

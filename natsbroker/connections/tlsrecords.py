@@ -20,8 +20,6 @@ from twisted.logger import Logger
 
 from natsbroker import hot
 
-__all__ = ["Records", "SealedConnection", "opensslFunctions", "widen"]
-
 _log = Logger(namespace="natsbroker")
 
 #: How much is read from and written to the socket at a time.

@@ -18,8 +18,6 @@ from natsbroker.wire import ops
 from natsbroker.wire.lines import Frame
 from natsbroker.wire.values import Message
 
-__all__ = ["Trace", "redactedConnect"]
-
 _log = Logger(namespace="natsbroker.trace")
 
 _SECRETS = ("pass", "auth_token", "token", "sig", "jwt", "nkey", "secret")

@@ -11,8 +11,6 @@ from typing import Any
 
 from natsbroker.connections.polledtransport import PolledTransport
 
-__all__ = ["unsentBy"]
-
 
 def unsentBy(transport: Any) -> int:
     """

@@ -12,8 +12,6 @@ from typing import Protocol
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-__all__ = ["DeadlineWheel", "HasDeadline"]
-
 _log = Logger()
 
 

@@ -21,8 +21,6 @@ from natsbroker.wire.dialects.gateway import accountLine, commandLine, interestL
 from natsbroker.wire.serverinfo import GatewayCommand
 from natsbroker.wire.values import Kind
 
-__all__ = ["CLUSTER", "GatewayAdvertiser"]
-
 #: The interest that other clusters receive: that of our cluster, at any of its members.
 CLUSTER = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.ROUTE, Kind.SPOKE})
 

@@ -16,8 +16,6 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IGatewayInterestPolicy, IInterestTable
 
-__all__ = ["MODES", "MOST", "AdvisedPolicy", "PolicyAdvice"]
-
 INTEREST_ONLY, OPTIMISTIC = MODES = ("interest-only", "optimistic")
 
 #: The number of pieces of advice that are kept.

@@ -19,8 +19,6 @@ from natsbroker.gateways.registry import GatewayRegistry
 from natsbroker.interfaces import IMessageBus
 from natsbroker.subjects.grammar import isValidLiteral
 
-__all__ = ["AdviceResponder", "GatewayAdvice"]
-
 
 class GatewayAdvice:
     """

@@ -11,8 +11,6 @@ from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.routes.cluster import Routes
 from natsbroker.routes.modern import ModernTraffic
 
-__all__ = ["ClusterMembers"]
-
 #: How many servers' hashes are remembered.
 _REMEMBERED = 1024
 

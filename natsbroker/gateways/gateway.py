@@ -20,8 +20,6 @@ from natsbroker.gateways.terms import GatewayTarget
 from natsbroker.wire import ops
 from natsbroker.wire.serverinfo import LinkConnect, ServerDocument, connectLine, parseConnect
 
-__all__ = ["InboundGateway", "OutboundGateway"]
-
 _log = Logger(namespace="natsbroker")
 
 

@@ -24,8 +24,6 @@ from natsbroker.monitoring.rows import (
 )
 from natsbroker.monitoring.state import BrokerState
 
-__all__ = ["Gatewayz"]
-
 #: nats-server's words for its modes.
 _MODES = {
     "optimistic": "Optimistic",

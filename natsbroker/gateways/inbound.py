@@ -25,8 +25,6 @@ from natsbroker.wire.mapped import splitReply
 from natsbroker.wire.serverinfo import ServerDocument
 from natsbroker.wire.values import Message
 
-__all__ = ["GatewayOrigin", "InboundTraffic"]
-
 _log = Logger(namespace="natsbroker")
 
 #: The number of unknown accounts that are remembered as refused.

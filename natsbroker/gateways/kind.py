@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from natsbroker.config.blocks import Diagnostics, ParsedBlock
     from natsbroker.config.model import Settings
 
-__all__ = ["GatewayKind"]
-
 
 class GatewayKind:
     """

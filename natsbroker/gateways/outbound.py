@@ -29,8 +29,6 @@ from natsbroker.wire.dialects import gateway
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument
 from natsbroker.wire.values import Message
 
-__all__ = ["GatewayAccount", "OutboundTraffic"]
-
 _log = Logger(namespace="natsbroker")
 
 

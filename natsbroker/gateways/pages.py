@@ -17,8 +17,6 @@ from natsbroker.monitoring.formats import number
 if TYPE_CHECKING:
     from natsbroker.monitoring.model import MonitoringModel
 
-__all__ = ["GatewayFacts", "GatewayPages", "LinkPage", "gatewayFacts", "showGateways"]
-
 #: Seconds that nats-server shows where the settings say nothing.
 _TIMEOUT = 2.0
 

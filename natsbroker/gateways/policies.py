@@ -18,19 +18,6 @@ from zope.interface import implementer
 from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC, TRANSITIONING, InterestTable
 from natsbroker.interfaces import IBrokerHost, IGatewayInterestPolicy, IGatewayPolicyPlugin
 
-__all__ = [
-    "READY_MADE",
-    "SWITCH_AFTER",
-    "InterestOnlyPlugin",
-    "InterestOnlyPolicy",
-    "ListeningPolicy",
-    "OptimisticPlugin",
-    "OptimisticPolicy",
-    "SwitchingPlugin",
-    "SwitchingPolicy",
-    "switchAfterOf",
-]
-
 #: nats-server's number of refusals in one account.
 SWITCH_AFTER = 1000
 

@@ -25,8 +25,6 @@ from natsbroker.links.settings import (
 )
 from natsbroker.routes.settings import splitRoute
 
-__all__ = ["checkGateway", "gatewayFrom"]
-
 
 def gatewayFrom(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]

@@ -36,8 +36,6 @@ from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import FROM_GATEWAY
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine, parseDocument
 
-__all__ = ["END", "GatewayGossip", "GatewayLink", "GatewayRegistry"]
-
 _log = Logger(namespace="natsbroker")
 
 #: What an INFO ends with between gateways.

@@ -20,8 +20,6 @@ from natsbroker.gateways.terms import (
 )
 from natsbroker.links.tls import LinkTLS
 
-__all__ = ["Remote"]
-
 _log = Logger(namespace="natsbroker")
 
 #: Seconds before a lost cluster is dialled again: one in the settings, and one known from gossip.

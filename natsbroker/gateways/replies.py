@@ -8,8 +8,6 @@ from hashlib import sha256
 
 from natsbroker.wire.mapped import NEW, OLD, splitMapped
 
-__all__ = ["ReplyNames", "newHash", "oldHash"]
-
 _DIGITS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 

@@ -16,8 +16,6 @@ from natsbroker.routes.interest import AccountBuses
 from natsbroker.wire.mapped import prefixOf
 from natsbroker.wire.values import Message
 
-__all__ = ["GatewayReplyRouter"]
-
 _log = Logger(namespace="natsbroker")
 
 

@@ -43,8 +43,6 @@ from natsbroker.routes.cluster import Routes
 from natsbroker.server.reload import Step
 from natsbroker.wire.values import Kind
 
-__all__ = ["GatewayService"]
-
 _log = Logger(namespace="natsbroker")
 
 #: Seconds for one attempt to connect.

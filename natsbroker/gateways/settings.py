@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 from natsbroker.config.tls import TLSSettings
 
-__all__ = ["Gateway", "InterestPolicy", "RemoteGateway"]
-
 
 @dataclass(frozen=True, slots=True)
 class RemoteGateway:

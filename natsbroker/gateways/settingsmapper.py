@@ -20,8 +20,6 @@ from natsbroker.routes.settings import splitRoute
 from natsbroker.routes.terms import LinkIdentity
 from natsbroker.server.hostaddresses import addressesOf
 
-__all__ = ["dialTermsFrom", "identityFrom", "limitsFrom", "placeFrom", "remoteTLSFrom", "termsFrom"]
-
 #: The longest PING interval, in seconds.
 _LONGEST_SILENCE = 15.0
 

@@ -13,8 +13,6 @@ from natsbroker.interfaces import IInterestTable
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.subjects.index import SubjectIndex
 
-__all__ = ["INTEREST_ONLY", "OPTIMISTIC", "TRANSITIONING", "InterestTable", "SubjectSet"]
-
 #: All but refused subjects are sent.
 OPTIMISTIC = "optimistic"
 

@@ -16,17 +16,6 @@ from natsbroker.links.tls import LinkTLS, isAddress
 from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire.serverinfo import GatewayCommand
 
-__all__ = [
-    "GatewayTarget",
-    "GatewayTerms",
-    "RemoteClusterTerms",
-    "certifiedName",
-    "connectOptions",
-    "gossipDocument",
-    "infoDocument",
-    "placeOf",
-]
-
 #: The protocol level of our INFO: accounts, without message tracing.
 _PROTO = 2
 

@@ -15,8 +15,6 @@ from natsbroker.gateways.replyrouter import GatewayReplyRouter
 from natsbroker.interfaces import IGatewayInterestPolicy, ILinkSubscriber
 from natsbroker.routes.interest import AccountBuses
 
-__all__ = ["GatewayTraffic"]
-
 
 class GatewayTraffic:
     """

@@ -28,8 +28,6 @@ from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.serverinfo import LeafConnect, infoLine, parseDocument, parseLeafConnect
 from natsbroker.wire.values import Kind
 
-__all__ = ["AcceptedLeaf"]
-
 _log = Logger(namespace="natsbroker")
 
 _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})")

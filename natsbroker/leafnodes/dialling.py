@@ -21,8 +21,6 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.serverinfo import ServerDocument, connectLine, infoLine, parseDocument
 from natsbroker.wire.values import Kind
 
-__all__ = ["DialledLeaf"]
-
 _log = Logger(namespace="natsbroker")
 
 #: Seconds for the peer to answer CONNECT.

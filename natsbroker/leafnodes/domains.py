@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from natsbroker.accounts.settings import MappingDestination, SubjectMapping
 
-__all__ = ["API", "fromDomain", "toDomain"]
-
 API = "$JS.API.>"
 """The requests of JetStream's API."""
 

@@ -13,8 +13,6 @@ from natsbroker.monitoring.queries import Query, flag, text
 from natsbroker.monitoring.rows import Row, subscriptionMembers, trafficMembers
 from natsbroker.monitoring.state import BrokerState
 
-__all__ = ["Leafz"]
-
 #: What a subscription counts besides its text.
 _EACH = 8
 

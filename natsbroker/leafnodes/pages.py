@@ -20,8 +20,6 @@ from natsbroker.wire.values import Kind
 if TYPE_CHECKING:
     from natsbroker.monitoring.model import MonitoringModel
 
-__all__ = ["LeafFacts", "LeafPages", "leafFacts"]
-
 #: Seconds for a TLS handshake where no TLS is configured: nats-server's default.
 _TLS_TIMEOUT = 2
 

@@ -18,8 +18,6 @@ from natsbroker.links.link import Link
 from natsbroker.links.protocol import LinkProtocol
 from natsbroker.wire.grants import Security
 
-__all__ = ["LeafFactory", "LeafProtocol"]
-
 #: Makes the session of a connection.
 MakeLeaf = Callable[[Any], Link]
 

@@ -23,8 +23,6 @@ from natsbroker.links.settings import (
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.wire.nkeys import NkeyError, Role, decodeSeed, isKey
 
-__all__ = ["checkLeafnodes", "leafnodesFrom", "seedOf"]
-
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)$")
 _OLDEST = (2, 8, 0)
 

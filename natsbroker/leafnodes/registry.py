@@ -38,8 +38,6 @@ from natsbroker.wire.grants import Grant, Security
 from natsbroker.wire.serverinfo import infoLine
 from natsbroker.wire.values import ClientInfo, Kind
 
-__all__ = ["LeafLink", "LeafPeer", "LeafRegistry"]
-
 _log = Logger(namespace="natsbroker")
 
 _LETTERS = string.ascii_letters + string.digits

@@ -11,8 +11,6 @@ from random import Random
 from natsbroker.leafnodes.terms import LeafRemoteTerms, LeafURL
 from natsbroker.links.tls import isAddress
 
-__all__ = ["LeafRemote"]
-
 
 class LeafRemote:
     """

@@ -15,16 +15,6 @@ from natsbroker.subjects.grammar import hasWildcard, isSubset, overlaps
 from natsbroker.subjects.permissions import SubscribePermissions, Verdict, queueMatches
 from natsbroker.wire.grants import Grant
 
-__all__ = [
-    "LOOP_SUBJECT",
-    "Gate",
-    "LeafRules",
-    "domainDenials",
-    "hubRules",
-    "permissionsOf",
-    "spokeRules",
-]
-
 #: How the subjects begin that detect loops.
 LOOP_SUBJECT = b"$LDS."
 

@@ -41,8 +41,6 @@ from natsbroker.server.reload import Step
 if TYPE_CHECKING:
     from natsbroker.routes.service import RouteService
 
-__all__ = ["LeafnodeService"]
-
 _log = Logger(namespace="natsbroker")
 
 #: The keys of the block that a reload may change.

@@ -11,8 +11,6 @@ from natsbroker.config.tls import TLSSettings
 from natsbroker.links.compression import Compression
 from natsbroker.links.compressionsettings import AUTOMATIC
 
-__all__ = ["LEAF_PORT", "LeafUser", "Leafnodes", "RemoteLeaf", "RemoteURL", "splitRemote"]
-
 LEAF_PORT = 7422
 """The port of a URL that names none."""
 

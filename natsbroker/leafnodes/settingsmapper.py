@@ -35,15 +35,6 @@ from natsbroker.routes.terms import LinkIdentity
 from natsbroker.server.hostaddresses import addressesOf
 from natsbroker.wire.nkeys import Role
 
-__all__ = [
-    "acceptingTLSFrom",
-    "authorizerFrom",
-    "identityFrom",
-    "limitsFrom",
-    "remoteFrom",
-    "termsFrom",
-]
-
 _PART = re.compile(r"-{3,}[^-\n]*-{3,}\r?\n([\w.=-]+)\r?\n-{3,}[^-\n]*-{3,}")
 
 

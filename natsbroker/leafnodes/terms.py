@@ -15,16 +15,6 @@ from natsbroker.links.compression import NO_COMPRESSION, UNSUPPORTED, Compressio
 from natsbroker.links.tls import LinkTLS
 from natsbroker.routes.terms import LinkIdentity
 
-__all__ = [
-    "Credentials",
-    "LeafRemoteTerms",
-    "LeafTLS",
-    "LeafTerms",
-    "LeafURL",
-    "connectOptions",
-    "infoDocument",
-]
-
 #: Our protocol level: without message tracing.
 _PROTO = 2
 

@@ -28,8 +28,6 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.mapped import splitReply
 from natsbroker.wire.values import EVERY_GROUP, ClientInfo, Kind, Message
 
-__all__ = ["LeafAccount", "LeafTraffic"]
-
 #: The interest that the peer receives, by what it is. A spoke gets all that its messages reach from
 #: here, and a hub what we serve: other members of our cluster have hubs of their own.
 _TOLD = {

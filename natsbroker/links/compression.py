@@ -12,19 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = [
-    "ACCEPT",
-    "AUTO",
-    "FAST",
-    "LEVELS",
-    "NO_COMPRESSION",
-    "OFF",
-    "UNCOMPRESSED",
-    "UNSUPPORTED",
-    "Compression",
-    "LinkCompression",
-]
-
 OFF = "off"
 ACCEPT = "accept"
 UNSUPPORTED = "not supported"

@@ -11,8 +11,6 @@ from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.links.compression import ACCEPT, AUTO, FAST, LEVELS, OFF, UNSUPPORTED, Compression
 from natsbroker.wire.durations import durationText
 
-__all__ = ["ACCEPTED", "AUTOMATIC", "compressionOf"]
-
 _BETTER, _BEST = LEVELS[2:]
 
 #: The spellings of each mode besides its name.

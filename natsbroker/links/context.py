@@ -14,8 +14,6 @@ from natsbroker import hot
 from natsbroker.clients.context import Tracing
 from natsbroker.connections.wheel import DeadlineWheel
 
-__all__ = ["LinkContext", "LinkLimits"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits:

@@ -15,8 +15,6 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IGatewayInterestPolicy, IMessageBus
 
-__all__ = ["LinkDependencies"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinkDependencies:

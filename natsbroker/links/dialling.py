@@ -21,8 +21,6 @@ from twisted.python.failure import Failure
 
 from natsbroker.links.tls import isAddress
 
-__all__ = ["DialTerms", "Dialler", "Diallers", "peerEndpoint"]
-
 _log = Logger(namespace="natsbroker")
 
 Key = TypeVar("Key", bound=Hashable)

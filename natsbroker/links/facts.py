@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from natsbroker.links.link import Link, LinkTraffic
 
-__all__ = ["LinkFacts", "Shared", "sharedFacts"]
-
 #: What begins the facts of every kind of link, in the order of L{LinkFacts}.
 Shared = tuple[int, str, int, float, float, float, int, LinkTraffic, int]
 

@@ -11,8 +11,6 @@ from natsbroker.gateways.kind import GatewayKind
 from natsbroker.leafnodes.kind import LeafnodeKind
 from natsbroker.routes.kind import RouteKind
 
-__all__ = ["KINDS"]
-
 #: Services are made and closed in this order, since gateways need the cluster; they listen and
 #: announce their addresses in the opposite one, as nats-server does.
 KINDS: tuple[Any, ...] = (LeafnodeKind(), RouteKind(), GatewayKind())

@@ -29,8 +29,6 @@ from natsbroker.links.context import LinkContext
 from natsbroker.wire import ops
 from natsbroker.wire.lines import LineReader
 
-__all__ = ["ILinkOwner", "Link", "LinkTraffic", "traceCame", "traceSaid"]
-
 _log = Logger(namespace="natsbroker")
 
 #: What a handler does with a frame: a callable that takes what follows the operation.

@@ -14,8 +14,6 @@ from twisted.internet.protocol import Factory
 from natsbroker.clients.listener import PortListener, addressEndpoint, describe, urlOf
 from natsbroker.server.start import StartError, listenDetail
 
-__all__ = ["LinkPort", "ended"]
-
 
 class LinkPort:
     """

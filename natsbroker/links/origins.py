@@ -12,8 +12,6 @@ from natsbroker.interfaces import IOrigin
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo
 
-__all__ = ["PeerOrigin"]
-
 
 @implementer(IOrigin)
 class PeerOrigin:

@@ -32,8 +32,6 @@ from natsbroker.links.link import Link
 from natsbroker.links.s2link import S2Link
 from natsbroker.links.tls import LinkTLS, nameProblem, pinProblem
 
-__all__ = ["LinkFactory", "LinkProtocol"]
-
 _log = Logger(namespace="natsbroker")
 
 #: How long a closed link may take to send what waits, in seconds, before it is cut.

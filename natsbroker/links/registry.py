@@ -14,8 +14,6 @@ from natsbroker import errors
 from natsbroker.links.context import LinkContext
 from natsbroker.links.link import ILinkOwner, Link, LinkTraffic
 
-__all__ = ["LinkRegistry"]
-
 AnyLink = TypeVar("AnyLink", bound=Link)
 
 _SLOW = (errors.SLOW_PENDING.reason, errors.SLOW_DEADLINE.reason)

@@ -11,8 +11,6 @@ A pure function; memory is taken only for what a block may give.
 
 from __future__ import annotations
 
-__all__ = ["decodeBlock"]
-
 #: The most bytes that a length has.
 _LONGEST_VARINT = 5
 

@@ -16,8 +16,6 @@ from natsbroker import errors
 from natsbroker.links.link import Link
 from natsbroker.links.s2stream import LARGEST, S2Decoder, S2Encoder, S2Error
 
-__all__ = ["S2Link"]
-
 _log = Logger(namespace="natsbroker")
 
 #: How many decoded bytes a session is given at once, and in one turn of the event loop.

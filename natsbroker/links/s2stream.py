@@ -22,8 +22,6 @@ from google_crc32c import value as crc32c
 from natsbroker import hot
 from natsbroker.links.compression import UNCOMPRESSED
 
-__all__ = ["LARGEST", "S2Decoder", "S2Encoder", "S2Error"]
-
 #: The most bytes that the content of a chunk may be.
 LARGEST = 4 << 20
 

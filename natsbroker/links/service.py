@@ -21,8 +21,6 @@ from natsbroker.links.listener import LinkPort, ended
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.server.reload import below, nothing
 
-__all__ = ["ConnectionService", "LinkService"]
-
 _log = Logger(namespace="natsbroker")
 
 Key = TypeVar("Key", bound=Hashable)

@@ -28,8 +28,6 @@ from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.kinds import KINDS
 from natsbroker.server.reload import Planner, Step, nothing
 
-__all__ = ["Links"]
-
 for _kind in KINDS:
     # Their modules load without zope.interface.
     alsoProvides(_kind, IConnectionKind)

@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     from natsbroker.gateways.settings import Gateway
     from natsbroker.routes.settings import Cluster
 
-__all__ = [
-    "advertiseProblems",
-    "advertised",
-    "certificateProblems",
-    "guardProblems",
-    "isSpaced",
-    "listenAddress",
-    "loginOf",
-    "loginProblems",
-    "negativeProblems",
-    "urlProblems",
-]
-
 #: The name of a key that makes no sense, and what is wrong with it.
 Problem = tuple[str, str]
 

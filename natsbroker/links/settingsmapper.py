@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from natsbroker.leafnodes.settings import Leafnodes
     from natsbroker.routes.settings import Cluster
 
-__all__ = [
-    "backoffTerms",
-    "handshakeOf",
-    "identityAt",
-    "limitsOf",
-    "linkTLSFrom",
-    "secured",
-]
-
 #: Seconds until a peer must have introduced itself, unless the settings have a limit.
 _HANDSHAKE = 2.0
 

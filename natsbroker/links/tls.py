@@ -22,8 +22,6 @@ from zope.interface import implementer
 from natsbroker.connections.tls import ConnectionCreator
 from natsbroker.connections.tlsrecords import SealedConnection
 
-__all__ = ["DialledConnections", "LinkTLS", "isAddress", "nameProblem", "pinProblem"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinkTLS:

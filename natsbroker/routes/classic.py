@@ -33,8 +33,6 @@ from natsbroker.wire.dialects import cluster
 from natsbroker.wire.dialects.route import LinkInterest
 from natsbroker.wire.values import GroupMessage, Message
 
-__all__ = ["GLOBAL_ACCOUNT", "ClassicMember", "ClassicTraffic"]
-
 _log = Logger(namespace="natsbroker")
 
 #: The only account on classic routes.

@@ -23,8 +23,6 @@ from natsbroker.routes.route import IRouteOwner, Route
 from natsbroker.routes.terms import ClusterTerms, LinkIdentity, RouteTarget
 from natsbroker.wire.serverinfo import ServerDocument, infoLine
 
-__all__ = ["Routes"]
-
 _log = Logger(namespace="natsbroker")
 
 #: The longest pause before a peer with another dialect is dialled again, in seconds.

@@ -14,8 +14,6 @@ from enum import Enum
 
 from natsbroker.wire.serverinfo import ServerDocument
 
-__all__ = ["CLASSIC_TOO", "RouteDialect", "chosen", "understand"]
-
 #: The member of INFO of a natsbroker that also speaks the classic dialect.
 CLASSIC_TOO = "classic"
 

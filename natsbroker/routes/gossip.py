@@ -24,8 +24,6 @@ from natsbroker.routes.route import Route
 from natsbroker.routes.terms import RouteTarget
 from natsbroker.wire.serverinfo import GossipMode, ServerDocument, infoLine
 
-__all__ = ["ClusterGossip", "isConfigured", "isNews", "modeFor", "reachable", "targetFrom"]
-
 _log = Logger(namespace="natsbroker")
 
 

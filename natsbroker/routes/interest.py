@@ -23,14 +23,6 @@ from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.dialects.route import LinkInterest
 from natsbroker.wire.grants import Grant, Verb
 
-__all__ = [
-    "AccountBuses",
-    "InterestAdvertiser",
-    "LinkPermissions",
-    "RemoteInterest",
-    "RoutePermissions",
-]
-
 _log = Logger(namespace="natsbroker")
 
 

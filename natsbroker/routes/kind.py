@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from natsbroker.config.blocks import Diagnostics, ParsedBlock
     from natsbroker.config.model import Settings
 
-__all__ = ["RouteKind"]
-
 
 class RouteKind:
     """

@@ -36,8 +36,6 @@ from natsbroker.routes.terms import (
 from natsbroker.subjects.functions import partitionOf
 from natsbroker.wire.serverinfo import GossipMode, ServerDocument
 
-__all__ = ["GatewayGossipListener", "Member", "Membership", "poolIndex", "prevails"]
-
 #: How long two connections may be on their way at the same time, in seconds.
 _RACE = 5.0
 

@@ -32,8 +32,6 @@ from natsbroker.wire.dialects import route
 from natsbroker.wire.mapped import splitReply
 from natsbroker.wire.values import Kind, Message
 
-__all__ = ["ModernTraffic", "RouteAccount"]
-
 _log = Logger(namespace="natsbroker")
 
 #: The interest that peers receive which distinguish the clusters of leafnodes.

@@ -19,8 +19,6 @@ from natsbroker.wire.dialects.route import LinkInterest
 if TYPE_CHECKING:
     from natsbroker.monitoring.model import MonitoringModel
 
-__all__ = ["ClusterPages", "RouteFacts", "routeFacts"]
-
 #: Seconds for a TLS handshake where no TLS is configured: nats-server's default.
 _TLS_TIMEOUT = 2
 

@@ -13,8 +13,6 @@ from natsbroker.routes.route import Route
 from natsbroker.routes.terms import RouteTarget
 from natsbroker.wire.serverinfo import ServerDocument
 
-__all__ = ["RoutePool"]
-
 
 class RoutePool:
     """

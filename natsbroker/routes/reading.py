@@ -26,8 +26,6 @@ from natsbroker.links.settings import (
 )
 from natsbroker.routes.settings import DIALECTS, Cluster, splitRoute
 
-__all__ = ["checkCluster", "clusterFrom"]
-
 _COUNTED = ("connect_retries", "ping_max", "ping_interval", "write_deadline", "timeout")
 
 

@@ -34,8 +34,6 @@ from natsbroker.wire.serverinfo import (
     parseDocument,
 )
 
-__all__ = ["IRouteOwner", "Route"]
-
 _log = Logger(namespace="natsbroker")
 
 #: The error of the classic dialect that concerns one line and does not end the connection.

@@ -27,8 +27,6 @@ from natsbroker.monitoring.state import BrokerState
 if TYPE_CHECKING:
     from natsbroker.routes.pages import ClusterPages, RouteFacts
 
-__all__ = ["Routez"]
-
 #: What a subscription counts besides its text.
 _EACH = 96
 

@@ -34,8 +34,6 @@ from natsbroker.server.hostaddresses import clientUrls
 from natsbroker.server.reload import Step
 from natsbroker.wire.values import Kind
 
-__all__ = ["RouteService"]
-
 _log = Logger(namespace="natsbroker")
 
 #: What the name of a cluster is made of that has none.

@@ -12,8 +12,6 @@ from natsbroker.config.tls import TLSSettings
 from natsbroker.links.compression import Compression
 from natsbroker.links.compressionsettings import ACCEPTED
 
-__all__ = ["DIALECTS", "Cluster", "RouteURL", "splitRoute"]
-
 DIALECTS = ("modern", "classic", "auto")
 """What may be spoken with other servers."""
 

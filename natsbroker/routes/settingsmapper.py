@@ -25,8 +25,6 @@ from natsbroker.routes.settings import Cluster, splitRoute
 from natsbroker.routes.terms import ClusterTerms, LinkIdentity, RouteTarget
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 
-__all__ = ["identityFrom", "linkLimitsFrom", "termsFrom"]
-
 #: The longest that a route is silent before it is sent a PING, in seconds.
 _LONGEST_SILENCE = 30.0
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 
 from natsbroker.wire.dialects import cluster
 
-__all__ = ["LocalSids", "RemoteSid", "RemoteSids"]
-
 #: How long a queue group is remembered in which nobody is left, in seconds.
 _MEMORY = 30.0
 

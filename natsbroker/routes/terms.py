@@ -16,15 +16,6 @@ from natsbroker.routes.dialects import CLASSIC_TOO, RouteDialect
 from natsbroker.routes.interest import RoutePermissions
 from natsbroker.wire.serverinfo import GossipMode
 
-__all__ = [
-    "ClusterTerms",
-    "LinkIdentity",
-    "RouteTarget",
-    "connectOptions",
-    "infoDocument",
-    "isLogin",
-]
-
 #: What our INFO claims to understand: accounts on routes, and not the tracing of messages.
 _PROTO = 2
 
