@@ -54,6 +54,10 @@ class RemoteURL:
     password: str | None = field(default=None, repr=False)
     isTLS: bool = False
 
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
 
 _WEBSOCKET = ("ws", "wss")
 

@@ -161,7 +161,7 @@ class GatewayPages:
         if remote is None:
             return {"name": name, "urls": self._gateways.gossip.urls()}
         tls = remote.tls(self._gateways.terms)
-        timeout = {} if tls is None else {"tls_timeout": number(tls.timeout)}
+        timeout = {} if tls is None else {"tls_timeout": number(tls.settings.timeout)}
         return {"name": name, **timeout, "urls": remote.addresses}
 
 

@@ -169,7 +169,7 @@ class GatewayService(LinkService[str]):
             'Address for gateway "{name}" is {url}', name=gateways.terms.name, url=gateways.url
         )
         terms = gateways.terms
-        if any(tls is not None and tls.insecure for tls in [terms.tls, *_tlsOf(gateways)]):
+        if any(tls is not None and tls.settings.insecure for tls in [terms.tls, *_tlsOf(gateways)]):
             self._warnOfUnverified("gateways")
 
     async def stopListening(self) -> None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from natsbroker import __version__
 from natsbroker.links.tls import LinkTLS, isAddress
-from natsbroker.routes.terms import LinkIdentity
+from natsbroker.routes.terms import NOBODY, LinkIdentity
 from natsbroker.wire.serverinfo import GatewayCommand
 
 #: The protocol level of our INFO: accounts, without message tracing.
@@ -134,7 +135,7 @@ def infoDocument(
         "gateway_url": url,
         "gateway_nrp": True,
         "gateway_iom": terms.tellsAll,
-        "natsbroker": identity.natsbroker,
+        "natsbroker": __version__,
     }
 
 
@@ -158,19 +159,6 @@ def connectOptions(
     }
 
 
-_NOBODY = {
-    "server_id": "",
-    "server_name": "",
-    "version": "",
-    "proto": 0,
-    "go": "",
-    "host": "",
-    "port": 0,
-    "headers": False,
-    "max_payload": 0,
-}
-
-
 def gossipDocument(
     serverId: str, name: str, urls: Iterable[str], serverName: str = ""
 ) -> dict[str, Any]:
@@ -182,7 +170,7 @@ def gossipDocument(
     @param serverName: of the sender.
     """
     return {
-        **_NOBODY,
+        **NOBODY,
         "server_id": serverId,
         "server_name": serverName,
         "gateway": name,

@@ -19,7 +19,7 @@ from natsbroker.advisories import LeafRefused
 from natsbroker.clients.login import Login
 from natsbroker.errors import logText
 from natsbroker.leafnodes.registry import LeafLink, LeafPeer, LeafRegistry
-from natsbroker.leafnodes.rules import hubRules, permissionsOf, spokeRules
+from natsbroker.leafnodes.rules import encoded, hubRules, permissionsOf, spokeRules
 from natsbroker.links.compression import OFF, UNSUPPORTED
 from natsbroker.wire import ops
 from natsbroker.wire.connect import parseConnect
@@ -42,7 +42,7 @@ class AcceptedLeaf(LeafLink):
     """
 
     def __init__(self, leafs: LeafRegistry, peer: LeafPeer) -> None:
-        super().__init__(leafs, peer, Kind.SPOKE, leafs.terms.compression)
+        super().__init__(leafs, peer, Kind.SPOKE, leafs.block.compression)
         self._isMet = False
         if self.compression.wanted.isOffered:
             self.isQuiet = True
@@ -169,7 +169,7 @@ class AcceptedLeaf(LeafLink):
         """
         The reason to reject an authenticated peer: the error, and the arguments of its text.
         """
-        connect, terms = self._connect, self.leafs.terms
+        connect = self._connect
         if connect.lang:
             return (errors.WRONG_LEAF_PORT,)
         if " " in connect.cluster:
@@ -178,8 +178,9 @@ class AcceptedLeaf(LeafLink):
             return (errors.SAME_CLUSTER,)
         if connect.gateway:
             return (errors.GATEWAY_ON_LEAF, connect.gateway)
-        if terms.minVersion is not None and _numbers(connect.version) < terms.minVersion:
-            return (errors.LEAF_TOO_OLD, terms.minVersionText)
+        least = _numbers(self.leafs.block.min_version)
+        if _numbers(connect.version) < least:
+            return (errors.LEAF_TOO_OLD, ".".join(map(str, least)))
         return None
 
     def _permissions(self, grant: Grant) -> bytes:
@@ -196,7 +197,7 @@ class AcceptedLeaf(LeafLink):
         )
 
     def _rulesFor(self, grant: Grant) -> Any:
-        refused = [each.encode("utf-8", "surrogateescape") for each in self._connect.deny_pub]
+        refused = [encoded(each) for each in self._connect.deny_pub]
         refused += self.leafs.denialsFor(grant.account, self._connect.domain)
         try:
             return hubRules(grant, refused)

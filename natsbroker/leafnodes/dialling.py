@@ -10,12 +10,12 @@ from __future__ import annotations
 from twisted.logger import Logger
 
 from natsbroker import errors
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.errors import logText
 from natsbroker.leafnodes.registry import LeafLink, LeafPeer, LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.leafnodes.rules import LeafRules, spokeRules
-from natsbroker.leafnodes.terms import LeafURL
-from natsbroker.routes.terms import LinkIdentity
+from natsbroker.leafnodes.rules import LeafRules, encoded, spokeRules
+from natsbroker.routes.terms import NOBODY
 from natsbroker.wire import ops
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.serverinfo import ServerDocument, connectLine, infoLine, parseDocument
@@ -25,9 +25,6 @@ _log = Logger(namespace="natsbroker")
 
 #: Seconds for the peer to answer CONNECT.
 _ANSWER = 2.0
-
-#: The INFO with which a spoke chooses the compression names no server.
-_NOBODY = {**LinkIdentity("", "", "", "", "").head(0), "headers": False, "max_payload": 0}
 
 #: Seconds before the peer is dialled again, by the text of its error.
 _PAUSES = {
@@ -46,14 +43,14 @@ class DialledLeaf(LeafLink):
     target: LeafRemote
 
     def __init__(self, leafs: LeafRegistry, target: LeafRemote, peer: LeafPeer) -> None:
-        kind = Kind.SPOKE if target.terms.isHub else Kind.HUB
-        super().__init__(leafs, peer, kind, target.terms.compression)
+        kind = Kind.SPOKE if target.settings.hub else Kind.HUB
+        super().__init__(leafs, peer, kind, target.settings.compression)
         self.target = target
         self.isQuiet = self.measures = True
         self._isSwitching = False
         self._document: ServerDocument | None = None
         self._rules: LeafRules | None = None
-        self.isIsolated = self.isIsolated or target.terms.isIsolated
+        self.isIsolated = self.isIsolated or target.settings.isolate
         self.handlers[ops.INFO] = self._informed
 
     @property
@@ -62,7 +59,7 @@ class DialledLeaf(LeafLink):
         return errors.LEAF_SILENT if isSilent else errors.LEAF_STALE
 
     def greet(self) -> None:
-        self.expect(self.target.terms.firstInfo)
+        self.expect(self.target.settings.first_info_timeout)
 
     # Handshake.
 
@@ -95,7 +92,7 @@ class DialledLeaf(LeafLink):
         self.name = document.server_name or document.server_id
         self.cluster = document.cluster
         self._learn(document)
-        tls = self.target.terms.tls
+        tls = self.target.tls
         if self.peer.isSecured:
             self._agreeOnCompression()
         elif not (document.tls_required or (tls and tls.isRequired)):
@@ -122,19 +119,20 @@ class DialledLeaf(LeafLink):
             self._connect()
             return
         mode, number = self.compression.mode, document.client_id
-        self.outbox.write(infoLine({**_NOBODY, "client_id": number, "compression": mode}))
+        # This INFO, with which a spoke chooses the compression, names no server.
+        self.outbox.write(infoLine({**NOBODY, "client_id": number, "compression": mode}))
         self._isSwitching = True
         self._switch()
-        self.expect(self.target.terms.firstInfo)
+        self.expect(self.target.settings.first_info_timeout)
 
     def _connect(self) -> None:
-        document, leafs, terms = self._document, self.leafs, self.target.terms
+        document, leafs, target = self._document, self.leafs, self.target
         if document is None:
             return
         self.isQuiet = False
-        options = leafs.connectOptions(terms, self.target.login(), self.compression.level)
+        options = leafs.connectOptions(target.settings, target.login(), self.compression.level)
         try:
-            options.update(terms.credentials(document.nonce))
+            options.update(target.credentials(document.nonce))
         except ValueError as error:
             _log.error("{link} - {why}", link=str(self), why=str(error))
             self.close(errors.INTERNAL)
@@ -161,7 +159,7 @@ class DialledLeaf(LeafLink):
         said = self._document
         if self.traffic is not None or said is None or not self._permit(document):
             return
-        bus = self.admit(Grant(self.target.terms.account))
+        bus = self.admit(Grant(self.target.settings.localAccount))
         rules = self._rules
         if bus is not None and rules is not None:
             self.leafs.established(self)
@@ -173,14 +171,14 @@ class DialledLeaf(LeafLink):
 
         @return: whether they are valid.
         """
-        terms, said = self.target.terms, self._document or document
-        denied = self.leafs.denialsFor(terms.account, said.domain)
+        settings, said = self.target.settings, self._document or document
+        denied = self.leafs.denialsFor(settings.localAccount, said.domain)
         try:
             rules = spokeRules(
                 document.permitImport,
                 document.permitExport,
-                (*terms.denyImports, *denied),
-                (*terms.denyExports, *denied),
+                (*map(encoded, settings.deny_imports), *denied),
+                (*map(encoded, settings.deny_exports), *denied),
             )
         except ValueError as error:
             _log.error("{link} - {why}", link=str(self), why=logText(str(error)))
@@ -195,13 +193,13 @@ class DialledLeaf(LeafLink):
         """
         Note the URLs of the peer's cluster.
         """
-        if not self.target.terms.learns or not document.leafnode_urls:
+        if self.target.settings.ignore_discovered_servers or not document.leafnode_urls:
             return
-        found: list[LeafURL] = []
+        found: list[RemoteURL] = []
         for text in document.leafnode_urls:
             host, _, port = text.rpartition(":")
             if host and port.isascii() and port.isdigit() and 0 < int(port) < 65536:
-                found.append(LeafURL(host.strip("[]"), int(port)))
+                found.append(RemoteURL(host.strip("[]"), int(port)))
             else:
                 _log.error('Error parsing url "{url}"', url=logText(text))
         self.target.learn(found)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.clients.listener import joined
-from natsbroker.config.model import GLOBAL_ACCOUNT
 from natsbroker.leafnodes.registry import LeafLink
 from natsbroker.leafnodes.service import LeafnodeService
 from natsbroker.leafnodes.settings import RemoteLeaf, splitRemote
 from natsbroker.links.facts import LinkFacts, sharedFacts
+from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.formats import nanoseconds, number
 from natsbroker.wire.values import Kind
 
@@ -93,7 +93,7 @@ class LeafPages:
         told = {
             "host": block.host if listens else "",
             "port": service.port,
-            "auth_timeout": number(service.leafs.terms.handshake) if listens else 0,
+            "auth_timeout": number(handshakeOf(block)) if listens else 0,
             "tls_timeout": (_TLS_TIMEOUT if tls is None else number(tls.timeout)) * listens,
             "tls_required": tls is not None and listens,
             "tls_verify": tls is not None and tls.verify and listens,
@@ -107,7 +107,7 @@ def _remote(remote: RemoteLeaf) -> dict[str, Any]:
     places = map(splitRemote, remote.urls)
     denied = {"exports": list(remote.deny_exports), "imports": list(remote.deny_imports)}
     told = {
-        "local_account": remote.account or GLOBAL_ACCOUNT,
+        "local_account": remote.localAccount,
         "tls_timeout": 0 if remote.tls is None else number(remote.tls.timeout),
         "urls": [joined(each.host, each.port) for each in places],
         "deny": {key: value for key, value in denied.items() if value},

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.interfaces import IAddress
-from twisted.internet.protocol import Factory
-
 from natsbroker.connections.polledtransport import pollTransport
 from natsbroker.connections.tlsfacts import securityOf
-from natsbroker.leafnodes.terms import LeafTLS
 from natsbroker.links.link import Link
-from natsbroker.links.protocol import LinkProtocol
+from natsbroker.links.protocol import LinkFactory, LinkProtocol
+from natsbroker.links.tls import LinkTLS
 from natsbroker.wire.grants import Security
 
 #: Makes the session of a connection.
@@ -30,13 +27,8 @@ class LeafProtocol(LinkProtocol):
     @ivar certificate: the peer's verified certificate; C{None} without one.
     """
 
-    def __init__(self, makeLink: MakeLeaf, tls: LeafTLS | None, name: str | None = None) -> None:
-        """
-        @param tls: C{None} for no TLS.
-        @param name: the name that the peer's certificate must have; C{None} if the peer dialled.
-        """
-        super().__init__(makeLink, None if tls is None else tls.tls, name)
-        self._terms = tls
+    def __init__(self, makeLink: MakeLeaf, tls: LinkTLS | None, name: str | None = None) -> None:
+        super().__init__(makeLink, tls, name)
         self._isSecured = True
         self._isWaiting = False
         self.isSecured = False
@@ -53,19 +45,19 @@ class LeafProtocol(LinkProtocol):
         """
         Start with the handshake or with INFO, or wait for what the peer starts with.
         """
-        link, terms = self._attach(), self._terms
-        if terms is None or not terms.isFirst:
+        link, tls = self._attach(), self._tls
+        if tls is None or not tls.settings.handshake_first:
             self._greet(link)
-        elif terms.fallback and self._name is None:
+        elif tls.settings.handshake_first_fallback and self._name is None:
             self._isWaiting = True
             reactor: Any = link.context.reactor
-            self._timer = reactor.callLater(terms.fallback, self._fallBack)
+            self._timer = reactor.callLater(tls.settings.handshake_first_fallback, self._fallBack)
         else:
             self.startTLS()
 
     def _greet(self, link: Link) -> None:
         link.opened()
-        if self._terms is not None and self._name is None and not link.reason:
+        if self._tls is not None and self._name is None and not link.reason:
             link.outbox.flush()
             self.startTLS()
 
@@ -109,24 +101,5 @@ class LeafProtocol(LinkProtocol):
             link.opened()
 
 
-class LeafFactory(Factory):
-    """
-    Makes a L{LeafProtocol} for every connection.
-
-    @ivar tls: for new connections.
-    """
-
-    noisy = False
-
-    def __init__(self, makeLink: MakeLeaf, tls: LeafTLS | None, name: str | None = None) -> None:
-        """
-        @param name: as for L{LeafProtocol}.
-        """
-        self.tls = tls
-        self._makeLink = makeLink
-        self._name = name
-
-    def buildProtocol(self, addr: IAddress | None) -> LeafProtocol:
-        protocol = LeafProtocol(self._makeLink, self.tls, self._name)
-        protocol.factory = self
-        return protocol
+class LeafFactory(LinkFactory):
+    protocol = LeafProtocol

@@ -14,19 +14,16 @@ from twisted.logger import Logger
 from natsbroker import errors
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory, LeafConnected, LeafDisconnected
+from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.model import Settings
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.errors import logText
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules, domainDenials
-from natsbroker.leafnodes.terms import (
-    LeafRemoteTerms,
-    LeafTerms,
-    LeafURL,
-    connectOptions,
-    infoDocument,
-)
+from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
+from natsbroker.leafnodes.terms import connectOptions, infoDocument
 from natsbroker.leafnodes.traffic import LeafTraffic
 from natsbroker.links.compression import Compression
 from natsbroker.links.context import LinkContext
@@ -100,9 +97,9 @@ class LeafLink(Link):
         self.name = ""
         self.cluster = ""
         self.remoteAccount = ""
-        self.isIsolated = leafs.terms.isIsolated
+        self.isIsolated = leafs.block.isolate
         self.traffic: LeafTraffic | None = None
-        self.decoder.maxPayload = leafs.terms.maxPayload
+        self.decoder.maxPayload = leafs.settings.max_payload
 
     @property
     def remote(self) -> str:
@@ -165,7 +162,7 @@ class LeafLink(Link):
             self.cluster.encode("utf-8", "surrogateescape"),
             self._describe,
             leafs.loopSubjectOf(grant.account),
-            headers and leafs.terms.headers,
+            headers and not leafs.settings.no_header_support,
             self.isIsolated,
         )
         self.handlers.update(traffic.handlers)
@@ -176,7 +173,7 @@ class LeafLink(Link):
         Limit messages to the size that the grant allows.
         """
         most = None if grant is None else grant.maxPayload
-        self.decoder.maxPayload = self.leafs.terms.maxPayload if most is None else most
+        self.decoder.maxPayload = self.leafs.settings.max_payload if most is None else most
 
     def limitsChanged(self) -> None:
         super().limitsChanged()
@@ -217,7 +214,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     """
     All leafnode connections of one broker; iterating gives those that have started.
 
-    @ivar terms: the settings in force.
+    @ivar settings: those in force.
     @ivar authorizer: gives the authorizer of accepted leafnodes.
     @ivar cluster: gives the name of our cluster.
     """
@@ -227,7 +224,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         context: LinkContext,
         identity: LinkIdentity,
         accounts: AccountRegistry,
-        terms: LeafTerms,
+        settings: Settings,
         authorizer: Callable[[], IAuthorizer],
         cluster: Callable[[], str],
         redial: Callable[[LeafRemote], None],
@@ -242,7 +239,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         super().__init__(context)
         self.identity = identity
         self.accounts = accounts
-        self.terms = terms
+        self.settings = settings
         self.authorizer = authorizer
         self.cluster = cluster
         self.notify = notify
@@ -262,9 +259,19 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         """
         The JetStream subjects that are kept from a peer of a JetStream domain.
         """
-        terms = self.terms
-        domains = terms.domain, domain
-        return domainDenials(account, terms.system, domains, terms.extends, terms.defaultDomains)
+        settings = self.settings
+        jetStream = settings.jetstream
+        return domainDenials(
+            account,
+            "" if settings.no_system_account else settings.system_account,
+            (jetStream.domain, domain),
+            jetStream.will_extend,
+            jetStream.default_domains,
+        )
+
+    @property
+    def block(self) -> Leafnodes:
+        return self.settings.leafnodes or Leafnodes()
 
     # INFO and CONNECT.
 
@@ -275,7 +282,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         urls = () if self.isLeaving else self._urls
         return infoDocument(
             self.identity,
-            self.terms,
+            self.settings,
             self.cluster(),
             **connection,
             leafnode_urls=list(urls or [self.identity.ip]),
@@ -283,14 +290,15 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         )
 
     def connectOptions(
-        self, remote: LeafRemoteTerms, url: LeafURL, compression: str
+        self, remote: RemoteLeaf, url: RemoteURL, compression: str
     ) -> dict[str, Any]:
         """
         Our CONNECT without credentials.
 
         @param compression: the level that we send at.
         """
-        return connectOptions(self.identity, self.terms, self.cluster(), remote, url, compression)
+        cluster = self.cluster()
+        return connectOptions(self.identity, self.settings, cluster, remote, url, compression)
 
     def useUrls(self, urls: Iterable[str]) -> None:
         """

@@ -1,43 +1,56 @@
 """
-The addresses of a dialled leafnode remote, and when it is dialled.
+A dialled leafnode remote: its addresses, its credentials, and when it is dialled.
 
 Each address has its turn, those of the settings and those that the peer announces.
 """
 
 from __future__ import annotations
 
+import base64
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from random import Random
 
-from natsbroker.leafnodes.terms import LeafRemoteTerms, LeafURL
-from natsbroker.links.tls import isAddress
+from natsbroker.auth.nkeys import Signer
+from natsbroker.config.addresses import RemoteURL
+from natsbroker.leafnodes.reading import seedOf
+from natsbroker.leafnodes.settings import RemoteLeaf, splitRemote
+from natsbroker.links.tls import LinkTLS, isAddress
+from natsbroker.wire.nkeys import Role
+
+_PART = re.compile(r"-{3,}[^-\n]*-{3,}\r?\n([\w.=-]+)\r?\n-{3,}[^-\n]*-{3,}")
 
 
 class LeafRemote:
     """
+    @ivar settings: a reload replaces them.
     @ivar current: the address that was dialled last.
     @ivar delay: further seconds before it is dialled after the next loss.
     @ivar isWanted: it is dialled at all.
     """
 
-    def __init__(self, terms: LeafRemoteTerms, random: Random) -> None:
-        self.terms = terms
+    def __init__(self, settings: RemoteLeaf, tls: LinkTLS | None, random: Random) -> None:
+        self.settings = settings
+        self.tls = tls
         self.delay = 0.0
-        self.isWanted = not terms.isDisabled
-        self._urls = list(terms.urls)
-        if terms.isShuffled:
+        self.isWanted = not settings.disabled
+        self._configured = configured = [splitRemote(url) for url in settings.urls]
+        self._urls = list(configured)
+        if not settings.no_randomize:
             random.shuffle(self._urls)
         self.current = self._urls[-1]
-        self._name = next((each.host for each in terms.urls if not isAddress(each.host)), "")
-        self._login = next((each for each in terms.urls if each.user), None)
+        self._name = next((each.host for each in configured if not isAddress(each.host)), "")
+        self._login = next((each for each in configured if each.user), None)
 
     @property
-    def urls(self) -> list[LeafURL]:
+    def urls(self) -> list[RemoteURL]:
         """
         The addresses, the next one first.
         """
         return list(self._urls)
 
-    def next(self) -> LeafURL:
+    def next(self) -> RemoteURL:
         """
         The address to dial next.
         """
@@ -47,14 +60,30 @@ class LeafRemote:
         self.current = urls[0]
         return self.current
 
-    def login(self) -> LeafURL:
+    def login(self) -> RemoteURL:
         """
         The address that was dialled, with the login of the settings if it has none.
         """
         url, login = self.current, self._login
         if url.user or login is None:
             return url
-        return LeafURL(url.host, url.port, login.user, login.password)
+        return RemoteURL(url.host, url.port, login.user, login.password)
+
+    def credentials(self, nonce: str) -> Mapping[str, str]:
+        """
+        What CONNECT proves. The file of credentials is read each time.
+
+        @param nonce: of the peer's INFO.
+        @raise ValueError: if there is no such file, or it is malformed.
+        """
+        path, seed = self.settings.credentials, self.settings.nkey
+        if path:
+            jwt, secret = _read(path)
+            return {"jwt": jwt, "sig": _signature(Signer(Role.USER, secret), nonce)}
+        if seed:
+            signer = Signer(Role.USER, seedOf(seed))
+            return {"nkey": signer.publicKey, "sig": _signature(signer, nonce)}
+        return {}
 
     @property
     def name(self) -> str:
@@ -64,13 +93,13 @@ class LeafRemote:
         host = self.current.host
         return self._name or host if isAddress(host) else host
 
-    def learn(self, urls: list[LeafURL]) -> None:
+    def learn(self, urls: list[RemoteURL]) -> None:
         """
         Replace the addresses that the peer announced.
         """
-        configured = {(each.host, each.port) for each in self.terms.urls}
+        configured = {(each.host, each.port) for each in self._configured}
         told = [each for each in urls if (each.host, each.port) not in configured]
-        self._urls = [*told, *self.terms.urls]
+        self._urls = [*told, *self._configured]
         if not self._name:
             self._name = next((each.host for each in told if not isAddress(each.host)), "")
 
@@ -80,3 +109,25 @@ class LeafRemote:
         """
         delay, self.delay = self.delay, 0.0
         return delay
+
+
+def _read(path: str) -> tuple[str, bytes]:
+    """
+    The JWT and the secret in a file of credentials. Errors contain neither.
+    """
+    try:
+        parts = _PART.findall(Path(path).expanduser().read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a text"
+        raise ValueError(f"credentials file {path}: {why}") from None
+    if len(parts) < 2:
+        raise ValueError(f"Credentials file {path} malformed")
+    secret = seedOf(parts[1])
+    if secret is None:
+        raise ValueError(f"Credentials file {path} has malformed seed")
+    return parts[0], secret
+
+
+def _signature(signer: Signer, nonce: str) -> str:
+    signed = signer.sign(nonce.encode("utf-8", "surrogatepass"))
+    return base64.urlsafe_b64encode(signed).rstrip(b"=").decode("ascii")

@@ -215,12 +215,12 @@ def _gate(said: Mapping[str, Any] | None, denied: Iterable[bytes]) -> Gate:
     said = said or {}
     allow = said.get("allow")
     return Gate(
-        None if allow is None else list(map(_bytes, allow)),
-        [*map(_bytes, said.get("deny") or ()), *denied],
+        None if allow is None else list(map(encoded, allow)),
+        [*map(encoded, said.get("deny") or ()), *denied],
     )
 
 
-def _bytes(text: str) -> bytes:
+def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -22,20 +22,19 @@ from natsbroker.leafnodes.dialling import DialledLeaf
 from natsbroker.leafnodes.protocol import LeafFactory
 from natsbroker.leafnodes.registry import LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.leafnodes.settings import Leafnodes
+from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf, splitRemote
 from natsbroker.leafnodes.settingsmapper import (
     acceptingTLSFrom,
     authorizerFrom,
+    diallingTLSFrom,
     identityFrom,
     limitsFrom,
-    remoteFrom,
-    termsFrom,
 )
-from natsbroker.leafnodes.terms import LeafRemoteTerms, LeafTerms
 from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.service import LinkService
+from natsbroker.links.tls import LinkTLS
 from natsbroker.server.reload import Step
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class LeafnodeService(LinkService[LeafRemote]):
             self.context,
             identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
             dependencies.accounts,
-            termsFrom(settings, block),
+            settings,
             self._authorizer,
             self.clusterName,
             self._redial,
@@ -84,7 +83,7 @@ class LeafnodeService(LinkService[LeafRemote]):
             dependencies.reactor, block.host, block.port, self._factory, "leafnode", "nats-leaf"
         )
         self._remotes = {
-            each.name: LeafRemote(remoteFrom(each, block), dependencies.random)
+            each.name: LeafRemote(each, diallingTLSFrom(each), dependencies.random)
             for each in block.remotes
         }
 
@@ -195,9 +194,9 @@ class LeafnodeService(LinkService[LeafRemote]):
     def _connect(self, remote: LeafRemote) -> Deferred[Any]:
         url = remote.next()
         _log.debug("Trying to connect as leafnode to remote server on {target}", target=f'"{url}"')
-        terms = remote.terms
-        factory = LeafFactory(partial(DialledLeaf, self.leafs, remote), terms.tls, remote.name)
-        return self._diallers.connect(url.host, url.port, terms.dialling, factory)
+        factory = LeafFactory(partial(DialledLeaf, self.leafs, remote), remote.tls, remote.name)
+        timeout = remote.settings.dial_timeout or self.block.dial_timeout
+        return self._diallers.connect(url.host, url.port, timeout, factory)
 
     # Changing.
 
@@ -211,72 +210,74 @@ class LeafnodeService(LinkService[LeafRemote]):
                 raise ValueError(f'config reload not supported for LeafNode: "{each.name}"')
         if (before.tls is None) != (block.tls is None) and block.port:
             raise ValueError("config reload not supported for LeafNode: TLS on or off")
-        tls, terms = acceptingTLSFrom(block), termsFrom(new, block)
+        tls = acceptingTLSFrom(block)
         limits = limitsFrom(new, block)
-        wanted_ = {each.name: remoteFrom(each, block) for each in block.remotes}
-        self._checkRemotes(wanted_)
+        remotes = {each.name: (each, diallingTLSFrom(each)) for each in block.remotes}
+        self._checkRemotes(block.remotes)
 
         def apply() -> None:
             self._use(new, limits)
             self._factory.tls = tls
-            self._useCompression(terms)
+            self._useBlock(new)
             self._identify()
-            self._useRemotes(wanted_)
+            self._useRemotes(remotes)
             self.leafs.reauthorize()
 
         return apply
 
-    def _checkRemotes(self, wanted: dict[str, LeafRemoteTerms]) -> None:
+    def _checkRemotes(self, wanted: Sequence[RemoteLeaf]) -> None:
         """
         @raise ValueError: if a remote that stays has changes that need a restart.
         """
-        for name, terms in wanted.items():
-            known = self._remotes.get(name)
+        for each in wanted:
+            known = self._remotes.get(each.name)
             if known is None:
                 continue
-            before = known.terms
-            same = replace(terms, isDisabled=before.isDisabled, compression=before.compression)
+            before = known.settings
+            same = replace(
+                each, disabled=before.disabled, compression=before.compression, tls=before.tls
+            )
             if same != before:
+                account = each.localAccount
                 raise ValueError(
-                    f'config reload not supported for LeafNode: remote of account "{terms.account}"'
+                    f'config reload not supported for LeafNode: remote of account "{account}"'
                 )
 
-    def _useRemotes(self, wanted: dict[str, LeafRemoteTerms]) -> None:
+    def _useRemotes(self, wanted: dict[str, tuple[RemoteLeaf, LinkTLS]]) -> None:
         for name in [each for each in self._remotes if each not in wanted]:
             self._drop(self._remotes.pop(name))
             _log.info("Reloaded: LeafNode Remote removed")
-        for name, terms in wanted.items():
+        for name, (settings, tls) in wanted.items():
             remote = self._remotes.get(name)
             if remote is None:
-                remote = self._remotes[name] = LeafRemote(terms, self._random)
+                remote = self._remotes[name] = LeafRemote(settings, tls, self._random)
                 _log.info("Reloaded: LeafNode Remote added")
             else:
-                self._useRemoteCompression(remote, terms)
-                remote.terms = terms
-                remote.isWanted = not terms.isDisabled
+                self._useRemoteCompression(remote, settings)
+                remote.settings, remote.tls = settings, tls
+                remote.isWanted = not settings.disabled
             if not remote.isWanted:
                 self._drop(remote)
             elif not self.leafs.linksTo(remote):
                 self._dial(remote, 0.0)
 
-    def _useCompression(self, terms: LeafTerms) -> None:
-        before, self.leafs.terms = self.leafs.terms, terms
-        if terms.compression != before.compression:
-            _log.info(
-                "Reloaded: LeafNode Compression value is: {value}", value=str(terms.compression)
-            )
-            self.leafs.useCompression(terms.compression)
+    def _useBlock(self, new: Settings) -> None:
+        before, self.leafs.settings = self.leafs.block.compression, new
+        wanted = self.leafs.block.compression
+        if wanted != before:
+            _log.info("Reloaded: LeafNode Compression value is: {value}", value=str(wanted))
+            self.leafs.useCompression(wanted)
 
-    def _useRemoteCompression(self, remote: LeafRemote, terms: LeafRemoteTerms) -> None:
-        if terms.compression != remote.terms.compression:
+    def _useRemoteCompression(self, remote: LeafRemote, settings: RemoteLeaf) -> None:
+        if settings.compression != remote.settings.compression:
             _log.info(
                 'Reloaded: LeafNode Remote urls={urls}, account="{account}" Compression value is: '
                 "{value}",
-                urls=f"[{' '.join(map(str, terms.urls))}]",
-                account=terms.account,
-                value=str(terms.compression),
+                urls=f"[{' '.join(map(str, map(splitRemote, settings.urls)))}]",
+                account=settings.localAccount,
+                value=str(settings.compression),
             )
-            self.leafs.useCompression(terms.compression, remote)
+            self.leafs.useCompression(settings.compression, remote)
 
     def _drop(self, remote: LeafRemote) -> None:
         """

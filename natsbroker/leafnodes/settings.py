@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from natsbroker.auth.settings import GLOBAL_ACCOUNT
 from natsbroker.config.addresses import RemoteURL, splitURL
 from natsbroker.config.tls import TLSSettings
 from natsbroker.links.compression import Compression
@@ -73,6 +74,10 @@ class RemoteLeaf:
     disabled: bool = False
     ignore_discovered_servers: bool = False
     compression: Compression = AUTOMATIC
+
+    @property
+    def localAccount(self) -> str:
+        return self.account or GLOBAL_ACCOUNT
 
     @property
     def name(self) -> str:

@@ -104,7 +104,7 @@ class LinkProtocol(Protocol):
         self._isSecured = False
         widen(self._stream)
         self._stream.startTLS(tls.creator(self._name, self))
-        self._timer = link.context.reactor.callLater(tls.timeout, self._late)
+        self._timer = link.context.reactor.callLater(tls.settings.timeout, self._late)
 
     def handshakeCompleted(self) -> None:
         """
@@ -116,8 +116,8 @@ class LinkProtocol(Protocol):
             return
         found = self._stream.getPeerCertificate()
         certificate = None if found is None else found.to_cryptography()
-        problem = pinProblem(certificate, tls.pins)
-        if self._name is not None and not tls.insecure:
+        problem = pinProblem(certificate, tls.settings.pinned_certs)
+        if self._name is not None and not tls.settings.insecure:
             problem = problem or nameProblem(certificate, self._name)
         if problem:
             self._failed(problem)
@@ -273,12 +273,13 @@ class LinkProtocol(Protocol):
 
 class LinkFactory(Factory):
     """
-    Makes a L{LinkProtocol} for every connection.
+    Makes a L{LinkProtocol}, or the protocol of a subclass, for every connection.
 
     @ivar tls: how TLS is done on the connections to come.
     """
 
     noisy = False
+    protocol = LinkProtocol
 
     def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
         """
@@ -289,9 +290,6 @@ class LinkFactory(Factory):
         self._name = name
 
     def buildProtocol(self, addr: IAddress | None) -> LinkProtocol:
-        """
-        A protocol for a new connection.
-        """
-        protocol = LinkProtocol(self._makeLink, self.tls, self._name)
+        protocol = self.protocol(self._makeLink, self.tls, self._name)
         protocol.factory = self
         return protocol

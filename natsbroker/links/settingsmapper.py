@@ -4,9 +4,8 @@ The limits, identity and TLS of links, as their settings determine them for ever
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from natsbroker import NATS_VERSION, __version__
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.tlscontext import bothContextsFrom
 from natsbroker.links.context import LinkLimits
@@ -73,16 +72,7 @@ def identityAt(
     @param ip: the URL at which routes, or the address at which leafnodes, can dial it.
     @param gateway: the address at which gateways can.
     """
-    return LinkIdentity(
-        server_id=serverId,
-        server_name=settings.server_name or serverId,
-        version=NATS_VERSION,
-        natsbroker=__version__,
-        host=host,
-        port=port,
-        ip=ip,
-        gateway_url=gateway,
-    )
+    return LinkIdentity(serverId, settings.server_name or serverId, host, port, ip, gateway)
 
 
 def linkTLSFrom(tls: TLSSettings | None) -> LinkTLS | None:
@@ -91,8 +81,4 @@ def linkTLSFrom(tls: TLSSettings | None) -> LinkTLS | None:
 
     @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
     """
-    return None if tls is None else secured(tls, *bothContextsFrom(tls))
-
-
-def secured(tls: TLSSettings, answering: Any, dialling: Any) -> LinkTLS:
-    return LinkTLS(answering, dialling, tls.timeout, tls.insecure, tls.pinned_certs)
+    return None if tls is None else LinkTLS(*bothContextsFrom(tls), tls)

@@ -5,7 +5,7 @@ TLS on links: both ends present a certificate, and the dialling end checks the n
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
 
@@ -19,6 +19,7 @@ from service_identity.cryptography import (
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from zope.interface import implementer
 
+from natsbroker.config.tls import TLSSettings
 from natsbroker.connections.tls import ConnectionCreator
 from natsbroker.connections.tlsrecords import SealedConnection
 
@@ -26,21 +27,17 @@ from natsbroker.connections.tlsrecords import SealedConnection
 @dataclass(frozen=True, slots=True)
 class LinkTLS:
     """
-    The TLS contexts and checks of links. A reload replaces the whole.
+    The TLS of links. A reload replaces the whole.
 
     @ivar context: for accepted connections.
     @ivar dialling: for dialled connections.
-    @ivar timeout: seconds for the handshake.
-    @ivar insecure: the dialling end does not check the peer's name.
-    @ivar pins: SHA-256 of the public keys that peers' certificates may have, as lower-case
-        hexadecimal; empty for any.
+    @ivar isRequired: for dialled leafnodes: it is used even if the peer does not require it.
     """
 
     context: SSL.Context
     dialling: SSL.Context
-    timeout: float = 2.0
-    insecure: bool = False
-    pins: frozenset[str] = frozenset()
+    settings: TLSSettings = field(default_factory=TLSSettings)
+    isRequired: bool = True
 
     def creator(self, name: str | None, owner: Any = None) -> Any:
         """

@@ -129,7 +129,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
         if terms.dialect is RouteDialect.CLASSIC and others:
             _log.warn("Only messages of the global account pass over classic routes")
         _log.info("Listening for route connections on {where}", where=str(self._port))
-        if self._tls is not None and self._tls.insecure:
+        if self._tls is not None and self._tls.settings.insecure:
             self._warnOfUnverified("routes")
 
     def useLeafPlace(self, place: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from natsbroker import NATS_VERSION, __version__
 from natsbroker.links.compression import NO_COMPRESSION, Compression
 from natsbroker.routes.dialects import CLASSIC_TOO, RouteDialect
 from natsbroker.routes.interest import RoutePermissions
@@ -28,8 +29,6 @@ class LinkIdentity:
     """
     This broker, as other servers see it.
 
-    @ivar version: the nats-server release whose behaviour we match.
-    @ivar natsbroker: our own version.
     @ivar host: where we listen for them.
     @ivar port: likewise.
     @ivar ip: where they are to dial us, as a URL; empty for where they see us.
@@ -38,8 +37,6 @@ class LinkIdentity:
 
     server_id: str
     server_name: str
-    version: str
-    natsbroker: str
     host: str = "0.0.0.0"
     port: int = 0
     ip: str = ""
@@ -54,12 +51,16 @@ class LinkIdentity:
         return {
             "server_id": self.server_id,
             "server_name": self.server_name,
-            "version": self.version,
+            "version": NATS_VERSION,
             "proto": proto,
             "go": "",
             "host": self.host,
             "port": self.port,
         }
+
+
+#: What an INFO begins with that is about no server.
+NOBODY = {**LinkIdentity("", "", "").head(0), "version": "", "headers": False, "max_payload": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ def infoDocument(identity: LinkIdentity, terms: ClusterTerms, **connection: Any)
         "route_pool_size": max(terms.poolSize, 0),
         **connection,
         CLASSIC_TOO: terms.dialect is RouteDialect.AUTO,
-        "natsbroker": identity.natsbroker,
+        "natsbroker": __version__,
     }
 
 
@@ -202,7 +203,7 @@ def _classicDocument(
         "ip": identity.ip,
         **terms.shownPermissions,
         **{name: connection[name] for name in _CLASSIC_CONNECTION if name in connection},
-        "natsbroker": identity.natsbroker,
+        "natsbroker": __version__,
     }
 
 

@@ -166,9 +166,7 @@ class Joined(LinkNode):
         self.port = port
         self.gateways = GatewayRegistry(
             self.context,
-            LinkIdentity(
-                f"ID-{name}-{port}", f"{name}-{port}", "2.15.1", "0.1.0", "127.0.0.1", port
-            ),
+            LinkIdentity(f"ID-{name}-{port}", f"{name}-{port}", "127.0.0.1", port),
             GatewayTerms(name, remotes=tuple(remotes), **terms),
             self.traffic,
             self.members,

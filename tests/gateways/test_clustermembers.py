@@ -71,7 +71,7 @@ def test_said() -> None:
     node.cluster.gateways = Heard()
     wire = node.accepted()
     assert "gateway_url" not in wire.documents()[0]
-    node.cluster.identity = type(node.cluster.identity)("ID-n1", "n1", "", "", gateway_url="h:1")
+    node.cluster.identity = type(node.cluster.identity)("ID-n1", "n1", gateway_url="h:1")
     assert node.accepted().documents()[0]["gateway_url"] == "h:1"
 
 

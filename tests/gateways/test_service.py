@@ -238,7 +238,7 @@ class TestReloading:
         before = host.factory(7222).tls
         host.broker.reload(settingsOf(GATEWAY % (text % 3, "")))
         after = host.factory(7222).tls
-        assert before is not after and after.timeout == 3.0
+        assert before is not after and after.settings.timeout == 3.0
         assert host.service.gateways.terms.tls is after
 
     def test_accounts(self) -> None:

@@ -15,7 +15,7 @@ from natsbroker.gateways.terms import (
 )
 from natsbroker.routes.terms import LinkIdentity
 
-IDENTITY = LinkIdentity("ID", "name", "2.15.1", "0.1.0")
+IDENTITY = LinkIdentity("ID", "name")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ Brokers with leafnodes in memory, on a clock that the test moves, and peers that
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, cast
@@ -15,14 +16,17 @@ from zope.interface import implementer
 from natsbroker.accounts.account import Account
 from natsbroker.advisories import Advisory
 from natsbroker.client.transports import connectPipe
+from natsbroker.config.model import Settings
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.leafnodes.accepting import AcceptedLeaf
 from natsbroker.leafnodes.dialling import DialledLeaf
 from natsbroker.leafnodes.protocol import LeafProtocol
 from natsbroker.leafnodes.registry import LeafLink, LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.leafnodes.terms import LeafRemoteTerms, LeafTerms, LeafURL
+from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
+from natsbroker.links.compression import NO_COMPRESSION
 from natsbroker.links.context import LinkLimits
+from natsbroker.links.tls import LinkTLS
 from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind
@@ -108,7 +112,8 @@ class Broker(AccountNode):
         cluster: str = "",
         limits: LinkLimits | None = None,
         accounts: Iterable[str] = ("$G", "A", "B"),
-        **terms: Any,
+        settings: Settings | None = None,
+        **block: Any,
     ) -> None:
         super().__init__(clock, Random(name), limits)
         self.buses = cast(Any, Accounts(self.turn, self.clock, accounts))
@@ -117,9 +122,12 @@ class Broker(AccountNode):
         self.advisories: list[Advisory] = []
         self.leafs = LeafRegistry(
             self.context,
-            LinkIdentity(f"ID-{name}", name, "2.15.1", "0.1", "127.0.0.1", 7422, f"{name}:7422"),
+            LinkIdentity(f"ID-{name}", name, "127.0.0.1", 7422, f"{name}:7422"),
             self.buses,
-            LeafTerms(**terms),
+            replace(
+                settings or Settings(),
+                leafnodes=Leafnodes(**{"compression": NO_COMPRESSION, **block}),
+            ),
             lambda: IAuthorizer(self.decider),
             lambda: cluster,
             lambda remote: self.redialled.append((remote, remote.takeDelay())),
@@ -127,10 +135,15 @@ class Broker(AccountNode):
             lambda count: b"n" * count,
         )
 
-    def remote(self, **changes: Any) -> LeafRemote:
+    def remote(self, tls: LinkTLS | None = None, **changes: Any) -> LeafRemote:
         """Somebody to dial."""
-        terms = {"urls": (LeafURL("127.0.0.1", 7777, "u", "p"),), "account": "A", **changes}
-        return LeafRemote(LeafRemoteTerms(**terms), Random(1))
+        block = {
+            "urls": ("nats://u:p@127.0.0.1:7777",),
+            "account": "A",
+            "compression": NO_COMPRESSION,
+            **changes,
+        }
+        return LeafRemote(RemoteLeaf(**block), tls, Random(1))
 
     def accepted(self) -> Wire:
         """A connection from somebody who dialled us."""

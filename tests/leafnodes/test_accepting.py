@@ -151,7 +151,7 @@ class TestLettingIn:
     )
     def test_unfitPeerGetsReason(self, changes: dict[str, str], line: bytes, reason: str) -> None:
         """A peer that cannot be a leafnode of ours receives the reason."""
-        wire = Broker(cluster="C1", minVersion=(2, 10, 0)).accepted()
+        wire = Broker(cluster="C1", min_version="2.10.0").accepted()
         wire.take()
         wire.send(connect(**changes))
         assert wire.lines() == [line] and wire.closed == reason

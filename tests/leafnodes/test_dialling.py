@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from natsbroker.leafnodes.terms import LeafURL
 from natsbroker.links.compression import Compression
 from natsbroker.wire.values import Kind
+from tests.leafnodes.keys import KEY, SEED
 from tests.leafnodes.leaves import Broker, info
 from tests.server.support import logLines
 
@@ -55,7 +55,7 @@ class TestAgreeing:
     def test_token(self) -> None:
         """A user without a password is a token too."""
         broker = Broker("spoke")
-        wire = broker.dialling(broker.remote(urls=(LeafURL("h", 1, "t"),)))
+        wire = broker.dialling(broker.remote(urls=("nats://t@h:1",)))
         wire.send(info())
         (said,) = wire.documents(b"CONNECT")
         assert (said["user"], said["auth_token"]) == ("t", "t") and "pass" not in said
@@ -63,30 +63,26 @@ class TestAgreeing:
     def test_credentials(self) -> None:
         """What proves who we are is made for the peer's nonce."""
         broker = Broker("spoke")
-        remote = broker.remote(credentials=lambda nonce: {"jwt": "J", "sig": nonce[::-1]})
+        remote = broker.remote(nkey=SEED)
         wire = broker.dialling(remote)
         wire.send(info(nonce="abc"))
         (said,) = wire.documents(b"CONNECT")
-        assert (said["jwt"], said["sig"]) == ("J", "cba")
+        assert said["nkey"] == KEY and said["sig"] == remote.credentials("abc")["sig"]
 
     def test_noCredentials(self) -> None:
         """Without them there is no connection, and the log says why."""
-
-        def missing(nonce: str) -> Any:
-            raise ValueError("no such file")
-
         broker = Broker("spoke")
         with logLines() as lines:
-            wire = broker.dialling(broker.remote(credentials=missing))
+            wire = broker.dialling(broker.remote(credentials="/nowhere/u.creds"))
             wire.send(info())
         assert b"CONNECT" not in wire.take() and wire.closed == "Internal Client"
-        assert any("no such file" in line for line in lines)
+        assert any("/nowhere/u.creds" in line for line in lines)
         assert len(broker.redialled) == 1
 
     def test_isHub(self) -> None:
         """We may be the hub although we dial."""
         broker = Broker("hub")
-        wire = broker.dialling(broker.remote(isHub=True))
+        wire = broker.dialling(broker.remote(hub=True))
         wire.send(info())
         assert wire.documents(b"CONNECT")[0]["is_hub"] is True
         assert wire.leaf.kind is Kind.SPOKE
@@ -171,7 +167,7 @@ class TestPermissions:
         broker = Broker("spoke")
         ear = broker.subscribe(b"*.a")
         broker.subscribe(b"no.a")
-        remote = broker.remote(denyImports=(b"no.>",), denyExports=(b"secret.>",))
+        remote = broker.remote(deny_imports=("no.>",), deny_exports=("secret.>",))
         wire = broker.dialling(remote)
         wire.send(info())
         assert wire.documents(b"CONNECT")[0]["deny_pub"] == ["no.>"]
@@ -257,7 +253,7 @@ class TestAddresses:
     def test_ignored(self) -> None:
         """Unless the settings say that it does not matter."""
         broker = Broker("spoke")
-        remote = broker.remote(learns=False)
+        remote = broker.remote(ignore_discovered_servers=True)
         broker.hub(remote, leafnode_urls=["10.0.0.1:1"])
         assert [str(each) for each in remote.urls] == ["127.0.0.1:7777"]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.config.model import Settings
 from natsbroker.links.context import LinkLimits
 from natsbroker.wire.grants import Grant
 from tests.leafnodes.leaves import Broker
@@ -59,7 +60,7 @@ def test_limits() -> None:
     broker = Broker()
     broker.decider.answer = Grant("A", maxPayload=10)
     own, other = broker.spoke(name="own"), broker.hub()
-    broker.leafs.terms = type(broker.leafs.terms)(maxPayload=5)
+    broker.leafs.settings = Settings(max_payload=5)
     for leaf in broker.leafs:
         leaf.limitsChanged()
     assert (own.leaf.decoder.maxPayload, other.leaf.decoder.maxPayload) == (10, 5)

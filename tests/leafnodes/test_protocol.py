@@ -11,10 +11,10 @@ import pytest
 from OpenSSL import SSL
 from twisted.internet.address import IPv4Address
 
+from natsbroker.config.model import TLSSettings
 from natsbroker.leafnodes.accepting import AcceptedLeaf
 from natsbroker.leafnodes.dialling import DialledLeaf
 from natsbroker.leafnodes.protocol import LeafFactory, LeafProtocol
-from natsbroker.leafnodes.terms import LeafTLS
 from natsbroker.links.tls import LinkTLS
 from natsbroker.testing.transport import MemoryTransport
 from tests.leafnodes.leaves import Broker, info
@@ -48,10 +48,13 @@ class Secure(MemoryTransport):
         """Input of the handshake."""
 
 
-def terms(**more: Any) -> LeafTLS:
+def terms(isRequired: bool = True, isFirst: bool = False, fallback: float = 0.0) -> LinkTLS:
     """TLS, as far as these tests need it."""
     context = cast(SSL.Context, None)
-    return LeafTLS(LinkTLS(context, context, 2.0, insecure=True), **more)
+    settings = TLSSettings(
+        insecure=True, handshake_first=isFirst, handshake_first_fallback=fallback
+    )
+    return LinkTLS(context, context, settings, isRequired)
 
 
 @pytest.fixture
@@ -73,10 +76,9 @@ class TestAccepting:
 
     def made(self, broker: Broker, **more: Any) -> tuple[LeafProtocol, Secure]:
         """A connection of somebody who dialled us."""
-        protocol = LeafFactory(partial(AcceptedLeaf, broker.leafs), terms(**more)).buildProtocol(
-            None
-        )
-        protocol._tls = _NoCreator()  # type: ignore[assignment]
+        factory = LeafFactory(partial(AcceptedLeaf, broker.leafs), terms(**more))
+        protocol = cast(LeafProtocol, factory.buildProtocol(None))
+        protocol._tls = _NoCreator(terms(**more).settings)  # type: ignore[assignment]
         return protocol, joined(broker, protocol)
 
     def test_afterInfo(self, broker: Broker) -> None:
@@ -123,8 +125,8 @@ class TestDialling:
             partial(DialledLeaf, broker.leafs, broker.remote(tls=terms(**more))), terms(**more)
         )
         factory._name = "h"
-        protocol = factory.buildProtocol(None)
-        protocol._tls = _NoCreator()  # type: ignore[assignment]
+        protocol = cast(LeafProtocol, factory.buildProtocol(None))
+        protocol._tls = _NoCreator(terms(**more).settings)  # type: ignore[assignment]
         return protocol, joined(broker, protocol)
 
     @pytest.mark.parametrize("ours, theirs", [(True, None), (False, True), (True, True)])
@@ -166,9 +168,8 @@ class TestDialling:
 class _NoCreator:
     """TLS without OpenSSL."""
 
-    timeout = 2.0
-    insecure = True
-    pins: frozenset[str] = frozenset()
+    def __init__(self, settings: TLSSettings) -> None:
+        self.settings = settings
 
     def creator(self, name: str | None, owner: Any = None) -> Any:
         return None

@@ -138,7 +138,7 @@ class TestTopologies:
     def test_isolatedSiblings(self) -> None:
         """Unless they shall not."""
         clock = Clock()
-        hub = Broker("hub", clock, isIsolated=True)
+        hub = Broker("hub", clock, isolate=True)
         one, two = (Broker(name, clock, cluster=name) for name in ("one", "two"))
         one.join(hub)
         two.join(hub)

@@ -4,17 +4,32 @@ The order in which the addresses of a remote are dialled.
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
+import pytest
+from nacl.signing import VerifyKey
+
+from natsbroker.auth.nkeys import decodeSignature
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.leafnodes.terms import LeafRemoteTerms, LeafURL
+from natsbroker.leafnodes.settings import RemoteLeaf
+from natsbroker.wire.nkeys import Role, decodeKey
+from tests.leafnodes.keys import SEED
 
-A, B, C = LeafURL("a.example", 1, "u", "p"), LeafURL("10.0.0.2", 2), LeafURL("10.0.0.3", 3)
+A, B, C = RemoteURL("a.example", 1, "u", "p"), RemoteURL("10.0.0.2", 2), RemoteURL("10.0.0.3", 3)
 
 
-def remote(*urls: LeafURL, shuffled: bool = False) -> LeafRemote:
+def remote(*urls: RemoteURL, shuffled: bool = False, seed: int = 1) -> LeafRemote:
     """Somebody to dial."""
-    return LeafRemote(LeafRemoteTerms(urls, "A", isShuffled=shuffled), Random(1))
+    return LeafRemote(
+        RemoteLeaf(tuple(map(_text, urls)), no_randomize=not shuffled), None, Random(seed)
+    )
+
+
+def _text(url: RemoteURL) -> str:
+    login = f"{url.user}:{url.password}@" if url.user else ""
+    return f"nats://{login}{url}"
 
 
 def test_turns() -> None:
@@ -27,9 +42,7 @@ def test_turns() -> None:
 
 def test_shuffled() -> None:
     """The order is another one each time, unless it matters."""
-    firsts = {
-        LeafRemote(LeafRemoteTerms((A, B, C), "A"), Random(seed)).next() for seed in range(20)
-    }
+    firsts = {remote(A, B, C, shuffled=True, seed=seed).next() for seed in range(20)}
     assert firsts == {A, B, C}
 
 
@@ -37,7 +50,7 @@ def test_learned() -> None:
     """What the peer tells comes before what the settings say, each once."""
     target = remote(A)
     target.next()
-    target.learn([C, LeafURL("a.example", 1)])
+    target.learn([C, RemoteURL("a.example", 1)])
     assert target.urls == [C, A] and target.next() == C
     target.learn([])
     assert target.urls == [A]
@@ -49,7 +62,7 @@ def test_login() -> None:
     target.next()
     target.learn([C])
     target.next()
-    assert target.login() == LeafURL("10.0.0.3", 3, "u", "p")
+    assert target.login() == RemoteURL("10.0.0.3", 3, "u", "p")
     plain = remote(B)
     plain.next()
     assert plain.login() == B
@@ -62,7 +75,7 @@ def test_name() -> None:
     assert target.next() == B and target.name == "a.example"
     bare = remote(B)
     assert bare.next() == B and bare.name == "10.0.0.2"
-    bare.learn([LeafURL("b.example", 5)])
+    bare.learn([RemoteURL("b.example", 5)])
     assert bare.next() and bare.name == "b.example"
 
 
@@ -71,3 +84,42 @@ def test_delay() -> None:
     target = remote(A)
     target.delay = 30.0
     assert (target.takeDelay(), target.takeDelay()) == (30.0, 0.0)
+
+
+class TestCredentials:
+    """What a remote proves in CONNECT."""
+
+    def remote(self, **more: str) -> LeafRemote:
+        """Somebody to dial with credentials."""
+        return LeafRemote(RemoteLeaf(("h",), **more), None, Random(1))  # type: ignore[arg-type]
+
+    def test_none(self) -> None:
+        """Without credentials nothing is proved."""
+        assert self.remote().credentials("n") == {}
+
+    def test_key(self) -> None:
+        """A seed signs the nonce."""
+        said = self.remote(nkey=SEED).credentials("nonce")
+        key = VerifyKey(decodeKey(said["nkey"], Role.USER))
+        assert key.verify(b"nonce", decodeSignature(said["sig"])) == b"nonce"
+
+    def test_credentials(self, tmp_path: Path) -> None:
+        """So does the seed in a file of credentials, which has a JWT, too."""
+        path = tmp_path / "u.creds"
+        path.write_text(
+            "-----BEGIN NATS USER JWT-----\nJ.W.T\n------END NATS USER JWT------\n\nimportant\n\n"
+            f"-----BEGIN USER NKEY SEED-----\n{SEED}\n------END USER NKEY SEED------\n"
+        )
+        said = self.remote(credentials=str(path)).credentials("nonce")
+        assert said["jwt"] == "J.W.T" and "nkey" not in said and said["sig"]
+
+    @pytest.mark.parametrize(
+        "text", [None, "nothing", "---a---\nx\n---b---\n---c---\ny\n---d---\n"]
+    )
+    def test_badCredentials(self, tmp_path: Path, text: str | None) -> None:
+        """A file that is none is named, and nothing of it is said."""
+        path = tmp_path / "u.creds"
+        if text is not None:
+            path.write_text(text)
+        with pytest.raises(ValueError, match=r"u\.creds"):
+            self.remote(credentials=str(path)).credentials("nonce")

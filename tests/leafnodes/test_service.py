@@ -189,7 +189,7 @@ class TestReload:
             host.reload(f"{HUB}, compression: off, {SPOKE.replace('}', ', compression: best}')}")
         assert dialled.compression.wanted.mode == "s2_best"
         assert accepted.compression.wanted.mode == "off"
-        assert service.leafs.terms.compression.mode == "off"
+        assert service.leafs.block.compression.mode == "off"
         said = [each for each in lines if "Compression value is" in each]
         assert "Reloaded: LeafNode Compression value is: {off []}" in said[0]
         assert 'account="B" Compression value is: {s2_best []}' in said[1] and "u:p" not in said[1]

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf, RemoteURL, splitRemote
+from natsbroker.config.addresses import RemoteURL
+from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf, splitRemote
 
 
 @pytest.mark.parametrize(

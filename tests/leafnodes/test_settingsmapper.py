@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nacl.signing import VerifyKey
 
-from natsbroker.auth.nkeys import decodeSignature
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import Settings
 from natsbroker.connections.tlscontext import TLSSettingsError
@@ -19,17 +17,13 @@ from natsbroker.leafnodes.settings import Leafnodes
 from natsbroker.leafnodes.settingsmapper import (
     acceptingTLSFrom,
     authorizerFrom,
+    diallingTLSFrom,
     identityFrom,
     limitsFrom,
-    remoteFrom,
-    termsFrom,
 )
-from natsbroker.leafnodes.terms import LeafURL
-from natsbroker.links.compression import Compression
 from natsbroker.wire.grants import ConnectRequest
-from natsbroker.wire.nkeys import Role, decodeKey
 from tests.interop.certificates import writeCertificates
-from tests.leafnodes.keys import KEY, SEED
+from tests.leafnodes.keys import KEY
 from tests.server.support import settingsOf
 
 TEXT = """
@@ -49,21 +43,8 @@ def settings(text: str = "") -> tuple[Settings, Leafnodes]:
     return made, made.leafnodes
 
 
-class TestTerms:
-    """How the broker takes part."""
-
-    def test_terms(self) -> None:
-        """Limits and what is asked of others."""
-        terms = termsFrom(*settings("min_version: v2.9.1, isolate: true"))
-        assert (terms.minVersion, terms.isIsolated, terms.maxPayload) == ((2, 9, 1), True, 5)
-        assert terms.headers and not terms.hasTLS and terms.handshake == 2.0
-
-    def test_compression(self) -> None:
-        """The block's is for those who connect, a remote's for its connection."""
-        made = settings("compression: best, remotes: [ {url: h, compression: off}, {url: i} ]")
-        assert termsFrom(*made).compression == Compression("s2_best")
-        remotes = [remoteFrom(each, made[1]).compression for each in made[1].remotes]
-        assert remotes == [Compression("off"), Compression("s2_auto", (0.01, 0.05, 0.1))]
+class TestPlace:
+    """Limits and address of the broker."""
 
     def test_limits(self) -> None:
         """Those of clients, where leafnodes have none."""
@@ -122,58 +103,15 @@ class TestAuthorizer:
         assert self.grant("authorization { account: B }").account == "B"
 
 
-class TestRemotes:
-    """Remotes that are dialled."""
-
-    def remote(self, text: str) -> Any:
-        """How somebody is dialled."""
-        _, block = settings(f"remotes: [ {{ {text} }} ]")
-        return remoteFrom(block.remotes[0], block)
-
-    def test_remote(self) -> None:
-        """Everything that the settings say."""
-        terms = self.remote(
-            "urls: ['nats://u:p@h:1', 'nats://t@i'], deny_imports: x, hub: true, no_randomize: true"
-        )
-        assert terms.urls == (LeafURL("h", 1, "u", "p"), LeafURL("i", 7422, "t", None))
-        assert (terms.account, terms.isHub, terms.denyImports) == ("$G", True, (b"x",))
-        assert not terms.isShuffled and terms.learns and terms.credentials("n") == {}
-
-    @pytest.mark.parametrize(
-        "text, isRequired",
-        [("url: 'nats://h'", False), ("url: 'tls://h'", True), ("url: h, tls {}", True)],
-    )
-    def test_tls(self, text: str, isRequired: bool) -> None:
-        """TLS is done if either side asks for it."""
-        tls = self.remote(text).tls
-        assert tls is not None and tls.isRequired is isRequired and not tls.isFirst
-
-    def test_key(self) -> None:
-        """A seed signs the nonce."""
-        said = self.remote(f"url: h, nkey: {SEED}").credentials("nonce")
-        key = VerifyKey(decodeKey(said["nkey"], Role.USER))
-        assert key.verify(b"nonce", decodeSignature(said["sig"])) == b"nonce"
-
-    def test_credentials(self, tmp_path: Path) -> None:
-        """So does the seed in a file of credentials, which has a JWT, too."""
-        path = tmp_path / "u.creds"
-        path.write_text(
-            "-----BEGIN NATS USER JWT-----\nJ.W.T\n------END NATS USER JWT------\n\nimportant\n\n"
-            f"-----BEGIN USER NKEY SEED-----\n{SEED}\n------END USER NKEY SEED------\n"
-        )
-        said = self.remote(f"url: h, creds: '{path}'").credentials("nonce")
-        assert said["jwt"] == "J.W.T" and "nkey" not in said and said["sig"]
-
-    @pytest.mark.parametrize(
-        "text", [None, "nothing", "---a---\nx\n---b---\n---c---\ny\n---d---\n"]
-    )
-    def test_badCredentials(self, tmp_path: Path, text: str | None) -> None:
-        """A file that is none is named, and nothing of it is said."""
-        path = tmp_path / "u.creds"
-        if text is not None:
-            path.write_text(text)
-        with pytest.raises(ValueError, match=r"u\.creds"):
-            self.remote(f"url: h, creds: '{path}'").credentials("nonce")
+@pytest.mark.parametrize(
+    "text, isRequired",
+    [("url: 'nats://h'", False), ("url: 'tls://h'", True), ("url: h, tls {}", True)],
+)
+def test_diallingTLS(text: str, isRequired: bool) -> None:
+    """TLS is done if either side asks for it."""
+    _, block = settings(f"remotes: [ {{ {text} }} ]")
+    tls = diallingTLSFrom(block.remotes[0])
+    assert tls.isRequired is isRequired and not tls.settings.handshake_first
 
 
 class TestAcceptingTLS:
@@ -190,7 +128,7 @@ class TestAcceptingTLS:
         text = f"tls {{ cert_file: '{certificate}', key_file: '{key}', first: '9ms' }}"
         _, block = settings(text)
         tls = acceptingTLSFrom(block)
-        assert tls is not None and tls.isFirst and tls.fallback == 0.009
+        assert tls is not None and tls.settings == block.tls
         key.write_text("x")
         with pytest.raises(TLSSettingsError, match="key_file"):
             acceptingTLSFrom(block)

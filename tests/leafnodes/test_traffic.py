@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from zope.interface.verify import verifyObject
 
+from natsbroker.config.model import JetStream, Settings
 from natsbroker.interfaces import ILinkSubscriber, IOrigin, IOutboxLink
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import Grant
@@ -56,7 +57,7 @@ class TestTelling:
 
     def test_defaultDomain(self) -> None:
         """Where an account's default is no domain, its requests pass."""
-        broker = Broker(defaultDomains={"A": ""})
+        broker = Broker(settings=Settings(jetstream=JetStream(default_domains={"A": ""})))
         wire = broker.hub()
         wire.send(b"LS+ >\r\n")
         assert broker.publish(b"$JS.API.INFO") == 1
@@ -64,7 +65,7 @@ class TestTelling:
     @pytest.mark.parametrize(("theirs", "isApart"), [("hub", False), ("leaf", True)])
     def test_domain(self, theirs: str, isApart: bool) -> None:
         """The domains that both sides say decide about the system account."""
-        broker = Broker(domain="hub", system="A")
+        broker = Broker(settings=Settings(system_account="A", jetstream=JetStream(domain="hub")))
         broker.decider.answer = Grant("A")
         wire = broker.spoke(domain=theirs)
         wire.send(b"LS+ >\r\n")

@@ -11,6 +11,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener, IPushProducer
 from zope.interface.verify import verifyObject
 
+from natsbroker.config.model import TLSSettings
 from natsbroker.links.protocol import LinkFactory, LinkProtocol
 from natsbroker.links.tls import LinkTLS
 from natsbroker.testing.transport import MemoryTransport
@@ -26,13 +27,9 @@ class FakeTLS:
     @ivar names: the names for which connections were made.
     """
 
-    timeout = 2.0
-    insecure = False
-    pins: frozenset[str] = frozenset()
-
     def __init__(self, **values: Any) -> None:
         self.names: list[str | None] = []
-        vars(self).update(values)
+        self.settings = TLSSettings(**values)
 
     def creator(self, name: str | None, owner: object = None) -> object:
         self.names.append(name)
@@ -116,7 +113,7 @@ class TestHandshake:
     def test_notPinned(self) -> None:
         """Nor a certificate that is not one of those that are taken."""
         node = Node()
-        protocol, transport = secured(node, pins=frozenset({"0" * 64}))
+        protocol, transport = secured(node, pinned_certs=frozenset({"0" * 64}))
         transport.shown = Shown()
         protocol.handshakeCompleted()
         node.settle()

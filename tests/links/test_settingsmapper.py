@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from natsbroker import NATS_VERSION
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.tlscontext import TLSSettingsError
 from natsbroker.gateways.settings import Gateway
@@ -22,7 +21,6 @@ from natsbroker.links.settingsmapper import (
     identityAt,
     limitsOf,
     linkTLSFrom,
-    secured,
 )
 from natsbroker.routes.settings import Cluster
 from natsbroker.routes.terms import LinkIdentity
@@ -81,18 +79,9 @@ def test_identity() -> None:
     assert (identity.server_id, identity.server_name) == ("ID", "ID")
     assert (identity.host, identity.port) == ("h", 7)
     assert (identity.ip, identity.gateway_url) == ("h:7", "h:8")
-    assert identity.version == NATS_VERSION
     named = identityAt(Settings(server_name="n1"), "ID", "h", 7)
     assert isinstance(named, LinkIdentity) and named.server_name == "n1"
     assert (named.ip, named.gateway_url) == ("", "")
-
-
-def test_secured() -> None:
-    """Of a block that is not in the contexts, it says the rest."""
-    tls = TLSSettings(timeout=3.0, insecure=True, pinned_certs=frozenset({"a"}))
-    made: Any = secured(tls, "answering", "dialling")
-    assert (made.context, made.dialling) == ("answering", "dialling")
-    assert (made.timeout, made.insecure, made.pins) == (3.0, True, frozenset({"a"}))
 
 
 def test_tls(tmp_path: Path) -> None:
@@ -101,6 +90,6 @@ def test_tls(tmp_path: Path) -> None:
     writeCertificates(tmp_path)
     files = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     tls = linkTLSFrom(TLSSettings(ca_file=str(tmp_path / "ca.pem"), certs=(files,), timeout=3.0))
-    assert tls is not None and tls.timeout == 3.0
+    assert tls is not None and tls.settings.timeout == 3.0
     with pytest.raises(TLSSettingsError, match="cert_file"):
         linkTLSFrom(TLSSettings(certs=(("nowhere.pem", files[1]),)))

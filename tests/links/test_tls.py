@@ -51,7 +51,7 @@ def member(directory: Path, insecure: bool = False) -> LinkTLS:
     """How a member with a certificate of an authority does TLS."""
     files = (str(directory / "server.pem"), str(directory / "server-key.pem"))
     tls = TLSSettings(ca_file=str(directory / "ca.pem"), certs=(files,), insecure=insecure)
-    return LinkTLS(*bothContextsFrom(tls), insecure=insecure)
+    return LinkTLS(*bothContextsFrom(tls), tls)
 
 
 def handshake(answering: LinkTLS, dialling: LinkTLS, name: str) -> tuple[object, object, object]:

@@ -150,8 +150,6 @@ class Node(AccountNode):
             LinkIdentity(
                 f"ID-{name}",
                 name,
-                "2.15.1",
-                "0.1.0",
                 "127.0.0.1",
                 port,
                 f"nats-route://127.0.0.1:{port}/",

@@ -15,7 +15,7 @@ CLASSIC, MODERN, AUTO = RouteDialect.CLASSIC, RouteDialect.MODERN, RouteDialect.
 
 def said(dialect: RouteDialect) -> ServerDocument:
     """The INFO of a natsbroker."""
-    identity = LinkIdentity("ID", "n", "2.15.1", "0.1.0")
+    identity = LinkIdentity("ID", "n")
     document = infoDocument(identity, ClusterTerms("C", dialect=dialect))
     return parseDocument(infoLine(document)[5:])
 

@@ -17,7 +17,7 @@ from natsbroker.routes.terms import (
 )
 from natsbroker.wire.serverinfo import infoLine, parseDocument
 
-IDENTITY = LinkIdentity("ID", "n1", "2.15.1", "0.1.0", "0.0.0.0", 6222, "nats-route://a:1/")
+IDENTITY = LinkIdentity("ID", "n1", "0.0.0.0", 6222, "nats-route://a:1/")
 
 
 def test_info() -> None:
