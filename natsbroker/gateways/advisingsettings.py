@@ -34,7 +34,7 @@ class GatewayAdvice:
 
     @property
     def name(self) -> str:
-        return self._gateways.terms.name
+        return self._gateways.terms.block.name
 
     def accounts(self) -> Iterable[str]:
         return self._accounts.names()

@@ -12,11 +12,11 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker import errors
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
 from natsbroker.gateways.remote import Remote
-from natsbroker.gateways.terms import GatewayTarget
 from natsbroker.wire import ops
 from natsbroker.wire.serverinfo import LinkConnect, ServerDocument, connectLine, parseConnect
 
@@ -70,7 +70,7 @@ class InboundGateway(GatewayLink):
                 link=str(self),
                 name=inQuotes(given.gateway),
             )
-            self.close(errors.UNKNOWN_GATEWAY, gateways.terms.name)
+            self.close(errors.UNKNOWN_GATEWAY, gateways.terms.block.name)
         else:
             self._connect = given
             self.decoder.authorized = True
@@ -79,7 +79,7 @@ class InboundGateway(GatewayLink):
         connect = self._connect
         if connect is None or document.gateway != connect.gateway:
             # Its CONNECT was accepted under another name.
-            self.close(errors.UNKNOWN_GATEWAY, self._gateways.terms.name)
+            self.close(errors.UNKNOWN_GATEWAY, self._gateways.terms.block.name)
             return
         self.document = document
         self.agreed()
@@ -101,7 +101,7 @@ class OutboundGateway(GatewayLink):
     cluster: Remote
 
     def __init__(
-        self, gateways: GatewayRegistry, cluster: Remote, target: GatewayTarget, peer: LinkPeer
+        self, gateways: GatewayRegistry, cluster: Remote, target: RemoteURL, peer: LinkPeer
     ) -> None:
         super().__init__(gateways, peer)
         self.cluster = cluster
@@ -133,7 +133,7 @@ class OutboundGateway(GatewayLink):
                 wanted=inQuotes(name),
                 name=inQuotes(document.gateway),
             )
-            self.close(errors.WRONG_GATEWAY, gateways.terms.name, name, document.gateway)
+            self.close(errors.WRONG_GATEWAY, gateways.terms.block.name, name, document.gateway)
             return
         self.document = document
         self.outbox.write(connectLine(gateways.connectOptions(self.cluster, self.target)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
-from natsbroker.gateways.pages import GatewayFacts, GatewayPages, LinkPage
+from natsbroker.gateways.pages import GatewayPages, LinkPage
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import decoded, instant
 from natsbroker.monitoring.queries import Query, flag, text
@@ -102,22 +102,23 @@ class Gatewayz:
     def _row(self, link: LinkPage, wanted: _Wanted, now: float) -> Document:
         row: Document = {
             "configured": link.isConfigured,
-            "connection": _connection(link.facts(), now),
+            "connection": _connection(link, now),
         }
         accounts = _accounts(link, wanted) if wanted.accounts else []
         return {**row, "accounts": accounts} if accounts else row
 
 
-def _connection(facts: GatewayFacts, now: float) -> Document:
+def _connection(page: LinkPage, now: float) -> Document:
+    link = page.link
     row = {
-        "cid": facts.number,
+        "cid": link.number,
         "kind": "Gateway",
-        **peerMembers(facts),
-        **durations(facts, now),
-        "pending_bytes": facts.pending,
-        **trafficMembers(facts.traffic, facts.subscriptions),
+        **peerMembers(link),
+        **durations(link, now),
+        "pending_bytes": link.outbox.pending,
+        **trafficMembers(link.counts, page.countInterest()),
     }
-    return {**row, "name": facts.name} if facts.name else row
+    return {**row, "name": page.peerId} if page.peerId else row
 
 
 def _accounts(link: LinkPage, wanted: _Wanted) -> list[Document]:

@@ -4,21 +4,19 @@ The traffic of a connection that another cluster dialled: its messages, and our 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from twisted.logger import Logger
 
 from natsbroker import hot
 from natsbroker.accounts.gateways import IGatewayBus
-from natsbroker.advisories import Advisory, GatewayUnwanted
+from natsbroker.advisories import GatewayUnwanted
 from natsbroker.connections.labels import inQuotes
 from natsbroker.gateways.advertiser import GatewayAdvertiser
-from natsbroker.gateways.replyrouter import GatewayReplyRouter
-from natsbroker.interfaces import IGatewayInterestPolicy
+from natsbroker.gateways.replies import GatewayDependencies, GatewayReplyRouter
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
-from natsbroker.routes.interest import AccountBuses
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import accountLine
 from natsbroker.wire.mapped import splitReply
@@ -41,20 +39,15 @@ class GatewayOrigin(PeerOrigin):
     ORIGIN = "Gateway"
 
 
-class _Account:
+class _Account(NamedTuple):
     """
     A known account.
     """
 
-    __slots__ = ("advertiser", "bus", "name", "origin")
-
-    def __init__(
-        self, name: str, bus: IGatewayBus, origin: GatewayOrigin, advertiser: GatewayAdvertiser
-    ):
-        self.name = name
-        self.bus = bus
-        self.origin = origin
-        self.advertiser = advertiser
+    name: str
+    bus: IGatewayBus
+    origin: GatewayOrigin
+    advertiser: GatewayAdvertiser
 
 
 class InboundTraffic:
@@ -66,34 +59,20 @@ class InboundTraffic:
     """
 
     def __init__(
-        self,
-        link: Link,
-        name: str,
-        document: ServerDocument,
-        buses: AccountBuses,
-        policy: IGatewayInterestPolicy,
-        ourName: str,
-        replyRouter: GatewayReplyRouter,
-        now: Callable[[], float],
-        notify: Callable[[Advisory], None] = lambda advisory: None,
+        self, dependencies: GatewayDependencies, replyRouter: GatewayReplyRouter, link: Any
     ) -> None:
         """
-        @param name: of the other cluster.
-        @param document: the peer's INFO.
-        @param buses: to the accounts, which are L{IGatewayBus}es.
-        @param ourName: the name of our gateway.
-        @param now: the time in seconds since the epoch.
-        @param notify: gets an advisory for each unwanted message.
+        @param link: a L{natsbroker.gateways.registry.GatewayLink} whose peer has sent its INFO.
         """
-        self._notify = notify
-        self._link = link
-        self._name = name
-        self._document = document
-        self._buses = buses
-        self._policy = policy
-        self._ourName = ourName
+        self._notify = dependencies.notify
+        self._link: Link = link
+        self._name: str = link.gateway
+        self._document: ServerDocument = link.document
+        self._buses = dependencies.buses
+        self._policy = dependencies.policy
+        self._ourName = dependencies.ourName
         self._replyRouter = replyRouter
-        self._now = now
+        self._now = dependencies.now
         self._accounts: dict[bytes, _Account] = {}
         self._unknown: dict[bytes, None] = {}
         if hot.LinkLane is not None and link.context.fastLane:

@@ -53,9 +53,7 @@ class GatewayKind:
         return GatewayService(links.dependencies, None if route is None else route.cluster)
 
     def contribute(self, service: Any, monitoring: Any) -> None:
-        from natsbroker.gateways.pages import GatewayPages, showGateways
+        from natsbroker.gateways.pages import GatewayPages
 
-        pages = GatewayPages(
-            service.gateways, lambda: service.settings, service.switchAfter, service.advice.rowFor
-        )
-        showGateways(monitoring, pages, service.gateways)
+        pages = GatewayPages(service.gateways, service.switchAfter, service.advice.rowFor)
+        pages.contribute(monitoring)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -17,12 +17,9 @@ from natsbroker import errors, hot
 from natsbroker.accounts.gateways import IGatewayBus, IGatewayLink, IGatewayOutput
 from natsbroker.connections.labels import inQuotes
 from natsbroker.errors import logText
-from natsbroker.interfaces import (
-    IGatewayInterestPolicy,
-    IInterestTable,
-)
+from natsbroker.gateways.replies import GatewayDependencies
+from natsbroker.interfaces import IInterestTable
 from natsbroker.links.link import Handler, Link
-from natsbroker.routes.interest import AccountBuses
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import gateway
@@ -66,16 +63,13 @@ class GatewayAccount:
         outbox.write(gateway.messageFrame(self._name, message, queues, outbox.headers))
 
 
-class _OpenAccount:
+class _OpenAccount(NamedTuple):
     """
     A known account.
     """
 
-    __slots__ = ("bus", "output")
-
-    def __init__(self, bus: IGatewayBus, output: IGatewayOutput) -> None:
-        self.bus = bus
-        self.output = output
+    bus: IGatewayBus
+    output: IGatewayOutput
 
 
 class OutboundTraffic:
@@ -85,33 +79,20 @@ class OutboundTraffic:
     @ivar handlers: by operation.
     """
 
-    def __init__(
-        self,
-        link: Link,
-        name: str,
-        document: ServerDocument,
-        buses: AccountBuses,
-        policy: IGatewayInterestPolicy,
-        replyPrefix: bytes,
-        answers: tuple[bytes, ...],
-        headers: bool,
-    ) -> None:
+    def __init__(self, dependencies: GatewayDependencies, link: Any) -> None:
         """
-        @param name: of the other cluster.
-        @param document: the peer's INFO.
-        @param buses: to the accounts, which are L{IGatewayBus}es.
-        @param replyPrefix: see L{IGatewayLink}.
-        @param answers: likewise.
-        @param headers: whether we understand headers.
+        @param link: a L{natsbroker.gateways.registry.GatewayLink} whose peer has sent its INFO.
         """
-        link.outbox.headers = headers and document.headers
-        self._link = link
-        self._name = name
+        document: ServerDocument = link.document
+        replies = dependencies.replies
+        link.outbox.headers = dependencies.headers and document.headers
+        self._link: Link = link
+        self._name: str = link.gateway
         self._tellsAll = document.gateway_iom
-        self._buses = buses
-        self._policy = policy
-        self._replyPrefix = replyPrefix
-        self._answers = answers
+        self._buses = dependencies.buses
+        self._policy = dependencies.policy
+        self._replyPrefix = replies.prefix if document.gateway_nrp else replies.oldPrefix
+        self._answers = replies.answersOf(self._name)
         self._distance = 0.0
         self._tables: dict[bytes, IInterestTable] = {}
         self._open: dict[bytes, _OpenAccount] = {}

@@ -5,13 +5,10 @@ Gateways as the monitoring pages show them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
-from natsbroker.gateways.settings import Gateway
-from natsbroker.links.facts import LinkFacts, sharedFacts
+from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.formats import number
 
 if TYPE_CHECKING:
@@ -19,26 +16,6 @@ if TYPE_CHECKING:
 
 #: Seconds that nats-server shows where the settings say nothing.
 _TIMEOUT = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayFacts(LinkFacts):
-    """
-    @ivar name: the peer's id; empty while it is not known.
-    """
-
-    name: str
-
-
-def gatewayFacts(link: GatewayLink, subscriptions: int) -> GatewayFacts:
-    """
-    The facts of a gateway's connection.
-
-    @param subscriptions: the amount of interest of the peer.
-    """
-    document = link.document
-    name = "" if document is None else document.server_id
-    return GatewayFacts(*sharedFacts(link, subscriptions), name)
 
 
 class LinkPage:
@@ -57,39 +34,46 @@ class LinkPage:
         """
         @param advice: gives the advice about a gateway and an account.
         """
-        self._link = link
+        self.link = link
         self._advice = advice
         self.switchAfter = switchAfter
 
     @property
     def isConfigured(self) -> bool:
-        link = self._link
+        link = self.link
         return link.cluster is not None and not link.cluster.isImplicit
 
-    def facts(self) -> GatewayFacts:
-        link = self._link
-        count = 0
-        if link.cluster is not None:
-            count = sum(
-                figures.get("interest", 0) + figures.get("queues", 0)
-                for figures in self.accounts().values()
-            )
-        return gatewayFacts(link, count)
+    @property
+    def peerId(self) -> str:
+        """
+        Empty while it is not known.
+        """
+        document = self.link.document
+        return "" if document is None else document.server_id
+
+    def countInterest(self) -> int:
+        """
+        The amount of interest of the peer.
+        """
+        if self.link.cluster is None:
+            return 0
+        counts = self.accounts().values()
+        return sum(each.get("interest", 0) + each.get("queues", 0) for each in counts)
 
     def accounts(self) -> Mapping[str, Mapping[str, Any]]:
-        traffic = self._link.traffic
+        traffic = self.link.traffic
         figures: Mapping[str, Mapping[str, Any]] = {} if traffic is None else traffic.figures()
-        if self._link.cluster is not None:
+        if self.link.cluster is not None:
             return figures
-        advised = {name: self._advice(self._link.gateway, name) for name in figures}
+        advised = {name: self._advice(self.link.gateway, name) for name in figures}
         return {
             name: {**each, "advice": advised[name]} if advised[name] else each
             for name, each in figures.items()
         }
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
-        traffic = self._link.traffic
-        if traffic is None or self._link.cluster is None:
+        traffic = self.link.traffic
+        if traffic is None or self.link.cluster is None:
             return ()
         found: Iterable[tuple[bytes, bytes]] = traffic.interests(account)
         return found
@@ -103,21 +87,21 @@ class GatewayPages:
     def __init__(
         self,
         gateways: GatewayRegistry,
-        settings: Callable[[], Settings],
         switchAfter: int,
         advice: Callable[[str, str], Mapping[str, Any] | None] = lambda gateway, account: None,
     ) -> None:
-        """
-        @param advice: gives the advice about a gateway and an account.
-        """
         self._advice = advice
         self._gateways = gateways
-        self._settings = settings
         self._switchAfter = switchAfter
+
+    def contribute(self, monitoring: MonitoringModel) -> None:
+        monitoring.links["gateway"].gateways = self
+        monitoring.varz.contributions["gateway"] = self.varz
+        monitoring.varz.statistics["gateways"] = self._gateways
 
     @property
     def name(self) -> str:
-        return self._gateways.terms.name
+        return self._gateways.terms.block.name
 
     @property
     def host(self) -> str:
@@ -139,13 +123,13 @@ class GatewayPages:
         """
         The settings in C{/varz}.
         """
-        gateway = self._settings().gateway or Gateway()
+        gateway = self._gateways.terms.block
         tls = gateway.tls
         own = {
             "name": gateway.name,
             "host": gateway.host,
             "port": self._gateways.identity.port if gateway.port < 0 else gateway.port,
-            "auth_timeout": number(gateway.timeout or _authTimeout(tls)),
+            "auth_timeout": number(handshakeOf(gateway)),
             "tls_timeout": number(_TIMEOUT if tls is None else tls.timeout),
             "tls_required": tls is not None,
             "tls_verify": tls is not None,
@@ -163,16 +147,3 @@ class GatewayPages:
         tls = remote.tls(self._gateways.terms)
         timeout = {} if tls is None else {"tls_timeout": number(tls.settings.timeout)}
         return {"name": name, **timeout, "urls": remote.addresses}
-
-
-def _authTimeout(tls: TLSSettings | None) -> float:
-    return _TIMEOUT if tls is None else tls.timeout + 1.0
-
-
-def showGateways(model: MonitoringModel, pages: GatewayPages, gateways: GatewayRegistry) -> None:
-    """
-    Add gateways to the pages.
-    """
-    model.links["gateway"].gateways = pages
-    model.varz.contributions["gateway"] = pages.varz
-    model.varz.statistics["gateways"] = gateways

@@ -15,13 +15,13 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker import errors
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.errors import logText
 from natsbroker.gateways.clustermembers import ClusterMembers
 from natsbroker.gateways.remote import Remote
 from natsbroker.gateways.terms import (
-    GatewayTarget,
     GatewayTerms,
     connectOptions,
     gossipDocument,
@@ -163,7 +163,9 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         self.inbound: dict[int, GatewayLink] = {}
         self.outbound: dict[str, GatewayLink] = {}
         self.remotes: dict[str, Remote] = {
-            each.name: Remote(each.name, each) for each in terms.remotes if each.name != terms.name
+            each.name: Remote(each.name, each)
+            for each in terms.block.gateways
+            if each.name != terms.block.name
         }
         self._traffic = traffic
         self._dial = dial
@@ -178,7 +180,7 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         """
         return infoDocument(self.identity, self.terms, self.url, self.gossip.urls())
 
-    def connectOptions(self, remote: Remote, target: GatewayTarget) -> dict[str, Any]:
+    def connectOptions(self, remote: Remote, target: RemoteURL) -> dict[str, Any]:
         """
         Our CONNECT for a member of another cluster.
         """
@@ -199,13 +201,14 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         """
         Whether a peer that dialled us sent the right login.
         """
-        return isLogin((self.terms.user, self.terms.password), user, password)
+        return isLogin((self.terms.block.user, self.terms.block.password), user, password)
 
     def welcomes(self, name: str) -> bool:
         """
         Whether the gateway of this name may be connected to ours.
         """
-        return name != self.terms.name and (not self.terms.rejectsUnknown or name in self.remotes)
+        block = self.terms.block
+        return name != block.name and (not block.reject_unknown_cluster or name in self.remotes)
 
     def isTaken(self, name: str) -> bool:
         """
@@ -302,7 +305,7 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
             if self.welcomes(document.gateway):
                 self.learned(document.gateway, document.gateway_urls)
         elif document.gateway != link.gateway:
-            link.close(errors.WRONG_GATEWAY, self.terms.name, link.gateway, document.gateway)
+            link.close(errors.WRONG_GATEWAY, self.terms.block.name, link.gateway, document.gateway)
         elif not command:
             remote.update(document.gateway_urls)
             self.gossip.spread(document.gateway, document.gateway_urls)
@@ -318,7 +321,7 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         """
         Note the members of a cluster, and dial it if it is new.
         """
-        if name == self.terms.name:
+        if name == self.terms.block.name:
             return
         remote = self.remotes.get(name)
         if remote is not None:
@@ -337,9 +340,9 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         Replace the settings.
         """
         self.terms = terms
-        found = {each.name: each for each in terms.remotes}
+        found = {each.name: each for each in terms.block.gateways}
         for remote in self.remotes.values():
-            remote.terms = found.get(remote.name)
+            remote.settings = found.get(remote.name)
 
     def accountsChanged(self) -> None:
         """

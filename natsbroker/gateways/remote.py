@@ -9,16 +9,13 @@ from random import Random
 
 from twisted.logger import Logger
 
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.connections.labels import inQuotes
 from natsbroker.errors import logText
-from natsbroker.gateways.terms import (
-    GatewayTarget,
-    GatewayTerms,
-    RemoteClusterTerms,
-    certifiedName,
-    placeOf,
-)
-from natsbroker.links.tls import LinkTLS
+from natsbroker.gateways.settings import RemoteGateway
+from natsbroker.gateways.terms import GatewayTerms, placeOf
+from natsbroker.links.tls import LinkTLS, isAddress
+from natsbroker.routes.settings import splitRoute
 
 _log = Logger(namespace="natsbroker")
 
@@ -32,32 +29,25 @@ _LONGEST = 30.0
 
 class Remote:
     """
-    Another cluster.
-
     @ivar name: of its gateway.
-    @ivar terms: its settings; C{None} for a cluster known from gossip.
+    @ivar settings: C{None} for a cluster known from gossip.
     @ivar failures: the number of connections in a row that ended before they started.
     """
 
-    def __init__(self, name: str, terms: RemoteClusterTerms | None) -> None:
+    def __init__(self, name: str, settings: RemoteGateway | None) -> None:
         self.name = name
-        self.terms = terms
+        self.settings = settings
         self.failures = 0
-        self._told: dict[str, GatewayTarget] = {}
+        self._told: dict[str, RemoteURL] = {}
 
     @property
     def isImplicit(self) -> bool:
-        """
-        Known from gossip only.
-        """
-        return self.terms is None
+        return self.settings is None
 
     @property
-    def targets(self) -> list[GatewayTarget]:
-        """
-        The members to dial.
-        """
-        known = {} if self.terms is None else {each.place: each for each in self.terms.targets}
+    def targets(self) -> list[RemoteURL]:
+        urls = () if self.settings is None else self.settings.urls
+        known = {str(each): each for each in (splitRoute(url, "gateway") for url in urls)}
         return list({**self._told, **known}.values())
 
     @property
@@ -65,29 +55,23 @@ class Remote:
         """
         The members as C{host:port}.
         """
-        return [target.place for target in self.targets]
+        return list(map(str, self.targets))
 
-    def shuffled(self, random: Random) -> list[GatewayTarget]:
-        """
-        The members in random order.
-        """
+    def shuffled(self, random: Random) -> list[RemoteURL]:
         targets = self.targets
         random.shuffle(targets)
         return targets
 
     def learn(self, urls: Iterable[str]) -> None:
-        """
-        Add members.
-        """
         for url in urls:
             try:
-                target = placeOf(self.name, url)
+                target = placeOf(url)
             except ValueError as error:
                 _log.debug(
                     "Gateway {name}: {why}", name=inQuotes(self.name), why=logText(str(error))
                 )
                 continue
-            self._told[target.place] = target
+            self._told[str(target)] = target
 
     def update(self, urls: Collection[str]) -> None:
         """
@@ -98,14 +82,17 @@ class Remote:
             self.learn(urls)
 
     def tls(self, terms: GatewayTerms) -> LinkTLS | None:
-        own = None if self.terms is None else self.terms.tls
-        return own or terms.tls
+        return terms.remoteTLS.get(self.name) or terms.tls
 
-    def certified(self, target: GatewayTarget) -> str:
+    def certified(self, target: RemoteURL) -> str:
         """
-        The name that the certificate of a member must have.
+        The name that the certificate of a dialled member must have: its host name, or for an IP
+        address the first host name that is known of its cluster.
         """
-        return certifiedName(target, self.targets)
+        if not isAddress(target.host):
+            return target.host
+        hosts = (each.host for each in self.targets)
+        return next((host for host in hosts if not isAddress(host)), target.host)
 
     @property
     def pause(self) -> float:

@@ -1,12 +1,25 @@
 """
-The names of clusters and servers in mapped reply subjects, as nats-server hashes them.
+Mapped reply subjects: the names in them, as nats-server hashes them, and the
+delivery of messages to them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
-from natsbroker.wire.mapped import NEW, OLD, splitMapped
+from twisted.logger import Logger
+
+from natsbroker.accounts.registry import LinkBuses
+from natsbroker.advisories import Advisory
+from natsbroker.connections.labels import inQuotes
+from natsbroker.interfaces import IGatewayInterestPolicy, ILinkSubscriber
+from natsbroker.wire.mapped import NEW, OLD, prefixOf, splitMapped
+from natsbroker.wire.values import Message
+
+_log = Logger(namespace="natsbroker")
 
 _DIGITS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -69,3 +82,64 @@ class ReplyNames:
         if prefix in (self.prefix, self.oldPrefix):
             return b"", rest
         return prefix[len(NEW) + 7 : -1], rest
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayDependencies:
+    """
+    What the traffic of gateways needs of the broker.
+
+    @ivar ourName: the name of our gateway.
+    @ivar buses: to the accounts, which are L{natsbroker.accounts.gateways.IGatewayBus}es.
+    @ivar member: gives the route for an account to the member of our cluster with a hash; C{None}
+        if there is none.
+    @ivar now: the time in seconds since the epoch.
+    @ivar headers: whether we understand headers.
+    @ivar notify: gets an advisory for each unwanted message.
+    """
+
+    ourName: str
+    buses: LinkBuses
+    policy: IGatewayInterestPolicy
+    replies: ReplyNames
+    member: Callable[[bytes, str], ILinkSubscriber | None]
+    now: Callable[[], float]
+    headers: bool = True
+    notify: Callable[[Advisory], None] = lambda advisory: None
+
+
+class GatewayReplyRouter:
+    """
+    Delivers answers under the subject that the request named. The member that sent the request
+    delivers its answer, or this one if that member is out of reach.
+    """
+
+    def __init__(self, dependencies: GatewayDependencies) -> None:
+        self._dependencies = dependencies
+
+    def take(self, account: str, message: Message, isFromMember: bool) -> bool:
+        """
+        Deliver a message if its subject is mapped.
+
+        @param isFromMember: a member of our cluster sent the message: it is delivered here.
+        @return: whether the subject is mapped.
+        """
+        if not prefixOf(message.subject):
+            return False
+        found = self._dependencies.replies.destination(message.subject)
+        if found is None:
+            _log.debug(
+                "Dropping an answer to somebody else: {subject}", subject=inQuotes(message.subject)
+            )
+            return True
+        server, subject = found
+        if server and not isFromMember:
+            link = self._dependencies.member(server, account)
+            if link is not None:
+                link.forward(message, ())
+                return True
+        bus: Any = self._dependencies.buses.busOf(account)
+        if bus is not None:
+            answer = message.readdressed(subject, message.reply)
+            bus.answer(answer.withReplyPrefix(message.via) if message.via else answer)
+        return True

@@ -15,6 +15,7 @@ from twisted.internet.error import ConnectError
 from twisted.logger import Logger
 
 from natsbroker.accounts.registry import LinkBuses
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.gateways.advice import AdvisedPolicy
@@ -23,22 +24,16 @@ from natsbroker.gateways.clustermembers import ClusterMembers
 from natsbroker.gateways.gateway import InboundGateway, OutboundGateway
 from natsbroker.gateways.registry import GatewayRegistry
 from natsbroker.gateways.remote import Remote
-from natsbroker.gateways.replies import ReplyNames, newHash
+from natsbroker.gateways.replies import GatewayDependencies, ReplyNames, newHash
 from natsbroker.gateways.settings import Gateway
-from natsbroker.gateways.settingsmapper import (
-    dialTermsFrom,
-    identityFrom,
-    limitsFrom,
-    remoteTLSFrom,
-    termsFrom,
-)
-from natsbroker.gateways.terms import GatewayTarget
+from natsbroker.gateways.settingsmapper import identityFrom, limitsFrom
+from natsbroker.gateways.terms import termsFrom
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
-from natsbroker.links.settingsmapper import linkTLSFrom
+from natsbroker.links.settingsmapper import backoffTerms
 from natsbroker.routes.cluster import Routes
 from natsbroker.server.reload import Step
 from natsbroker.wire.values import Kind
@@ -60,11 +55,7 @@ class GatewayService(LinkService[str]):
     @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
     """
 
-    def __init__(
-        self,
-        dependencies: LinkDependencies,
-        cluster: Routes | None,
-    ) -> None:
+    def __init__(self, dependencies: LinkDependencies, cluster: Routes | None) -> None:
         """
         @param dependencies: its settings have a C{gateway} block.
         @param cluster: our own; C{None} for none.
@@ -80,20 +71,22 @@ class GatewayService(LinkService[str]):
         self._soliciting: Any = None
         members = ClusterMembers(cluster, newHash)
         traffic = GatewayTraffic(
-            block.name,
-            LinkBuses(dependencies.accounts, Kind.GATEWAY),
-            policy,
-            ReplyNames(block.name, dependencies.serverId),
-            members.linkTo,
-            dependencies.reactor.seconds,
-            not settings.no_header_support,
-            dependencies.clients.notify,
+            GatewayDependencies(
+                block.name,
+                LinkBuses(dependencies.accounts, Kind.GATEWAY),
+                policy,
+                ReplyNames(block.name, dependencies.serverId),
+                members.linkTo,
+                dependencies.reactor.seconds,
+                not settings.no_header_support,
+                dependencies.clients.notify,
+            )
         )
-        tls = linkTLSFrom(block.tls)
+        terms = termsFrom(settings, block, policy.tellsAll)
         self.gateways = GatewayRegistry(
             self.context,
             identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
-            termsFrom(settings, block, tls, remoteTLSFrom(block), policy.tellsAll),
+            terms,
             traffic,
             members,
             self._dial,
@@ -110,7 +103,7 @@ class GatewayService(LinkService[str]):
         if cluster is not None:
             cluster.gateways = self.gateways.gossip
             cluster.replyRouter = traffic.replyRouter
-        self._factory = LinkFactory(partial(InboundGateway, self.gateways), tls)
+        self._factory = LinkFactory(partial(InboundGateway, self.gateways), terms.tls)
         self._port = LinkPort(
             dependencies.reactor, block.host, block.port, self._factory, "gateway", "nats-gw"
         )
@@ -129,7 +122,7 @@ class GatewayService(LinkService[str]):
     def location(self) -> tuple[str, Sequence[str]]:
         outbound = self.gateways.outbound
         nearest = sorted(outbound, key=lambda name: outbound[name].roundTrip)
-        return self.gateways.terms.name, tuple(nearest)
+        return self.gateways.terms.block.name, tuple(nearest)
 
     def neighbours(self) -> float:
         return math.inf
@@ -163,13 +156,11 @@ class GatewayService(LinkService[str]):
 
     def announce(self) -> None:
         gateways = self.gateways
-        _log.info("Gateway name is {name}", name=gateways.terms.name)
+        name, terms = gateways.terms.block.name, gateways.terms
+        _log.info("Gateway name is {name}", name=name)
         _log.info("Listening for gateways connections on {where}", where=str(self._port))
-        _log.info(
-            'Address for gateway "{name}" is {url}', name=gateways.terms.name, url=gateways.url
-        )
-        terms = gateways.terms
-        if any(tls is not None and tls.settings.insecure for tls in [terms.tls, *_tlsOf(gateways)]):
+        _log.info('Address for gateway "{name}" is {url}', name=name, url=gateways.url)
+        if any(tls and tls.settings.insecure for tls in [terms.tls, *terms.remoteTLS.values()]):
             self._warnOfUnverified("gateways")
 
     async def stopListening(self) -> None:
@@ -185,7 +176,7 @@ class GatewayService(LinkService[str]):
         self._diallers.dial(
             remote.name,
             f'{kind} gateway "{remote.name}"',
-            dialTermsFrom(self._settings, self.block, remote.isImplicit),
+            backoffTerms(self._settings, self.block, not remote.isImplicit),
             lambda: ensureDeferred(self._reach(remote)),
             after,
             lambda isReached: self._dialled(remote, isReached),
@@ -207,7 +198,7 @@ class GatewayService(LinkService[str]):
                 _log.debug(
                     "Error connecting to gateway {name} at {place}: {why}",
                     name=remote.name,
-                    place=target.place,
+                    place=str(target),
                     why=str(error),
                 )
                 problem = error
@@ -215,8 +206,8 @@ class GatewayService(LinkService[str]):
                 return
         raise problem
 
-    def _connect(self, remote: Remote, target: GatewayTarget) -> Deferred[Any]:
-        _log.debug("Connecting to gateway {name} at {place}", name=remote.name, place=target.place)
+    def _connect(self, remote: Remote, target: RemoteURL) -> Deferred[Any]:
+        _log.debug("Connecting to gateway {name} at {place}", name=remote.name, place=str(target))
         gateways = self.gateways
         factory = LinkFactory(
             partial(OutboundGateway, gateways, remote, target),
@@ -234,13 +225,12 @@ class GatewayService(LinkService[str]):
         block = new.gateway
         if block is None or _fixed(block, self.port) != _fixed(self.block, self.port):
             raise ValueError("config reload not supported for Gateway")
-        tls = linkTLSFrom(block.tls)
-        terms = termsFrom(new, block, tls, remoteTLSFrom(block), self._policy.tellsAll)
+        terms = termsFrom(new, block, self._policy.tellsAll)
         limits = limitsFrom(new, block)
 
         def apply() -> None:
             self._use(new, limits)
-            self._factory.tls = tls
+            self._factory.tls = terms.tls
             self.gateways.use(terms)
             self._identify()
             self.gateways.accountsChanged()
@@ -264,7 +254,3 @@ def _fixed(block: Gateway, port: int) -> Gateway:
     remotes = sorted((replace(each, tls=None) for each in block.gateways), key=lambda it: it.name)
     number = port if block.port < 0 else block.port
     return replace(block, port=number, tls=None, gateways=tuple(remotes))
-
-
-def _tlsOf(gateways: GatewayRegistry) -> list[Any]:
-    return [remote.tls for remote in gateways.terms.remotes]

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 
-from natsbroker.leafnodes.pages import LeafFacts, LeafPages
+from natsbroker.leafnodes.pages import LeafPages
+from natsbroker.leafnodes.registry import LeafLink
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import decoded, instant, roundTrip
 from natsbroker.monitoring.queries import Query, flag, text
 from natsbroker.monitoring.rows import Row, subscriptionMembers, trafficMembers
 from natsbroker.monitoring.state import BrokerState
+from natsbroker.wire.values import Kind
 
 #: What a subscription counts besides its text.
 _EACH = 8
@@ -45,8 +47,9 @@ class Leafz:
         @param account: whose are shown; empty for all.
         """
         view = self.view
-        leafs: Iterable[LeafFacts] = () if view is None else view.leafs()
-        wanted = [each for each in leafs if account in ("", each.account)]
+        leafs: Iterable[LeafLink] = () if view is None else view.leafs()
+        # A leafnode that goes while rows are made leaves its account.
+        wanted = [(each, each.account) for each in leafs if account in ("", each.account)]
         head: Row = {
             "server_id": self._state.context.info.server_id,
             "now": instant(self._state.seconds()),
@@ -56,20 +59,22 @@ class Leafz:
         return Listing(head, "leafs", _rows(wanted, isListed))
 
 
-def _rows(leafs: list[LeafFacts], isListed: bool) -> Iterator[Row | None]:
-    for leaf in leafs:
-        row: Row = {"id": leaf.number, "name": leaf.name, "is_spoke": leaf.isSpoke}
+def _rows(leafs: list[tuple[LeafLink, str]], isListed: bool) -> Iterator[Row | None]:
+    for leaf, account in leafs:
+        row: Row = {"id": leaf.number, "name": leaf.name, "is_spoke": leaf.kind is Kind.HUB}
         if leaf.isIsolated:
             row["is_isolated"] = True
         row |= {
-            "account": leaf.account,
+            "account": account,
             "ip": leaf.host,
             "port": leaf.port,
             "rtt": roundTrip(leaf.roundTrip),
-            **trafficMembers(leaf.traffic, leaf.subscriptions),
+            **trafficMembers(leaf.counts, leaf.subscriptions),
         }
         if isListed and leaf.subscriptions:
-            sized = ((len(each) + _EACH, decoded(each)) for each in leaf.patterns)
+            interest = () if leaf.traffic is None else tuple(leaf.traffic.interest)
+            patterns = (each.pattern for each in interest)
+            sized = ((len(each) + _EACH, decoded(each)) for each in patterns)
             row |= yield from subscriptionMembers(sized, leaf.subscriptions)
-        row["compression"] = leaf.compression
+        row["compression"] = leaf.compression.level
         yield row

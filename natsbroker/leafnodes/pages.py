@@ -4,59 +4,21 @@ Leafnodes as the monitoring pages show them, with nats-server's keys and no pass
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.clients.listener import joined
 from natsbroker.leafnodes.registry import LeafLink
 from natsbroker.leafnodes.service import LeafnodeService
 from natsbroker.leafnodes.settings import RemoteLeaf, splitRemote
-from natsbroker.links.facts import LinkFacts, sharedFacts
 from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.formats import nanoseconds, number
-from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
     from natsbroker.monitoring.model import MonitoringModel
 
 #: Seconds for a TLS handshake where no TLS is configured: nats-server's default.
 _TLS_TIMEOUT = 2
-
-
-@dataclass(frozen=True, slots=True)
-class LeafFacts(LinkFacts):
-    """
-    @ivar name: the peer's name for itself.
-    @ivar isSpoke: we are the spoke.
-    @ivar isIsolated: the peer gets no interest of other leafnodes.
-    @ivar compression: the level that we send at.
-    """
-
-    name: str
-    isSpoke: bool
-    isIsolated: bool
-    account: str
-    compression: str
-    _leaf: LeafLink
-
-    @property
-    def patterns(self) -> Iterator[bytes]:
-        traffic = self._leaf.traffic
-        return iter(()) if traffic is None else (each.pattern for each in traffic.interest)
-
-
-def leafFacts(leaf: LeafLink) -> LeafFacts:
-    traffic = leaf.traffic
-    return LeafFacts(
-        *sharedFacts(leaf, 0 if traffic is None else len(traffic.interest)),
-        leaf.name,
-        leaf.kind is Kind.HUB,
-        leaf.isIsolated,
-        leaf.account,
-        leaf.compression.level,
-        leaf,
-    )
 
 
 class LeafPages:
@@ -77,8 +39,8 @@ class LeafPages:
         monitoring.varz.contributions |= {"leaf": self.varz, "leafnodes": lambda: len(leafs)}
         monitoring.accountz.contributions["leafnode_connections"] = self._countIn
 
-    def leafs(self) -> Iterable[LeafFacts]:
-        return [leafFacts(leaf) for leaf in self._service.leafs]
+    def leafs(self) -> Iterable[LeafLink]:
+        return self._service.leafs
 
     def _countIn(self, account: str) -> int:
         return sum(leaf.account == account for leaf in self._service.leafs)

@@ -8,7 +8,7 @@ circulate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from zope.interface import implementer
@@ -102,21 +102,6 @@ class _DirectAccount(LeafAccount):
         self.prefix = b""
 
 
-class _SingleBus:
-    """
-    The only account that a connection leads to.
-    """
-
-    def __init__(self, bus: IMessageBus) -> None:
-        self._bus = bus
-
-    def busOf(self, account: str) -> IMessageBus | None:
-        return self._bus
-
-    def names(self) -> Iterable[str]:
-        return [self._bus.account]
-
-
 class LeafTraffic:
     """
     The traffic of one connection.
@@ -153,7 +138,7 @@ class LeafTraffic:
         self._account = bus.account.encode("utf-8", "surrogateescape")
         link.outbox.headers = headers
         self.target = self._targetFor(grant, cluster, describe)
-        self.interest = RemoteInterest(_SingleBus(bus), lambda *_: self.target, link, rules)
+        self.interest = RemoteInterest(lambda _: bus, lambda *_: self.target, link, rules)
         self.handlers: dict[int, Handler] = {
             ops.LS_PLUS: self._gained,
             ops.LS_MINUS: self._lost,

@@ -295,10 +295,26 @@ class Link(PeerSession):
         self.close(self.timeoutError)
 
     @property
+    def host(self) -> str:
+        return self.peer.host
+
+    @property
+    def port(self) -> int:
+        return self.peer.port
+
+    @property
+    def lastActivity(self) -> float:
+        return self.decoder.heard
+
+    @property
+    def subscriptions(self) -> int:
+        """
+        The number of the peer's subscriptions.
+        """
+        return 0 if self.traffic is None else len(self.traffic.interest)
+
+    @property
     def counts(self) -> LinkTraffic:
-        """
-        The messages and bytes that have passed.
-        """
         decoder, outbox = self.decoder, self.outbox
         return decoder.messages, decoder.messageBytes, outbox.messages, outbox.messageBytes
 

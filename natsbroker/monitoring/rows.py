@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable
 from typing import Any
 
 from natsbroker.clients.facts import ConnectionFacts
-from natsbroker.links.facts import LinkFacts
+from natsbroker.links.link import Link
 from natsbroker.monitoring.formats import decoded, instant, roundTrip, uptime
 from natsbroker.monitoring.queries import Query, flag, text
 
@@ -24,7 +24,7 @@ _LISTED = 512 << 10
 _STEP = 256
 
 
-def peerMembers(facts: ConnectionFacts | LinkFacts) -> Row:
+def peerMembers(facts: ConnectionFacts | Link) -> Row:
     """
     The peer's address, when the connection began, and when the peer last sent something.
     """
@@ -36,7 +36,7 @@ def peerMembers(facts: ConnectionFacts | LinkFacts) -> Row:
     }
 
 
-def durations(facts: ConnectionFacts | LinkFacts, until: float) -> Row:
+def durations(facts: ConnectionFacts | Link, until: float) -> Row:
     """
     @param until: now, or the end of the connection, in seconds since the epoch.
     """

@@ -117,14 +117,13 @@ class TrafficModel:
         gateways = pages.links["gateway"].gateways
         if gateways is not None:
             for name, link in (*gateways.outbound(), *gateways.inbound()):
-                facts = link.facts()
-                yield "", "gateway", name, facts.number, facts.traffic
+                yield "", "gateway", name, link.link.number, link.link.counts
         cluster = pages.links["route"].cluster
         for route in () if cluster is None else cluster.routes():
-            yield route.account, "route", route.remoteName, route.number, route.traffic
+            yield route.account, "route", route.remote, route.number, route.counts
         leafs = pages.links["leaf"].view
         for leaf in () if leafs is None else leafs.leafs():
-            yield leaf.account, "leaf", leaf.name, leaf.number, leaf.traffic
+            yield leaf.account, "leaf", leaf.name, leaf.number, leaf.counts
 
     def _cut(self) -> Iterator[tuple[str, int]]:
         """

@@ -16,12 +16,12 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
+from natsbroker.accounts.registry import LinkBuses
 from natsbroker.connections.labels import inQuotes
 from natsbroker.interfaces import ILinkSubscriber, IMessageBus
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
 from natsbroker.routes.interest import (
-    AccountBuses,
     InterestAdvertiser,
     RemoteInterest,
     RoutePermissions,
@@ -74,7 +74,7 @@ class ClassicTraffic:
     """
 
     def __init__(
-        self, link: Link, buses: AccountBuses, permissions: RoutePermissions, isOldest: bool
+        self, link: Link, buses: LinkBuses, permissions: RoutePermissions, isOldest: bool
     ) -> None:
         """
         @param isOldest: whether the peer closes the connection for what only servers may say.
@@ -90,7 +90,7 @@ class ClassicTraffic:
         self._heard = RemoteSids()
         self._announcer: InterestAdvertiser | None = None
         self._bus: IMessageBus | None = buses.busOf(GLOBAL_ACCOUNT)
-        self.interest = RemoteInterest(buses, lambda *_: self._member, link)
+        self.interest = RemoteInterest(buses.busOf, lambda *_: self._member, link)
         self.interest.permit(permissions)
         self.dialect = cluster.FROM_MEMBER
         self.handlers: dict[int, Handler] = {

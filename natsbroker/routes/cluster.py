@@ -11,12 +11,12 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors
+from natsbroker.accounts.registry import LinkBuses
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.errors import logText
 from natsbroker.links.context import LinkContext
 from natsbroker.routes.gossip import ClusterGossip
-from natsbroker.routes.interest import AccountBuses
 from natsbroker.routes.members import Membership
 from natsbroker.routes.pool import RoutePool
 from natsbroker.routes.route import IRouteOwner, Route
@@ -73,7 +73,7 @@ class Routes(Membership):
         self,
         context: LinkContext,
         identity: LinkIdentity,
-        buses: AccountBuses,
+        buses: LinkBuses,
         terms: ClusterTerms,
         dial: Callable[[RouteTarget, float], None],
         changed: Callable[[], None],

@@ -7,7 +7,7 @@ For an unknown account it is kept until the account exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from twisted.logger import Logger
@@ -24,22 +24,6 @@ from natsbroker.wire.dialects.route import LinkInterest
 from natsbroker.wire.grants import Grant, Verb
 
 _log = Logger(namespace="natsbroker")
-
-
-class AccountBuses(Protocol):
-    """
-    Where the messages of a link find their accounts.
-    """
-
-    def busOf(self, account: str) -> IMessageBus | None:
-        """
-        The bus of an account for what comes over the link; C{None} if there is no such account.
-        """
-
-    def names(self) -> Iterable[str]:
-        """
-        All accounts.
-        """
 
 
 class LinkPermissions(Protocol):
@@ -205,7 +189,7 @@ class RemoteInterest:
 
     def __init__(
         self,
-        buses: AccountBuses,
+        busOf: Callable[[str], IMessageBus | None],
         target: Callable[[bytes, bytes], Any],
         label: object,
         permissions: LinkPermissions | None = None,
@@ -215,7 +199,7 @@ class RemoteInterest:
             sent with, an L{ILinkSubscriber}; an L{IOutboxLink} may be written to directly.
         @param label: whose text names the peer in the log.
         """
-        self._buses = buses
+        self._accountBus = busOf
         self._target = target
         self._label = label
         self._permissions = permissions or RoutePermissions()
@@ -262,7 +246,7 @@ class RemoteInterest:
         """
         place = self._places.get((account, origin))
         if place is None:
-            bus = self._buses.busOf(account.decode("utf-8", "surrogateescape"))
+            bus = self._accountBus(account.decode("utf-8", "surrogateescape"))
             if bus is None:
                 return None
             target: Any = self._target(account, origin)
@@ -333,7 +317,7 @@ class RemoteInterest:
                     self._subscribe(account, key, weights[key])
 
     def _isUnknown(self, account: bytes) -> bool:
-        return self._buses.busOf(account.decode("utf-8", "surrogateescape")) is None
+        return self._accountBus(account.decode("utf-8", "surrogateescape")) is None
 
     def forget(self, account: bytes) -> None:
         """

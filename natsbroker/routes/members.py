@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from natsbroker.gateways.replyrouter import GatewayReplyRouter
+from natsbroker.accounts.registry import LinkBuses
+from natsbroker.gateways.replies import GatewayReplyRouter
 from natsbroker.links.context import LinkContext
 from natsbroker.links.registry import LinkRegistry
-from natsbroker.routes.interest import AccountBuses
 from natsbroker.routes.route import Route
 from natsbroker.routes.terms import (
     ClusterTerms,
@@ -192,7 +192,7 @@ class Membership(LinkRegistry[Route]):
         self,
         context: LinkContext,
         identity: LinkIdentity,
-        buses: AccountBuses,
+        buses: LinkBuses,
         terms: ClusterTerms,
         dial: Callable[[RouteTarget, float], None],
         changed: Callable[[], None],

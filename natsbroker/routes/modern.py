@@ -15,13 +15,13 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
+from natsbroker.accounts.registry import LinkBuses
 from natsbroker.connections.labels import inQuotes
-from natsbroker.gateways.replyrouter import GatewayReplyRouter
+from natsbroker.gateways.replies import GatewayReplyRouter
 from natsbroker.interfaces import IMessageBus, IOutboxLink
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
 from natsbroker.routes.interest import (
-    AccountBuses,
     InterestAdvertiser,
     RemoteInterest,
     RoutePermissions,
@@ -97,7 +97,7 @@ class ModernTraffic:
     def __init__(
         self,
         link: Link,
-        buses: AccountBuses,
+        buses: LinkBuses,
         permissions: RoutePermissions,
         headers: bool,
         namesOrigin: bool,
@@ -124,7 +124,7 @@ class ModernTraffic:
         self._targets: dict[tuple[bytes, bytes], RouteAccount] = {}
         self._accounts: dict[tuple[bytes, bytes], tuple[RouteAccount, IMessageBus]] = {}
         self._announcers: dict[str, InterestAdvertiser] = {}
-        self.interest = RemoteInterest(buses, self._target, link)
+        self.interest = RemoteInterest(buses.busOf, self._target, link)
         self.interest.permit(permissions)
         self.dialect = route.routeLines(self._dedicated)
         if hot.LinkLane is not None and link.context.fastLane:

@@ -47,7 +47,7 @@ class IRouteOwner(ILinkOwner):
 
     identity = Attribute("This broker, a L{natsbroker.routes.terms.LinkIdentity}.")
     terms = Attribute("The settings in force, a L{natsbroker.routes.terms.ClusterTerms}.")
-    buses = Attribute("The accounts' buses, an L{natsbroker.routes.interest.AccountBuses}.")
+    buses = Attribute("The accounts' buses, a L{natsbroker.accounts.registry.LinkBuses}.")
     replyRouter = Attribute("Takes replies that members received from other clusters, or C{None}.")
 
     def document(

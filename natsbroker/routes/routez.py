@@ -25,7 +25,8 @@ from natsbroker.monitoring.rows import (
 from natsbroker.monitoring.state import BrokerState
 
 if TYPE_CHECKING:
-    from natsbroker.routes.pages import ClusterPages, RouteFacts
+    from natsbroker.routes.pages import ClusterPages
+    from natsbroker.routes.route import Route
 
 #: What a subscription counts besides its text.
 _EACH = 96
@@ -74,34 +75,34 @@ class Routez:
 
 
 def _rows(
-    routes: list[RouteFacts], permissions: Row, now: float, isListed: bool, isDetailed: bool
+    routes: list[Route], permissions: Row, now: float, isListed: bool, isDetailed: bool
 ) -> Iterator[Row | None]:
     for route in routes:
         row: Row = {
             "rid": route.number,
             "remote_id": route.remoteId,
-            "remote_name": route.remoteName,
+            "remote_name": route.remote,
             "did_solicit": route.isDialled,
-            "is_configured": route.isConfigured,
+            "is_configured": route.target is not None and route.target.isConfigured,
         }
         row |= peerMembers(route) | durations(route, now) | permissions
-        row["pending_size"] = route.pending
-        row |= trafficMembers(route.traffic, route.subscriptions)
+        row["pending_size"] = route.outbox.pending
+        row |= trafficMembers(route.counts, route.subscriptions)
         if route.subscriptions and (isListed or isDetailed):
             sized = _interest(route, isDetailed)
             row |= yield from subscriptionMembers(sized, route.subscriptions, isDetailed)
         if route.account:
             row["account"] = route.account
-        row["compression"] = route.compression
+        row["compression"] = route.compression.level
         yield row
 
 
-def _interest(route: RouteFacts, isDetailed: bool) -> Iterator[tuple[int, str | Row]]:
+def _interest(route: Route, isDetailed: bool) -> Iterator[tuple[int, str | Row]]:
     """
     What a peer is subscribed to, each with how much it counts. A route that is dedicated to an
     account does not name it.
     """
-    for each, delivered in route.interest:
+    for each, delivered in () if route.traffic is None else route.traffic.interest.counted():
         size = 2 * len(each.pattern) + len(each.queue) + _EACH
         if not isDetailed:
             yield size, decoded(each.pattern)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from natsbroker.auth.settings import Permissions
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.tls import TLSSettings
 from natsbroker.links.compression import Compression
 from natsbroker.links.compressionsettings import ACCEPTED
@@ -16,19 +17,7 @@ DIALECTS = ("modern", "classic", "auto")
 """What may be spoken with other servers."""
 
 
-@dataclass(frozen=True, slots=True)
-class RouteURL:
-    """
-    The address and the credentials of another server.
-    """
-
-    host: str
-    port: int
-    user: str = ""
-    password: str = field(default="", repr=False)
-
-
-def splitRoute(url: str, what: str = "route") -> RouteURL:
+def splitRoute(url: str, what: str = "route") -> RemoteURL:
     """
     Parse the URL of a route. Errors show no part of it, since it may hold a password.
 
@@ -42,7 +31,8 @@ def splitRoute(url: str, what: str = "route") -> RouteURL:
         raise ValueError(f"error parsing {what} url") from None
     if not host or not port:
         raise ValueError(f"error parsing {what} url: it needs a host and a port")
-    return RouteURL(host, port, unquote(parts.username or ""), unquote(parts.password or ""))
+    password = parts.password and unquote(parts.password)
+    return RemoteURL(host, port, unquote(parts.username or ""), password)
 
 
 @dataclass(frozen=True, slots=True)

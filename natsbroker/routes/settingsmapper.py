@@ -85,7 +85,7 @@ def _targetFrom(cluster: Cluster) -> Any:
     def target(url: str) -> RouteTarget:
         place = splitRoute(url)
         if place.user:
-            return RouteTarget(place.host, place.port, place.user, place.password)
+            return RouteTarget(place.host, place.port, place.user, place.password or "")
         return RouteTarget(place.host, place.port, cluster.user, cluster.password)
 
     return target

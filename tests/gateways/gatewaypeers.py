@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, cast
@@ -15,10 +16,13 @@ from typing import Any, cast
 from twisted.internet.task import Clock
 
 from natsbroker.client.transports import connectPipe
+from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.model import Settings
 from natsbroker.gateways.gateway import InboundGateway, OutboundGateway
 from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
 from natsbroker.gateways.remote import Remote
-from natsbroker.gateways.terms import GatewayTarget, GatewayTerms, RemoteClusterTerms
+from natsbroker.gateways.settings import Gateway, RemoteGateway
+from natsbroker.gateways.terms import GatewayTerms
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.protocol import LinkProtocol
 from natsbroker.routes.terms import LinkIdentity
@@ -64,9 +68,22 @@ def info(**changes: Any) -> bytes:
     return said(b"INFO", INFO, changes)
 
 
-def remote(name: str, *ports: int) -> RemoteClusterTerms:
+def remote(name: str, *ports: int) -> RemoteGateway:
     """A cluster that the settings name."""
-    return RemoteClusterTerms(name, tuple(GatewayTarget(name, "127.0.0.1", port) for port in ports))
+    return RemoteGateway(name, tuple(f"127.0.0.1:{port}" for port in ports))
+
+
+def terms(
+    name: str,
+    *remotes: RemoteGateway,
+    tls: Any = None,
+    tellsAll: bool = False,
+    block: Gateway | None = None,
+    **changes: Any,
+) -> GatewayTerms:
+    """The settings of a gateway."""
+    made = replace(block or Gateway(name), gateways=remotes, **changes)
+    return GatewayTerms(Settings(gateway=made), made, tls, tellsAll=tellsAll)
 
 
 class SilentTraffic:
@@ -151,11 +168,11 @@ class Joined(LinkNode):
         self,
         name: str = "A",
         port: int = 7222,
-        remotes: Iterable[RemoteClusterTerms] = (),
+        remotes: Iterable[RemoteGateway] = (),
         clock: Clock | None = None,
         limits: LinkLimits | None = None,
         traffic: Any = None,
-        **terms: Any,
+        **block: Any,
     ) -> None:
         super().__init__(clock, Random(7), limits)
         self.traffic = cast(Any, traffic or SilentTraffic())
@@ -167,7 +184,7 @@ class Joined(LinkNode):
         self.gateways = GatewayRegistry(
             self.context,
             LinkIdentity(f"ID-{name}-{port}", f"{name}-{port}", "127.0.0.1", port),
-            GatewayTerms(name, remotes=tuple(remotes), **terms),
+            terms(name, *remotes, **block),
             self.traffic,
             self.members,
             self._dial,
@@ -195,7 +212,7 @@ class Joined(LinkNode):
 
     def dialling(self, name: str = "B", port: int = 7777) -> GatewayWire:
         """A connection that we dialled."""
-        target = GatewayTarget(name, "127.0.0.1", port)
+        target = RemoteURL("127.0.0.1", port)
         found = self.gateways.remotes.setdefault(name, Remote(name, remote(name, port)))
         return GatewayWire(
             self, LinkProtocol(partial(OutboundGateway, self.gateways, found, target), None)

@@ -101,7 +101,7 @@ class TestAccepting:
 
     def test_unknown(self) -> None:
         """With a list of those who may come, others may not; a name on the list is fine."""
-        node = Joined(rejectsUnknown=True)
+        node = Joined(reject_unknown_cluster=True)
         wire = node.accepted()
         with everything() as said:
             wire.send(connect())

@@ -8,7 +8,7 @@ was said before, others are not harmed.
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from twisted.internet.task import Clock
@@ -16,7 +16,7 @@ from twisted.internet.task import Clock
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.gateways.policies import SwitchingPolicy
-from natsbroker.gateways.replies import ReplyNames
+from natsbroker.gateways.replies import GatewayDependencies, ReplyNames
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.values import Kind
@@ -92,7 +92,9 @@ def made() -> tuple[Joined, FuzzedBuses]:
     buses = FuzzedBuses(turn, clock)
     member: Any = lambda server, account: None  # noqa: E731
     traffic = GatewayTraffic(
-        "A", buses, SwitchingPolicy(3), ReplyNames("A", "ID"), member, lambda: 1.0
+        GatewayDependencies(
+            "A", cast(Any, buses), SwitchingPolicy(3), ReplyNames("A", "ID"), member, lambda: 1.0
+        )
     )
     node = Joined(traffic=traffic, clock=clock)
     for subject, queue in ((b"foo", b""), (b"foo.*", b"q"), (b"ears", b"")):

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from natsbroker.gateways.pages import GatewayFacts, gatewayFacts
 from natsbroker.monitoring.formats import uptime
-from tests.gateways.gatewaypeers import Joined
 from tests.monitoring.staging import BEGIN, Stage
 
-FACTS = GatewayFacts(7, "10.0.0.1", 7222, 0.0, 0.0, 0.001, 1, (2, 3, 4, 5), 6, "ID")
+LINK: Any = SimpleNamespace(
+    number=7,
+    host="10.0.0.1",
+    port=7222,
+    started=0.0,
+    lastActivity=0.0,
+    roundTrip=0.001,
+    outbox=SimpleNamespace(pending=1),
+    counts=(2, 3, 4, 5),
+)
 
 
 @dataclass
@@ -26,10 +34,11 @@ class Link:
     switchAfter: int = 1000
     figures: dict[str, dict[str, Any]] = field(default_factory=dict)
     wanted: list[tuple[bytes, bytes]] = field(default_factory=list)
-    name: str = "ID"
+    peerId: str = "ID"
+    link: Any = field(default_factory=lambda: LINK)
 
-    def facts(self) -> GatewayFacts:
-        return replace(FACTS, name=self.name)
+    def countInterest(self) -> int:
+        return 6
 
     def accounts(self) -> Mapping[str, Mapping[str, Any]]:
         return self.figures
@@ -110,7 +119,7 @@ def test_connections() -> None:
 def test_connection() -> None:
     """All that is known of a connection, in nats-server's order and units."""
     stage = Stage()
-    stage.model.links["gateway"].gateways = Links([("B", Link()), ("C", Link(name=""))], [])
+    stage.model.links["gateway"].gateways = Links([("B", Link()), ("C", Link(peerId=""))], [])
     rows = stage.page("/gatewayz")["outbound_gateways"]
     row = rows["B"]["connection"]
     age = uptime(BEGIN)
@@ -192,14 +201,3 @@ def test_invalidFlagIsRefused(name: str) -> None:
     text = Stage().refusal("/gatewayz", **{name: "x"})
     wanted = f"Error decoding boolean for '{name}': strconv.ParseBool: parsing \"x\": "
     assert text == wanted + "invalid syntax"
-
-
-def test_facts() -> None:
-    """The peer is called by its id."""
-    facts = gatewayFacts(Joined().arrived().link, 3)
-    assert (facts.host, facts.subscriptions, facts.name) == ("127.0.0.9", 3, "PEER")
-
-
-def test_nameless() -> None:
-    """A peer that has not said who it is has no name."""
-    assert gatewayFacts(Joined().dialling("C").link, 0).name == ""

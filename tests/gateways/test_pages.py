@@ -4,9 +4,9 @@ What the monitoring pages tell of gateways; key sets are held against nats-serve
 
 from __future__ import annotations
 
-from natsbroker.config.model import Settings, TLSSettings
-from natsbroker.gateways.pages import GatewayPages, LinkPage, showGateways
-from natsbroker.gateways.settings import Gateway, RemoteGateway
+from natsbroker.config.model import TLSSettings
+from natsbroker.gateways.pages import GatewayPages, LinkPage
+from natsbroker.gateways.settings import Gateway
 from tests.gateways.gatewaypeers import Joined, remote
 from tests.monitoring.staging import Stage
 
@@ -16,7 +16,7 @@ def test_link() -> None:
     node = Joined("A", 1, [remote("B", 7777)])
     page = LinkPage(node.reached("B").link, 7)
     assert page.isConfigured and page.switchAfter == 7
-    assert page.facts().subscriptions == 3 and page.facts().name == "PEER"
+    assert page.countInterest() == 3 and page.peerId == "PEER"
     assert list(page.interests("A")) == [(b"foo", b"")] and "A" in page.accounts()
 
 
@@ -24,17 +24,17 @@ def test_otherLink() -> None:
     """One that others dialled knows nothing of that; one that is not agreed on knows nothing."""
     node = Joined()
     page = LinkPage(node.arrived().link, 7)
-    assert not page.isConfigured and page.facts().subscriptions == 0
+    assert not page.isConfigured and page.countInterest() == 0
     assert list(page.interests("A")) == [] and "A" in page.accounts()
     page = LinkPage(node.dialling("C").link, 7)
-    assert page.accounts() == {} and list(page.interests("A")) == [] and page.facts().name == ""
+    assert page.accounts() == {} and list(page.interests("A")) == [] and page.peerId == ""
 
 
 def test_pages() -> None:
     """All connections are there, under the names of the clusters."""
     node = Joined("A", 1)
     node.reached("B"), node.arrived(gateway="C", server_name="c")
-    pages = GatewayPages(node.gateways, Settings, 7)
+    pages = GatewayPages(node.gateways, 7)
     assert (pages.name, pages.host, pages.port) == ("A", "127.0.0.1", 1)
     assert [name for name, _ in pages.outbound()] == ["B"]
     assert [name for name, _ in pages.inbound()] == ["C"]
@@ -42,19 +42,22 @@ def test_pages() -> None:
 
 def test_varz() -> None:
     """The settings, with the places of other clusters as they are known by now."""
-    block = Gateway(
+    node = Joined(
         "A",
-        "127.0.0.1",
-        -1,
-        user="u",
-        password="canary",
-        tls=TLSSettings(timeout=3.0),
-        gateways=(RemoteGateway("A", ("a:1",)), RemoteGateway("B", ("b:1",))),
-        reject_unknown_cluster=True,
+        5,
+        [remote("A", 1), remote("B", 6)],
+        block=Gateway(
+            "A",
+            "127.0.0.1",
+            -1,
+            user="u",
+            password="canary",
+            tls=TLSSettings(timeout=3.0),
+            reject_unknown_cluster=True,
+        ),
     )
-    node = Joined("A", 5, [remote("B", 6)])
     node.gateways.learned("B", ["127.0.0.1:7"])
-    pages = GatewayPages(node.gateways, lambda: Settings(gateway=block), 7)
+    pages = GatewayPages(node.gateways, 7)
     assert pages.varz() == {
         "name": "A",
         "host": "127.0.0.1",
@@ -75,7 +78,7 @@ def test_shown() -> None:
     """The pages have it, and what becomes of connections."""
     node = Joined()
     stage = Stage()
-    showGateways(stage.model, GatewayPages(node.gateways, Settings, 7), node.gateways)
+    GatewayPages(node.gateways, 7).contribute(stage.model)
     node.gateways.ended["Stale Connection"] += 2
     assert stage.page("/gatewayz")["name"] == "A"
     page = stage.page("/varz")

@@ -67,7 +67,7 @@ class TestFinding:
 
     def test_rejected(self) -> None:
         """Where unknown clusters are rejected, those that gossip names are not dialled either."""
-        node = Joined("A", 1, [remote("B", 2)], rejectsUnknown=True)
+        node = Joined("A", 1, [remote("B", 2)], reject_unknown_cluster=True)
         wire = node.reached("B")
         wire.send(info(gateway="C", gateway_cmd=1, gateway_urls=["127.0.0.1:3"]))
         document = parseDocument(b'{"gateway":"C","gateway_cmd":1,"gateway_urls":["x:1"]}')

@@ -5,10 +5,19 @@ Where another cluster is.
 from __future__ import annotations
 
 from random import Random
+from typing import cast
 
+from OpenSSL import SSL
+
+from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.model import Settings
 from natsbroker.gateways.remote import Remote
-from natsbroker.gateways.terms import GatewayTarget, GatewayTerms
+from natsbroker.gateways.settings import Gateway, RemoteGateway
+from natsbroker.gateways.terms import GatewayTerms
+from natsbroker.links.tls import LinkTLS
 from tests.gateways.gatewaypeers import remote
+
+NO_CONTEXTS = cast(tuple[SSL.Context, SSL.Context], (None, None))
 
 
 def test_places() -> None:
@@ -27,11 +36,9 @@ def test_places() -> None:
 
 def test_settingsWin() -> None:
     """The user that the settings name for a place is not lost because a peer names the place."""
-    terms = remote("B", 1)
-    target = GatewayTarget("B", "127.0.0.1", 1, "u", "p")
-    found = Remote("B", type(terms)("B", (target,)))
+    found = Remote("B", RemoteGateway("B", ("nats://u:p@127.0.0.1:1",)))
     found.update(["127.0.0.1:1"])
-    assert found.targets == [target]
+    assert found.targets == [RemoteURL("127.0.0.1", 1, "u", "p")]
 
 
 def test_shuffled() -> None:
@@ -54,8 +61,7 @@ def test_certified() -> None:
 
 def test_tls() -> None:
     """A cluster that only others named is dialled as our settings say for all."""
-    ours, theirs = object(), object()
-    terms = GatewayTerms("A", tls=ours)  # type: ignore[arg-type]
+    ours, theirs = LinkTLS(*NO_CONTEXTS), LinkTLS(*NO_CONTEXTS)
+    terms = GatewayTerms(Settings(), Gateway("A"), ours, {"C": theirs})
     assert Remote("B", None).tls(terms) is ours
-    named = remote("B", 1)
-    assert Remote("B", type(named)("B", (), theirs)).tls(terms) is theirs  # type: ignore[arg-type]
+    assert Remote("C", remote("C", 1)).tls(terms) is theirs

@@ -4,12 +4,12 @@ Two clusters of one broker each, both connections, and what passes in both direc
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from natsbroker.gateways.policies import InterestOnlyPolicy, OptimisticPolicy, SwitchingPolicy
-from natsbroker.gateways.replies import ReplyNames
+from natsbroker.gateways.replies import GatewayDependencies, ReplyNames
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.wire.serverinfo import parseDocument
 from tests.routes.crossings import Town, Wire
@@ -26,12 +26,14 @@ class Pair:
         for number, name in enumerate(("HERE", "THERE")):
             town, policy = self.towns[number], (one, other)[number]
             town.traffic = GatewayTraffic(
-                name,
-                town,
-                policy,
-                ReplyNames(name, f"ID-{name}"),
-                lambda server, account: None,
-                lambda: 1.0,
+                GatewayDependencies(
+                    name,
+                    cast(Any, town),
+                    policy,
+                    ReplyNames(name, f"ID-{name}"),
+                    lambda server, account: None,
+                    lambda: 1.0,
+                )
             )
         self.wires: list[tuple[Wire, Wire]] = []
         for number, name in enumerate(("THERE", "HERE")):

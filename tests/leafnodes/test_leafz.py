@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, cast
 
 import pytest
 
-from natsbroker.leafnodes.pages import LeafFacts, leafFacts
+from natsbroker.leafnodes.leafz import Leafz
+from natsbroker.leafnodes.registry import LeafLink
+from natsbroker.monitoring.answers import complete
 from tests.leafnodes.leaves import Broker, Wire
 from tests.monitoring.staging import Stage
 
@@ -19,8 +22,8 @@ class View:
     def __init__(self, *wires: Wire) -> None:
         self._wires = wires
 
-    def leafs(self) -> Iterable[LeafFacts]:
-        return [leafFacts(wire.leaf) for wire in self._wires]
+    def leafs(self) -> Iterable[LeafLink]:
+        return [wire.leaf for wire in self._wires]
 
 
 def showing(*wires: Wire) -> Stage:
@@ -93,22 +96,15 @@ def test_invalidFlagIsRefused(value: str) -> None:
     assert "subs" in Stage().refusal("/leafz", subs=value)
 
 
-def test_facts() -> None:
-    """Everything that is shown, of either side."""
+def test_gone() -> None:
+    """A leafnode that goes while the page is made keeps its account and lists nothing."""
     broker = Broker()
-    spoke, hub = broker.spoke(name="below", isolate=True), broker.hub()
-    spoke.send(b"LS+ foo\r\nLS+ bar q 2\r\nLMSG x 2\r\nhi\r\n")
-    broker.publish(b"foo", b"12345")
-    facts = leafFacts(spoke.leaf)
-    assert (facts.name, facts.isSpoke, facts.isIsolated, facts.account) == (
-        "below",
-        False,
-        True,
-        "A",
-    )
-    assert (facts.host, facts.port, facts.subscriptions) == ("127.0.0.9", 50000, 2)
-    assert facts.traffic == (1, 2, 1, 5) and sorted(facts.patterns) == [b"bar", b"foo"]
-    assert leafFacts(hub.leaf).isSpoke and leafFacts(hub.leaf).name == "peer"
-    spoke.transport.hangUp()
+    wire = broker.spoke()
+    wire.send(b"LS+ foo\r\n")
+    page = Leafz(cast(Any, Stage().model.links["leaf"]._state))
+    page.view = cast(Any, View(wire))
+    listing = complete(page.steps(True))
+    wire.transport.hangUp()
     broker.settle()
-    assert list(leafFacts(spoke.leaf).patterns) == []
+    (row,) = [row for row in listing.rows if row is not None]
+    assert (row["account"], row["subscriptions"]) == ("A", 0)

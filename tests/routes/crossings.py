@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.registry import BuiltInRouter
 from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
-from natsbroker.gateways.replies import ReplyNames
+from natsbroker.gateways.replies import GatewayDependencies, ReplyNames
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.links.context import LinkContext
@@ -94,12 +94,14 @@ class Town(LinkNode):
         for name in names:
             self.add(name)
         self.traffic = GatewayTraffic(
-            "HERE",
-            self,
-            policy or SwitchingPolicy(now=lambda: 12.5),
-            OURS,
-            lambda server, account: self.members.get(server),
-            lambda: 12.5,
+            GatewayDependencies(
+                "HERE",
+                cast(Any, self),
+                policy or SwitchingPolicy(now=lambda: 12.5),
+                OURS,
+                lambda server, account: self.members.get(server),
+                lambda: 12.5,
+            )
         )
 
     def add(self, name: str) -> Account:

@@ -14,7 +14,6 @@ from natsbroker.links.context import LinkLimits
 from natsbroker.routes.classic import ClassicMember, ClassicTraffic
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.interest import RoutePermissions
-from natsbroker.routes.pages import routeFacts
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.values import Message
 from tests.routes.clusters import Node, Wire, connect, info, mesh, oldConnect, oldInfo, target
@@ -230,10 +229,10 @@ class TestHearing:
         wire.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\nSUB foo q QRSID:1:3\r\n")
         wire.send(b"MSG bar RSID:1:1 3\r\nabc\r\nPUB bar 4\r\nabcd\r\n")
         node.publish(b"foo", b"12345", "$G")
-        facts = routeFacts(wire.route)
-        assert (facts.remoteId, facts.remoteName, facts.subscriptions) == ("PEER", "PEER", 2)
-        assert facts.traffic == (2, 7, 2, 10)
-        told = {(each.pattern, each.queue, each.weight) for each, _ in facts.interest}
+        route = wire.route
+        assert (route.remoteId, route.remote, route.subscriptions) == ("PEER", "PEER", 2)
+        assert route.counts == (2, 7, 2, 10) and route.traffic is not None
+        told = {(each.pattern, each.queue, each.weight) for each in route.traffic.interest}
         assert told == {(b"foo", b"", 0), (b"foo", b"q", 2)}
 
     def test_manyBytes(self) -> None:

@@ -128,7 +128,7 @@ class TestRemoteInterest:
     def interest(self, node: Node) -> tuple[RemoteInterest, LinkRecorder]:
         """The interest of a peer, and what stands for it."""
         link = LinkRecorder()
-        return RemoteInterest(node.buses, lambda account, origin: link, "peer"), link
+        return RemoteInterest(node.buses.busOf, lambda account, origin: link, "peer"), link
 
     def test_kind(self) -> None:
         """It stands among the account's subscriptions as a route's, with its weight."""

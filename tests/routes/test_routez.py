@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from natsbroker.routes.pages import RouteFacts, routeFacts
+from natsbroker.routes.route import Route
 from tests.monitoring.staging import Stage
-from tests.routes.clusters import Node, Wire
+from tests.routes.clusters import Node, Wire, info
 
 
 class View:
@@ -21,8 +21,8 @@ class View:
         self._wires = wires
         self._permissions = permissions
 
-    def routes(self) -> Iterable[RouteFacts]:
-        return [routeFacts(wire.route) for wire in self._wires]
+    def routes(self) -> Iterable[Route]:
+        return [wire.route for wire in self._wires]
 
     def permissions(self) -> Mapping[str, Any]:
         return self._permissions
@@ -92,6 +92,17 @@ def test_dedicated() -> None:
     (row,) = showing(wire).page("/routez", subs="DETAIL")["routes"]
     assert row["account"] == "A"
     assert row["subscriptions_list_detail"][0]["sid"] == "R foo"
+
+
+def test_configured() -> None:
+    """A dialled route says whether the settings name its peer; a silent peer has no interest."""
+    node = Node()
+    named, told = node.dialling(), node.dialling(isConfigured=False)
+    told.send(info(server_id="P2"))
+    rows = showing(named, told).page("/routez", subs="1")["routes"]
+    assert [row["did_solicit"] for row in rows] == [True, True]
+    assert [row["is_configured"] for row in rows] == [True, False]
+    assert (rows[0]["remote_id"], rows[0]["subscriptions"]) == ("", 0)
 
 
 def test_many() -> None:

@@ -6,20 +6,21 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.routes.settings import Cluster, RouteURL, splitRoute
+from natsbroker.config.addresses import RemoteURL
+from natsbroker.routes.settings import Cluster, splitRoute
 
 
 @pytest.mark.parametrize(
     "url, place",
     [
-        ("nats-route://u:p@host:6222", RouteURL("host", 6222, "u", "p")),
-        ("nats://host:6222", RouteURL("host", 6222)),
-        ("nats-route://[::1]:6222/", RouteURL("::1", 6222)),
-        ("host:6222", RouteURL("host", 6222)),
-        ("nats://a%40b:p%3Ax@h:1", RouteURL("h", 1, "a@b", "p:x")),
+        ("nats-route://u:p@host:6222", RemoteURL("host", 6222, "u", "p")),
+        ("nats://host:6222", RemoteURL("host", 6222)),
+        ("nats-route://[::1]:6222/", RemoteURL("::1", 6222)),
+        ("host:6222", RemoteURL("host", 6222)),
+        ("nats://a%40b:p%3Ax@h:1", RemoteURL("h", 1, "a@b", "p:x")),
     ],
 )
-def test_splitRoute(url: str, place: RouteURL) -> None:
+def test_splitRoute(url: str, place: RemoteURL) -> None:
     """Where another server is, and who we are to it."""
     assert splitRoute(url) == place
 
