@@ -1,16 +1,10 @@
 """
-natsbroker: a NATS-compatible broker as a Twisted framework.
-
-This module holds the version numbers, so that any part of the package can be
-loaded without the rest. It imports only the table of modules that have moved.
+natsbroker: a NATS-compatible broker as a Twisted framework. This module holds the version numbers
+and imports nothing, so that any part of the package can be loaded without the rest.
 """
-
-from natsbroker import _moved
 
 __version__ = "0.1.0"
 
 #: The release of nats-server whose behaviour we match, as INFO and C{/varz} show it in C{version}:
 #: clients switch features off for less. Our own version stands in a field of its own.
 NATS_VERSION = "2.15.1"
-
-_moved.install()

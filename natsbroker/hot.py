@@ -43,30 +43,20 @@ __all__ = [
 COMPILED = False
 REASON = ""
 
-#: The compiled buffers of plain TCP connections; C{None} where they do not exist.
+#: C{None} where they are not compiled: the buffers of plain TCP connections, what reads and writes
+#: TLS records in bulk, a thread that writes without the interpreter, and the lane of messages that
+#: come over routes.
 Connection: Any = None
 Poller: Any = None
-
-#: What reads and writes TLS records in bulk; C{None} where it is not compiled.
 Seal: Any = None
-
-#: A thread that writes without the interpreter; C{None} where it is not compiled.
 SyncedWriter: Any = None
-
-#: The lane of messages that come over routes; C{None} where it is not compiled.
 LinkLane: Any = None
 
-#: Steps in front of what L{natsbroker.storage.records} does, for many records at once; C{None}
-#: where they are not compiled.
+#: Steps in front of L{natsbroker.storage.records}, of L{natsbroker.storage.gathering} and of
+#: Google's protobuf library, for what comes in bulk; C{None} where they are not compiled.
 decodeRecords: Any = None
 encodeRecords: Any = None
-
-#: What L{natsbroker.storage.gathering} does with whole blocks of records; C{None} where it is not
-#: compiled.
 gatherBlocks: Any = None
-
-#: Steps in front of Google's protobuf library, for the messages of NATS Streaming that come in
-#: bulk; C{None} where they are not compiled.
 readAcks: Any = None
 readPublishes: Any = None
 writeMessages: Any = None
@@ -92,30 +82,4 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
     from natsbroker.wire.decoder import Decoder
 else:
-    Collector = _accel.Collector
-    Lane = _accel.Lane
-    LinkLane = _accel.LinkLane
-    Connection = _accel.Connection
-    Poller = _accel.Poller
-    InternalPublisher = _accel.InternalPublisher
-    Decoder = _accel.Decoder
-    Matcher = _accel.Matcher
-    Matches = _accel.Matches
-    Outbox = _accel.Outbox
-    Seal = _accel.Seal
-    Shadow = _accel.Shadow
-    SidTable = _accel.SidTable
-    SubjectIndex = _accel.SubjectIndex
-    Subscription = _accel.Subscription
-    SyncedWriter = _accel.SyncedWriter
-    TrafficCounter = _accel.TrafficCounter
-    FlushBatch = _accel.FlushBatch
-    closeAll = _accel.closeAll
-    decodeBlock = _accel.decodeBlock
-    decodeRecords = _accel.decodeRecords
-    encodeRecords = _accel.encodeRecords
-    gatherBlocks = _accel.gatherBlocks
-    readAcks = _accel.readAcks
-    readPublishes = _accel.readPublishes
-    writeMessages = _accel.writeMessages
-    writePubAcks = _accel.writePubAcks
+    globals().update({name: getattr(_accel, name) for name in __all__[2:]})

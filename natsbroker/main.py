@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from natsbroker import NATS_VERSION, __version__
@@ -86,7 +87,7 @@ def main(
     except ConfigError as error:
         print(f"{_PROGRAM}: {error}", file=stderr)
         return 1
-    return _ACTIONS[invocation.action](invocation, environment, stdout, stderr)
+    return _ACTIONS[invocation.action](_Command(invocation, environment, stdout, stderr))
 
 
 def _printUsage(stdout: TextIO) -> None:
@@ -95,97 +96,97 @@ def _printUsage(stdout: TextIO) -> None:
     print(usage(_OURS), file=stdout)
 
 
-def _version(
-    invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
-) -> int:
-    print(f"{_PROGRAM}: v{NATS_VERSION}", file=stdout)
-    print(f"natsbroker: v{__version__}", file=stdout)
-    return 0
+@dataclass(frozen=True)
+class _Command:
+    invocation: Invocation
+    environment: Mapping[str, str]
+    stdout: TextIO
+    stderr: TextIO
 
+    @property
+    def settings(self) -> Settings:
+        settings = self.invocation.settings
+        if settings is None:
+            raise ValueError(f"{self.invocation.action} without settings")
+        return settings
 
-def _help(
-    invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
-) -> int:
-    _printUsage(stdout)
-    return 0
+    def version(self) -> int:
+        print(f"{_PROGRAM}: v{NATS_VERSION}", file=self.stdout)
+        print(f"natsbroker: v{__version__}", file=self.stdout)
+        return 0
 
+    def help(self) -> int:
+        _printUsage(self.stdout)
+        return 0
 
-def _helpTLS(
-    invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
-) -> int:
-    from natsbroker.config.tls import tlsHelp
+    def helpTLS(self) -> int:
+        from natsbroker.config.tls import tlsHelp
 
-    print(tlsHelp(), file=stdout)
-    return 0
+        print(tlsHelp(), file=self.stdout)
+        return 0
 
+    def signal(self) -> int:
+        from natsbroker.server.processes import SignalError, sendSignal
 
-def _signal(
-    invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
-) -> int:
-    from natsbroker.server.processes import SignalError, sendSignal
+        try:
+            sendSignal(self.invocation.signal, self.invocation.process)
+        except SignalError as error:
+            print(f"{_PROGRAM}: {error}", file=self.stderr)
+            return 1
+        return 0
 
-    try:
-        sendSignal(invocation.signal, invocation.process)
-    except SignalError as error:
-        print(f"{_PROGRAM}: {error}", file=stderr)
-        return 1
-    return 0
+    def test(self) -> int:
+        from natsbroker.errors import BrokerError
+        from natsbroker.server.configtest import checkReferences
 
+        settings = self.settings
+        try:
+            if settings.operator.isOn:
+                from natsbroker.auth.operator.operators import operatorsIn
 
-def _test(
-    invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
-) -> int:
-    from natsbroker.errors import BrokerError
-    from natsbroker.server.configtest import checkReferences
+                operatorsIn(settings)
+            checkReferences(settings)
+        except (BrokerError, ValueError) as error:
+            print(f"{_PROGRAM}: {error}", file=self.stderr)
+            return 1
+        print(validReport(_PROGRAM, settings), file=self.stderr)
+        return 0
 
-    settings = _settingsOf(invocation)
-    try:
-        _checkOperators(settings)
-        checkReferences(settings)
-    except (BrokerError, ValueError) as error:
-        print(f"{_PROGRAM}: {error}", file=stderr)
-        return 1
-    print(validReport(_PROGRAM, settings), file=stderr)
-    return 0
+    def serve(self) -> int:
+        settings = self.settings
+        clientSocket = _openEarly(settings)
 
+        from twisted.internet import reactor
 
-def _checkOperators(settings: Settings) -> None:
-    """
-    Check the JWTs of operators, if the settings name any.
+        from natsbroker.server.process import ServerProcess
+        from natsbroker.server.processfiles import programName
 
-    @raise ValueError: if they cannot be served.
-    """
-    if settings.operator.isOn:
-        from natsbroker.auth.operator.operators import operatorsIn
+        process = ServerProcess(
+            settings,
+            reactor,
+            self.stderr,
+            programName(sys.argv[0]),
+            self._reader(),
+            [str(warning) for warning in self.invocation.warnings],
+            clientSocket,
+        )
+        try:
+            return process.run()
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            print(f"error opening file: open {error.filename}: {why}", file=self.stderr)
+            return 1
 
-        operatorsIn(settings)
+    def _reader(self) -> Callable[[], Settings] | None:
+        """
+        @return: reads the configuration file again and applies the flags; C{None} without a file.
+        """
+        path, override = self.settings.config_file, self.invocation.override
+        if not path or override is None:
+            return None
+        from natsbroker.config.build import buildFile
 
-
-def _serve(
-    invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
-) -> int:
-    settings = _settingsOf(invocation)
-    clientSocket = _openEarly(settings)
-    from twisted.internet import reactor
-
-    from natsbroker.server.process import ServerProcess
-    from natsbroker.server.processfiles import programName
-
-    process = ServerProcess(
-        settings,
-        reactor,
-        stderr,
-        programName(sys.argv[0]),
-        _reader(invocation, environment),
-        [str(warning) for warning in invocation.warnings],
-        clientSocket,
-    )
-    try:
-        return process.run()
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        print(f"error opening file: open {error.filename}: {why}", file=stderr)
-        return 1
+        return lambda: buildFile(path, self.environment, override).settings
 
 
 def _openEarly(settings: Settings) -> socket | None:
@@ -200,32 +201,11 @@ def _openEarly(settings: Settings) -> socket | None:
     return openSocket(settings.host, settings.port) if settings.port > 0 and isReady else None
 
 
-def _settingsOf(invocation: Invocation) -> Settings:
-    settings = invocation.settings
-    if settings is None:
-        raise ValueError(f"{invocation.action} without settings")
-    return settings
-
-
-def _reader(
-    invocation: Invocation, environment: Mapping[str, str]
-) -> Callable[[], Settings] | None:
-    """
-    @return: reads the configuration file again and applies the flags; C{None} without a file.
-    """
-    path, override = _settingsOf(invocation).config_file, invocation.override
-    if not path or override is None:
-        return None
-    from natsbroker.config.build import buildFile
-
-    return lambda: buildFile(path, environment, override).settings
-
-
-_ACTIONS: dict[Action, Callable[[Invocation, Mapping[str, str], TextIO, TextIO], int]] = {
-    Action.RUN: _serve,
-    Action.TEST: _test,
-    Action.SIGNAL: _signal,
-    Action.VERSION: _version,
-    Action.HELP: _help,
-    Action.HELP_TLS: _helpTLS,
+_ACTIONS: dict[Action, Callable[[_Command], int]] = {
+    Action.RUN: _Command.serve,
+    Action.TEST: _Command.test,
+    Action.SIGNAL: _Command.signal,
+    Action.VERSION: _Command.version,
+    Action.HELP: _Command.help,
+    Action.HELP_TLS: _Command.helpTLS,
 }

@@ -278,11 +278,7 @@ class SignalService(Service):
     name = "signals"
 
     def __init__(
-        self,
-        reactor: Any,
-        broker: TwistdBroker,
-        processFiles: ProcessFiles,
-        log: ProcessLog | None,
+        self, reactor: Any, broker: TwistdBroker, processFiles: ProcessFiles, log: ProcessLog | None
     ) -> None:
         self._broker = broker
         answers = {signal.SIGHUP: processFiles.reload, signal.SIGUSR2: self._lameDuck}
@@ -320,9 +316,7 @@ class SignalService(Service):
 
 
 def makeService(
-    options: Options,
-    reactor: Any = None,
-    stdout: TextIO | None = None,
+    options: Options, reactor: Any = None, stdout: TextIO | None = None
 ) -> TwistdBroker:
     """
     @param stdout: takes the log if twistd stays in the foreground; by default standard output.

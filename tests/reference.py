@@ -14,21 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from natsbroker.config.keys.root import ROOT, everySection
-from natsbroker.config.keys.types import BlockSchema, BlockType, Key, ListType, MapType
+from natsbroker.config.keys.types import BlockSchema, Key, ListType, MapType
 
 MANUAL = Path(__file__).resolve().parents[1] / "docs" / "reference" / "configuration.md"
 _HEADING = re.compile(r"^## (.+)$")
 _ROW = re.compile(r"^\| `([^`]+)`[^|]* \| (.+) \| ([^|]+) \| [^|]+ \| (?:yes|not yet) \|$")
 
 
-def _supported(
-    schema: BlockSchema = ROOT, around: BlockType | None = None
-) -> Iterator[tuple[str, str]]:
+def _supported(schema: BlockSchema = ROOT) -> Iterator[tuple[str, str]]:
     """
     @return: the title and name of each key that is supported somewhere.
     """
     for name, key in schema.keys.items():
-        if key.unsupported or (around is not None and name in around.unsupported):
+        if key.unsupported:
             continue
         yield schema.title, name
         yield from _supportedBelow(key)
@@ -36,8 +34,8 @@ def _supported(
 
 def _supportedBelow(key: Key) -> Iterator[tuple[str, str]]:
     for each in key.types:
-        if isinstance(each, BlockType):
-            yield from _supported(each.section, each)
+        if isinstance(each, BlockSchema):
+            yield from _supported(each)
         elif isinstance(each, ListType | MapType):
             yield from _supportedBelow(each.item)
 

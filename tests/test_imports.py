@@ -57,7 +57,6 @@ MAP: dict[str, Row] = {
     "subjects": row(),
     "errors": row(),
     "files": row(),
-    "_moved": row(),
     "wire": row("subjects errors"),
     "advisories": row("wire.values wire.grants subjects errors"),
     "_accel": row("wire connections subjects errors", "libc cpython posix cython"),
@@ -93,7 +92,7 @@ MAP: dict[str, Row] = {
 }
 """
 The whole map. Every module may also read C{natsbroker.__version__} and C{natsbroker.NATS_VERSION},
-because C{natsbroker/__init__.py} imports nothing but the table of moved modules.
+because C{natsbroker/__init__.py} imports nothing.
 docs/topics/architecture.md gives the reasons.
 """
 
@@ -244,9 +243,8 @@ def violations(module: str, text: str, isPackage: bool = False) -> list[str]:
     """
     if module == "natsbroker":
         return [
-            f"natsbroker/__init__.py imports {edge.base}: it must import nothing but _moved"
+            f"natsbroker/__init__.py imports {edge.base}: it must import nothing"
             for edge in edgesOf(module, text, isPackage)
-            if edge.name != "_moved"
         ]
     layer = layerOf(module)
     if layer not in MAP:

@@ -109,13 +109,6 @@ class Client:
         self._reason: ClientError | None = None
 
     @property
-    def conversation(self) -> ServerConnection:
-        """
-        The old name of C{protocol}, for one more release.
-        """
-        return self.protocol
-
-    @property
     def connecting(self) -> Deferred[Client]:
         """
         Fires once with this client when the server has admitted it, or fails with the reason.

@@ -268,9 +268,6 @@ class ServerConnection(TwistedProtocol):
         self._schedule()
 
 
-Conversation, Listener, Terms = ServerConnection, ConnectionListener, ConnectionTerms
-"""The old names, for one more release."""
-
 _FRAMES: dict[int, Callable[..., None]] = {
     ops.INFO: ServerConnection._info,
     ops.MSG: ServerConnection._message,

@@ -16,7 +16,6 @@ from natsbroker.config.keys.types import (
     OLD_DURATION,
     AnyType,
     BlockSchema,
-    BlockType,
     Key,
     ListType,
     MapType,
@@ -170,7 +169,7 @@ class ParsedBlock:
 
 
 def readTable(table: TableNode, section: BlockSchema, findings: Diagnostics) -> ParsedBlock:
-    return _BlockReader(findings).block(table, BlockType(section), "", table.position)
+    return _BlockReader(findings).block(table, section, "", table.position)
 
 
 class _BlockReader:
@@ -178,9 +177,8 @@ class _BlockReader:
         self._findings = findings
 
     def block(
-        self, table: TableNode, blockType: BlockType, path: str, position: Position
+        self, table: TableNode, section: BlockSchema, path: str, position: Position
     ) -> ParsedBlock:
-        section = blockType.section
         block = ParsedBlock(path, position)
         unknown = []
         for entry in table:
@@ -194,9 +192,9 @@ class _BlockReader:
             found = self._value(entry.node, key, block.pathTo(name), entry.position)
             if found is not None:
                 block.values[name] = found[0]
-                feature = blockType.unsupported.get(name) or key.unsupported
-                if feature is not None:
-                    self._checkFeature(found[0], feature, block.pathTo(name), entry.position)
+                if key.unsupported is not None:
+                    path = block.pathTo(name)
+                    self._checkFeature(found[0], key.unsupported, path, entry.position)
         self._unknown(unknown, section, block)
         return block
 
@@ -233,7 +231,7 @@ class _BlockReader:
             return self._leaf(node, kind, key, path, position)
         if isinstance(kind, ListType) and isinstance(node, ArrayNode):
             return (self._many(node, kind.item, path),)
-        if isinstance(kind, BlockType) and isinstance(node, TableNode):
+        if isinstance(kind, BlockSchema) and isinstance(node, TableNode):
             return (self.block(node, kind, path, position),)
         if isinstance(kind, MapType) and isinstance(node, TableNode):
             return (self._named(node, kind, path),)

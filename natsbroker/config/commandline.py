@@ -61,9 +61,7 @@ class Invocation:
 
 
 def invocationFrom(
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    read: Callable[[str], str] = readText,
+    arguments: Sequence[str], environment: Mapping[str, str], read: Callable[[str], str] = readText
 ) -> Invocation:
     """
     Read a command line, without the name of the program.
@@ -110,35 +108,6 @@ def validReport(program: str, settings: Settings) -> str:
     return f"{program}: configuration file {file} is valid ({digest})"
 
 
-def redacted(arguments: Sequence[str]) -> list[str]:
-    found = list(arguments)
-    for index, argument in enumerate(arguments):
-        name, equals, _ = argument.lstrip("-").partition("=")
-        if not argument.startswith("-") or name not in _SECRETS:
-            continue
-        if equals:
-            found[index] = argument[: argument.index("=") + 1] + "[REDACTED]"
-        elif index + 1 < len(found):
-            found[index + 1] = "[REDACTED]"
-    return found
-
-
-_SECRETS = frozenset(
-    {
-        "user",
-        "pass",
-        "auth",
-        "routes",
-        "cluster",
-        "cluster_listen",
-        "encryption_key",
-        "sql_source",
-        "nats_server",
-        "ns",
-    }
-)
-
-
 def _byFirstName(spelled: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
     given: dict[str, FlagValue] = {}
     for name, value in spelled.items():
@@ -152,11 +121,7 @@ def _asked(given: Mapping[str, FlagValue], rest: Sequence[str]) -> Action | None
     """
     @return: the action that needs no settings; C{None} if it needs some.
     """
-    for name, action in (
-        ("v", Action.VERSION),
-        ("h", Action.HELP),
-        ("help_tls", Action.HELP_TLS),
-    ):
+    for name, action in (("v", Action.VERSION), ("h", Action.HELP), ("help_tls", Action.HELP_TLS)):
         if given.get(name):
             return action
     if not rest:
@@ -200,9 +165,7 @@ def _refuseMissing(given: Mapping[str, FlagValue]) -> None:
 
 
 def _configured(
-    given: Mapping[str, FlagValue],
-    environment: Mapping[str, str],
-    read: Callable[[str], str],
+    given: Mapping[str, FlagValue], environment: Mapping[str, str], read: Callable[[str], str]
 ) -> Invocation:
     # Loaded here, because the version and signals need no settings.
     from natsbroker.config.build import buildDefaults, buildFile

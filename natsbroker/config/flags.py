@@ -12,7 +12,12 @@ from typing import NamedTuple
 
 from natsbroker.config.goflags import FlagType
 
-_Row = tuple[str, str] | tuple[str, str, str]
+_Row = tuple[str, str, str]
+
+
+def _rows(table: str) -> tuple[_Row, ...]:
+    cells = [[*map(str.strip, line.split("|")), "", ""] for line in table.strip().splitlines()]
+    return tuple((usage, meaning, words) for usage, meaning, words, *_ in cells)
 
 
 class Flag(NamedTuple):
@@ -47,193 +52,122 @@ _TYPES = {
 }
 """The placeholder of a value -> its type; every other placeholder is a string."""
 
-_SERVER: tuple[_Row, ...] = (
-    ("-a, --addr, --net <host>", "address to listen on (default: 0.0.0.0, IPv6 too)"),
-    ("-p, --port <port>", "port for clients, -1 for a random one (default: 4222)"),
-    ("-n, --name, --server_name <name>", "name of the server (default: its id)"),
-    ("-c, --config <file>", "configuration file"),
-    ("-t", "check the configuration file and exit"),
-    ("-P, --pid <file>", "file to write the process id to", "pidfile"),
-    (
-        "--ports_file_dir <dir>",
-        "folder for the file that lists the ports in use",
-        "ports_file_dir",
-    ),
-    ("-m, --http_port <port>", "port for HTTP monitoring, on the address of -a"),
-    ("-ms, --https_port <port>", "port for HTTPS monitoring (default address: loopback)"),
-    (
-        "--client_advertise <host[:port]>",
-        "address to announce to clients",
-        "client_advertise",
-    ),
-    ("-sl, --signal <what>[=<pid>]", "send reload, reopen, stop, quit, term or ldm"),
-    ("", "to a process, named by its id or its pid file"),
-    ("--pure", "do not use the compiled fast lane"),
-)
+_SERVER = _rows("""
+-a, --addr, --net <host> | address to listen on (default: 0.0.0.0, IPv6 too)
+-p, --port <port> | port for clients, -1 for a random one (default: 4222)
+-n, --name, --server_name <name> | name of the server (default: its id)
+-c, --config <file> | configuration file
+-t | check the configuration file and exit
+-P, --pid <file> | file to write the process id to | pidfile
+--ports_file_dir <dir> | folder for the file that lists the ports in use | ports_file_dir
+-m, --http_port <port> | port for HTTP monitoring, on the address of -a
+-ms, --https_port <port> | port for HTTPS monitoring (default address: loopback)
+--client_advertise <host[:port]> | address to announce to clients | client_advertise
+-sl, --signal <what>[=<pid>] | send reload, reopen, stop, quit, term or ldm
+ | to a process, named by its id or its pid file
+--pure | do not use the compiled fast lane
+""")
 
-_LOGGING: tuple[_Row, ...] = (
-    ("-l, --log <file>", "log to a file", "logfile"),
-    ("-T, --logtime", "put the time on each line (default: true)", "logtime"),
-    ("--logtime_utc", "in UTC", "logtime_utc"),
-    ("-D, --debug", "log debugging lines", "debug"),
-    ("-V, --trace", "log the protocol", "trace"),
-    ("-VV", "log the protocol, the system account's too"),
-    ("-DV", "-D and -V"),
-    ("-DVV", "-D and -VV"),
-    ("--log_size_limit <bytes>", "rotate the log file at this size", "logfile_size_limit"),
-    (
-        "--max_traced_msg_len <bytes>",
-        "how much of a message a trace line shows",
-        "max_traced_msg_len",
-    ),
-)
+_LOGGING = _rows("""
+-l, --log <file> | log to a file | logfile
+-T, --logtime | put the time on each line (default: true) | logtime
+--logtime_utc | in UTC | logtime_utc
+-D, --debug | log debugging lines | debug
+-V, --trace | log the protocol | trace
+-VV | log the protocol, the system account's too
+-DV | -D and -V
+-DVV | -D and -VV
+--log_size_limit <bytes> | rotate the log file at this size | logfile_size_limit
+--max_traced_msg_len <bytes> | how much of a message a trace line shows | max_traced_msg_len
+""")
 
-_AUTHORIZATION: tuple[_Row, ...] = (
-    ("--user <name>", "user that clients must be", "user"),
-    ("--pass <password>", "and its password", "password"),
-    ("--auth <token>", "token that clients must bring", "token"),
-)
+_AUTHORIZATION = _rows("""
+--user <name> | user that clients must be | user
+--pass <password> | and its password | password
+--auth <token> | token that clients must bring | token
+""")
 
-_TLS: tuple[_Row, ...] = (
-    ("--tls", "use TLS, do not ask clients for certificates"),
-    ("--tlsverify", "use TLS, ask clients for certificates"),
-    ("--tlscert <file>", "certificate of the server"),
-    ("--tlskey <file>", "its private key"),
-    ("--tlscacert <file>", "authority for the certificates of clients"),
-)
+_TLS = _rows("""
+--tls | use TLS, do not ask clients for certificates
+--tlsverify | use TLS, ask clients for certificates
+--tlscert <file> | certificate of the server
+--tlskey <file> | its private key
+--tlscacert <file> | authority for the certificates of clients
+""")
 
-_CLUSTER: tuple[_Row, ...] = (
-    ("--routes <urls>", "members to connect to, with commas between them"),
-    ("--cluster, --cluster_listen <url>", "where to listen for members"),
-    ("--cluster_name <name>", "name of the cluster (default: the members agree on one)", "name"),
-    ("--cluster_advertise <host[:port]>", "address to announce to members", "advertise"),
-    ("--no_advertise", "do not tell clients of the other members", "no_advertise"),
-    (
-        "--connect_retries <number>",
-        "how often a member that was heard of is dialled",
-        "connect_retries",
-    ),
-)
+_CLUSTER = _rows("""
+--routes <urls> | members to connect to, with commas between them
+--cluster, --cluster_listen <url> | where to listen for members
+--cluster_name <name> | name of the cluster (default: the members agree on one) | name
+--cluster_advertise <host[:port]> | address to announce to members | advertise
+--no_advertise | do not tell clients of the other members | no_advertise
+--connect_retries <number> | how often a member that was heard of is dialled | connect_retries
+""")
 
-_STREAMING: tuple[_Row, ...] = (
-    ("--streaming", "NATS Streaming with its defaults"),
-    ("-cid, --cluster_id <name>", "id of the cluster (default: test-cluster)", "cluster_id"),
-    ("-st, --store <name>", "memory, file (lmdb), sql (postgres), or a plugin's name", "store"),
-    ("--dir <dir>", "folder for a store on disk", "dir"),
-    ("-mc, --max_channels <number>", "how many channels (0: any number)", "max_channels"),
-    ("-msu, --max_subs <number>", "subscriptions of a channel (0: any number)", "max_subs"),
-    ("-mm, --max_msgs <number>", "messages of a channel (0: any number)", "max_msgs"),
-    ("-mb, --max_bytes <size>", "bytes of a channel (0: any number)", "max_bytes"),
-    ("-ma, --max_age <duration>", "how long a message is kept (0s: for ever)", "max_age"),
-    (
-        "-mi, --max_inactivity <duration>",
-        "when a channel that nobody uses is deleted",
-        "max_inactivity",
-    ),
-    ("-hbi, --hb_interval <duration>", "time between heartbeats of a client", "hb_interval"),
-    ("-hbt, --hb_timeout <duration>", "time to answer one", "hb_timeout"),
-    ("-hbf, --hb_fail_count <number>", "how many may be left unanswered", "hb_fail_count"),
-    (
-        "-ns, --nats_server <url>; --secure",
-        "serve the clients of another NATS server",
-        "nats_server secure",
-    ),
-    (
-        "--replace_durable",
-        "replace an active durable subscription, do not refuse",
-        "replace_durable",
-    ),
-    (
-        "--sql_driver <name>; --sql_source <source>",
-        "options of a store in a database",
-        "store_options.driver store_options.source",
-    ),
-    (
-        "--sql_no_caching; --sql_max_open_conns <number>",
-        "",
-        "store_options.no_caching store_options.max_open_conns",
-    ),
-    ("--sql_bulk_insert_limit <number>", "", "store_options.bulk_insert_limit"),
-    ("-SD, --stan_debug; -SV, --stan_trace; -SDV", "the same as -D"),
-    ("-sc, --stan_config <file>", "the same as -c"),
-)
+_STREAMING = _rows("""
+--streaming | NATS Streaming with its defaults
+-cid, --cluster_id <name> | id of the cluster (default: test-cluster) | cluster_id
+-st, --store <name> | memory, file (lmdb), sql (postgres), or a plugin's name | store
+--dir <dir> | folder for a store on disk | dir
+-mc, --max_channels <number> | how many channels (0: any number) | max_channels
+-msu, --max_subs <number> | subscriptions of a channel (0: any number) | max_subs
+-mm, --max_msgs <number> | messages of a channel (0: any number) | max_msgs
+-mb, --max_bytes <size> | bytes of a channel (0: any number) | max_bytes
+-ma, --max_age <duration> | how long a message is kept (0s: for ever) | max_age
+-mi, --max_inactivity <duration> | when a channel that nobody uses is deleted | max_inactivity
+-hbi, --hb_interval <duration> | time between heartbeats of a client | hb_interval
+-hbt, --hb_timeout <duration> | time to answer one | hb_timeout
+-hbf, --hb_fail_count <number> | how many may be left unanswered | hb_fail_count
+-ns, --nats_server <url>; --secure | serve the clients of another NATS server | nats_server secure
+--replace_durable | replace an active durable subscription, do not refuse | replace_durable
+--sql_driver <name>; --sql_source <source> | options of a store in a database | \
+store_options.driver store_options.source
+--sql_no_caching; --sql_max_open_conns <number> |  | \
+store_options.no_caching store_options.max_open_conns
+--sql_bulk_insert_limit <number> |  | store_options.bulk_insert_limit
+-SD, --stan_debug; -SV, --stan_trace; -SDV | the same as -D
+-sc, --stan_config <file> | the same as -c
+""")
 
-_TUNING: tuple[_Row, ...] = (
-    (
-        "--file_compact_enabled; --file_compact_frag; --file_compact_interval",
-        "",
-        "boolean integer integer",
-    ),
-    (
-        "--file_compact_min_size; --file_buffer_size; --file_read_buffer_size",
-        "",
-        "size size size",
-    ),
-    (
-        "--file_crc; --file_crc_poly; --file_sync; --file_auto_sync",
-        "",
-        "boolean integer boolean duration",
-    ),
-    (
-        "--file_slice_max_msgs; --file_slice_max_bytes; --file_slice_max_age",
-        "",
-        "integer size duration",
-    ),
-    (
-        "--file_slice_archive_script; --file_fds_limit; --file_parallel_recovery",
-        "",
-        "string integer integer",
-    ),
-    (
-        "--file_truncate_bad_eof; --io_batch_size; --io_sleep_time; --syslog_name",
-        "",
-        "boolean integer integer string",
-    ),
-    (
-        "--cluster_log_cache_size; --cluster_log_snapshots; --cluster_trailing_logs",
-        "",
-        "integer integer integer",
-    ),
-    (
-        "--cluster_sync; --cluster_raft_logging; --cluster_allow_add_remove_node",
-        "",
-        "boolean boolean boolean",
-    ),
-    ("--cluster_proceed_on_restore_failure", "", "boolean"),
-)
+_TUNING = _rows("""
+--file_compact_enabled; --file_compact_frag; --file_compact_interval |  | boolean integer integer
+--file_compact_min_size; --file_buffer_size; --file_read_buffer_size |  | size size size
+--file_crc; --file_crc_poly; --file_sync; --file_auto_sync |  | boolean integer boolean duration
+--file_slice_max_msgs; --file_slice_max_bytes; --file_slice_max_age |  | integer size duration
+--file_slice_archive_script; --file_fds_limit; --file_parallel_recovery |  | string integer integer
+--file_truncate_bad_eof; --io_batch_size; --io_sleep_time; --syslog_name |  | \
+boolean integer integer string
+--cluster_log_cache_size; --cluster_log_snapshots; --cluster_trailing_logs |  | \
+integer integer integer
+--cluster_sync; --cluster_raft_logging; --cluster_allow_add_remove_node |  | boolean boolean boolean
+--cluster_proceed_on_restore_failure |  | boolean
+""")
 """Those of nats-streaming-server that tune what works otherwise here, or the log of its clusters,
 which C{clustered} would ask for. Their rows name types, since they have no placeholders."""
 
-_NO_EFFECT: tuple[_Row, ...] = (
-    ("-sd, --store_dir <dir>", "folder of JetStream, which is not there yet"),
-)
+_NO_EFFECT = _rows("""
+-sd, --store_dir <dir> | folder of JetStream, which is not there yet
+""")
 
-_UNSUPPORTED: tuple[_Row, ...] = (
-    ("-s, --syslog; -r, --remote_syslog <url>", "", "syslog remote_syslog"),
-    ("-js, --jetstream; --profile <port>", "", "jetstream prof_port"),
-)
+_UNSUPPORTED = _rows("""
+-s, --syslog; -r, --remote_syslog <url> |  | syslog remote_syslog
+-js, --jetstream; --profile <port> |  | jetstream prof_port
+""")
 
-_STREAMING_UNSUPPORTED: tuple[_Row, ...] = (
-    ("--tls_client_cert <file>; --tls_client_key <file>", "", "tls tls"),
-    ("--tls_client_cacert <file>", "", "tls"),
-    ("--ft_group <name>; --clustered; --cluster_node_id <name>", "", "ft_group cluster cluster"),
-    (
-        "--cluster_bootstrap; --cluster_peers <names>; --cluster_log_path <dir>",
-        "",
-        "cluster cluster cluster",
-    ),
-    (
-        "--encrypt; --encryption_cipher <name>; --encryption_key <key>",
-        "",
-        "encrypt encryption_cipher encryption_key",
-    ),
-)
+_STREAMING_UNSUPPORTED = _rows("""
+--tls_client_cert <file>; --tls_client_key <file> |  | tls tls
+--tls_client_cacert <file> |  | tls
+--ft_group <name>; --clustered; --cluster_node_id <name> |  | ft_group cluster cluster
+--cluster_bootstrap; --cluster_peers <names>; --cluster_log_path <dir> |  | cluster cluster cluster
+--encrypt; --encryption_cipher <name>; --encryption_key <key> |  | \
+encrypt encryption_cipher encryption_key
+""")
 
-_COMMON: tuple[_Row, ...] = (
-    ("-h, --help", "show this text"),
-    ("--help_tls", "show what a tls block can say"),
-    ("-v, --version", "show the version"),
-)
+_COMMON = _rows("""
+-h, --help | show this text
+--help_tls | show what a tls block can say
+-v, --version | show the version
+""")
 
 REFUSED = "Known, and refused until their feature is there"
 """The title of the flags that end a start."""
@@ -256,7 +190,7 @@ def _spelled(row: _Row) -> Iterator[tuple[tuple[str, ...], str, str]]:
     @return: for each flag of a row its names, its placeholder, and its word of the third column.
     """
     usages = [each for each in row[0].split(";") if each]
-    words = row[2].split() if len(row) == 3 else [""] * len(usages)
+    words = row[2].split() or [""] * len(usages)
     for usage, word in zip(usages, words, strict=True):
         placeholder = re.search(r"<(\w+)", usage)
         names = re.findall(r"(?<![\w-])--?(\w+)", usage)

@@ -41,7 +41,6 @@ __all__ = [
     "GLOBAL_ACCOUNT",
     "RANDOM_PORT",
     "SYSTEM_ACCOUNT",
-    "TLS",
     "AccountLimits",
     "AccountSettings",
     "AuthCallout",
@@ -67,13 +66,7 @@ __all__ = [
     "changed",
 ]
 
-#: The former name of L{AccountSettings}, for one more release.
-Account = AccountSettings
-
 _Frozen = TypeVar("_Frozen")
-
-Account, Authorization, TLS = AccountSettings, AuthorizationSettings, TLSSettings
-"""The old names, for one more release."""
 
 DEFAULT_PORT = 4222
 RANDOM_PORT = -1

@@ -179,11 +179,7 @@ def _withTLS(
         raise ConfigError("TLS Server certificate must be present and valid")
     if not key:
         raise ConfigError("TLS Server private key must be present and valid")
-    for path, kind in (
-        (certificate, CERTIFICATE),
-        (key, PRIVATE_KEY),
-        (authority, CERTIFICATE),
-    ):
+    for path, kind in ((certificate, CERTIFICATE), (key, PRIVATE_KEY), (authority, CERTIFICATE)):
         wrong = pemProblem(path, kind, read) if path else ""
         if wrong:
             raise ConfigError(f"error parsing X509 certificate/key pair: {wrong}")

@@ -52,7 +52,6 @@ class TLSSettings:
     place: str = field(default="tls", compare=False, repr=False)
 
 
-DEFAULT_TIMEOUT = 2.0
 FALLBACK_DELAY = 0.05
 """Seconds that C{handshake_first: auto} waits."""
 
@@ -104,11 +103,7 @@ def tlsOf(
     @return: C{None} where there is none.
     """
     inner = block.block(name)
-    return None if inner is None else tlsFrom(inner, findings, read)
-
-
-def tlsFrom(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> TLSSettings:
-    return _Block(block, findings, read).tls()
+    return None if inner is None else _Block(inner, findings, read).tls()
 
 
 class _Block:
@@ -121,27 +116,43 @@ class _Block:
 
     def tls(self) -> TLSSettings:
         block = self._block
+        self._check()
         first, fallback = self._handshakeFirst()
-        mapped = block.flag("verify_and_map")
-        self._checkKnownUrls()
         return TLSSettings(
-            cert_file=block.text("cert_file"),
-            key_file=block.text("key_file"),
-            ca_file=self._authority(),
-            certs=self._certificates(),
-            verify=block.flag("verify") or mapped,
-            verify_and_map=mapped,
-            insecure=block.flag("insecure"),
-            timeout=self._timeout(),
-            min_version=self._version(),
-            cipher_suites=self._ciphers(),
-            curve_preferences=self._curves(),
-            pinned_certs=self._pins(),
-            handshake_first=first,
-            handshake_first_fallback=fallback,
-            connection_rate_limit=block.integer("connection_rate_limit"),
-            place=f"{block.position}: {block.path}" if block.position.source else block.path,
+            **{
+                **block.fieldsOf(TLSSettings),
+                "certs": self._certificates(),
+                "verify": block.flag("verify") or block.flag("verify_and_map"),
+                "pinned_certs": self._pins(),
+                "handshake_first": first,
+                "handshake_first_fallback": fallback,
+                "place": f"{block.position}: {block.path}" if block.position.source else block.path,
+            }
         )
+
+    def _check(self) -> None:
+        block = self._block
+        if block.text("ca_file"):
+            self._checkFile(block, "ca_file", CERTIFICATE)
+        if block.seconds("timeout") < 0:
+            self._error("is negative", "timeout")
+        version = block.text("min_version", "1.2")
+        if version in ("1.0", "1.1"):
+            self._error(f"unsupported TLS version: TLS {version}", "min_version")
+        elif version not in ("1.2", "1.3"):
+            self._error(f"unknown version: {version}", "min_version")
+        self._checkNames("cipher_suites", CIPHER_SUITES + INSECURE_CIPHER_SUITES, "cipher")
+        suites = block.texts("cipher_suites")
+        insecure = [name for name in suites if name in INSECURE_CIPHER_SUITES]
+        if insecure and not block.flag("allow_insecure_cipher_suites"):
+            self._error(
+                "insecure cipher suites configured without 'allow_insecure_cipher_suites' "
+                f"option set: {', '.join(insecure)}",
+                "cipher_suites",
+            )
+        self._checkNames("curve_preferences", CURVES, "curve preference")
+        if block.flag("verify_cert_and_check_known_urls"):
+            self._error("not supported in this context", "verify_cert_and_check_known_urls")
 
     def _error(self, message: str, name: str) -> None:
         self._findings.errorAt(self._block, name, message)
@@ -168,48 +179,13 @@ class _Block:
         if wrong:
             self._findings.errorAt(block, name, wrong)
 
-    def _authority(self) -> str:
-        path = self._block.text("ca_file")
-        if path:
-            self._checkFile(self._block, "ca_file", CERTIFICATE)
-        return path
-
-    def _timeout(self) -> float:
-        timeout = self._block.seconds("timeout", DEFAULT_TIMEOUT)
-        if timeout < 0:
-            self._error("is negative", "timeout")
-        return timeout
-
-    def _version(self) -> str:
-        version = self._block.text("min_version", "1.2")
-        if version in ("1.0", "1.1"):
-            self._error(f"unsupported TLS version: TLS {version}", "min_version")
-        elif version not in ("1.2", "1.3"):
-            self._error(f"unknown version: {version}", "min_version")
-        return version
-
-    def _ciphers(self) -> tuple[str, ...]:
-        names = self._chosen("cipher_suites", CIPHER_SUITES + INSECURE_CIPHER_SUITES, "cipher")
-        insecure = [name for name in names if name in INSECURE_CIPHER_SUITES]
-        if insecure and not self._block.flag("allow_insecure_cipher_suites"):
-            self._error(
-                "insecure cipher suites configured without 'allow_insecure_cipher_suites' "
-                f"option set: {', '.join(insecure)}",
-                "cipher_suites",
-            )
-        return names
-
-    def _curves(self) -> tuple[str, ...]:
-        return self._chosen("curve_preferences", CURVES, "curve preference")
-
-    def _chosen(self, name: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:
+    def _checkNames(self, name: str, known: tuple[str, ...], what: str) -> None:
         names = self._block.texts(name)
         if name in self._block and not names:
             self._error(f"'{name}' cannot be empty", name)
         for chosen in names:
             if chosen not in known:
                 self._error(f"unrecognized {what} {chosen}", name)
-        return names
 
     def _pins(self) -> frozenset[str]:
         pins = frozenset(text.lower() for text in self._block.texts("pinned_certs"))
@@ -234,11 +210,6 @@ class _Block:
         except ValueError:
             self._error(f'value "{text}" is invalid', name)
             return False, 0.0
-
-    def _checkKnownUrls(self) -> None:
-        name = "verify_cert_and_check_known_urls"
-        if self._block.flag(name):
-            self._error("not supported in this context", name)
 
 
 _HELP = """

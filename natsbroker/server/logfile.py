@@ -24,11 +24,7 @@ _STAMP = re.compile(r"\d{4}(\.\d{2}){5}\.\d{9}")
 
 class LogFile:
     def __init__(
-        self,
-        path: str,
-        limit: int = 0,
-        keep: int = 0,
-        now: Callable[[], datetime] = datetime.now,
+        self, path: str, limit: int = 0, keep: int = 0, now: Callable[[], datetime] = datetime.now
     ) -> None:
         """
         @param limit: bytes after which it is rotated; 0 for never.

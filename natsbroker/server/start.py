@@ -90,9 +90,7 @@ def announceListener(listener: PortListener, settings: Settings) -> None:
     need = "available" if settings.allow_non_tls and not first else "required"
     _log.info("TLS {need} for client connections", need=need)
     if first:
-        _log.warn(
-            'Clients that are not using "TLS Handshake First" option will fail to connect',
-        )
+        _log.warn('Clients that are not using "TLS Handshake First" option will fail to connect')
 
 
 def cannotListen(error: CannotListenError) -> StartError:

@@ -227,11 +227,7 @@ class MemoryBroker:
         self._endpoint = _MemoryEndpoint(settings.host, settings.port)
         self._nextPort = 50000
         self.broker = Broker(
-            settings,
-            reactor=self.reactor,
-            endpoints=[self._endpoint],
-            random=Random(seed),
-            **parts,
+            settings, reactor=self.reactor, endpoints=[self._endpoint], random=Random(seed), **parts
         )
         self.broker.startService()
         self.advance(0)

@@ -319,9 +319,3 @@ class TestTheEnd:
         subscription = client.subscribe(b"foo", print)
         room.result(client.close())
         subscription.cancel()
-
-
-def test_oldName() -> None:
-    """The protocol has its former name for one more release."""
-    client = Room().client()
-    assert client.conversation is client.protocol

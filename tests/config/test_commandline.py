@@ -13,7 +13,6 @@ from natsbroker.config.commandline import (
     CommandLineError,
     Invocation,
     invocationFrom,
-    redacted,
     validReport,
 )
 from natsbroker.config.errors import ConfigError, NotSupportedYet
@@ -240,16 +239,6 @@ def test_signals(line: str, signal: str, process: str) -> None:
     """A signal goes to a process by its id, by its pid file, or to the only one."""
     invocation = invoke(line)
     assert (invocation.signal, invocation.process) == (signal, process)
-
-
-def test_redacted() -> None:
-    """Secrets on a command line are blotted out, in every way to write them."""
-    line = "--user=canary -pass canary --auth canary -p 5 -routes nats://canary@a -user"
-    shown = redacted(line.split())
-    assert "canary" not in str(shown)
-    assert shown[:3] == ["--user=[REDACTED]", "-pass", "[REDACTED]"]
-    assert shown[-3:] == ["-routes", "[REDACTED]", "-user"]
-    assert "5" in shown
 
 
 _WORDS = [f"-{name}" for name in FLAG_TYPES] + ["s.conf", "bad.conf", "5", "-1", "x", "=", "--", ""]

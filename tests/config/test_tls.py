@@ -26,7 +26,7 @@ def test_defaults() -> None:
 
 def test_modelExportsTLS() -> None:
     """Embedders import it with the other settings."""
-    assert model.TLS is TLSSettings
+    assert model.TLSSettings is TLSSettings
 
 
 PAIR = "cert_file: cert.pem, key_file: key.pem"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.config.commandline import invocationFrom, redacted
+from natsbroker.config.commandline import invocationFrom
 from natsbroker.config.errors import ConfigError, NotSupportedYet
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
@@ -126,12 +126,3 @@ def test_notYet(arguments: tuple[str, ...]) -> None:
     """What is not there is refused."""
     with pytest.raises(NotSupportedYet):
         settings(*arguments)
-
-
-def test_secrets() -> None:
-    """Secrets of a store are blotted out."""
-    assert redacted(["--sql_source", "pw", "-encryption_key=pw"]) == [
-        "--sql_source",
-        "[REDACTED]",
-        "-encryption_key=[REDACTED]",
-    ]

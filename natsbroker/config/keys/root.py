@@ -30,39 +30,35 @@ from natsbroker.config.keys.services import (
     OPERATORS,
     PROXIES,
     RESOLVER,
+    STREAMING,
     TRACE,
     TRUSTED_KEYS,
     WEBSOCKET,
 )
-from natsbroker.config.keys.shared import (
-    FLAG,
+from natsbroker.config.keys.types import (
+    ADDRESS,
+    ANY_MAP,
+    BOOLEAN,
+    DURATION,
+    ENABLED,
+    INTEGER,
     LIST,
     LOGIN,
     PERMISSIONS,
     PROXY_REQUIRED,
     SECRET,
+    STRING,
     STRINGS,
-    TEXT,
     TIME,
     TLS_KEY,
-    UNCHECKED,
     WAIT,
     WRITING,
-)
-from natsbroker.config.keys.streaming import STREAMING
-from natsbroker.config.keys.types import (
-    ADDRESS,
-    BOOLEAN,
-    DURATION,
-    ENABLED,
-    INTEGER,
-    STRING,
     BlockSchema,
-    BlockType,
     Key,
     ListType,
     MapType,
     Unsupported,
+    arrayOf,
     natural,
     sizeOf32Bits,
 )
@@ -70,64 +66,49 @@ from natsbroker.wire.durations import durationText
 
 USER = BlockSchema(
     "authorization.users[]",
-    {
-        **LOGIN,
-        "nkey": SECRET,
-        "permissions": Key(BlockType(PERMISSIONS), aliases="permission authorization"),
-        "allowed_connection_types": Key(STRING, STRINGS, aliases="connection_types clients"),
-        "proxy_required": PROXY_REQUIRED,
-    },
+    **LOGIN,
+    nkey=SECRET,
+    permissions=Key(PERMISSIONS, aliases="permission authorization"),
+    allowed_connection_types=Key(STRING, STRINGS, aliases="connection_types clients"),
+    proxy_required=PROXY_REQUIRED,
 )
-_USERS = Key(ListType(Key(BlockType(USER)), "an array of maps"))
+_USERS = Key(arrayOf(USER))
 
 AUTHORIZATION = BlockSchema(
     "authorization",
-    {
-        **LOGIN,
-        "token": SECRET,
-        "timeout": WAIT,
-        "users": _USERS,
-        "default_permissions": Key(
-            BlockType(PERMISSIONS), aliases="default_permission permissions"
-        ),
-        "auth_callout": Key(BlockType(AUTH_CALLOUT), aliases="auth_hook"),
-        "proxy_required": PROXY_REQUIRED,
-        "plugin": TEXT,
-    },
-    opener="plugin",
+    "plugin",
+    **LOGIN,
+    token=SECRET,
+    timeout=WAIT,
+    users=_USERS,
+    default_permissions=Key(PERMISSIONS, aliases="default_permission permissions"),
+    auth_callout=Key(AUTH_CALLOUT, aliases="auth_hook"),
+    proxy_required=PROXY_REQUIRED,
+    plugin=Key(STRING),
 )
 
 LIMITS = BlockSchema(
     "accounts.*.limits",
-    {
-        "max_connections": Key(INTEGER, aliases="max_conn"),
-        "max_subscriptions": Key(INTEGER, aliases="max_subs"),
-        "max_payload": Key(INTEGER, aliases="max_pay"),
-        "max_leafnodes": Key(INTEGER, aliases="max_leafs"),
-    },
+    max_connections=Key(INTEGER, aliases="max_conn"),
+    max_subscriptions=Key(INTEGER, aliases="max_subs"),
+    max_payload=Key(INTEGER, aliases="max_pay"),
+    max_leafnodes=Key(INTEGER, aliases="max_leafs"),
 )
 
 ACCOUNT = BlockSchema(
     "accounts.*",
-    {
-        "users": _USERS,
-        "limits": Key(BlockType(LIMITS)),
-        "default_permissions": Key(BlockType(PERMISSIONS)),
-        "nkey": SECRET,
-        "imports": IMPORTS,
-        "exports": EXPORTS,
-        "mappings": MAPPINGS,
-        "jetstream": Key(BOOLEAN, ENABLED, BlockType(ACCOUNT_JETSTREAM)),
-        "msg_trace": Key(
-            STRING,
-            BlockType(TRACE),
-            aliases="trace_dest",
-            unsupported=Unsupported("message tracing"),
-        ),
-    },
+    users=_USERS,
+    limits=Key(LIMITS),
+    default_permissions=Key(PERMISSIONS),
+    nkey=SECRET,
+    imports=IMPORTS,
+    exports=EXPORTS,
+    mappings=MAPPINGS,
+    jetstream=Key(BOOLEAN, ENABLED, ACCOUNT_JETSTREAM),
+    msg_trace=Key(STRING, TRACE, aliases="trace_dest", unsupported=Unsupported("message tracing")),
 )
 
-ROUTER = BlockSchema("router", {"plugin": TEXT}, opener="plugin")
+ROUTER = BlockSchema("router", "plugin", plugin=Key(STRING))
 
 
 def _unspaced(name: str) -> str:
@@ -165,143 +146,123 @@ _NATURAL = Key(INTEGER, check=natural)
 _SYSLOG = Unsupported("logging to syslog", False, "")
 _PROFILING = Unsupported("profiling", 0)
 
-_CLIENTS: dict[str, Key] = {
-    "server_name": Key(STRING, check=_unspaced, restart="ServerName"),
-    "listen": Key(ADDRESS),
-    "host": Key(STRING, aliases="net", restart="Host"),
-    "port": Key(INTEGER, restart="Port"),
-    "client_advertise": TEXT,
-    "tls": TLS_KEY,
-    "allow_non_tls": Key(BOOLEAN, restart="AllowNonTLS"),
-    "no_header_support": Key(BOOLEAN, restart="NoHeaderSupport"),
-    "disable_sublist_cache": Key(BOOLEAN, aliases="no_sublist_cache", restart="NoSublistCache"),
-    "no_fast_producer_stall": FLAG,
-    "proxy_protocol": Key(BOOLEAN, unsupported=Unsupported("the PROXY protocol", False)),
-    "server_tags": Key(*LIST.types),
-    "server_metadata": Key(MapType(TEXT, name="a map of strings")),
-    "feature_flags": Key(
-        MapType(FLAG, name="a map of booleans"), unsupported=Unsupported("feature flags")
+ROOT = BlockSchema(
+    "top level",
+    server_name=Key(STRING, check=_unspaced, restart="ServerName"),
+    listen=Key(ADDRESS),
+    host=Key(STRING, aliases="net", restart="Host"),
+    port=Key(INTEGER, restart="Port"),
+    client_advertise=Key(STRING),
+    tls=TLS_KEY,
+    allow_non_tls=Key(BOOLEAN, restart="AllowNonTLS"),
+    no_header_support=Key(BOOLEAN, restart="NoHeaderSupport"),
+    disable_sublist_cache=Key(BOOLEAN, aliases="no_sublist_cache", restart="NoSublistCache"),
+    no_fast_producer_stall=Key(BOOLEAN),
+    proxy_protocol=Key(BOOLEAN, unsupported=Unsupported("the PROXY protocol", False)),
+    server_tags=Key(*LIST.types),
+    server_metadata=Key(MapType(Key(STRING), name="a map of strings")),
+    feature_flags=Key(
+        MapType(Key(BOOLEAN), name="a map of booleans"), unsupported=Unsupported("feature flags")
     ),
-}
-
-_LIMITS: dict[str, Key] = {
-    "max_connections": Key(
+    max_connections=Key(
         INTEGER, aliases="max_conn", check=lambda value: value if value > 0 else -1
     ),
-    "max_subscriptions": Key(INTEGER, aliases="max_subs", check=lambda value: max(value, 0)),
-    "max_sub_tokens": Key(INTEGER, aliases="max_subscription_tokens", check=_tokens),
-    "max_control_line": Key(INTEGER, check=sizeOf32Bits),
-    "max_payload": Key(INTEGER, check=sizeOf32Bits),
-    "max_pending": _NATURAL,
-    "max_closed_clients": Key(INTEGER, check=natural, restart="MaxClosedClients"),
-    "ping_interval": Key(*TIME.types, check=natural),
-    "ping_max": _NATURAL,
-    **WRITING,
-    "write_deadline": Key(*TIME.types, check=natural),
-    "lame_duck_duration": Key(DURATION, check=_lameDuckDuration),
-    "lame_duck_grace_period": Key(DURATION, check=_gracePeriod),
-    "connect_error_reports": _NATURAL,
-    "reconnect_error_reports": _NATURAL,
-    "max_subject_shapes": Key(INTEGER, check=natural, restart="MaxSubjectShapes"),
-}
-
-_OPERATION: dict[str, Key] = {
-    "debug": FLAG,
-    "trace": FLAG,
-    "trace_verbose": FLAG,
-    "trace_headers": FLAG,
-    "logtime": FLAG,
-    "logtime_utc": FLAG,
-    "logfile": Key(STRING, aliases="log_file"),
-    "logfile_size_limit": Key(INTEGER, aliases="log_size_limit", check=natural),
-    "logfile_max_num": Key(INTEGER, aliases="log_max_num", check=natural),
-    "max_traced_msg_len": _NATURAL,
-    "syslog": Key(BOOLEAN, unsupported=_SYSLOG),
-    "remote_syslog": Key(STRING, unsupported=_SYSLOG),
-    "pidfile": Key(STRING, aliases="pid_file"),
-    "ports_file_dir": TEXT,
-    "prof_port": Key(INTEGER, unsupported=_PROFILING),
-    "prof_block_rate": Key(INTEGER, unsupported=_PROFILING),
-    "http": Key(ADDRESS, restart="HTTPHost", field="monitoring.http_host"),
-    "https": Key(ADDRESS),
-    "http_port": Key(
+    max_subscriptions=Key(INTEGER, aliases="max_subs", check=lambda value: max(value, 0)),
+    max_sub_tokens=Key(INTEGER, aliases="max_subscription_tokens", check=_tokens),
+    max_control_line=Key(INTEGER, check=sizeOf32Bits),
+    max_payload=Key(INTEGER, check=sizeOf32Bits),
+    max_pending=_NATURAL,
+    max_closed_clients=Key(INTEGER, check=natural, restart="MaxClosedClients"),
+    ping_interval=Key(*TIME.types, check=natural),
+    ping_max=_NATURAL,
+    write_deadline=Key(*TIME.types, check=natural),
+    write_timeout=WRITING["write_timeout"],
+    lame_duck_duration=Key(DURATION, check=_lameDuckDuration),
+    lame_duck_grace_period=Key(DURATION, check=_gracePeriod),
+    connect_error_reports=_NATURAL,
+    reconnect_error_reports=_NATURAL,
+    max_subject_shapes=Key(INTEGER, check=natural, restart="MaxSubjectShapes"),
+    debug=Key(BOOLEAN),
+    trace=Key(BOOLEAN),
+    trace_verbose=Key(BOOLEAN),
+    trace_headers=Key(BOOLEAN),
+    logtime=Key(BOOLEAN),
+    logtime_utc=Key(BOOLEAN),
+    logfile=Key(STRING, aliases="log_file"),
+    logfile_size_limit=Key(INTEGER, aliases="log_size_limit", check=natural),
+    logfile_max_num=Key(INTEGER, aliases="log_max_num", check=natural),
+    max_traced_msg_len=_NATURAL,
+    syslog=Key(BOOLEAN, unsupported=_SYSLOG),
+    remote_syslog=Key(STRING, unsupported=_SYSLOG),
+    pidfile=Key(STRING, aliases="pid_file"),
+    ports_file_dir=Key(STRING),
+    prof_port=Key(INTEGER, unsupported=_PROFILING),
+    prof_block_rate=Key(INTEGER, unsupported=_PROFILING),
+    http=Key(ADDRESS, restart="HTTPHost", field="monitoring.http_host"),
+    https=Key(ADDRESS),
+    http_port=Key(
         INTEGER, aliases="monitor_port", restart="HTTPPort", field="monitoring.http_port"
     ),
-    "https_port": Key(INTEGER, restart="HTTPSPort", field="monitoring.https_port"),
-    "http_base_path": Key(
+    https_port=Key(INTEGER, restart="HTTPSPort", field="monitoring.https_port"),
+    http_base_path=Key(
         STRING, check=basePath, restart="HTTPBasePath", field="monitoring.http_base_path"
     ),
-    "insecure_monitor": Key(
-        BOOLEAN, restart="InsecureMonitor", field="monitoring.insecure_monitor"
-    ),
-    "fast_lane": Key(BOOLEAN, restart="FastLane"),
-}
-
-_ACCESS: dict[str, Key] = {
-    "authorization": Key(BlockType(AUTHORIZATION)),
-    "no_auth_user": TEXT,
-    "accounts": Key(MapType(Key(BlockType(ACCOUNT)), variables=True), STRINGS),
-    "mappings": MAPPINGS,
-    "system_account": Key(STRING, aliases="system", restart="SystemAccount"),
-    "no_system_account": Key(BOOLEAN, aliases="no_system no_sys_acc", restart="NoSystemAccount"),
-    "proxies": Key(BlockType(PROXIES), unsupported=Unsupported("trusted proxies", False)),
-    "operator": OPERATORS,
-    "trusted_keys": TRUSTED_KEYS,
-    "resolver": Key(
+    insecure_monitor=Key(BOOLEAN, restart="InsecureMonitor", field="monitoring.insecure_monitor"),
+    fast_lane=Key(BOOLEAN, restart="FastLane"),
+    authorization=Key(AUTHORIZATION),
+    no_auth_user=Key(STRING),
+    accounts=Key(MapType(Key(ACCOUNT), variables=True), STRINGS),
+    mappings=MAPPINGS,
+    system_account=Key(STRING, aliases="system", restart="SystemAccount"),
+    no_system_account=Key(BOOLEAN, aliases="no_system no_sys_acc", restart="NoSystemAccount"),
+    proxies=Key(PROXIES, unsupported=Unsupported("trusted proxies", False)),
+    operator=OPERATORS,
+    trusted_keys=TRUSTED_KEYS,
+    resolver=Key(
         STRING,
-        BlockType(RESOLVER),
+        RESOLVER,
         aliases="account_resolver accounts_resolver",
         restart="AccountResolver",
         field="operator.resolver",
     ),
-    "resolver_tls": Key(
+    resolver_tls=Key(
         *TLS_KEY.types, restart="AccountResolverTLSConfig", field="operator.resolver_tls"
     ),
-    "resolver_preload": Key(MapType(TEXT, name="a map of strings"), isSecret=True),
-    "resolver_pinned_accounts": Key(
+    resolver_preload=Key(MapType(Key(STRING), name="a map of strings"), isSecret=True),
+    resolver_pinned_accounts=Key(
         *LIST.types, restart="ResolverPinnedAccounts", field="operator.resolver_pinned_accounts"
     ),
-    "default_sentinel": TEXT,
-    "ocsp": Key(BOOLEAN, BlockType(OCSP), unsupported=Unsupported("OCSP stapling", False)),
-    "ocsp_cache": Key(BOOLEAN, BlockType(OCSP_CACHE), unsupported=Unsupported("OCSP", False)),
-}
-
-_SERVICES: dict[str, Key] = {
-    "router": Key(BlockType(ROUTER), restart="Router"),
-    "plugins": Key(MapType(Key(UNCHECKED), name="a map of maps")),
-    "services": Key(MapType(Key(UNCHECKED), name="a map of maps")),
-    "cluster": Key(BlockType(CLUSTER)),
-    "gateway": Key(BlockType(GATEWAY)),
-    "leafnodes": Key(BlockType(LEAFNODES), aliases="leaf"),
-    "jetstream": Key(
-        BOOLEAN, ENABLED, BlockType(JETSTREAM), unsupported=Unsupported("JetStream", False)
+    default_sentinel=Key(STRING),
+    ocsp=Key(BOOLEAN, OCSP, unsupported=Unsupported("OCSP stapling", False)),
+    ocsp_cache=Key(BOOLEAN, OCSP_CACHE, unsupported=Unsupported("OCSP", False)),
+    router=Key(ROUTER, restart="Router"),
+    plugins=Key(MapType(Key(ANY_MAP), name="a map of maps")),
+    services=Key(MapType(Key(ANY_MAP), name="a map of maps")),
+    cluster=Key(CLUSTER),
+    gateway=Key(GATEWAY),
+    leafnodes=Key(LEAFNODES, aliases="leaf"),
+    jetstream=Key(BOOLEAN, ENABLED, JETSTREAM, unsupported=Unsupported("JetStream", False)),
+    store_dir=Key(STRING, aliases="storedir", restart="StoreDir"),
+    default_js_domain=Key(MapType(Key(STRING), name="a map of strings")),
+    streaming=Key(STREAMING, restart="Streaming"),
+    websocket=Key(
+        WEBSOCKET, aliases="ws", unsupported=Unsupported("WebSocket"), restart="Websocket"
     ),
-    "store_dir": Key(STRING, aliases="storedir", restart="StoreDir"),
-    "default_js_domain": Key(MapType(TEXT, name="a map of strings")),
-    "streaming": Key(BlockType(STREAMING), restart="Streaming"),
-    "websocket": Key(
-        BlockType(WEBSOCKET),
-        aliases="ws",
-        unsupported=Unsupported("WebSocket"),
-        restart="Websocket",
-    ),
-    "mqtt": Key(BlockType(MQTT), unsupported=Unsupported("MQTT"), restart="MQTT"),
-}
-
-ROOT = BlockSchema("top level", {**_CLIENTS, **_LIMITS, **_OPERATION, **_ACCESS, **_SERVICES})
+    mqtt=Key(MQTT, unsupported=Unsupported("MQTT"), restart="MQTT"),
+)
 
 
 def everySection(start: BlockSchema = ROOT) -> Iterator[BlockSchema]:
     """
     @return: a section and every section below it, each once, in the order of the tables.
     """
-    seen: list[BlockSchema] = []
+    seen: set[str] = set()
     waiting = [start]
     while waiting:
         section = waiting.pop(0)
-        if any(section is other for other in seen):
+        if section.title in seen:
             continue
-        seen.append(section)
+        seen.add(section.title)
         yield section
         for key in section.keys.values():
             waiting.extend(_sectionsOf(key))
@@ -309,8 +270,8 @@ def everySection(start: BlockSchema = ROOT) -> Iterator[BlockSchema]:
 
 def _sectionsOf(key: Key) -> Iterator[BlockSchema]:
     for each in key.types:
-        if isinstance(each, BlockType):
-            yield each.section
+        if isinstance(each, BlockSchema):
+            yield each
         elif isinstance(each, (ListType, MapType)):
             yield from _sectionsOf(each.item)
 
@@ -322,7 +283,7 @@ def keyAt(path: str) -> Key:
     *blocks, name = path.split(".")
     section = ROOT
     for each in blocks:
-        section = next(_sectionsOf(section.keys[each]), BlockSchema("", {}))
+        section = next(_sectionsOf(section.keys[each]), BlockSchema(""))
     return section.keys[name]
 
 

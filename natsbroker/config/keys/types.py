@@ -1,12 +1,12 @@
 """
-Rows of the table of keys: the types of their values, their checks, and what a reload may do.
+The types of keys and their values, and the rows and blocks that several blocks have.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.config.addresses import splitAddress
@@ -29,48 +29,44 @@ class ValueType:
     read: Callable[[Node], object]
 
 
-@dataclass(frozen=True)
 class BlockSchema:
     """
+    The keys of a block.
+
     @ivar title: the path of the block, with C{*} for names and C{[]} for items of an array; the
         manual's heading.
+    @ivar keys: by canonical name.
     @ivar opener: other keys are allowed, and kept, in a block that has this key.
     @ivar variables: an unknown key is allowed when a C{$reference} uses it.
     """
 
-    title: str
-    keys: Mapping[str, Key]
-    opener: str = ""
-    variables: bool = True
-    _spellings: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    name = "a map"
+    variables = True
 
-    def __post_init__(self) -> None:
-        for name, key in self.keys.items():
-            for spelling in (name, *key.aliases):
-                self._spellings[spelling] = name
+    def __init__(self, title: str, opener: str = "", /, **keys: Key) -> None:
+        self.title = title
+        self.keys = keys
+        self.opener = opener
+        self._names = {each: name for name, key in keys.items() for each in (name, *key.aliases)}
 
     def canonical(self, spelling: str) -> str | None:
         """
         @param spelling: a key's name or alias, in any case.
         """
-        return self._spellings.get(spelling.lower())
-
-
-@dataclass(frozen=True)
-class BlockType:
-    """
-    The type of a map with known keys.
-
-    @ivar unsupported: keys whose feature is not built where this block stands, beside those that
-        the section names.
-    """
-
-    section: BlockSchema
-    name: str = "a map"
-    unsupported: Mapping[str, Unsupported] = field(default_factory=dict)
+        return self._names.get(spelling.lower())
 
     def takes(self, node: Node) -> bool:
         return isinstance(node, TableNode)
+
+    def but(self, **keys: Key) -> BlockSchema:
+        """
+        @return: the block where it stands elsewhere, with some keys that differ.
+        """
+        return type(self)(self.title, self.opener, **{**self.keys, **keys})
+
+
+class StrictBlock(BlockSchema):
+    variables = False
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,7 @@ class MapType:
         return isinstance(node, TableNode)
 
 
-AnyType = ValueType | BlockType | ListType | MapType
+AnyType = ValueType | BlockSchema | ListType | MapType
 
 
 class Unsupported:
@@ -274,3 +270,104 @@ def sizeOf32Bits(value: int) -> int:
     if natural(value) >= 1 << 31:
         raise ValueError("value is too big")
     return value
+
+
+def arrayOf(schema: BlockSchema) -> ListType:
+    return ListType(Key(schema), "an array of maps")
+
+
+TIME = Key(DURATION, OLD_DURATION)
+"""A duration that may still be a bare number of seconds, which earns a warning."""
+
+WAIT = Key(SECONDS, DURATION)
+"""Seconds, with a fraction or not, or a duration; no warning."""
+
+SECRET = Key(STRING, isSecret=True)
+PROXY_REQUIRED = Key(BOOLEAN, unsupported=Unsupported("trusted proxies", False))
+
+STRINGS = ListType(Key(STRING), "an array of strings")
+LIST = Key(STRING, STRINGS)
+"""A string or an array of strings."""
+
+NETWORK = {"listen": Key(ADDRESS), "host": Key(STRING, aliases="net"), "port": Key(INTEGER)}
+"""Where a listener binds."""
+
+OCSP_PEER = BlockSchema(
+    "tls.ocsp_peer",
+    verify=Key(BOOLEAN),
+    allowed_clockskew=WAIT,
+    ca_timeout=WAIT,
+    cache_ttl_when_next_update_unset=WAIT,
+    warn_only=Key(BOOLEAN),
+    unknown_is_good=Key(BOOLEAN),
+    allow_when_ca_unreachable=Key(BOOLEAN),
+)
+
+CERTIFICATE = StrictBlock("tls.certs[]", cert_file=Key(STRING), key_file=Key(STRING))
+
+_STORE = Unsupported("certificate stores")
+
+TLS_SECTION = StrictBlock(
+    "tls",
+    cert_file=Key(STRING),
+    key_file=Key(STRING),
+    ca_file=Key(STRING),
+    certs=Key(arrayOf(CERTIFICATE), aliases="certificates"),
+    verify=Key(BOOLEAN),
+    verify_and_map=Key(BOOLEAN),
+    verify_cert_and_check_known_urls=Key(BOOLEAN),
+    insecure=Key(BOOLEAN),
+    timeout=WAIT,
+    min_version=Key(STRING),
+    cipher_suites=Key(STRINGS),
+    allow_insecure_cipher_suites=Key(BOOLEAN),
+    curve_preferences=Key(STRINGS),
+    pinned_certs=Key(STRINGS),
+    connection_rate_limit=Key(INTEGER),
+    handshake_first=Key(BOOLEAN, STRING, aliases="first immediate"),
+    ocsp_peer=Key(BOOLEAN, OCSP_PEER, unsupported=Unsupported("OCSP", False)),
+    cert_store=Key(STRING, unsupported=_STORE),
+    cert_match_by=Key(STRING, unsupported=_STORE),
+    cert_match=Key(STRING, unsupported=_STORE),
+    cert_match_skip_invalid=Key(BOOLEAN, unsupported=_STORE),
+    ca_certs_match=Key(STRING, STRINGS, unsupported=_STORE),
+)
+TLS_KEY = Key(TLS_SECTION)
+
+DIRECTION = BlockSchema("permissions.publish", allow=LIST, deny=LIST)
+
+RESPONSES = BlockSchema(
+    "permissions.allow_responses",
+    max=Key(INTEGER, aliases="max_msgs max_messages max_responses"),
+    expires=Key(DURATION, aliases="expiration ttl"),
+)
+
+PERMISSIONS = BlockSchema(
+    "permissions",
+    publish=Key(STRING, STRINGS, DIRECTION, aliases="pub import"),
+    subscribe=Key(STRING, STRINGS, DIRECTION, aliases="sub export"),
+    allow_responses=Key(BOOLEAN, RESPONSES, aliases="publish_allow_responses"),
+)
+
+LOGIN = {
+    "user": Key(STRING, aliases="username"),
+    "pass": Key(STRING, aliases="password", isSecret=True),
+}
+"""A name and a password."""
+
+COMPRESSION_MODE = BlockSchema(
+    "compression",
+    mode=Key(STRING),
+    rtt_thresholds=Key(
+        ListType(Key(DURATION), "an array of durations"), aliases="thresholds rtts rtt"
+    ),
+)
+COMPRESSION = Key(STRING, BOOLEAN, COMPRESSION_MODE)
+
+WRITING = {
+    "write_deadline": TIME,
+    "write_timeout": Key(
+        WRITE_POLICY, unsupported=Unsupported("write timeout policies", "default")
+    ),
+}
+"""How patient a listener is with slow readers."""

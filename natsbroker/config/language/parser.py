@@ -64,9 +64,7 @@ _CONVERSIONS: dict[LexemeKind, Callable[[str], Scalar]] = {
 
 
 def parseFile(
-    path: str,
-    environment: Mapping[str, str],
-    read: Callable[[str], str] = readText,
+    path: str, environment: Mapping[str, str], read: Callable[[str], str] = readText
 ) -> TableNode:
     """
     Read the configuration in a file and in what it includes.

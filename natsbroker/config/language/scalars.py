@@ -256,8 +256,7 @@ def _datetime(text: str, start: int, offset: int) -> Scanned:
         offset = min(offset + 1, len(text))
         if wanted == "0" and not got.isdecimal():
             raise ScanError(
-                f"Expected digit in ISO8601 datetime, but found '{nameOf(got)}' instead.",
-                offset,
+                f"Expected digit in ISO8601 datetime, but found '{nameOf(got)}' instead.", offset
             )
         if wanted != "0" and got != wanted:
             raise ScanError(

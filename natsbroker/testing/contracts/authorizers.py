@@ -13,9 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from natsbroker.errors import Unauthorized
-from natsbroker.interfaces import (
-    IAuthorizer,
-)
+from natsbroker.interfaces import IAuthorizer
 from natsbroker.testing.contracts.base import Contract
 from natsbroker.wire.grants import ConnectRequest, Grant
 

@@ -11,12 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from natsbroker.interfaces import (
-    IInterestWatcher,
-    IMessageBus,
-    ISubscriber,
-    ISubscription,
-)
+from natsbroker.interfaces import IInterestWatcher, IMessageBus, ISubscriber, ISubscription
 from natsbroker.testing.contracts.base import Contract
 from natsbroker.testing.contracts.routers import MATCHES
 from natsbroker.wire.values import Message

@@ -10,9 +10,7 @@ from typing import Any
 from unittest import SkipTest
 
 from natsbroker.interfaces import IHeldLog, ISubjectIndexedLog
-from natsbroker.interfaces.records import (
-    Retention,
-)
+from natsbroker.interfaces.records import Retention
 from natsbroker.testing.contracts.harness import SECOND, StoreHarness, entry, numbered
 
 __all__ = ["DurableContract", "HistoryContract"]

@@ -9,14 +9,8 @@ from unittest import SkipTest
 
 from twisted.internet.defer import Deferred
 
-from natsbroker.interfaces import (
-    IStreamLog,
-    IStreamStore,
-)
-from natsbroker.interfaces.records import (
-    Entry,
-    Record,
-)
+from natsbroker.interfaces import IStreamLog, IStreamStore
+from natsbroker.interfaces.records import Entry, Record
 
 if TYPE_CHECKING:
     from unittest import TestCase

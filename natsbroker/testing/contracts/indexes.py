@@ -10,11 +10,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from natsbroker.interfaces.records import (
-    Columns,
-    Record,
-    Retention,
-)
+from natsbroker.interfaces.records import Columns, Record, Retention
 from natsbroker.testing.contracts.harness import StoreHarness, entry, numbered
 
 __all__ = ["ExportContract", "SubjectContract"]

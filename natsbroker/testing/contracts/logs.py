@@ -17,12 +17,7 @@ from natsbroker.interfaces import (
     IStreamStore,
     ISubjectIndexedLog,
 )
-from natsbroker.interfaces.records import (
-    LogBounds,
-    NoSuchLog,
-    Record,
-    StoreClosed,
-)
+from natsbroker.interfaces.records import LogBounds, NoSuchLog, Record, StoreClosed
 from natsbroker.testing.contracts.harness import StoreHarness, entry, numbered
 
 __all__ = ["LogContract", "StateContract"]
@@ -38,13 +33,7 @@ class LogContract(StoreHarness):
         store = self.store()
         log = self.wait(store.open("log"))
         self.assertTrue(verifyObject(IStreamStore, store))
-        for interface in (
-            IStreamLog,
-            IRetainedLog,
-            IHeldLog,
-            ISubjectIndexedLog,
-            IExportableLog,
-        ):
+        for interface in (IStreamLog, IRetainedLog, IHeldLog, ISubjectIndexedLog, IExportableLog):
             if interface.providedBy(log):
                 self.assertTrue(verifyObject(interface, log))
         self.assertTrue(IStreamLog.providedBy(log))

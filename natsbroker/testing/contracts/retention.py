@@ -4,12 +4,8 @@ Contract tests for L{IRetainedLog} and L{IHeldLog}.
 
 from __future__ import annotations
 
-from natsbroker.interfaces import (
-    IStreamLog,
-)
-from natsbroker.interfaces.records import (
-    Retention,
-)
+from natsbroker.interfaces import IStreamLog
+from natsbroker.interfaces.records import Retention
 from natsbroker.testing.contracts.harness import SECOND, StoreHarness, entry, numbered
 
 __all__ = ["HeldContract", "RetainedContract"]

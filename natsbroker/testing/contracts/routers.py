@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from natsbroker.interfaces import (
-    ISubjectRouter,
-)
+from natsbroker.interfaces import ISubjectRouter
 from natsbroker.subjects.grammar import matches
 from natsbroker.testing.contracts.base import QUICK, Contract
 from natsbroker.testing.strategies import literalSubjects, patterns

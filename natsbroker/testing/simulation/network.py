@@ -90,12 +90,7 @@ class Host(Machine):
         return listening
 
     def connectTCP(
-        self,
-        host: str,
-        port: int,
-        factory: Any,
-        timeout: float = 30,
-        bindAddress: Any = None,
+        self, host: str, port: int, factory: Any, timeout: float = 30, bindAddress: Any = None
     ) -> Connector:
         connector = Connector(self, IPv4Address("TCP", host, port), factory, timeout)
         connector.connect()

@@ -14,7 +14,6 @@ from natsbroker.config.keys.root import ROOT, everySection, keyAt, restarts, sec
 from natsbroker.config.keys.types import (
     AnyType,
     BlockSchema,
-    BlockType,
     Key,
     ListType,
     MapType,
@@ -113,8 +112,8 @@ def within(kind: AnyType) -> list[BlockSchema]:
     """
     List the sections that a kind leads to.
     """
-    if isinstance(kind, BlockType):
-        return [kind.section]
+    if isinstance(kind, BlockSchema):
+        return [kind]
     if isinstance(kind, ListType | MapType):
         return [below for inner in kind.item.types for below in within(inner)]
     return []
@@ -177,15 +176,14 @@ class Row:
     isRefused: bool
 
 
-def everyPath(blockType: BlockType, prefix: str = "", isRefused: bool = False) -> list[Row]:
+def everyPath(section: BlockSchema, prefix: str = "", isRefused: bool = False) -> list[Row]:
     """
     List every path of a block.
     """
     found = []
-    for name, key in blockType.section.keys.items():
+    for name, key in section.keys.items():
         path = f"{prefix}.{name}" if prefix else name
-        feature = key.unsupported or blockType.unsupported.get(name)
-        row = Row(path, blockType.section, name, isRefused or feature is not None)
+        row = Row(path, section, name, isRefused or key.unsupported is not None)
         found.append(row)
         for kind in key.types:
             found += below(kind, path, row.isRefused)
@@ -196,7 +194,7 @@ def below(kind: AnyType, path: str, isRefused: bool) -> list[Row]:
     """
     List every path below a type.
     """
-    if isinstance(kind, BlockType):
+    if isinstance(kind, BlockSchema):
         return everyPath(kind, path, isRefused)
     if isinstance(kind, ListType | MapType):
         step = "[]" if isinstance(kind, ListType) else ".*"
@@ -204,7 +202,7 @@ def below(kind: AnyType, path: str, isRefused: bool) -> list[Row]:
     return []
 
 
-EVERY_PATH = everyPath(BlockType(ROOT))
+EVERY_PATH = everyPath(ROOT)
 
 FROZEN = {
     "top level": (Settings, Logging, Monitoring),

@@ -12,6 +12,8 @@ from natsbroker.config.keys.types import (
     ALWAYS,
     ANY_MAP,
     BOOLEAN,
+    CERTIFICATE,
+    DIRECTION,
     DURATION,
     ENABLED,
     HEADERS,
@@ -21,10 +23,11 @@ from natsbroker.config.keys.types import (
     SECONDS,
     SIZE,
     STRING,
+    TIME,
+    TLS_SECTION,
     WRITE_POLICY,
     AnyType,
     BlockSchema,
-    BlockType,
     Key,
     ListType,
     MapType,
@@ -110,7 +113,7 @@ def test_wrongValues(form: ValueType, value: Scalar) -> None:
 def test_containers() -> None:
     """Blocks and names are maps, many are an array, and neither is a leaf."""
     types: list[AnyType] = [
-        BlockType(BlockSchema("x", {})),
+        BlockSchema("x"),
         MapType(Key(STRING)),
         ListType(Key(STRING)),
         ANY_MAP,
@@ -127,7 +130,7 @@ def test_containers() -> None:
 
 def test_spellings() -> None:
     """A key is found by its name and aliases, in any case."""
-    section = BlockSchema("x", {"password": Key(STRING, aliases="pass pw")})
+    section = BlockSchema("x", password=Key(STRING, aliases="pass pw"))
     found = [section.canonical(spelling) for spelling in ("password", "PASS", "Pw", "p")]
     assert found == ["password", "password", "password", None]
 
@@ -135,3 +138,19 @@ def test_spellings() -> None:
 def test_written() -> None:
     """A key names its types for error messages."""
     assert Key(INTEGER, STRING).typeNames == "an integer or a string"
+
+
+def test_tlsHasNoVariables() -> None:
+    """As in nats-server, a C{tls} block has no keys that are only there to be referred to."""
+    assert not TLS_SECTION.variables
+    assert not CERTIFICATE.variables
+
+
+def test_times() -> None:
+    """A duration may still be a bare number of seconds."""
+    assert TIME.typeNames == "a duration or an integer of seconds"
+
+
+def test_directions() -> None:
+    """A direction of permissions allows and denies, and nothing else."""
+    assert sorted(DIRECTION.keys) == ["allow", "deny"]
