@@ -25,7 +25,7 @@ from natsbroker.accounts.settings import (
     bytesOf,
 )
 from natsbroker.auth.settings import AccountSettings
-from natsbroker.subjects.functions import isCall, wildcardNumber
+from natsbroker.subjects.functions import InvalidMapping, isCall, wildcardNumber
 from natsbroker.subjects.grammar import (
     hasWildcard,
     isSubset,
@@ -34,7 +34,6 @@ from natsbroker.subjects.grammar import (
     overlaps,
 )
 from natsbroker.subjects.renaming import Renaming, intersection, unnumbered
-from natsbroker.subjects.transforms import InvalidMapping
 
 
 @dataclass(frozen=True, slots=True)

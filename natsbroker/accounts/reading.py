@@ -37,8 +37,8 @@ from natsbroker.accounts.settings import (
 from natsbroker.auth.settings import AccountSettings
 from natsbroker.config.blocks import Diagnostics, NamedValues, ParsedBlock
 from natsbroker.config.errors import Position
+from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
-from natsbroker.subjects.mapping import InvalidMapping
 
 NOBODY = (
     "an empty list of accounts is nobody here but everybody in nats-server; "

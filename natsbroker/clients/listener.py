@@ -27,20 +27,6 @@ from natsbroker.clients.protocol import ClientFactory
 from natsbroker.connections.opensocket import ANYWHERE, BACKLOG, takesBoth
 from natsbroker.connections.poller import SocketPoller, installTransport
 
-__all__ = [
-    "ANYWHERE",
-    "BACKLOG",
-    "AnywhereEndpoint",
-    "OpenSocketEndpoint",
-    "PortListener",
-    "addressEndpoint",
-    "describe",
-    "endpointFor",
-    "joined",
-    "takesBoth",
-    "urlOf",
-]
-
 
 def addressEndpoint(
     reactor: Any, host: str, port: int, backlog: int = BACKLOG

@@ -17,7 +17,8 @@ from natsbroker import hot
 from natsbroker.interfaces import IInterestWatcher, IMessageBus
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.subjects.interestfilter import InterestFilter
-from natsbroker.wire.dialects.gateway import accountLine, commandLine, interestLine, lostLine
+from natsbroker.wire.dialects.gateway import accountLine, commandLine
+from natsbroker.wire.dialects.route import interestLine, lostLine
 from natsbroker.wire.serverinfo import GatewayCommand
 from natsbroker.wire.values import Kind
 

@@ -22,7 +22,7 @@ from natsbroker.interfaces import IInterestTable
 from natsbroker.links.link import Handler, Link
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire import ops
-from natsbroker.wire.dialects import gateway
+from natsbroker.wire.dialects import gateway, route
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument
 from natsbroker.wire.values import Message
 
@@ -60,7 +60,7 @@ class GatewayAccount:
             return
         outbox.messages += 1
         outbox.messageBytes += len(message.body)
-        outbox.write(gateway.messageFrame(self._name, message, queues, outbox.headers))
+        outbox.write(route.messageFrame(self._name, message, queues, outbox.headers))
 
 
 class _OpenAccount(NamedTuple):
@@ -196,7 +196,7 @@ class OutboundTraffic:
             self._change(account, lambda table: self._policy.accountWanted(table, isWanted))
 
     def _gained(self, line: bytes) -> None:
-        interest = gateway.splitInterest(line)
+        interest = route.splitInterest(line)
         if interest is None:
             self._link.close(errors.BAD_ARGUMENTS)
             return
@@ -213,7 +213,7 @@ class OutboundTraffic:
             )
 
     def _lost(self, line: bytes) -> None:
-        interest = gateway.splitLost(line)
+        interest = route.splitLost(line)
         if interest is None:
             self._link.close(errors.BAD_ARGUMENTS)
             return

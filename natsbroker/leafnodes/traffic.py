@@ -23,7 +23,7 @@ from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.permissions import Verdict
 from natsbroker.wire import ops
-from natsbroker.wire.dialects import leaf
+from natsbroker.wire.dialects import leaf, route
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.mapped import splitReply
 from natsbroker.wire.values import EVERY_GROUP, ClientInfo, Kind, Message
@@ -224,7 +224,7 @@ class LeafTraffic:
     # The peer's interest, and messages.
 
     def _gained(self, line: bytes) -> None:
-        interest = leaf.splitInterest(line, self._account)
+        interest = route.splitInterest(line, account=self._account)
         if interest is None:
             self._link.close(errors.BAD_ARGUMENTS)
             return
@@ -252,7 +252,7 @@ class LeafTraffic:
         return most is not None and most >= 0 and len(self.interest) >= most
 
     def _lost(self, line: bytes) -> None:
-        interest = leaf.splitLost(line, self._account)
+        interest = route.splitLost(line, account=self._account)
         if interest is None:
             self._link.close(errors.BAD_ARGUMENTS)
         else:

@@ -29,7 +29,7 @@ from natsbroker.routes.interest import (
 from natsbroker.routes.sids import LocalSids, RemoteSid, RemoteSids
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.wire import ops
-from natsbroker.wire.dialects import cluster
+from natsbroker.wire.dialects import client, cluster
 from natsbroker.wire.dialects.route import LinkInterest
 from natsbroker.wire.values import GroupMessage, Message
 
@@ -213,7 +213,7 @@ class ClassicTraffic:
     # Operations of the peer.
 
     def _subscribed(self, line: bytes) -> None:
-        given = cluster.splitSubscription(line)
+        given = client.splitSubscription(line)
         if given is None:
             self._link.close(errors.BAD_ARGUMENTS)
             return

@@ -15,12 +15,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from natsbroker.subjects.cache import MatchCache
+from natsbroker.subjects.functions import InvalidMapping, RandRange
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.renaming import numbered
-from natsbroker.subjects.transforms import InvalidMapping, RandRange, SubjectTransform
-
-__all__ = ["NOWHERE", "Destination", "InvalidMapping", "Mapping", "MappingTable"]
+from natsbroker.subjects.transforms import SubjectTransform
 
 #: The subject that a message has when a mapping lets it vanish.
 NOWHERE = b""

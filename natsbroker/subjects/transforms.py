@@ -38,11 +38,8 @@ from natsbroker.subjects.functions import (
     Wildcards,
     compileToken,
     isCall,
-    partitionOf,
 )
 from natsbroker.subjects.grammar import isValidSubject, matches
-
-__all__ = ["InvalidMapping", "RandRange", "SubjectTransform", "partitionOf"]
 
 _INVALID_SUBJECT = "invalid subject"
 _INVALID_TRANSFORM = "invalid transform"

@@ -12,8 +12,6 @@ from natsbroker import errors
 from natsbroker.wire import ops
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP, Frame, LineReader
 
-__all__ = ["Decoder", "Frame"]
-
 _UNKNOWN: Frame = (ops.FAULT, errors.UNKNOWN_OPERATION)
 
 

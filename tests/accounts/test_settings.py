@@ -19,7 +19,8 @@ from natsbroker.accounts.settings import (
     bytesOf,
     mappingFrom,
 )
-from natsbroker.subjects.mapping import Destination, InvalidMapping
+from natsbroker.subjects.functions import InvalidMapping
+from natsbroker.subjects.mapping import Destination
 
 VALUES = [
     MappingDestination("a"),

@@ -15,7 +15,6 @@ from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactor
 
 from natsbroker.clients.listener import (
-    BACKLOG,
     AnywhereEndpoint,
     PortListener,
     addressEndpoint,
@@ -24,6 +23,7 @@ from natsbroker.clients.listener import (
     urlOf,
 )
 from natsbroker.clients.protocol import ClientFactory
+from natsbroker.connections.opensocket import BACKLOG
 
 FACTORY = Factory()
 

@@ -11,9 +11,9 @@ import pytest
 from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactor
 
-from natsbroker.clients.listener import BACKLOG
 from natsbroker.clients.sslendpoints import SSLEndpoint
 from natsbroker.config.model import TLSSettings
+from natsbroker.connections.opensocket import BACKLOG
 from natsbroker.connections.tls import Begin
 from natsbroker.connections.tlscontext import TLSSettingsError
 from tests.connections.handshakes import Handshake, clientContext

@@ -21,9 +21,8 @@ from natsbroker.testing.strategies import literalSubjects, patterns
 from natsbroker.wire.dialects.gateway import (
     accountOf,
     commandLine,
-    splitInterest,
-    splitLost,
 )
+from natsbroker.wire.dialects.route import splitInterest, splitLost
 from natsbroker.wire.serverinfo import GatewayCommand, parseDocument
 from natsbroker.wire.values import Kind
 from tests.support import Router

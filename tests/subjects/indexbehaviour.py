@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from natsbroker.subjects.grammar import hasWildcard, matches, tokens
-from natsbroker.subjects.index import InvalidPattern, TooManyShapes
+from natsbroker.subjects.index import InvalidPattern
+from natsbroker.subjects.shapes import TooManyShapes
 from tests.subjects.strategies import DELIVERABLE, PATTERNS
 
 __all__ = ["IndexBehaviour", "IndexMachine", "SubjectIndexLike"]

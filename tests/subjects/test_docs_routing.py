@@ -47,7 +47,7 @@ def test_byteLimitHolds() -> None:
     subjects: index.SubjectIndex[int] = index.SubjectIndex()
     stated = shapes.BYTES_PER_SHAPE * shapes.DEFAULT_MAX_SHAPES
     subjects.insert(b"*." + b"a" * (stated - 2), 1)
-    with pytest.raises(index.TooManyShapes):
+    with pytest.raises(shapes.TooManyShapes):
         subjects.insert(b"*", 2)
 
 

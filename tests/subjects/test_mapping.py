@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.grammar import isSubset, matches
-from natsbroker.subjects.mapping import NOWHERE, Destination, InvalidMapping, Mapping, MappingTable
+from natsbroker.subjects.mapping import NOWHERE, Destination, Mapping, MappingTable
 from tests.subjects.chances import noChance
 from tests.subjects.strategies import DELIVERABLE, PATTERNS
 

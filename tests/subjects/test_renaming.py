@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.grammar import isSubset, matches
 from natsbroker.subjects.renaming import Renaming, intersection, numbered, unnumbered
-from natsbroker.subjects.transforms import InvalidMapping
 from tests.subjects.strategies import DELIVERABLE, PATTERNS
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from natsbroker.subjects.functions import InvalidMapping, partitionOf
 from natsbroker.subjects.grammar import isValidSubject, matches
-from natsbroker.subjects.transforms import InvalidMapping, SubjectTransform, partitionOf
+from natsbroker.subjects.transforms import SubjectTransform
 from tests.subjects.chances import noChance
 from tests.subjects.strategies import DELIVERABLE, LITERALS, PATTERNS
 

@@ -22,7 +22,7 @@ from natsbroker.accounts.settings import (
 from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
 from natsbroker.auth.operator.exchangeclaims import ExportClaim, ImportClaim
 from natsbroker.auth.settings import AccountLimits, AccountSettings
-from natsbroker.subjects.mapping import InvalidMapping
+from natsbroker.subjects.functions import InvalidMapping
 
 _Thing = TypeVar("_Thing", Export, Import)
 

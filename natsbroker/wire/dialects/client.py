@@ -24,15 +24,20 @@ from natsbroker.wire import ops
 #: The most digits that nats-server takes for a size.
 MAX_SIZE_DIGITS = 9
 
-#: Operations whose arguments run to the end of the line, with whether a space must follow the name.
+#: The operations of every dialect whose arguments run to the end of the line, with whether a space
+#: must follow the name.
+COMMON_OPERATIONS: Mapping[bytes, tuple[int, bool]] = {
+    b"CONNECT": (ops.CONNECT, False),
+    b"INFO": (ops.INFO, False),
+    b"-ERR": (ops.ERR, True),
+}
+
 LINE_OPERATIONS: Mapping[bytes, tuple[int, bool]] = {
     b"PUB": (ops.PUB, True),
     b"HPUB": (ops.HPUB, True),
     b"SUB": (ops.SUB, True),
     b"UNSUB": (ops.UNSUB, True),
-    b"CONNECT": (ops.CONNECT, False),
-    b"INFO": (ops.INFO, False),
-    b"-ERR": (ops.ERR, True),
+    **COMMON_OPERATIONS,
 }
 
 #: Operations that are complete with their name; what follows on the line is skipped.

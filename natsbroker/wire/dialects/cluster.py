@@ -20,21 +20,9 @@ from __future__ import annotations
 
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import client
-from natsbroker.wire.dialects.client import parseSize, splitBlanks, splitSubscription
+from natsbroker.wire.dialects.client import parseSize, splitBlanks
 from natsbroker.wire.lines import BAD, Frame, LineReader, LineRules, checkedHead
 from natsbroker.wire.values import Message
-
-__all__ = [
-    "FROM_MEMBER",
-    "isDirected",
-    "messageFrame",
-    "numberOf",
-    "sidFor",
-    "splitSubscription",
-    "splitUnsubscription",
-    "subscriptionLine",
-    "unsubscriptionLine",
-]
 
 _DIRECTED = b"QRSID"
 
@@ -48,9 +36,7 @@ _OPERATIONS = {
     b"SUB": (ops.SUB, True),
     b"UNSUB": (ops.UNSUB, True),
     b"PUB": (ops.PUB, True),
-    b"CONNECT": (ops.CONNECT, False),
-    b"INFO": (ops.INFO, False),
-    b"-ERR": (ops.ERR, True),
+    **client.COMMON_OPERATIONS,
 }
 
 

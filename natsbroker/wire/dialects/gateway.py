@@ -21,28 +21,7 @@ from base64 import b64decode, b64encode
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import route
 from natsbroker.wire.dialects.client import splitBlanks
-from natsbroker.wire.dialects.route import (
-    LinkInterest,
-    RouteLines,
-    interestLine,
-    lostLine,
-    messageFrame,
-)
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine
-
-__all__ = [
-    "FROM_GATEWAY",
-    "LinkInterest",
-    "accountLine",
-    "accountOf",
-    "commandLine",
-    "interestLine",
-    "lostLine",
-    "messageFrame",
-    "splitAccount",
-    "splitInterest",
-    "splitLost",
-]
 
 _WITHOUT_LEAFS = {
     name: rule
@@ -52,27 +31,9 @@ _WITHOUT_LEAFS = {
 
 #: Reads what comes over a connection between gateways. Messages have the frames that they have on
 #: routes.
-FROM_GATEWAY = RouteLines(
+FROM_GATEWAY = route.RouteLines(
     operations={**_WITHOUT_LEAFS, b"A+": (ops.A_PLUS, True), b"A-": (ops.A_MINUS, True)}
 )
-
-
-def splitInterest(line: bytes) -> LinkInterest | None:
-    """
-    Cut the arguments of RS+.
-
-    @return: C{None} if they are wrong.
-    """
-    return route.splitInterest(line, False)
-
-
-def splitLost(line: bytes) -> LinkInterest | None:
-    """
-    Cut the arguments of RS-.
-
-    @return: C{None} if they are wrong.
-    """
-    return route.splitLost(line, False)
 
 
 def splitAccount(line: bytes) -> bytes | None:

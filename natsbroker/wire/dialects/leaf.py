@@ -10,7 +10,8 @@ share over a connection, which nobody names::
     HMSG                                             as LMSG, with <header size> <size>
 
 The queue groups of a message are those that its sender chose: one member of each gets it, and
-nobody else in any queue group. (PROTOCOL 1.5.)
+nobody else in any queue group. Lines that routes
+have too are read by L{natsbroker.wire.dialects.route}. (PROTOCOL 1.5.)
 
 Pure functions over bytes; what is made here can be read here.
 """
@@ -20,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from natsbroker.wire import ops
+from natsbroker.wire.dialects import client
 from natsbroker.wire.dialects.client import splitBlanks
-from natsbroker.wire.dialects.linklines import frameOf, parseWeight, splitTargets
-from natsbroker.wire.dialects.route import LinkInterest
+from natsbroker.wire.dialects.linklines import frameOf, splitTargets
 from natsbroker.wire.lines import BAD, Frame, LineReader, LineRules, checkedHead
 from natsbroker.wire.values import Message
 
@@ -31,12 +32,8 @@ _OPERATIONS = {
     b"HMSG": (ops.HMSG, True),
     b"LS+": (ops.LS_PLUS, True),
     b"LS-": (ops.LS_MINUS, True),
-    b"CONNECT": (ops.CONNECT, False),
-    b"INFO": (ops.INFO, False),
-    b"-ERR": (ops.ERR, True),
+    **client.COMMON_OPERATIONS,
 }
-
-_BARE = {b"PING": ops.PING, b"PONG": ops.PONG, b"+OK": ops.OK}
 
 
 def _readMessage(op: int, rest: bytes, rules: LineRules) -> Frame:
@@ -58,39 +55,10 @@ def _readMessage(op: int, rest: bytes, rules: LineRules) -> Frame:
 _HEADS = {ops.LMSG: _readMessage, ops.HMSG: _readMessage}
 
 #: Reads what comes over a leafnode connection.
-FROM_LEAF = LineReader(_OPERATIONS, _BARE, _HEADS)
+FROM_LEAF = LineReader(_OPERATIONS, client.BARE_OPERATIONS, _HEADS)
 
 #: The same where a spoke may say INFO before its CONNECT, to agree on compression.
-FROM_NEW_LEAF = LineReader(_OPERATIONS, _BARE, _HEADS, (b"C", b"c", b"I", b"i"))
-
-
-def splitInterest(line: bytes, account: bytes) -> LinkInterest | None:
-    """
-    Cut the arguments of LS+.
-
-    @param account: the connection's.
-    @return: C{None} if they are wrong.
-    """
-    arguments = splitBlanks(line.replace(b"\r", b" "))
-    if len(arguments) == 1:
-        return LinkInterest(account, b"", arguments[0], b"")
-    weight = parseWeight(arguments[2]) if len(arguments) == 3 else -1
-    if weight < 0:
-        return None
-    return LinkInterest(account, b"", arguments[0], arguments[1], weight)
-
-
-def splitLost(line: bytes, account: bytes) -> LinkInterest | None:
-    """
-    Cut the arguments of LS-.
-
-    @param account: the connection's.
-    @return: C{None} if they are wrong.
-    """
-    arguments = splitBlanks(line.replace(b"\r", b" "))
-    if not 1 <= len(arguments) <= 2:
-        return None
-    return LinkInterest(account, b"", arguments[0], b"".join(arguments[1:]))
+FROM_NEW_LEAF = LineReader(_OPERATIONS, client.BARE_OPERATIONS, _HEADS, (b"C", b"c", b"I", b"i"))
 
 
 def interestLine(pattern: bytes, queue: bytes, weight: int) -> bytes:

@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from natsbroker.wire import ops
+from natsbroker.wire.dialects import client
 from natsbroker.wire.dialects.client import splitBlanks
 from natsbroker.wire.dialects.linklines import frameOf, parseWeight, splitTargets
 from natsbroker.wire.lines import BAD, Frame, LineReader, LineRules, checkedHead
@@ -38,13 +39,8 @@ OPERATIONS = {
     b"LMSG": (ops.LMSG, True),
     b"LS+": (ops.LS_PLUS, True),
     b"LS-": (ops.LS_MINUS, True),
-    b"CONNECT": (ops.CONNECT, False),
-    b"INFO": (ops.INFO, False),
-    b"-ERR": (ops.ERR, True),
+    **client.COMMON_OPERATIONS,
 }
-
-#: Those without.
-BARE = {b"PING": ops.PING, b"PONG": ops.PONG, b"+OK": ops.OK}
 
 
 class LinkInterest(NamedTuple):
@@ -78,7 +74,9 @@ class RouteLines(LineReader):
         @param account: the one that the connection is dedicated to, if it is.
         """
         messages = {ops.RMSG, ops.HMSG, ops.LMSG} & {op for op, _ in operations.values()}
-        super().__init__(operations, BARE, dict.fromkeys(messages, self._readMessage))
+        super().__init__(
+            operations, client.BARE_OPERATIONS, dict.fromkeys(messages, self._readMessage)
+        )
         self._account = account
 
     def _readMessage(self, op: int, rest: bytes, rules: LineRules) -> Frame:
@@ -108,7 +106,7 @@ def routeLines(account: bytes = b"") -> RouteLines:
     return RouteLines(account) if account else FROM_ROUTE
 
 
-def splitInterest(line: bytes, isLeaf: bool, account: bytes = b"") -> LinkInterest | None:
+def splitInterest(line: bytes, isLeaf: bool = False, account: bytes = b"") -> LinkInterest | None:
     """
     The arguments of RS+, or of LS+; C{None} if they are wrong.
 
@@ -128,7 +126,7 @@ def splitInterest(line: bytes, isLeaf: bool, account: bytes = b"") -> LinkIntere
     return LinkInterest(arguments[0], origin, arguments[1], arguments[2], weight)
 
 
-def splitLost(line: bytes, hasOrigin: bool, account: bytes = b"") -> LinkInterest | None:
+def splitLost(line: bytes, hasOrigin: bool = False, account: bytes = b"") -> LinkInterest | None:
     """
     The arguments of RS-, or of LS-; C{None} if they are wrong.
 

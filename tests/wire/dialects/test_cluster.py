@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from natsbroker import errors
 from natsbroker.testing.strategies import literalSubjects, patterns, payloads
 from natsbroker.wire import ops
+from natsbroker.wire.dialects.client import splitSubscription
 from natsbroker.wire.dialects.cluster import (
     FROM_MEMBER,
     isDirected,
     messageFrame,
     numberOf,
     sidFor,
-    splitSubscription,
     splitUnsubscription,
     subscriptionLine,
     unsubscriptionLine,

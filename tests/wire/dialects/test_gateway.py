@@ -15,14 +15,16 @@ from natsbroker.testing.strategies import patterns
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import (
     FROM_GATEWAY,
-    LinkInterest,
     accountLine,
     accountOf,
     commandLine,
+    splitAccount,
+)
+from natsbroker.wire.dialects.route import (
+    LinkInterest,
     interestLine,
     lostLine,
     messageFrame,
-    splitAccount,
     splitInterest,
     splitLost,
 )

@@ -18,10 +18,8 @@ from natsbroker.wire.dialects.leaf import (
     interestLine,
     lostLine,
     messageFrame,
-    splitInterest,
-    splitLost,
 )
-from natsbroker.wire.dialects.route import LinkInterest
+from natsbroker.wire.dialects.route import LinkInterest, splitInterest, splitLost
 from natsbroker.wire.values import Message
 from tests.support import Names, onEach
 from tests.wire.dialects.frames import framesOf
@@ -119,18 +117,18 @@ def test_interest(pattern: bytes, queue: bytes, weight: int) -> None:
     """So is interest."""
     gained = interestLine(pattern, queue, weight)
     expected = LinkInterest(b"A", b"", pattern, queue, weight if queue else 0)
-    assert splitInterest(gained[4:-2], b"A") == expected
+    assert splitInterest(gained[4:-2], account=b"A") == expected
     lost = lostLine(pattern, queue)
-    assert splitLost(lost[4:-2], b"A") == LinkInterest(b"A", b"", pattern, queue)
+    assert splitLost(lost[4:-2], account=b"A") == LinkInterest(b"A", b"", pattern, queue)
 
 
 @pytest.mark.parametrize("line", [b"", b"a b", b"a b x", b"a b 1 2"])
 def test_badInterest(line: bytes) -> None:
     """Interest has a subject, and a group a weight."""
-    assert splitInterest(line, b"A") is None
+    assert splitInterest(line, account=b"A") is None
 
 
 @pytest.mark.parametrize("line", [b"", b"a b c"])
 def test_badLost(line: bytes) -> None:
     """The end of interest has no weight."""
-    assert splitLost(line, b"A") is None
+    assert splitLost(line, account=b"A") is None

@@ -28,8 +28,9 @@ from natsbroker.spark.logs.streams import NO_MESSAGE, StreamApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.renaming import numbered
-from natsbroker.subjects.transforms import InvalidMapping, SubjectTransform
+from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.headers import Headers
 
 __all__ = ["Renamer", "ReplayTask", "Replayer", "Row", "replayed", "startOf"]
