@@ -23,7 +23,6 @@ LONG = {
     "_accel/linklane.pxi",
     "_accel/matching.pxi",
     "_accel/outbox.pxi",
-    "clients/session.py",
 }
 """Modules that are still longer. The list only shrinks."""
 

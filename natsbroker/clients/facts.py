@@ -8,10 +8,10 @@ ended is small, however long its name and however many subscriptions it had.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-from natsbroker.wire.grants import Grant, Security
+from natsbroker.wire.grants import Security
 from natsbroker.wire.values import ClientInfo
 
 #: How many characters of each text a connection sent about itself are kept when it is gone.
@@ -25,11 +25,7 @@ MOST_SUBJECT_BYTES = 1024
 LONGEST_JWT = 4096
 
 #: What monitoring calls a kind of connection.
-_TYPES = {"WEBSOCKET": "websocket", "MQTT": "mqtt"}
-
-
-#: What is known of who was not let in.
-_NOBODY = Grant()
+TYPES = {"WEBSOCKET": "websocket", "MQTT": "mqtt"}
 
 
 class SubscriptionFacts(NamedTuple):
@@ -86,85 +82,6 @@ class ConnectionFacts(NamedTuple):
     details: tuple[SubscriptionFacts, ...] = ()
 
 
-class _Peer(Protocol):
-    host: str
-    port: int
-    connectionType: str
-    tls: Security | None
-
-
-class _Outbox(Protocol):
-    @property
-    def pending(self) -> int: ...
-
-
-class _Table(Protocol):
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Any: ...
-
-
-class Described(Protocol):
-    cid: int
-    started: float
-
-    @property
-    def grant(self) -> Grant | None: ...
-
-    @property
-    def lastActivity(self) -> float: ...
-
-    @property
-    def options(self) -> Mapping[str, Any]: ...
-
-    @property
-    def outbox(self) -> _Outbox: ...
-
-    @property
-    def subscriptions(self) -> _Table | None: ...
-
-    @property
-    def peer(self) -> _Peer: ...
-
-    @property
-    def traffic(self) -> tuple[int, int, int, int]: ...
-
-    @property
-    def roundTrip(self) -> float: ...
-
-
-def factsOf(session: Described) -> ConnectionFacts:
-    grant, peer, options = session.grant, session.peer, session.options
-    inMessages, inBytes, outMessages, outBytes = session.traffic
-    table = session.subscriptions
-    granted = grant or _NOBODY
-    return ConnectionFacts(
-        session.cid,
-        _TYPES.get(peer.connectionType, "nats"),
-        peer.host,
-        peer.port,
-        session.started,
-        session.lastActivity,
-        session.roundTrip,
-        session.outbox.pending,
-        inMessages,
-        inBytes,
-        outMessages,
-        outBytes,
-        0 if table is None else len(table),
-        options["name"],
-        options["lang"],
-        options["version"],
-        "" if grant is None else grant.account,
-        granted.user,
-        peer.tls,
-        granted.nameTag,
-        granted.issuer,
-        granted.tags,
-        granted.jwt,
-    )
-
-
 def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> ClientInfo:
     """
     What services of other accounts may learn about a connection.
@@ -190,12 +107,12 @@ def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> Clien
     )
 
 
-def factsAtEnd(session: Described) -> ConnectionFacts:
+def atEnd(
+    facts: ConnectionFacts, subscriptions: Iterable[tuple[bytes, Any]] | None
+) -> ConnectionFacts:
     """
-    What to remember of a connection that ends: as L{factsOf}, with its subscriptions, and bounded.
-    To be called before anything of it is taken apart.
+    What to remember of a connection that ends: bounded, and with its subscriptions by their sids.
     """
-    facts = factsOf(session)
     tls = facts.tls
     return facts._replace(
         pending=0,
@@ -204,7 +121,7 @@ def factsAtEnd(session: Described) -> ConnectionFacts:
         version=facts.version[:LONGEST_TEXT],
         tls=None if tls is None else Security(tls.version, tls.cipher, isFirst=tls.isFirst),
         jwt=facts.jwt if len(facts.jwt) <= LONGEST_JWT else "",
-        details=_firstOf(session.subscriptions) if facts.subscriptions else (),
+        details=_firstOf(subscriptions),
     )
 
 

@@ -9,7 +9,7 @@ L{ClientSession.received}.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -20,27 +20,18 @@ from natsbroker import errors, hot
 from natsbroker.advisories import ClientConnected, ClientRefused, SlowConsumer
 from natsbroker.clients.admission import Admission, EndedSubscriptions, LoginRefused, LoginState
 from natsbroker.clients.context import ClientContext, ClosedClient
-from natsbroker.clients.facts import ConnectionFacts, clientInfoOf, factsAtEnd, factsOf
-from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.subscriptions import SubscriptionTable
-from natsbroker.connections.backlog import FRAME, LOGIN, RECEIVER, VIOLATION
-from natsbroker.connections.labels import (
-    authenticationFailure,
-    clientLabel,
-    inQuotes,
-    violationText,
-)
+from natsbroker.clients.facts import ConnectionFacts, atEnd, clientInfoOf
+from natsbroker.clients.operations import ClientOperations
+from natsbroker.connections.backlog import FRAME, LOGIN, RECEIVER
+from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import ClientPeer
-from natsbroker.connections.peersession import PeerSession
 from natsbroker.connections.trace import Trace
 from natsbroker.interfaces import IOrigin, IOutboxSubscriber
-from natsbroker.subjects import grammar
 from natsbroker.wire import ops
 from natsbroker.wire.connect import DEFAULTS, parseConnect
-from natsbroker.wire.dialects import client
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.lines import Frame
-from natsbroker.wire.values import ClientInfo, Message
+from natsbroker.wire.values import ClientInfo
 
 _log = Logger()
 
@@ -49,35 +40,21 @@ _REMOVED = b"-ERR 'Permissions Violation for Subscription to "
 
 
 @implementer(IOutboxSubscriber, IOrigin)
-class ClientSession(PeerSession):
+class ClientSession(ClientOperations):
     """
-    @ivar cid: the number of the connection.
-    @ivar options: those of CONNECT, with the defaults for the others.
-    @ivar _isConnected: whether there was a CONNECT, or a guest became a user without one.
-    @ivar _isGreeted: whether the client had its first PONG after CONNECT.
     @ivar _held: a frame that waits for the login.
     @ivar _last: the facts at the end, once the connection was closed.
     """
 
     __slots__ = (
         "__weakref__",
-        "_admission",
         "_clientInfo",
-        "_dispatch",
         "_held",
-        "_isConnected",
-        "_isGreeted",
         "_isInputEnded",
         "_lane",
         "_last",
         "_nonce",
-        "_trace",
-        "cid",
-        "options",
     )
-
-    context: ClientContext
-    peer: ClientPeer
 
     def __init__(self, context: ClientContext, peer: ClientPeer) -> None:
         limits = context.limits
@@ -85,7 +62,7 @@ class ClientSession(PeerSession):
         self.decoder.authorized = not context.authorizer.required
         self.decoder.announce = True
         self.cid = context.connections.nextNumber()
-        self.options: dict[str, Any] = dict(DEFAULTS)
+        self.options = dict(DEFAULTS)
         self._admission = Admission(context, self)
         self._isConnected = self._isGreeted = self._isInputEnded = False
         self._nonce = ""
@@ -93,10 +70,7 @@ class ClientSession(PeerSession):
         self._last: ConnectionFacts | None = None
         self._lane: Any = None
         self._clientInfo: tuple[bool, float, Grant | None, ClientInfo] | None = None
-        self._dispatch: dict[int, Callable[..., None]] = _DISPATCH
         self._trace = self._makeTrace()
-
-    # Beginning and input.
 
     def opened(self) -> None:
         context = self.context
@@ -104,7 +78,7 @@ class ClientSession(PeerSession):
         if context.authorizer.nonce:
             nonce = base64.urlsafe_b64encode(context.nonceBytes(11)).rstrip(b"=")
             self._nonce = nonce.decode("ascii")
-        self.outbox.write(self._serverInfo().line(self.cid, self.peer.host, nonce=self._nonce))
+        self._greet()
         if context.authorizer.deadline:
             self._handshakeBy = self.started + context.limits.auth_timeout
         self._schedule()
@@ -120,18 +94,11 @@ class ClientSession(PeerSession):
             self._schedule()
 
     def refused(self, limit: errors.ConnectionLimit) -> None:
-        self.outbox.write(self._serverInfo().line(self.cid, self.peer.host, nonce=self._nonce))
+        self._greet()
         self.close(limit.error)
 
-    def _serverInfo(self) -> ServerInfo:
-        """
-        Where TLS is the only choice it is required, also where the settings do not require it of
-        all listeners.
-        """
-        info = self.context.info
-        if not self.peer.isSecured or info.tls_required or info.tls_available:
-            return info
-        return info.changed(tls_required=True)
+    def _greet(self) -> None:
+        self.outbox.write(self._serverInfo().line(self.cid, self.peer.host, nonce=self._nonce))
 
     def proceed(self) -> None:
         """
@@ -141,7 +108,7 @@ class ClientSession(PeerSession):
             self._inTurn(self._frames)
 
     def _frames(self) -> None:
-        decoder, dispatch, turn = self.decoder, self._dispatch, self._turn
+        decoder, dispatch, turn = self.decoder, _DISPATCH, self._turn
         admission = self._admission
         active = False
         if self._handshakeBy is not None and self._isGuest():
@@ -172,8 +139,6 @@ class ClientSession(PeerSession):
                 dispatch[frame[0]](self, *frame[1:])
         if active:
             decoder.heard = self.context.reactor.seconds()
-
-    # The login.
 
     def _isGuest(self) -> bool:
         """
@@ -329,8 +294,6 @@ class ClientSession(PeerSession):
             self._takeLane(None)
             self._admission.leave(self.reason or "Reconnected")
 
-    # Options, limits and the lane.
-
     def _configure(self) -> None:
         options = self.options
         headers = options["headers"] and self.context.limits.headers
@@ -409,123 +372,6 @@ class ClientSession(PeerSession):
                 return None
         return Trace(self, tracing.maxLength, tracing.headersOnly)
 
-    # Operations.
-
-    def _publish(
-        self,
-        subject: bytes,
-        reply: bytes,
-        headerLength: int,
-        body: bytes,
-        sizeText: bytes,
-        headerText: bytes,
-    ) -> None:
-        rules, bus = self._admission.rules, self._admission.bus
-        if rules is None or bus is None:
-            raise RuntimeError("a publish of a client that was not let in")
-        mapped = bus.mapped(subject)
-        if mapped is not subject:
-            if self._trace is not None:
-                self._trace.mapped(subject, mapped)
-            subject = mapped
-        violation = rules.violation(subject, reply)
-        if violation is not None:
-            self._violated(violation)
-            return
-        if self.options["verbose"]:
-            self.say(b"+OK\r\n")
-        message = Message(subject, body, reply, headerLength, self, sizeText, headerText)
-        if not reply or not self.options["no_responders"]:
-            bus.publish(message, self.later)
-        elif not bus.publish(message, partial(self._requestLater, message)):
-            self._nobodyResponds(subject, reply)
-
-    def _requestLater(self, message: Message, steps: Generator[None, None, int]) -> None:
-        self.later(self._requesting(message, steps))
-
-    def _requesting(
-        self, message: Message, steps: Generator[None, None, int]
-    ) -> Generator[None, None, None]:
-        if not (yield from steps):
-            self._nobodyResponds(message.subject, message.reply)
-
-    def _nobodyResponds(self, subject: bytes, reply: bytes) -> None:
-        if self.subscriptions is None:
-            return
-        sid = self.subscriptions.sidFor(reply)
-        if sid is not None:
-            block = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject
-            size = len(block)
-            self.say(b"HMSG %b %b %d %d\r\n%b\r\n" % (reply, sid, size, size, block))
-
-    def _announced(self, subject: bytes) -> None:
-        if not grammar.isValidLiteral(subject):
-            self.say(errors.INVALID_PUBLISH_SUBJECT.line())
-
-    def _subscribe(self, line: bytes) -> None:
-        arguments = client.splitSubscription(line)
-        table = self.subscriptions
-        if arguments is None or table is None:
-            self.close(errors.BAD_ARGUMENTS)
-            return
-        try:
-            table.subscribe(*arguments)
-        except errors.ProtocolViolation as violation:
-            self._violated(violation, arguments[2])
-            return
-        if self.options["verbose"]:
-            self.say(b"+OK\r\n")
-
-    def _unsubscribe(self, line: bytes) -> None:
-        arguments = client.splitUnsubscription(line)
-        table = self.subscriptions
-        if arguments is None or table is None:
-            self.close(errors.BAD_ARGUMENTS)
-            return
-        if self.options["verbose"]:
-            self.say(b"+OK\r\n")
-        table.unsubscribe(*arguments)
-
-    def _ping(self) -> None:
-        self.say(b"PONG\r\n")
-        if not self._isConnected or self._isGreeted:
-            return
-        self._isGreeted = True
-        if self.options["protocol"] >= 1:
-            self.sendInfo(connect_info=True)
-
-    def _info(self, argument: bytes) -> None:
-        try:
-            parseConnect(argument)
-        except ValueError:
-            self.close(errors.BAD_ARGUMENTS)
-
-    def _ok(self) -> None:
-        """
-        A client that says +OK is not answered.
-        """
-
-    def _peerFailed(self, text: bytes) -> None:
-        told = text[:256].decode("utf-8", "replace")
-        _log.error("{client} - Client Error {text}", client=str(self), text=told)
-        self.close(errors.PEER_ERROR)
-
-    def _fault(self, error: errors.WireError) -> None:
-        self.close(error)
-
-    def _violated(self, violation: errors.ProtocolViolation, sid: bytes = b"") -> None:
-        self._turn.work += VIOLATION
-        self.say(violation.error.line(*violation.arguments))
-        _log.error("{client} - {text}", client=str(self), text=violationText(violation, sid))
-
-    def deliver(self, message: Message, tag: Any) -> None:
-        if self._trace is not None:
-            self._trace.delivered(message, tag, self.outbox.headers)
-        self.outbox.deliver(message, tag)
-        rules = self._admission.rules
-        if message.reply and rules is not None and rules.replies is not None:
-            rules.replies.delivered(message.reply)
-
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
         known = self._clientInfo
         roundTrip, grant = self._keepalive.roundTrip, self.grant
@@ -533,44 +379,6 @@ class ClientSession(PeerSession):
             info = clientInfoOf(self.facts(), self.context.info.server_name, isDetailed)
             known = self._clientInfo = (isDetailed, roundTrip, grant, info)
         return known[3]
-
-    def subscriptionEnded(self, tag: Any) -> None:
-        if self._trace is not None:
-            self._trace.ended(tag)
-        if self.subscriptions is not None:
-            self.subscriptions.ended(tag)
-
-    def infoChanged(self) -> None:
-        """
-        A client that has not had its PONG yet hears of it then.
-        """
-        if self._isGreeted:
-            self.sendInfo()
-
-    def sendInfo(self, connect_info: bool = False) -> None:
-        """
-        Send an asynchronous INFO, if the client said in CONNECT that it understands one.
-        """
-        if not self._isConnected or self.options["protocol"] < 1 or self.grant is None:
-            return
-        account = self.grant.account
-        self.outbox.write(
-            self._serverInfo().line(
-                self.cid,
-                self.peer.host,
-                self.decoder.maxPayload,
-                account=account if connect_info else "",
-                isSystem=connect_info and self.context.accounts.isSystem(account),
-                connect_info=connect_info,
-            )
-        )
-
-    # Output and the end.
-
-    def say(self, line: bytes) -> None:
-        if self._trace is not None:
-            self._trace.said(line)
-        self.outbox.write(line)
 
     def inputEnded(self) -> None:
         """
@@ -589,21 +397,22 @@ class ClientSession(PeerSession):
             self.context.notify(SlowConsumer(self.cid, self.outbox.limit, error.reason))
             super()._cut(error, detail)
 
+    def factsAtEnd(self) -> ConnectionFacts:
+        """
+        To be called before anything of the connection is taken apart.
+        """
+        return atEnd(self.facts(), self.subscriptions)
+
     def _closing(self, error: errors.WireError) -> None:
         if self.grant is None:
             self.context.notify(ClientRefused(self.cid, self.peer.host, error.reason))
-        self._last = factsAtEnd(self)
+        self._last = self.factsAtEnd()
         if self.subscriptions is not None:
             self.subscriptions.clear()
 
-    def _logged(self, error: errors.WireError, line: bytes) -> str:
-        if error == errors.AUTHORIZATION:
-            return authenticationFailure(self.options)
-        return super()._logged(error, line)
-
     def _gone(self) -> None:
         context = self.context
-        facts, label = self._last or factsAtEnd(self), str(self)
+        facts, label = self._last or self.factsAtEnd(), str(self)
         self.outbox.close()
         context.wheel.forget(self)
         login = self._admission.withdraw()
@@ -615,39 +424,6 @@ class ClientSession(PeerSession):
         closed = ClosedClient(facts, context.reactor.seconds(), self.reason)
         context.connections.remove(self.cid, closed, self.traffic)
         _log.debug("{client} - Client connection closed: {why}", client=label, why=self.reason)
-
-    # What others may know.
-
-    @property
-    def grant(self) -> Grant | None:
-        return self._admission.grant
-
-    @property
-    def subscriptions(self) -> SubscriptionTable | None:
-        return self._admission.subscriptions
-
-    def facts(self) -> ConnectionFacts:
-        return factsOf(self)
-
-    @property
-    def traffic(self) -> tuple[int, int, int, int]:
-        """
-        Messages in, bytes in, messages out, bytes out.
-        """
-        decoder, outbox = self.decoder, self.outbox
-        return decoder.messages, decoder.messageBytes, outbox.messages, outbox.messageBytes
-
-    @property
-    def lastActivity(self) -> float:
-        """
-        When the client last sent anything but PONG.
-        """
-        return self.decoder.heard
-
-    def __str__(self) -> str:
-        peer = self.peer
-        options = self.options if self._isConnected else {}
-        return clientLabel(peer.host, peer.port, self.cid, options, self.grant)
 
 
 #: What CONNECT begins with; or nothing at all.

@@ -11,8 +11,6 @@ from natsbroker.clients.facts import (
     MOST_SUBSCRIPTIONS,
     ConnectionFacts,
     clientInfoOf,
-    factsAtEnd,
-    factsOf,
 )
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.wire.grants import Grant
@@ -34,7 +32,7 @@ class TestFactsOf:
         """A connection that said nothing yet has a place, a start, and no account."""
         world = World()
         world.clock.advance(7)
-        facts = factsOf(world.dial("192.0.2.1").session)
+        facts = world.dial("192.0.2.1").session.facts()
         assert (facts.cid, facts.type, facts.host, facts.port) == (1, "nats", "192.0.2.1", 50000)
         assert (facts.started, facts.lastActivity, facts.roundTrip) == (7, 7, 0.0)
         assert (facts.account, facts.user, facts.name) == ("", "", "")
@@ -54,9 +52,9 @@ class TestFactsOf:
         """A WebSocket connection is called one; any plain one is called nats."""
         wire = World().dial()
         wire.protocol.connectionType = "WEBSOCKET"
-        assert factsOf(wire.session).type == "websocket"
+        assert wire.session.facts().type == "websocket"
         wire.protocol.connectionType = "IN_PROCESS"
-        assert factsOf(wire.session).type == "nats"
+        assert wire.session.facts().type == "nats"
 
     def test_noSecrets(self) -> None:
         """Nothing of the credentials in CONNECT gets into the facts."""
@@ -66,7 +64,7 @@ class TestFactsOf:
         }
         wire = World().client(hello(name="shown", **secrets))
         wire.send(b"SUB foo 1\r\n")
-        shown = repr(factsOf(wire.session)) + repr(factsAtEnd(wire.session))
+        shown = repr(wire.session.facts()) + repr(wire.session.factsAtEnd())
         assert "shown" in shown
         assert "canary" not in shown
 
@@ -109,9 +107,9 @@ class TestFactsAtEnd:
     def test_textIsBounded(self) -> None:
         """Long texts of the peer's are cut, so that many closed connections stay small."""
         wire = World().client(hello(name="n" * 999, lang="l" * 999, version="v" * 999))
-        facts = factsAtEnd(wire.session)
+        facts = wire.session.factsAtEnd()
         assert {len(facts.name), len(facts.lang), len(facts.version)} == {LONGEST_TEXT}
-        assert len(factsOf(wire.session).name) == 999
+        assert len(wire.session.facts().name) == 999
 
     def test_subscriptionsAreBounded(self) -> None:
         """Of many subscriptions the first are kept, and all are counted."""
@@ -119,7 +117,7 @@ class TestFactsAtEnd:
         wire = world.client()
         for sid in range(100):
             wire.send(b"SUB foo %d\r\n" % sid)
-        facts = factsAtEnd(wire.session)
+        facts = wire.session.factsAtEnd()
         assert facts.subscriptions == 100
         assert [each.sid for each in facts.details] == [b"%d" % n for n in range(16)]
         assert len(facts.details) == MOST_SUBSCRIPTIONS
@@ -129,7 +127,7 @@ class TestFactsAtEnd:
         wire = World().client()
         for sid in range(3):
             wire.send(b"SUB " + b"s" * 500 + b" %d\r\n" % sid)
-        kept = factsAtEnd(wire.session).details
+        kept = wire.session.factsAtEnd().details
         assert len(kept) == 2
         assert sum(len(each.pattern) for each in kept) <= MOST_SUBJECT_BYTES
 

@@ -1,33 +1,20 @@
 """
-The operations of one client's conversation.
+The session of one client: its options, changes, and what others learn of it.
 
 The rows of the conformance table are played elsewhere; here is what they leave open.
 """
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from zope.interface.verify import verifyObject
 
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.interfaces import IOrigin
-from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
-from natsbroker.subjects.permissions import (
-    PermissionSet,
-    ResponsePermission,
-    SubscribePermissions,
-)
-from natsbroker.wire.grants import Grant
-from natsbroker.wire.values import Kind, Message
-from tests.clients.lines import MIB, info, msg, pub
+from tests.clients.lines import info, msg, pub
 from tests.support import (
     HEADERS,
     QUIET,
-    Doorkeeper,
-    Recorder,
-    Wire,
     World,
     onEach,
 )
@@ -83,74 +70,6 @@ class TestOptions:
         wire = World().client(b'CONNECT {"verbose":false}\r\n')
         assert wire.ask(b"PUB foo.* 2\r\n") == b"-ERR 'Invalid Publish Subject'\r\n"
         assert wire.ask(b"hi\r\nPING\r\n") == b"PONG\r\n"
-
-
-@onEach
-class TestPermissions:
-    """The permissions of the grant."""
-
-    def client(self, grant: Grant, hello: bytes = HEADERS) -> tuple[World, Wire]:
-        """A client with such a grant."""
-        world = World(authorizer=Doorkeeper(lambda hello: grant))
-        return world, world.client(hello)
-
-    def test_publish(self) -> None:
-        """What is denied is refused by name, again and again; what is allowed is not."""
-        _, wire = self.client(Grant(publish=PermissionSet([b"ok"])))
-        wire.ask(b"SUB > 1\r\n")
-        answer = wire.ask(pub(b"no", b"1") + pub(b"ok", b"2") + pub(b"no", b"3"))
-        refusal = b"-ERR 'Permissions Violation for Publish to \"no\"'\r\n"
-        assert answer == refusal + msg(b"ok", b"1", b"2") + refusal
-
-    def test_subscribe(self) -> None:
-        """A subscription that is denied does not stand; its sid stays free."""
-        _, wire = self.client(Grant(subscribe=SubscribePermissions([b"ok"])))
-        refusal = b"-ERR 'Permissions Violation for Subscription to \"no\"'\r\n"
-        assert wire.ask(b"SUB no 1\r\nSUB ok 1\r\n" + pub(b"ok", b"x")) == refusal + msg(
-            b"ok", b"1", b"x"
-        )
-
-    def test_filtered(self) -> None:
-        """A subscription that covers something denied stands; that is not delivered."""
-        _, wire = self.client(Grant(subscribe=SubscribePermissions(None, [b"a.secret"])))
-        wire.ask(b"SUB a.* 1\r\n")
-        assert wire.ask(pub(b"a.secret", b"x") + pub(b"a.b", b"y")) == msg(b"a.b", b"1", b"y")
-
-    def test_responses(self) -> None:
-        """Who may only answer can answer what it was asked, as often as it may."""
-        grant = Grant(responses=ResponsePermission(2, 10), subscribe=SubscribePermissions([b"ask"]))
-        world, wire = self.client(grant)
-        wire.ask(b"SUB ask 1\r\n")
-        world.authorizer.answer = lambda hello: Grant()
-        asker = world.client()
-        asker.ask(b"SUB _INBOX.> 1\r\n")
-        refusal = b"-ERR 'Permissions Violation for Publish to \"_INBOX.a\"'\r\n"
-        assert wire.ask(pub(b"_INBOX.a", b"early")) == refusal
-        asker.ask(pub(b"ask", b"?", b"_INBOX.a"))
-        assert wire.receive() == b"MSG ask 1 _INBOX.a 1\r\n?\r\n"
-        assert wire.ask(pub(b"_INBOX.a", b"1"), pub(b"_INBOX.a", b"2")) == b""
-        assert wire.ask(pub(b"_INBOX.a", b"3")) == refusal
-        assert asker.receive() == msg(b"_INBOX.a", b"1", b"1") + msg(b"_INBOX.a", b"1", b"2")
-        asker.ask(pub(b"ask", b"?", b"_INBOX.a"))
-        world.advance(10.1)
-        wire.receive()
-        assert wire.ask(pub(b"_INBOX.a", b"late")) == refusal
-
-    def test_ownLimits(self) -> None:
-        """A grant's own limits go before the server's."""
-        world, wire = self.client(Grant(maxPayload=3, maxSubscriptions=1))
-        assert wire.ask(b"SUB a 1\r\nSUB b 2\r\n") == b"-ERR 'maximum subscriptions exceeded'\r\n"
-        assert wire.ask(b"PUB a 4\r\n") == b"-ERR 'Maximum Payload Violation'\r\n"
-        world.authorizer.answer = lambda hello: Grant(maxPayload=-1)
-        generous = world.client()
-        assert generous.ask(b"PUB a %d\r\n" % (2 * MIB)) == b""
-        assert generous.closed == ""
-
-    def test_namesAreNotTrusted(self) -> None:
-        """A refusal that names a subject of any bytes is one line that can be read."""
-        _, wire = self.client(Grant(publish=PermissionSet([])))
-        answer = wire.ask(pub(b"\xff\xfe'%s", b""))
-        assert answer == b"-ERR 'Permissions Violation for Publish to \"\\xff\\xfe'%s\"'\r\n"
 
 
 @onEach
@@ -238,101 +157,6 @@ class TestChanges:
             world.context.tracing.protocol = traced
             wire.session.tracingChanged()
             assert wire.ask(pub(b"foo", b"x")) == msg(b"foo", b"1", b"x")
-
-
-@onEach
-class TestServices:
-    """Clients and services inside the broker."""
-
-    def test_both(self) -> None:
-        """A service gets what clients publish and answers them."""
-        world = World()
-        bus = world.accounts["$G"].busFor(Kind.INTERNAL)
-        service = Recorder(lambda message: bus.publish(Message(message.reply, b"answer")))
-        bus.subscribe(b"ask", service, "tag")
-        wire = world.client()
-        wire.ask(b"SUB here 1\r\n")
-        assert wire.ask(pub(b"ask", b"?", b"here")) == msg(b"here", b"1", b"answer")
-        assert service.tags == ["tag"]
-
-    def test_publishingOutsideOfInput(self) -> None:
-        """What a service publishes by itself is sent soon."""
-        world = World()
-        wire = world.client()
-        wire.ask(b"SUB foo 1\r\n")
-        world.accounts["$G"].busFor(Kind.INTERNAL).publish(Message(b"foo", b"x"))
-        assert wire.transport.take() == b""
-        assert wire.receive() == msg(b"foo", b"1", b"x")
-
-    def test_filter(self) -> None:
-        """A filter sees every message of a client, also of one that was on the fast lane."""
-        world = World()
-        wire = world.client()
-        wire.ask(b"SUB foo 1\r\n" + pub(b"foo", b"before"))
-        seen: list[bytes] = []
-
-        class Filter:
-            def filterMessage(self, message: Message, kind: int) -> Message | None:
-                seen.append(message.body)
-                return None
-
-        remove = world.accounts["$G"].delivery.addFilter(Filter())  # type: ignore[arg-type]
-        assert wire.ask(pub(b"foo", b"during")) == b""
-        remove()
-        assert wire.ask(pub(b"foo", b"after")) == msg(b"foo", b"1", b"after")
-        assert seen == [b"during"]
-
-
-@onEach
-class TestMapped:
-    """Clients of an account that maps subjects."""
-
-    @staticmethod
-    def world(authorizer: Doorkeeper | None = None, **destinations: str) -> World:
-        """A world in which the global account has mappings."""
-        world = World(authorizer=authorizer)
-        made = [Mapping(a.encode(), [Destination(b.encode())]) for a, b in destinations.items()]
-        table = MappingTable(made, Random(1).randrange)
-        world.accounts["$G"].mapSubjects(table)
-        return world
-
-    @pytest.mark.parametrize("hello", [HEADERS, b'CONNECT {"verbose":false,"pedantic":true}\r\n'])
-    def test_mapped(self, hello: bytes) -> None:
-        """What a client publishes goes where the mappings lead."""
-        wire = self.world(None, **{"in.*": "out.$1"}).client(hello)
-        wire.ask(b"SUB > 1\r\n")
-        assert wire.ask(pub(b"in.a", b"x", b"r")) == b"MSG out.a 1 r 1\r\nx\r\n"
-
-    def test_permissions(self) -> None:
-        """Where it leads decides whether it may be published: nats-server asks nothing else."""
-        grant = Grant(publish=PermissionSet([b"out"], []))
-        world = self.world(Doorkeeper(lambda hello: grant), **{"in": "out", "out": "else"})
-        wire = world.client()
-        assert wire.ask(pub(b"in", b"x")) == b""
-        assert wire.ask(pub(b"out", b"x")) == (
-            b"-ERR 'Permissions Violation for Publish to \"else\"'\r\n"
-        )
-
-    def test_nowhere(self) -> None:
-        """A message that is lost has no responders, and no subject."""
-        world = self.world(None, **{"in.*": "{{split(1,-)}}"})
-        wire = world.client(HEADERS)
-        wire.ask(b"SUB r 1\r\n")
-        block = b"NATS/1.0 503\r\nNats-Subject: \r\n\r\n"
-        assert wire.ask(pub(b"in.--", b"x", b"r")) == (
-            b"HMSG r 1 %d %d\r\n%b\r\n" % (len(block), len(block), block)
-        )
-
-    def test_noResponders(self) -> None:
-        """A request without responders is answered with the subject that it was mapped to."""
-        wire = self.world(None, **{"in": "out"}).client(HEADERS)
-        wire.ask(b"SUB r 1\r\n")
-        assert b"Nats-Subject: out\r\n" in wire.ask(pub(b"in", b"x", b"r"))
-
-    def test_reserved(self) -> None:
-        """Reserved subjects cannot be reached by way of a mapping."""
-        wire = self.world(None, **{"in": "$NRG.x"}).client()
-        assert b"Permissions Violation" in wire.ask(pub(b"in", b"x"))
 
 
 @onEach

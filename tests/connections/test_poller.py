@@ -231,11 +231,11 @@ class TestTalk:
             two.send(pub(b"foo", body))
             assert one.readUntil(body + b"\r\n") == b"MSG foo 1 %d\r\n%b\r\n" % (len(body), body)
 
-    def test_rest(self, server: Server) -> None:
+    def test_rest(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         """A publish whose end comes with the next read stays on the lane, wherever it is cut."""
         one, two = server.client(), server.client()
         one.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
-        two.session._dispatch = {}
+        monkeypatch.setattr("natsbroker.clients.session._DISPATCH", {})
         line, message = b"PUB foo 1000\r\n", pub(b"foo", b"x" * 1000)
         expected = b"MSG foo 1 1000\r\n" + b"x" * 1000 + b"\r\n"
         for place in (len(line), len(line) + 500, len(message) - 2, len(message) - 1):
