@@ -20,6 +20,7 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
@@ -349,7 +350,7 @@ class Doorkeeper:
         return lambda: None
 
 
-class Accounts:
+class Accounts(AccountRegistry):
     """
     Accounts that come into being when they are first asked for.
 
@@ -360,6 +361,7 @@ class Accounts:
     def __init__(
         self, turn: Any, random: Random, names: tuple[str, ...], clock: Any = None
     ) -> None:
+        super().__init__(turn, lambda name: Router(), random, clock)
         self._accounts = {
             name: Account(name, Router(), turn, random, clock=clock) for name in names
         }
@@ -369,14 +371,14 @@ class Accounts:
     def __getitem__(self, name: str) -> Account:
         return self._accounts[name]
 
-    def admit(self, grant: Grant) -> IMessageBus:
+    def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> IMessageBus:
         account = self._accounts[grant.account]
         if self.maximum and self.counts[grant.account] >= self.maximum:
             raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
         self.counts[grant.account] += 1
-        return account.busFor(Kind.CLIENT)
+        return account.busFor(kind)
 
-    def dismiss(self, grant: Grant) -> None:
+    def dismiss(self, grant: Grant, kind: Kind = Kind.CLIENT) -> None:
         self.counts[grant.account] -= 1
 
     def isSystem(self, account: str) -> bool:

@@ -10,63 +10,22 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from natsbroker import errors, hot
+from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
 from natsbroker.clients.facts import ConnectionFacts
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import ClientLimits
-from natsbroker.config.model import Settings
+from natsbroker.config.model import Logging
 from natsbroker.connections.wheel import DeadlineWheel
-from natsbroker.interfaces import IAuthorizer, IMessageBus
-from natsbroker.wire.grants import Grant
+from natsbroker.interfaces import IAuthorizer
 
 _log = Logger(namespace="natsbroker")
-
-
-class Accounts(Protocol):
-    """
-    Where a connection that was let in finds its account.
-    """
-
-    def admit(self, grant: Grant) -> IMessageBus:
-        pass
-
-    def dismiss(self, grant: Grant) -> None:
-        pass
-
-    def isSystem(self, account: str) -> bool:
-        pass
-
-
-@dataclass(slots=True)
-class Tracing:
-    """
-    How much of the protocol is logged.
-
-    @ivar system: whether operations of the system account are logged too.
-    @ivar maxLength: the bytes of a payload that are shown; 0 for all.
-    @ivar headersOnly: whether headers are shown and payloads are not.
-    """
-
-    protocol: bool = False
-    system: bool = False
-    maxLength: int = 0
-    headersOnly: bool = False
-
-
-def tracingFrom(settings: Settings) -> Tracing:
-    logging = settings.logging
-    return Tracing(
-        protocol=logging.trace or logging.trace_verbose,
-        system=logging.trace_verbose,
-        maxLength=logging.max_traced_msg_len,
-        headersOnly=logging.trace_headers,
-    )
 
 
 #: How many connections are remembered after their end, unless the settings say another number.
@@ -161,7 +120,7 @@ class ClientContext:
     def __init__(
         self,
         reactor: IReactorTime,
-        accounts: Accounts,
+        accounts: AccountRegistry,
         authorizer: IAuthorizer,
         info: ServerInfo,
         limits: ClientLimits | None = None,
@@ -177,7 +136,7 @@ class ClientContext:
         self.info = info
         self.limits = limits or ClientLimits()
         self.turn = turn or hot.FlushBatch(lambda call: reactor.callLater(0, call), _log.failure)
-        self.tracing = Tracing()
+        self.tracing = Logging()
         self.fastLane = True
         self.connections = Connections() if connections is None else connections
         self.wheel = DeadlineWheel(reactor)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from zope.interface import implementer
 
@@ -21,6 +21,7 @@ from natsbroker import errors
 from natsbroker.advisories import Advisory, ClientConnected, ClientDisconnected, ClientRefused
 from natsbroker.auth.responder import Describe
 from natsbroker.clients.facts import ConnectionFacts, clientInfoOf
+from natsbroker.clients.session import ClientSession
 from natsbroker.config.model import GLOBAL_ACCOUNT
 from natsbroker.interfaces import IMessageBus, IObserver
 from natsbroker.wire.clientinfo import compact, described, eventId
@@ -31,16 +32,12 @@ _CONNECT = "io.nats.server.advisory.v1.client_connect"
 _DISCONNECT = "io.nats.server.advisory.v1.client_disconnect"
 
 
-class Factual(Protocol):
-    def facts(self) -> ConnectionFacts: ...
-
-
 @implementer(IObserver)
 class ClientEvents:
     def __init__(
         self,
         bus: Callable[[], IMessageBus | None],
-        session: Callable[[int], Factual | None],
+        session: Callable[[int], ClientSession | None],
         server: Callable[[], str],
         describe: Describe,
         now: Callable[[], float],

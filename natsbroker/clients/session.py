@@ -310,7 +310,7 @@ class ClientSession(ClientOperations):
 
     def _makeLane(self) -> Any:
         options, context, admission = self.options, self.context, self._admission
-        if hot.Lane is None or not context.fastLane or context.tracing.protocol:
+        if hot.Lane is None or not context.fastLane or context.tracing.isTraced:
             return None
         if options["verbose"] or options["pedantic"]:
             return None
@@ -365,12 +365,12 @@ class ClientSession(ClientOperations):
 
     def _makeTrace(self) -> Trace | None:
         tracing, grant = self.context.tracing, self.grant
-        if not tracing.protocol:
+        if not tracing.isTraced:
             return None
-        if grant is not None and not tracing.system:
+        if grant is not None and not tracing.trace_verbose:
             if self.context.accounts.isSystem(grant.account):
                 return None
-        return Trace(self, tracing.maxLength, tracing.headersOnly)
+        return Trace(self, tracing.max_traced_msg_len, tracing.trace_headers)
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
         known = self._clientInfo

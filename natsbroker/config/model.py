@@ -95,6 +95,7 @@ class Logging:
     @ivar trace: the protocol, except the system account's.
     @ivar trace_verbose: the system account's protocol too.
     @ivar trace_headers: trace the headers of messages and not their payload.
+    @ivar max_traced_msg_len: the bytes of a payload that are traced; 0 for all.
     @ivar logfile_size_limit: bytes after which the file is rotated; 0 for never.
     """
 
@@ -110,6 +111,10 @@ class Logging:
     syslog: bool = False
     remote_syslog: str = ""
     max_traced_msg_len: int = 0
+
+    @property
+    def isTraced(self) -> bool:
+        return self.trace or self.trace_verbose
 
 
 @dataclass(frozen=True, slots=True)

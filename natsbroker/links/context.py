@@ -11,7 +11,7 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 
 from natsbroker import hot
-from natsbroker.clients.context import Tracing
+from natsbroker.config.model import Logging
 from natsbroker.connections.wheel import DeadlineWheel
 
 
@@ -76,9 +76,9 @@ class LinkContext:
         self.poller: Any = None
         self._last = 0
 
-    def useTracing(self, tracing: Tracing) -> None:
-        self.tracing = tracing.protocol
-        self.maxTraced = tracing.maxLength
+    def useTracing(self, tracing: Logging) -> None:
+        self.tracing = tracing.isTraced
+        self.maxTraced = tracing.max_traced_msg_len
 
     def nextNumber(self) -> int:
         self._last += 1

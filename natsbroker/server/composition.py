@@ -24,7 +24,7 @@ from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.advisories import Advisory
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.selection import AuthorizerSelection
-from natsbroker.clients.context import REMEMBERED, ClientContext, Connections, tracingFrom
+from natsbroker.clients.context import REMEMBERED, ClientContext, Connections
 from natsbroker.clients.events import ClientEvents
 from natsbroker.clients.finding import closeExcess, sessionOf, sessionsOf
 from natsbroker.clients.info import ServerInfo
@@ -246,7 +246,7 @@ class BrokerParts:
             self._random,
             connections=Connections(settings.max_closed_clients or REMEMBERED),
         )
-        self.clients.tracing = tracingFrom(settings)
+        self.clients.tracing = settings.logging
         self.clients.fastLane = settings.fast_lane
         self._authorizer.watchRevocations(self._revoked)
 

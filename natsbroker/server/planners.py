@@ -13,7 +13,7 @@ from twisted.application.service import IService
 from natsbroker import errors
 from natsbroker.accounts.configured import checkImports
 from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.clients.context import ClientContext, tracingFrom
+from natsbroker.clients.context import ClientContext
 from natsbroker.clients.finding import closeExcess, sessionsOf
 from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listeners import Listeners
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 def limitsPlanner(context: ClientContext) -> Planner:
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
-        limits, tracing = limitsFrom(new), tracingFrom(new)
+        limits = limitsFrom(new)
 
         def apply() -> None:
             context.limits = limits
-            context.tracing = tracing
+            context.tracing = new.logging
             for session in sessionsOf(context.connections):
                 session.limitsChanged()
                 session.tracingChanged()

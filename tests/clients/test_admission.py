@@ -22,6 +22,7 @@ from natsbroker.subjects.permissions import (
     SubscribePermissions,
 )
 from natsbroker.wire.grants import ConnectRequest, Grant
+from natsbroker.wire.values import Kind
 from tests.clients.lines import DENIED, msg, pub
 from tests.conftest import FlushLoggedErrors
 from tests.support import (
@@ -119,7 +120,7 @@ class TestLogin:
             grant: Deferred[Grant] = Deferred()
             world, wire = self.connect(lambda hello, grant=grant: grant)
 
-            def explode(grant: Grant) -> Any:
+            def explode(grant: Grant, kind: Kind = Kind.CLIENT) -> Any:
                 raise ZeroDivisionError("as expected")
 
             world.accounts.admit = explode  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from natsbroker import errors
-from natsbroker.clients.context import ClientContext, ClosedClient, Connections, tracingFrom
+from natsbroker.clients.context import ClientContext, ClosedClient, Connections
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import ClientLimits
 from tests.server.support import settingsOf
@@ -150,14 +150,22 @@ class TestTracing:
 
     def test_off(self) -> None:
         """Nothing is traced unless asked for."""
-        assert not tracingFrom(settingsOf("debug: true")).protocol
+        assert not settingsOf("debug: true").logging.isTraced
 
     def test_trace(self) -> None:
         """Tracing leaves out the system account."""
-        tracing = tracingFrom(settingsOf("trace: true\nmax_traced_msg_len: 10"))
-        assert (tracing.protocol, tracing.system, tracing.maxLength) == (True, False, 10)
+        tracing = settingsOf("trace: true\nmax_traced_msg_len: 10").logging
+        assert (tracing.isTraced, tracing.trace_verbose, tracing.max_traced_msg_len) == (
+            True,
+            False,
+            10,
+        )
 
     def test_verbose(self) -> None:
         """Verbose tracing does not."""
-        tracing = tracingFrom(settingsOf("trace_verbose: true\ntrace_headers: true"))
-        assert (tracing.protocol, tracing.system, tracing.headersOnly) == (True, True, True)
+        tracing = settingsOf("trace_verbose: true\ntrace_headers: true").logging
+        assert (tracing.isTraced, tracing.trace_verbose, tracing.trace_headers) == (
+            True,
+            True,
+            True,
+        )

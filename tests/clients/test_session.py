@@ -10,6 +10,7 @@ import pytest
 from zope.interface.verify import verifyObject
 
 from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Logging
 from natsbroker.interfaces import IOrigin
 from tests.clients.lines import info, msg, pub
 from tests.support import (
@@ -154,7 +155,7 @@ class TestChanges:
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
         for traced in (True, False):
-            world.context.tracing.protocol = traced
+            world.context.tracing = Logging(trace=traced)
             wire.session.tracingChanged()
             assert wire.ask(pub(b"foo", b"x")) == msg(b"foo", b"1", b"x")
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.clients.context import Tracing
+from natsbroker.config.model import Logging
 from natsbroker.connections.trace import Trace, redactedConnect
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.wire.grants import Grant
@@ -22,10 +22,10 @@ from tests.server.support import logLines
 from tests.support import HEADERS, QUIET, Doorkeeper, World
 
 
-def traced(*data: bytes, tracing: Tracing | None = None, grant: Grant | None = None) -> list[str]:
+def traced(*data: bytes, tracing: Logging | None = None, grant: Grant | None = None) -> list[str]:
     """The trace of a conversation, without the client's label."""
     world = World(authorizer=Doorkeeper(lambda hello: grant or Grant()))
-    world.context.tracing = tracing or Tracing(protocol=True)
+    world.context.tracing = tracing or Logging(trace=True)
     wire = world.dial()
     with logLines(debug=False) as lines:
         wire.ask(*data)
@@ -84,7 +84,7 @@ class TestConversation:
     def test_mapped(self) -> None:
         """Where a message goes instead is a line."""
         world = World()
-        world.context.tracing = Tracing(protocol=True)
+        world.context.tracing = Logging(trace=True)
         table = MappingTable([Mapping(b"in", [Destination(b"out")])], Random(1).randrange)
         world.accounts["$G"].mapSubjects(table)
         wire = world.client()
@@ -102,7 +102,7 @@ class TestConversation:
     def test_withoutHeaders(self) -> None:
         """A client without headers is sent the payload alone, and the line shows that."""
         world = World()
-        world.context.tracing = Tracing(protocol=True)
+        world.context.tracing = Logging(trace=True)
         receiver, sender = world.client(), world.client(HEADERS)
         receiver.ask(b"SUB foo 9\r\n")
         with logLines(debug=False) as lines:
@@ -119,11 +119,13 @@ class TestSelection:
 
     def test_off(self) -> None:
         """Nothing, unless it is asked for."""
-        assert traced(QUIET, b"PING\r\n", tracing=Tracing()) == []
+        assert traced(QUIET, b"PING\r\n", tracing=Logging()) == []
 
     def test_longest(self) -> None:
         """Long payloads are cut."""
-        lines = traced(QUIET, b"PUB foo 5\r\n12345\r\n", tracing=Tracing(True, maxLength=3))
+        lines = traced(
+            QUIET, b"PUB foo 5\r\n12345\r\n", tracing=Logging(trace=True, max_traced_msg_len=3)
+        )
         assert lines[-1] == '<<- MSG_PAYLOAD: ["123..."]'
 
     def test_headersOnly(self) -> None:
@@ -131,7 +133,7 @@ class TestSelection:
         lines = traced(
             HEADERS,
             b"PUB foo 2\r\nhi\r\nHPUB foo 18 20\r\nNATS/1.0\r\nA: b\r\n\r\nhi\r\n",
-            tracing=Tracing(True, headersOnly=True),
+            tracing=Logging(trace=True, trace_headers=True),
         )
         assert lines[1:] == [
             "<<- [PUB foo 2]",
@@ -143,7 +145,10 @@ class TestSelection:
     def test_system(self, system: bool, shown: bool) -> None:
         """The system account is left out unless it is asked for, from the login on."""
         lines = traced(
-            QUIET, b"SUB foo 1\r\n", tracing=Tracing(True, system=system), grant=Grant("$SYS")
+            QUIET,
+            b"SUB foo 1\r\n",
+            tracing=Logging(trace=True, trace_verbose=system),
+            grant=Grant("$SYS"),
         )
         assert lines[0].startswith("<<- [CONNECT")
         assert ("<<- [SUB foo 1]" in lines) is shown

@@ -4,7 +4,7 @@ What all links of one kind share.
 
 from __future__ import annotations
 
-from natsbroker.clients.context import Tracing
+from natsbroker.config.model import Logging
 from natsbroker.links.context import LinkLimits
 from tests.routes.clusters import Node
 
@@ -26,7 +26,7 @@ def test_defaults() -> None:
 def test_tracing() -> None:
     """As much is traced as of clients, and no longer than that is."""
     context = Node().context
-    context.useTracing(Tracing(protocol=True, maxLength=7))
+    context.useTracing(Logging(trace=True, max_traced_msg_len=7))
     assert (context.tracing, context.maxTraced) == (True, 7)
-    context.useTracing(Tracing())
+    context.useTracing(Logging())
     assert (context.tracing, context.maxTraced) == (False, 0)

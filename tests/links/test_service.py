@@ -13,9 +13,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactorClock
 
-from natsbroker.clients.context import ClientContext, Tracing
+from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
-from natsbroker.config.model import Settings
+from natsbroker.config.model import Logging, Settings
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.dialling import DialTerms
@@ -63,7 +63,7 @@ class Threads(LinkService[str]):
         unused: Any = None
         info = ServerInfo("", "", "", "")
         self.clients = ClientContext(self.reactor, unused, Doorkeeper(), info)
-        self.clients.tracing = Tracing(True, maxLength=7)
+        self.clients.tracing = Logging(trace=True, max_traced_msg_len=7)
         self.limits = LinkLimits(max_payload=9)
         dependencies = LinkDependencies(
             self.reactor,
@@ -180,7 +180,7 @@ def test_use() -> None:
     link = Thread(threads)
     threads.registry.linkOpened(link)
     limits = LinkLimits(max_payload=10)
-    threads.clients.tracing = Tracing()
+    threads.clients.tracing = Logging()
     threads.use(limits)
     assert link.told == [limits]
     assert (threads.context.tracing, threads.context.maxTraced) == (False, 0)
