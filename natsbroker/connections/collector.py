@@ -2,9 +2,8 @@
 Collecting what a turn brings a service that takes runs.
 
 Who publishes much mostly publishes to one subject, with one reply subject. A service that takes
-runs is spared an object for each message, and can ask once what concerns all of them.
-
-Everything comes, in order, and at the latest when the turn ends.
+runs is spared an object for each message, and can ask once what concerns all of them. Everything
+comes in order, and at the latest when the turn ends.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from natsbroker.wire.values import Message, Run
 
 class Collector:
     """
-    Collects what a turn brings a subscriber to runs, which gets it in one call at the turn's end.
-
     @cvar isBatcher: tells the compiled lane that it may deliver here by itself.
     """
 
@@ -36,9 +33,6 @@ class Collector:
         self._runs: list[tuple[Run, Any]] = []
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        Keep a message for the turn's end.
-        """
         runs = self._runs
         if runs:
             run, last = runs[-1]
@@ -60,7 +54,7 @@ class Collector:
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
-        Say so, after the messages that came before.
+        The messages that came before are delivered first.
         """
         self._deliverRuns()
         self._subscriber.subscriptionEnded(tag)

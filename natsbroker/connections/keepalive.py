@@ -1,8 +1,5 @@
 """
-When to PING a peer, and when to give it up.
-
-A pure calculation with times as floats in seconds: told what time it is and when the
-peer was last heard, it says what to do and when to ask again.
+When to PING a peer, and when to give it up: a pure calculation with times in seconds.
 """
 
 from __future__ import annotations
@@ -18,10 +15,6 @@ _MEASURE = 3600.0
 
 
 class KeepaliveAction(Enum):
-    """
-    What a keepalive asks for.
-    """
-
     NOTHING = "nothing"
     PING = "ping"
     STALE = "stale"
@@ -32,15 +25,14 @@ class Keepalive:
     The PINGs of one connection.
 
     @ivar due: when L{timePassed} wants to be called next.
-    @ivar roundTrip: the last measured round trip in seconds; 0.0 before the first.
+    @ivar roundTrip: the last measured round trip; 0.0 before the first.
     """
 
     __slots__ = ("_interval", "_measured", "_outstanding", "_sent", "due", "roundTrip")
 
     def __init__(self, interval: float, now: float, jitter: float) -> None:
         """
-        @param interval: seconds between PINGs.
-        @param now: the time at which the connection began.
+        @param interval: between PINGs.
         @param jitter: from 0.0 to 1.0: how much of a fifth of the delay is added to the first.
         """
         first = min(interval, FIRST_PING)
@@ -53,9 +45,6 @@ class Keepalive:
 
     def timePassed(self, now: float, heard: float, maximum: int) -> KeepaliveAction:
         """
-        Decide what to do now.
-
-        @param now: what time it is.
         @param heard: when the peer last sent anything but PONG.
         @param maximum: how many PINGs may be unanswered.
         """
@@ -81,16 +70,10 @@ class Keepalive:
             self.roundTrip = max(seconds, 1e-9)
 
     def ponged(self, now: float) -> None:
-        """
-        The peer answered.
-        """
         if self._outstanding:
             self.roundTrip = max(now - self._sent, 1e-9)
         self._outstanding = 0
 
     def changeInterval(self, interval: float, now: float) -> None:
-        """
-        Use another interval from now on.
-        """
         self._interval = interval
         self.due = min(self.due, now + interval)

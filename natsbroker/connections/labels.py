@@ -1,8 +1,8 @@
 """
-How connections and what they did wrong are named in the log.
+How connections and what they did wrong are named in the log, in nats-server's words (observed).
 
-nats-server's words (observed); no secret, and peers' texts only in quotes with
-everything escaped that is not printable ASCII.
+There is no secret in it, and peers' texts stand in quotes, with everything escaped that is not
+printable ASCII.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from natsbroker.wire.grants import Grant
 
 
 def inQuotes(text: str | bytes) -> str:
-    """
-    @return: L{logText} between quotes.
-    """
     return f'"{logText(text)}"'
 
 
@@ -28,8 +25,6 @@ def clientLabel(
     """
     A client at the beginning of a log line: where it comes from and its number, and once it is let
     in, its own description and who it is.
-
-    @param options: what it said in CONNECT.
     """
     label = f"{host}:{port} - cid:{cid}"
     if grant is None:
@@ -45,11 +40,6 @@ def clientLabel(
 
 
 def authenticationFailure(options: Mapping[str, Any]) -> str:
-    """
-    What is logged when somebody is not let in.
-
-    @param options: what the client said in CONNECT.
-    """
     for name, form in _WHO.items():
         if options.get(name):
             return f"authentication error - {form(str(options[name])[:256])}"
@@ -58,7 +48,7 @@ def authenticationFailure(options: Mapping[str, Any]) -> str:
 
 def _publicKey(key: str) -> str:
     """
-    A user's public key; somebody may have sent the secret one by mistake.
+    Somebody may have sent the secret key by mistake.
     """
     return key if key.startswith("U") else "[REDACTED]"
 
@@ -75,9 +65,7 @@ _PUBLISHING = {errors.PUBLISH_DENIED: "Subject", errors.REPLY_DENIED: "Reply"}
 
 def violationText(violation: errors.ProtocolViolation, sid: bytes = b"") -> str:
     """
-    What is logged when a client does what it may not.
-
-    @param sid: of the subscription that it wanted.
+    @param sid: of the subscription that the client wanted.
     """
     error, arguments = violation.error, [inQuotes(each) for each in violation.arguments]
     if error in _PUBLISHING:

@@ -32,12 +32,8 @@ def takesBoth() -> bool:
 
 def openSocket(host: str, port: int) -> socket.socket | None:
     """
-    Listen at an address.
-
     @param host: an IP address; L{ANYWHERE} for all addresses, of IPv4 and IPv6.
-    @param port: a port number.
-    @return: the socket; C{None} if it cannot be had. The caller's ordinary way to listen then says
-        why.
+    @return: C{None} if the socket cannot be had. The caller's ordinary way to listen then says why.
     """
     isEverywhere = host == ANYWHERE and takesBoth()
     isIPv6 = isEverywhere or ":" in host

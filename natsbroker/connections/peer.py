@@ -1,7 +1,5 @@
 """
 What a session, of a client or of a link, needs of its transport.
-
-A handful of methods that every stream transport can be given.
 """
 
 from __future__ import annotations
@@ -67,10 +65,6 @@ class AnyPeer(Protocol):
 
 
 class LinkPeer(AnyPeer, Protocol):
-    """
-    The transport of a link, as far as its session needs one.
-    """
-
     def compress(self, level: str) -> None:
         """
         Speak S2 in both directions, or send at another level of it.
@@ -83,8 +77,6 @@ class LinkPeer(AnyPeer, Protocol):
 
 class ClientPeer(AnyPeer, Protocol):
     """
-    The transport of a client's session.
-
     @ivar isSecured: whether what is written is encrypted.
     """
 

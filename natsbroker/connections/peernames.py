@@ -53,9 +53,7 @@ def clientTLS(
     extraCertificateOptions: dict[str, Any] | None = None,
 ) -> IOpenSSLClientConnectionCreator:
     """
-    As C{twisted.internet.ssl.optionsForClientTLS}, but surely.
-
-    @param hostname: the name or address that is dialled.
+    As C{twisted.internet.ssl.optionsForClientTLS}, with the check of the name.
     """
     options = optionsForClientTLS(
         hostname, trustRoot, clientCertificate, extraCertificateOptions=extraCertificateOptions
@@ -65,10 +63,6 @@ def clientTLS(
 
 @implementer(IOpenSSLClientConnectionCreator)
 class _Verifying:
-    """
-    Makes connections that check the name in the server's certificate.
-    """
-
     def __init__(self, creator: Any, hostname: str) -> None:
         self._creator = creator
         if isIPAddress(hostname) or isIPv6Address(hostname):

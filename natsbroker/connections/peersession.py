@@ -40,9 +40,6 @@ class PeerSession(ABC):
         has another one, as nats-server allows links. A client has to take all that waited when its
         transport became full.
     @ivar context: reactor, limits, wheel and more that all sessions of a kind share.
-    @ivar peer: the transport.
-    @ivar decoder: the input.
-    @ivar outbox: the output.
     @ivar started: when the connection began.
     @ivar reason: why the connection was closed; empty while it is open.
     @ivar _turn: collects what one chunk of input causes.
@@ -144,7 +141,7 @@ class PeerSession(ABC):
 
     def received(self, data: bytes) -> None:
         """
-        Take input. What comes after the connection was closed is thrown away.
+        What comes after the connection was closed is thrown away.
         """
         if not self.reason:
             self.decoder.append(data)
@@ -296,15 +293,9 @@ class PeerSession(ABC):
             self._schedule()
 
     def writeProgressed(self) -> None:
-        """
-        The transport took everything.
-        """
         self._stuckSince = None
 
     def outboxOverflowed(self) -> None:
-        """
-        Too much waits for a slow consumer: cut it.
-        """
         self._cut(errors.SLOW_PENDING, f"MaxPending of {self.outbox.limit} Exceeded")
 
     def _cut(self, error: errors.WireError, detail: str) -> None:
@@ -359,9 +350,6 @@ class PeerSession(ABC):
         self.ping()
 
     def ping(self) -> None:
-        """
-        Send a PING.
-        """
         self.say(b"PING\r\n")
 
     def _ponged(self) -> None:
@@ -390,8 +378,6 @@ class PeerSession(ABC):
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
         """
-        End the connection for a reason of ours.
-
         @param abort: whether what waits is thrown away.
         """
         if self.reason:
@@ -413,7 +399,7 @@ class PeerSession(ABC):
 
     def _logged(self, error: errors.WireError, line: bytes) -> str:
         """
-        @return: the text between the quotes of an C{-ERR} line, for the log.
+        The text between the quotes of an C{-ERR} line, for the log.
         """
         return line[6:-3].decode("utf-8", "replace")
 
@@ -454,9 +440,6 @@ class Stall:
         outbox.whenRelieved(self.end)
 
     def end(self) -> None:
-        """
-        Stop waiting.
-        """
         call, self._call = self._call, None
         if call is not None:
             call.cancel()

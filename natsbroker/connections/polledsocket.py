@@ -1,8 +1,8 @@
 """
 Where a socket and a session meet, if compiled buffers stand between them.
 
-The session's output is sent, all of it before an orderly end; events of the socket become calls of
-the session; the end comes once, never from within another call.
+The session's output is sent, all of it before an orderly end. The end comes once, never from within
+another call.
 """
 
 from __future__ import annotations
@@ -53,10 +53,6 @@ class PolledSession(Protocol):
 
 
 class PolledSocket:
-    """
-    One socket in a poller.
-    """
-
     __slots__ = ("_connection", "_end", "_isEnding", "_isFinishing", "_reactor", "_session")
 
     def __init__(
@@ -92,8 +88,8 @@ class PolledSocket:
 
     def relay(self, session: PolledSession) -> None:
         """
-        Read and write for another session from now on. What the one before has not sent stays
-        in its outbox.
+        Read and write for another session from now on. What the one before has not sent stays in
+        its outbox.
         """
         self._session = session
         self._connection.relay(
@@ -105,15 +101,12 @@ class PolledSocket:
 
     def useLane(self, lane: Any) -> None:
         """
-        The lane that the poller may take without asking; C{None} for none.
+        @param lane: the poller may take it without asking; C{None} for none.
         """
         if self._connection is not None:
             self._connection.lane = lane
 
     def setReading(self, isWanted: bool) -> None:
-        """
-        Whether input is to be delivered.
-        """
         if self._connection is not None:
             self._connection.setReading(isWanted)
 
@@ -129,9 +122,6 @@ class PolledSocket:
             self._soon(main.CONNECTION_DONE)
 
     def forget(self) -> None:
-        """
-        Have nothing to do with the socket any more.
-        """
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.forget()

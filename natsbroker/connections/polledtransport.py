@@ -1,8 +1,8 @@
 """
 An established TCP connection of Twisted's whose bytes go through a poller from now on.
 
-Connecting, accepting, closing and the life of the protocol stay Twisted's; only reading
-and writing are ours, by compiled buffers. Other transports are left as they are.
+Connecting, accepting, closing and the life of the protocol stay Twisted's. Other transports are
+left as they are.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from natsbroker.connections.polledsocket import PolledSession, PolledSocket
 class _Relay:
     """
     Hands what comes to a protocol, and sends what that writes, as a transport of Twisted's does.
-
-    @ivar decoder: has what came.
-    @ivar outbox: has what the socket did not take.
     """
 
     def __init__(self, protocol: Any, turn: hot.FlushBatch) -> None:
@@ -52,9 +49,6 @@ class _Relay:
         """
 
     def outboxFailed(self) -> None:
-        """
-        Sending raised, which the turn has reported: cut the connection.
-        """
         self._protocol.abort()
 
 
@@ -98,21 +92,15 @@ class PolledTransport:
         """
 
     def pauseProducing(self) -> None:
-        """
-        Deliver no input for now.
-        """
         self._socket.setReading(False)
 
     def resumeProducing(self) -> None:
-        """
-        Deliver input again.
-        """
         self._socket.setReading(True)
 
     def relay(self, protocol: Any, turn: hot.FlushBatch) -> None:
         """
-        Have a protocol do between the socket and the session what it likes: it gets all input,
-        and what it writes is all that is sent.
+        Have a protocol stand between the socket and the session: it gets all input, and what it
+        writes is all that is sent.
 
         @param protocol: is paused and resumed as a producer.
         """
@@ -122,9 +110,6 @@ class PolledTransport:
 
     @property
     def unsent(self) -> int:
-        """
-        How many bytes the socket has not taken.
-        """
         return self._outbox.pending
 
     def loseConnection(self) -> None:
@@ -135,9 +120,6 @@ class PolledTransport:
         self._socket.finish()
 
     def abortConnection(self) -> None:
-        """
-        Close now.
-        """
         self._socket.forget()
         self._transport.abortConnection()
 
@@ -148,8 +130,6 @@ class PolledTransport:
 
 def pollTransport(poller: Any, transport: Any, session: PolledSession) -> Any:
     """
-    Have a connection's bytes go through a poller.
-
     @param poller: a L{natsbroker.connections.poller.SocketPoller}; C{None} for Twisted's own ways.
     @return: what is to be used instead of the transport; the transport itself where it must stay.
     """

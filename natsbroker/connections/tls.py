@@ -1,10 +1,10 @@
 """
 TLS on client connections, in each of the ways in which clients of NATS begin it.
 
-With C{Begin.AFTER_INFO} the handshake is started in the same turn in which INFO is
-written, so no byte of the client is ever read in the clear; with C{Begin.FIRST} nothing is written
-before it; where plaintext is allowed, the first byte of the client decides (PROTOCOL part 2,
-row 57). A handshake that fails or takes too long ends the connection without a word.
+With C{Begin.AFTER_INFO} the handshake is started in the same turn in which INFO is written, so no
+byte of the client is ever read in the clear; with C{Begin.FIRST} nothing is written before it;
+where plaintext is allowed, the first byte of the client decides (PROTOCOL part 2, row 57). A
+handshake that fails or takes too long ends the connection without a word.
 """
 
 from __future__ import annotations
@@ -61,10 +61,6 @@ class Begin(Enum):
 
 @implementer(IOpenSSLServerConnectionCreator)
 class ConnectionCreator:
-    """
-    Makes OpenSSL connections from a context.
-    """
-
     def __init__(self, context: SSL.Context) -> None:
         self._context = context
 
@@ -81,7 +77,6 @@ class TLSTerms:
     """
     How TLS is done on a listener. A reload replaces the whole.
 
-    @ivar creator: makes connections.
     @ivar begin: when the handshake begins.
     @ivar timeout: seconds for it.
     @ivar fallback: seconds for the client to begin it, with C{Begin.FIRST_OR_INFO}.
@@ -123,9 +118,6 @@ class TLSClientProtocol(ClientProtocol):
         self._records: Records | None = None
 
     def connectionMade(self) -> None:
-        """
-        Greet the client, or wait for a handshake, or both.
-        """
         if ISSLTransport.providedBy(self.transport):
             self._begin = Begin.BEFORE_US
         self._attach()
@@ -178,7 +170,7 @@ class TLSClientProtocol(ClientProtocol):
 
     def _startTLS(self) -> None:
         """
-        Begin the handshake. What is in the outbox goes out in the clear before it.
+        What is in the outbox goes out in the clear before it.
         """
         session = self.session
         if session is None:
@@ -200,9 +192,6 @@ class TLSClientProtocol(ClientProtocol):
             self._records.send(data)
 
     def _startWith(self, data: bytes) -> None:
-        """
-        Begin the handshake with input that belongs to it.
-        """
         self._stopTimer()
         self._startTLS()
         if self._isPending:
@@ -216,9 +205,6 @@ class TLSClientProtocol(ClientProtocol):
             self._receive(data)
 
     def dataReceived(self, data: bytes) -> None:
-        """
-        Take input, of whichever stage.
-        """
         self._receive(data)
 
     def _collect(self, data: bytes) -> None:
@@ -240,8 +226,7 @@ class TLSClientProtocol(ClientProtocol):
 
     def handshakeCompleted(self) -> None:
         """
-        See C{IHandshakeListener}: look at the client's certificate, and greet it if that is still
-        to be done.
+        Look at the client's certificate, and greet it if that is still to be done.
         """
         self._isPending = False
         self.isSecured = True
@@ -259,9 +244,6 @@ class TLSClientProtocol(ClientProtocol):
             self.session.secured()
 
     def _seal(self, connection: SealedConnection) -> None:
-        """
-        Read and write many records at a time from now on.
-        """
         seal = connection.seal() if self._context.fastLane else None
         self._records = Records(connection, self._stream.protocol, seal)
         if seal is not None and self.session is not None:
@@ -277,8 +259,7 @@ class TLSClientProtocol(ClientProtocol):
 
     def termsChanged(self) -> None:
         """
-        The factory's terms were replaced. A connection keeps those that it began with, but not the
-        trust in its key.
+        A connection keeps the terms that it began with, but not the trust in its key.
         """
         if self.isSecured and not self._isPinned(self._makers.terms.pins):
             self._failed("certificate not pinned any more")
@@ -304,9 +285,6 @@ class TLSClientProtocol(ClientProtocol):
             self.session.close(errors.TLS_HANDSHAKE, abort=True)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """
-        Tell the session, and the log if it was the handshake that failed.
-        """
         self._stopTimer()
         soon, self._soon = self._soon, None
         if soon is not None:
@@ -356,9 +334,7 @@ def _explained(reason: Failure) -> str:
 
 class TLSClientFactory(Factory):
     """
-    Makes a L{TLSClientProtocol} for every connection.
-
-    @ivar terms: how TLS is done for the connections to come.
+    @ivar terms: for the connections to come.
     """
 
     noisy = False
@@ -370,9 +346,6 @@ class TLSClientFactory(Factory):
         self._handshakes = 0
 
     def buildProtocol(self, addr: IAddress | None) -> TLSClientProtocol:
-        """
-        A protocol for a new connection.
-        """
         protocol = TLSClientProtocol(self.context, self)
         protocol.factory = self
         return protocol

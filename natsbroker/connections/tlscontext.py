@@ -1,9 +1,9 @@
 """
 From a C{tls} block to an OpenSSL context.
 
-TLS 1.2 or newer, the server's choice of cipher, no compression, no renegotiation and no
-resumption, so that what one listener demands of a client cannot be got around by another; whatever
-is wrong with a file is said with its name before anything listens.
+TLS 1.2 or newer, the server's choice of cipher, no compression, no renegotiation and no resumption,
+so that what one listener demands of a client cannot be got around by another. An error has the name
+of the file that it is about, and comes before anything listens.
 """
 
 from __future__ import annotations
@@ -67,8 +67,6 @@ def _placed(tls: TLSSettings) -> Iterator[None]:
 
 def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
     """
-    How a client listener does TLS.
-
     @param optional: whether clients may stay in the clear.
     @param chain: see L{contextFrom}.
     @raise TLSSettingsError: if the files or names are not right.
@@ -86,8 +84,7 @@ def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
 
 def pagesCreatorFrom(tls: TLSSettings) -> ConnectionCreator:
     """
-    What makes TLS connections for the monitoring pages: as those of clients, but the peer needs no
-    certificate.
+    For the monitoring pages: as those of clients, but the peer needs no certificate.
 
     @raise TLSSettingsError: if the files or names are not right.
     """
@@ -143,8 +140,8 @@ def bothContextsFrom(tls: TLSSettings) -> tuple[Context, Context]:
 
 def diallingContextFrom(tls: TLSSettings) -> Context:
     """
-    An OpenSSL context for dialling without a certificate: that of the peer
-    is always checked, unless C{insecure} says that it is not.
+    An OpenSSL context for dialling. The peer's certificate is always checked, unless C{insecure} is
+    set.
 
     @raise TLSSettingsError: if the files or names are not right.
     """
@@ -170,9 +167,6 @@ def _contextWith(
 
 
 def _bareContext(tls: TLSSettings, method: int) -> Context:
-    """
-    A context without a certificate.
-    """
     context = Context(method)
     context.set_min_proto_version(_VERSIONS[tls.min_version])
     context.set_options(_OPTIONS)

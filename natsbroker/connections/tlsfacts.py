@@ -1,5 +1,5 @@
 """
-What there is to tell of the TLS of a connection.
+The TLS of a connection as values.
 
 Versions and cipher suites have the names of the standard, as nats-server says them; only
 certificates that were verified are in it.
@@ -35,8 +35,6 @@ def securityOf(
     connection: SSL.Connection | None, certificate: Any, isFirst: bool = False
 ) -> Security:
     """
-    How a connection is secured.
-
     @param connection: after the handshake; C{None} where the transport keeps it to itself.
     @param certificate: the peer's, which was verified; C{None} without.
     @param isFirst: whether the handshake came before anything else.

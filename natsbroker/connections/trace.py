@@ -1,8 +1,8 @@
 """
-The protocol of one connection in the log, as C{-V} shows it.
+The protocol of one connection in the log, as C{-V} shows it: every operation as a line of its own,
+as nats-server prints it.
 
-Every operation in both directions as a line of its own, as nats-server prints it; no
-password, token, signature or JWT of a CONNECT ever appears.
+No password, token, signature or JWT of a CONNECT ever appears.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _REDACTED = "[REDACTED]"
 
 def redactedConnect(argument: bytes) -> str:
     """
-    The argument of a CONNECT with the values of its secrets blotted out. One that cannot be read
-    is blotted out as a whole: nobody knows what stands in it.
+    The argument of a CONNECT with the values of its secrets blotted out. One that cannot be read is
+    blotted out as a whole: nobody knows what stands in it.
     """
     try:
         options = json.loads(argument.decode("utf-8", "replace"))
@@ -45,10 +45,6 @@ def _isSecret(name: str) -> bool:
 
 
 class Trace:
-    """
-    Writes the lines of one connection.
-    """
-
     __slots__ = ("_client", "_headersOnly", "_longest")
 
     def __init__(self, client: object, longest: int, headersOnly: bool) -> None:
@@ -62,9 +58,6 @@ class Trace:
         self._headersOnly = headersOnly
 
     def came(self, frame: Frame) -> None:
-        """
-        The client sent something.
-        """
         reader = _READERS.get(frame[0])
         if reader is None:
             return
@@ -73,9 +66,6 @@ class Trace:
             self._payload("<<-", frame[4], frame[3])
 
     def said(self, line: bytes) -> None:
-        """
-        The client is sent a line.
-        """
         text = line.partition(b"\r\n")[0].decode("latin-1")
         if text.startswith("-ERR '"):
             text = f"-ERR {text[6:-1]}"
@@ -83,9 +73,7 @@ class Trace:
 
     def delivered(self, message: Message, sid: bytes, headers: bool) -> None:
         """
-        The client is sent a message.
-
-        @param headers: whether it understands headers.
+        @param headers: whether the client understands headers.
         """
         words = [b"MSG", message.shownSubject, sid]
         if message.reply:
@@ -103,15 +91,9 @@ class Trace:
         self._payload("->>", body, headerLength)
 
     def mapped(self, subject: bytes, destination: bytes) -> None:
-        """
-        What the client published goes somewhere else.
-        """
         self._line("<<-", f"[MAPPING {_text(subject, b'->', destination)}]")
 
     def ended(self, sid: bytes) -> None:
-        """
-        A subscription of the client ended.
-        """
         self._line("<->", f"[DELSUB {_text(sid)}]")
 
     def _payload(self, arrow: str, body: bytes, headerLength: int) -> None:

@@ -1,8 +1,8 @@
 """
 What Twisted's transports keep of what they were given.
 
-The bytes that a transport holds are known, so that they count towards the limit of a
-connection (the C{max_pending} of nats-server counts all that was not sent).
+It counts towards the limit of a connection (the C{max_pending} of nats-server counts all that was
+not sent).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def unsentBy(transport: Any) -> int:
     How many bytes a transport holds that it has not sent. Those of TLS count as they are encrypted.
 
     @param transport: a stream transport, perhaps with layers above it.
-    @return: their number; 0 for a transport that keeps them elsewhere.
+    @return: 0 for a transport that keeps them elsewhere.
     """
     if isinstance(transport, PolledTransport):
         return transport.unsent

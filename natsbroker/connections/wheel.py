@@ -1,8 +1,8 @@
 """
 The deadlines of all connections on one timer.
 
-Each connection has one next deadline and is called soon after it, never before; the cost
-is one delayed call in the reactor, however many connections there are.
+Each connection has one next deadline and is called soon after it, never before. The cost is one
+delayed call in the reactor, however many connections there are.
 """
 
 from __future__ import annotations
@@ -16,21 +16,15 @@ _log = Logger()
 
 
 class HasDeadline(Protocol):
-    """
-    Somebody who wants to be called at a time.
-    """
-
     def deadlinePassed(self, now: float) -> float | None:
         """
-        It is time.
-
         @return: when to be called next, or C{None} for not at all.
         """
 
 
 class DeadlineWheel:
     """
-    Buckets of equal width, each with everybody whose deadline falls into it.
+    Buckets of equal width.
 
     @cvar WIDTH: the width of a bucket in seconds, which is how late a call may be.
     """
@@ -46,7 +40,7 @@ class DeadlineWheel:
 
     def schedule(self, who: HasDeadline, when: float) -> None:
         """
-        Call somebody at a time; replaces an earlier request.
+        Replaces an earlier request.
         """
         place = int(when / self.WIDTH) + 1
         before = self._places.get(who)
@@ -60,9 +54,6 @@ class DeadlineWheel:
             self._arm(place)
 
     def forget(self, who: HasDeadline) -> None:
-        """
-        Do not call somebody any more.
-        """
         place = self._places.pop(who, None)
         if place is not None:
             self._take(who, place)

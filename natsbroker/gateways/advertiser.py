@@ -56,7 +56,6 @@ class GatewayAdvertiser:
     ) -> None:
         """
         @param ourName: the name of our gateway.
-        @param say: sends a line.
         @param turn: its shares of work limit how much is sent at once.
         @param isRefused: the account was refused before it was known.
         """
@@ -84,9 +83,6 @@ class GatewayAdvertiser:
         self._stop = bus.watchInterest(self, CLUSTER, True, self._listed)
 
     def end(self) -> None:
-        """
-        Send nothing more.
-        """
         self._untold = None
         stop, self._stop = self._stop, None
         if stop is not None:
@@ -94,8 +90,6 @@ class GatewayAdvertiser:
 
     def sendAll(self, now: float) -> None:
         """
-        Send all interest from now on.
-
         @param now: seconds since the epoch.
         """
         if self.isAll:
@@ -208,7 +202,7 @@ class GatewayAdvertiser:
 
     def figures(self) -> dict[str, Any]:
         """
-        A human-readable summary, with the keys of L{natsbroker.interfaces.IInterestTable.figures}.
+        The keys are those of L{natsbroker.interfaces.IInterestTable.figures}.
         """
         return {
             "mode": self._mode,
@@ -221,9 +215,6 @@ class GatewayAdvertiser:
         }
 
     def interests(self) -> list[tuple[bytes, bytes]]:
-        """
-        The patterns and queue groups that were sent.
-        """
         plain = [(pattern, b"") for pattern in self._plain] if self.isAll else []
         return [*plain, *self._groups]
 

@@ -73,7 +73,7 @@ class AdvisedPolicy:
 
     def withdraw(self, gateway: str, account: str) -> bool:
         """
-        @return: whether there was any advice to forget.
+        @return: whether there was any advice.
         """
         found = self.adviceOn(gateway, account)
         self._advice.pop((gateway, account), None)
@@ -88,9 +88,6 @@ class AdvisedPolicy:
         return list(self._advice.values())
 
     def adviceOn(self, gateway: str, account: str) -> PolicyAdvice | None:
-        """
-        The advice in force for an account and a gateway.
-        """
         found = self._advice.get((gateway, account))
         return found if found is not None and found.until > self._now() else None
 

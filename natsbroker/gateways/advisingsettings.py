@@ -88,7 +88,7 @@ class AdviceResponder(Service):
         """
         @param bus: gives the system account's; C{None} for none.
         @param server: gives the broker's id.
-        @param now: tells the time in seconds since the epoch.
+        @param now: the time in seconds since the epoch.
         """
         self._advice = advice
         self._bus = bus
@@ -97,18 +97,12 @@ class AdviceResponder(Service):
         self._answering: AdviceService | None = None
 
     def startService(self) -> None:
-        """
-        Answer from now on, where there is an account for it.
-        """
         super().startService()  # type: ignore[no-untyped-call]
         bus, name = self._bus(), self._advice.name
         if bus is not None and isValidLiteral(name.encode("utf-8", "surrogateescape")):
             self._answering = AdviceService(bus, name, self._advice, self._server, self._now)
 
     def stopService(self) -> Deferred[None] | None:
-        """
-        Answer no more.
-        """
         answering, self._answering = self._answering, None
         if answering is not None:
             answering.stop()

@@ -42,9 +42,6 @@ class InboundGateway(GatewayLink):
 
     @property
     def credentials(self) -> tuple[str, str]:
-        """
-        The user and the password in the peer's CONNECT.
-        """
         connect = self._connect or LinkConnect()
         return connect.user, connect.password
 
@@ -94,8 +91,6 @@ class InboundGateway(GatewayLink):
 class OutboundGateway(GatewayLink):
     """
     A connection to a member of another cluster: messages go out, interest comes in.
-
-    @ivar target: the member that was dialled.
     """
 
     cluster: Remote

@@ -1,9 +1,9 @@
 """
 The page C{/gatewayz}: the connections between this cluster and others.
 
-The parameters, refusals and keys of nats-server's page in its order; of each account,
-what the policy has decided: the mode, what is known to be wanted and unwanted, and (ours) how often
-and when the mode has changed. Without gateways the page is there, and empty.
+The parameters, refusals and keys are those of nats-server's page in its order. Of each account the
+page shows what the policy has decided: the mode, what is known to be wanted and unwanted, and
+(ours) how often and when the mode has changed. Without gateways the page is there, and empty.
 """
 
 from __future__ import annotations
@@ -49,16 +49,11 @@ class _Wanted:
         self.gateway = text(query, "gw_name")
 
     def takes(self, gateway: str) -> bool:
-        """
-        Whether a gateway is shown.
-        """
         return self.gateway in ("", gateway)
 
 
 class Gatewayz:
     """
-    The page.
-
     @ivar gateways: the gateway; C{None} without one.
     """
 
@@ -73,9 +68,6 @@ class Gatewayz:
         return Answer(200, JSON, bodyOf(self.steps(_Wanted(query))))
 
     def steps(self, wanted: _Wanted) -> Generator[bytes, None, Document]:
-        """
-        The document, in steps.
-        """
         state, gateways = self._state, self.gateways
         now = state.seconds()
         page: Document = {"server_id": state.context.info.server_id, "now": instant(now)}

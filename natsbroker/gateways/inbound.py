@@ -40,10 +40,6 @@ class GatewayOrigin(PeerOrigin):
 
 
 class _Account(NamedTuple):
-    """
-    A known account.
-    """
-
     name: str
     bus: IGatewayBus
     origin: GatewayOrigin
@@ -80,9 +76,6 @@ class InboundTraffic:
         self.handlers: dict[int, Handler] = {ops.RMSG: self._message, ops.HMSG: self._message}
 
     def begin(self) -> None:
-        """
-        Advertise the accounts.
-        """
         self.accountsChanged()
 
     # Interest.
@@ -136,9 +129,6 @@ class InboundTraffic:
             )
 
     def figures(self) -> dict[str, Mapping[str, Any]]:
-        """
-        A human-readable summary of each account.
-        """
         return {each.name: each.advertiser.figures() for each in self._accounts.values()}
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:

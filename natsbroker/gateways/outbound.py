@@ -64,10 +64,6 @@ class GatewayAccount:
 
 
 class _OpenAccount(NamedTuple):
-    """
-    A known account.
-    """
-
     bus: IGatewayBus
     output: IGatewayOutput
 
@@ -106,15 +102,9 @@ class OutboundTraffic:
     # Accounts.
 
     def begin(self) -> None:
-        """
-        Open the accounts.
-        """
         self.accountsChanged()
 
     def accountsChanged(self) -> None:
-        """
-        Adapt to the accounts of the broker.
-        """
         buses: dict[bytes, Any] = {
             name.encode("utf-8", "surrogateescape"): self._buses.busOf(name)
             for name in self._buses.names()
@@ -139,32 +129,20 @@ class OutboundTraffic:
         return table
 
     def placed(self, seconds: float) -> None:
-        """
-        Note the round trip to the peer.
-        """
         self._distance = seconds
         for each in self._open.values():
             each.output.place(seconds)
 
     def table(self, account: str) -> IInterestTable:
-        """
-        The table in use for an account.
-        """
         return self._table(account.encode("utf-8", "surrogateescape"))
 
     def figures(self) -> dict[str, Mapping[str, Any]]:
-        """
-        A human-readable summary of each account.
-        """
         return {
             account.decode("utf-8", "surrogateescape"): table.figures()
             for account, table in self._tables.items()
         }
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
-        """
-        The known interest of the other cluster.
-        """
         table = self._tables.get(account.encode("utf-8", "surrogateescape"))
         return () if table is None else table.interests()
 

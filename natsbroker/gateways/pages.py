@@ -20,8 +20,6 @@ _TIMEOUT = 2.0
 
 class LinkPage:
     """
-    One connection.
-
     @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
     """
 
@@ -80,10 +78,6 @@ class LinkPage:
 
 
 class GatewayPages:
-    """
-    All of them.
-    """
-
     def __init__(
         self,
         gateways: GatewayRegistry,
@@ -120,9 +114,6 @@ class GatewayPages:
         return [(link.gateway, LinkPage(link, self._switchAfter, self._advice)) for link in found]
 
     def varz(self) -> dict[str, Any]:
-        """
-        The settings in C{/varz}.
-        """
         gateway = self._gateways.terms.block
         tls = gateway.tls
         own = {

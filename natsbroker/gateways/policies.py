@@ -126,10 +126,6 @@ class SwitchingPolicy(ListeningPolicy):
 
 @implementer(IGatewayPolicyPlugin)
 class SwitchingPlugin:
-    """
-    Makes a L{SwitchingPolicy}.
-    """
-
     name = "switching"
 
     def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
@@ -138,10 +134,6 @@ class SwitchingPlugin:
 
 @implementer(IGatewayPolicyPlugin)
 class OptimisticPlugin:
-    """
-    Makes an L{OptimisticPolicy}.
-    """
-
     name = "optimistic"
 
     def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
@@ -151,10 +143,6 @@ class OptimisticPlugin:
 
 @implementer(IGatewayPolicyPlugin)
 class InterestOnlyPlugin:
-    """
-    Makes an L{InterestOnlyPolicy}.
-    """
-
     name = "interest-only"
 
     def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
@@ -164,7 +152,8 @@ class InterestOnlyPlugin:
 
 def switchAfterOf(section: Mapping[str, Any]) -> int:
     """
-    @return: the refusals after which an account is announced as a whole.
+    The refusals after which an account is announced as a whole.
+
     @raise ValueError: if the section is not valid.
     """
     _refuseOthers(section, ("switch_after",))

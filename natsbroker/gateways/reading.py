@@ -1,5 +1,5 @@
 """
-The C{gateway} block: from the parsed configuration to its settings, and their checks.
+Reading and checking the C{gateway} block.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ def gatewayFrom(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Gateway | None:
     """
-    Make the settings of the gateway.
-
     @param read: gives the text of a path, or raises C{OSError}.
-    @return: C{None} when the file has no such block.
     """
     block = root.block("gateway")
     if block is None:
@@ -82,7 +79,7 @@ def _tls(
     block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> TLSSettings | None:
     """
-    The TLS of a block; gateways always show each other their certificates.
+    Gateways always show each other their certificates.
     """
     tls = tlsOf(block, findings, read)
     return None if tls is None else replace(tls, verify=True)
@@ -92,8 +89,7 @@ def checkGateway(
     settings: Settings, gateway: Gateway, root: ParsedBlock, findings: Diagnostics
 ) -> Settings:
     """
-    Report what makes no sense, where the file says it if it does, and give the cluster the
-    gateway's name if it has none.
+    Report inconsistent values, and give the cluster the gateway's name if it has none.
     """
     block = root.blockOrEmpty("gateway")
     findings.errorsAt(block, _problems(gateway))
@@ -110,9 +106,6 @@ def checkGateway(
 
 
 def _problems(gateway: Gateway) -> Iterator[tuple[str, str]]:
-    """
-    The name of each key that makes no sense, with what is wrong with it.
-    """
     if not gateway.name and gateway.port:
         yield "name", "gateway has no name"
     if isSpaced(gateway.name):

@@ -80,9 +80,6 @@ class GatewayLink(Link):
         """
 
     def tell(self, document: dict[str, Any]) -> None:
-        """
-        Send an INFO.
-        """
         self.say(infoLine(document, END))
 
     def _informed(self, argument: bytes) -> None:
@@ -122,9 +119,6 @@ class GatewayLink(Link):
         self.close(errors.WRONG_DIRECTION)
 
     def begin(self, traffic: Any) -> None:
-        """
-        Start to exchange messages and interest.
-        """
         self.traffic = traffic
         self.handlers.update(traffic.handlers)
         traffic.begin()
@@ -134,8 +128,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
     """
     All gateway connections of one broker.
 
-    @ivar terms: the settings in force.
-    @ivar members: the other members of our cluster.
     @ivar remotes: the other clusters by name.
     @ivar inbound: the inbound connections that have started, by number.
     @ivar outbound: the outbound connections that have started, by the name of the cluster.
@@ -175,15 +167,9 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
     # INFO and CONNECT.
 
     def document(self) -> dict[str, Any]:
-        """
-        Our INFO.
-        """
         return infoDocument(self.identity, self.terms, self.url, self.gossip.urls())
 
     def connectOptions(self, remote: Remote, target: RemoteURL) -> dict[str, Any]:
-        """
-        Our CONNECT for a member of another cluster.
-        """
         hasTLS = remote.tls(self.terms) is not None
         return connectOptions(self.identity, self.terms, target, hasTLS)
 
@@ -198,9 +184,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
     # Admission.
 
     def admits(self, user: str, password: str) -> bool:
-        """
-        Whether a peer that dialled us sent the right login.
-        """
         return isLogin((self.terms.block.user, self.terms.block.password), user, password)
 
     def welcomes(self, name: str) -> bool:
@@ -219,9 +202,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
     # Links.
 
     def arrived(self, link: GatewayLink, document: ServerDocument) -> None:
-        """
-        Start an inbound connection.
-        """
         self.inbound[link.number] = link
         _log.info(
             "{link} - Inbound gateway connection from {name} ({id}) registered",
@@ -234,9 +214,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         self.gossip.tellOthers(link, document.gateway)
 
     def reached(self, link: GatewayLink, remote: Remote, document: ServerDocument) -> None:
-        """
-        Start an outbound connection.
-        """
         if self.isOver or remote.name in self.outbound:
             link.mayRedial = False
             link.close(errors.DUPLICATE_GATEWAY)
@@ -269,16 +246,10 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
             self.dial(remote, remote.pause)
 
     def dial(self, remote: Remote, after: float) -> None:
-        """
-        Dial a cluster after some seconds.
-        """
         if not self.isOver:
             self._dial(remote, after)
 
     def solicit(self) -> None:
-        """
-        Dial the clusters in the settings.
-        """
         for remote in list(self.remotes.values()):
             if not remote.isImplicit and remote.name not in self.outbound:
                 self.dial(remote, 0.0)
@@ -295,9 +266,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
     # Gossip.
 
     def informed(self, link: GatewayLink, remote: Remote, document: ServerDocument) -> None:
-        """
-        Handle a later INFO from a peer that we dialled.
-        """
         command = document.gateway_cmd
         if not document.gateway:
             link.close(errors.NO_GATEWAY_THERE, link.gateway)
@@ -336,18 +304,12 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
     # Reload.
 
     def use(self, terms: GatewayTerms) -> None:
-        """
-        Replace the settings.
-        """
         self.terms = terms
         found = {each.name: each for each in terms.block.gateways}
         for remote in self.remotes.values():
             remote.settings = found.get(remote.name)
 
     def accountsChanged(self) -> None:
-        """
-        Adapt all connections to the accounts of the broker.
-        """
         for link in self:
             if link.traffic is not None:
                 link.traffic.accountsChanged()
@@ -408,8 +370,6 @@ class GatewayGossip:
 
     def heard(self, document: ServerDocument, who: str) -> None:
         """
-        Handle gossip from a member of our cluster.
-
         @param who: names the member in the log.
         """
         if document.gateway_cmd != GatewayCommand.GOSSIP:
@@ -439,9 +399,6 @@ class GatewayGossip:
                 say(infoLine(gossipDocument(self._sender, remote.name, addresses)))
 
     def memberLeft(self, url: str) -> None:
-        """
-        Forget a member of our cluster.
-        """
         if not self._urls[url]:
             return
         self._urls[url] -= 1

@@ -50,7 +50,6 @@ _SOLICIT = 1.0
 
 class GatewayService(LinkService[str]):
     """
-    @ivar gateways: the connections.
     @ivar advice: takes advice about the messages of other clusters.
     @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
     """
@@ -58,7 +57,6 @@ class GatewayService(LinkService[str]):
     def __init__(self, dependencies: LinkDependencies, cluster: Routes | None) -> None:
         """
         @param dependencies: its settings have a C{gateway} block.
-        @param cluster: our own; C{None} for none.
         @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
         settings = dependencies.settings
@@ -114,9 +112,6 @@ class GatewayService(LinkService[str]):
 
     @property
     def block(self) -> Gateway:
-        """
-        The C{gateway} block in force.
-        """
         return _blockOf(self._settings)
 
     def location(self) -> tuple[str, Sequence[str]]:
@@ -140,7 +135,7 @@ class GatewayService(LinkService[str]):
 
     def _identify(self) -> None:
         """
-        See L{LinkService._identify}; our own cluster tells it, too.
+        Our own cluster announces the address, too.
         """
         identity = identityFrom(self._settings, self.block, self._serverId, self.port)
         self.gateways.identity = identity
@@ -220,7 +215,7 @@ class GatewayService(LinkService[str]):
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         """
-        See L{natsbroker.server.reload.Planner}: as with nats-server, only TLS can change.
+        As with nats-server, only TLS can change.
         """
         block = new.gateway
         if block is None or _fixed(block, self.port) != _fixed(self.block, self.port):

@@ -15,7 +15,6 @@ class RemoteGateway:
     """
     One of C{gateways}: another cluster.
 
-    @ivar name: of its gateway.
     @ivar urls: where its members are.
     @ivar tls: for dialling them; C{None} for the TLS of the block.
     """
@@ -28,9 +27,9 @@ class RemoteGateway:
 @dataclass(frozen=True, slots=True)
 class InterestPolicy:
     """
-    The C{interest} block: the interest policy.
+    The C{interest} block.
 
-    @ivar plugin: name of the plugin, or empty for the built-in policy.
+    @ivar plugin: empty for the built-in policy.
     @ivar options: every other key of the block.
     """
 
@@ -46,7 +45,6 @@ class Gateway:
     @ivar name: of our gateway, and so of our cluster.
     @ivar port: where gateways are listened for; 0 for nowhere, -1 for a random one.
     @ivar user: for gateways that connect here; empty for no login.
-    @ivar password: of that user.
     @ivar timeout: seconds for the login; 0 for the default.
     @ivar advertise: C{host} or C{host:port} that is announced to others.
     @ivar connect_retries: further attempts to reach a cluster known from gossip.
@@ -55,7 +53,6 @@ class Gateway:
     @ivar reject_unknown_cluster: accept and dial no others.
     @ivar write_deadline: seconds; 0 for the clients'.
     @ivar insecure_listen: the operator accepts that anybody who reaches the port is a gateway.
-    @ivar interest: the interest policy.
     """
 
     name: str = ""
@@ -76,7 +73,4 @@ class Gateway:
 
     @property
     def isOn(self) -> bool:
-        """
-        Whether there is a gateway.
-        """
         return bool(self.name and self.port)

@@ -38,7 +38,6 @@ class InterestTable:
     oldest is forgotten first, which costs one message.
 
     @ivar gateway: the name of the other cluster.
-    @ivar account: the name of the account.
     @ivar mode: C{OPTIMISTIC}, C{TRANSITIONING} or C{INTEREST_ONLY}.
     @ivar isAccountWanted: the account was not refused as a whole.
     @ivar permitted: the only subjects that are sent; C{None} for no such limit.
@@ -102,8 +101,6 @@ class InterestTable:
 
     def switch(self, mode: str, now: float) -> None:
         """
-        Take another mode.
-
         @param now: seconds since the epoch.
         """
         if mode != self.mode:
@@ -129,9 +126,7 @@ class InterestTable:
 
     def unwant(self, pattern: bytes, queue: bytes) -> bool:
         """
-        Undo one C{want}.
-
-        @return: whether there was one.
+        @return: whether there was a C{want} to undo.
         """
         if not queue:
             return self._plain.remove(pattern, b"")

@@ -37,10 +37,6 @@ _DAY = 86_400.0
 
 
 class AcceptedLeaf(LeafLink):
-    """
-    A connection that the peer dialled.
-    """
-
     def __init__(self, leafs: LeafRegistry, peer: LeafPeer) -> None:
         super().__init__(leafs, peer, Kind.SPOKE, leafs.block.compression)
         self._isMet = False
@@ -64,9 +60,6 @@ class AcceptedLeaf(LeafLink):
         self.say(infoLine(document))
 
     def secured(self) -> None:
-        """
-        Start the timeout of the login.
-        """
         self.expect(self.context.limits.handshake)
 
     # Login.
@@ -86,7 +79,7 @@ class AcceptedLeaf(LeafLink):
 
     def _agreeOnCompression(self, claimed: str) -> None:
         """
-        Settle the compression: a peer that wants S2 has said so before its CONNECT.
+        A peer that wants S2 has said so before its CONNECT.
 
         @param claimed: the mode in the CONNECT.
         """
@@ -155,9 +148,6 @@ class AcceptedLeaf(LeafLink):
         self._watchExpiry(grant)
 
     def _refuse(self) -> None:
-        """
-        Reject the peer, and notify the log and observers.
-        """
         options = self._options or {}
         who = f'User "{options["user"]}"' if options.get("user") else "no user"
         _log.error("{link} - authentication error - {who}", link=str(self), who=logText(who))

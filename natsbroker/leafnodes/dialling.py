@@ -36,10 +36,6 @@ _PAUSES = {
 
 
 class DialledLeaf(LeafLink):
-    """
-    A connection that we dialled.
-    """
-
     target: LeafRemote
 
     def __init__(self, leafs: LeafRegistry, target: LeafRemote, peer: LeafPeer) -> None:
@@ -190,9 +186,6 @@ class DialledLeaf(LeafLink):
         return True
 
     def _learn(self, document: ServerDocument) -> None:
-        """
-        Note the URLs of the peer's cluster.
-        """
         if self.target.settings.ignore_discovered_servers or not document.leafnode_urls:
             return
         found: list[RemoteURL] = []

@@ -21,8 +21,6 @@ _EACH = 8
 
 class Leafz:
     """
-    The page.
-
     @ivar view: gives the leafnodes; C{None} without leafnodes.
     """
 
@@ -32,8 +30,6 @@ class Leafz:
 
     def __call__(self, query: Query) -> Answer:
         """
-        The page.
-
         @raise BadQuery: if a parameter makes no sense.
         """
         steps = self.steps(flag(query, "subs"), text(query, "acc"))
@@ -41,8 +37,6 @@ class Leafz:
 
     def steps(self, isListed: bool, account: str = "") -> Generator[bytes, None, Listing]:
         """
-        The same as a list, for those who want no HTTP.
-
         @param isListed: whether subjects are listed that peers are subscribed to.
         @param account: whose are shown; empty for all.
         """

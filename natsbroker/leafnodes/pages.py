@@ -22,17 +22,10 @@ _TLS_TIMEOUT = 2
 
 
 class LeafPages:
-    """
-    Leafnodes as monitoring shows them.
-    """
-
     def __init__(self, service: LeafnodeService) -> None:
         self._service = service
 
     def contribute(self, monitoring: MonitoringModel) -> None:
-        """
-        Have the pages show them.
-        """
         leafs = self._service.leafs
         monitoring.links["leaf"].view = self
         monitoring.varz.statistics["leafs"] = leafs
@@ -46,9 +39,6 @@ class LeafPages:
         return sum(leaf.account == account for leaf in self._service.leafs)
 
     def varz(self) -> dict[str, Any]:
-        """
-        What C{/varz} says under C{leaf}.
-        """
         block, service = self._service.block, self._service
         tls = block.tls
         listens = bool(service.port)

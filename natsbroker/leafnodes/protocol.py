@@ -21,8 +21,6 @@ MakeLeaf = Callable[[Any], Link]
 
 class LeafProtocol(LinkProtocol):
     """
-    Joins a transport and a leafnode connection.
-
     @ivar isSecured: the transport is encrypted.
     @ivar certificate: the peer's verified certificate; C{None} without one.
     """
@@ -36,15 +34,9 @@ class LeafProtocol(LinkProtocol):
 
     @property
     def tls(self) -> Security | None:
-        """
-        The facts of the TLS connection; C{None} without TLS.
-        """
         return securityOf(self.connection, self.certificate) if self.isSecured else None
 
     def connectionMade(self) -> None:
-        """
-        Start with the handshake or with INFO, or wait for what the peer starts with.
-        """
         link, tls = self._attach(), self._tls
         if tls is None or not tls.settings.handshake_first:
             self._greet(link)
@@ -80,7 +72,7 @@ class LeafProtocol(LinkProtocol):
 
     def dataReceived(self, data: bytes) -> None:
         """
-        Take input; the first of it may start the handshake.
+        The first input may start the handshake.
         """
         if self._isWaiting:
             self._isWaiting = False

@@ -1,5 +1,5 @@
 """
-The C{leafnodes} block: from the parsed configuration to its settings, and their checks.
+Reading and checking the C{leafnodes} block.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ def leafnodesFrom(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Leafnodes | None:
     """
-    Make the settings of leafnodes.
-
     @param read: gives the text of a path, or raises C{OSError}.
-    @return: C{None} when the file has no such block.
     """
     block = root.block("leafnodes")
     if block is None:
@@ -96,9 +93,6 @@ def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str
 
 
 def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
-    """
-    The name of each key of a remote that makes no sense, with what is wrong with it.
-    """
     if not remote.urls:
         yield "urls", "a remote needs a url"
     yield from urlProblems("urls", remote.urls, splitRemote)
@@ -131,7 +125,7 @@ def checkLeafnodes(
     findings: Diagnostics,
 ) -> None:
     """
-    Report what makes no sense, where the file says it if it does.
+    Report inconsistent values.
 
     @param accounts: the names of all.
     @param isOperated: whether accounts are their operators'.

@@ -68,8 +68,8 @@ class LeafPeer(LinkPeer, Protocol):
 
 class LeafLink(Link):
     """
-    A leafnode connection, dialled or accepted. No interest passes before both sides have
-    introduced themselves, and the peer's interest goes the moment the connection ends.
+    A leafnode connection, dialled or accepted. No interest passes before both sides have introduced
+    themselves, and the peer's interest goes the moment the connection ends.
 
     @ivar grant: the peer's permissions here; C{None} before it is authenticated.
     @ivar kind: what the peer is to us.
@@ -144,9 +144,6 @@ class LeafLink(Link):
         return None
 
     def begin(self, bus: IMessageBus, rules: LeafRules, headers: bool) -> None:
-        """
-        Start to exchange interest and messages.
-        """
         grant = self.grant
         if grant is None:
             raise RuntimeError("a leafnode begins before it has a grant")
@@ -206,7 +203,7 @@ class LeafLink(Link):
 
     def reauthorize(self) -> None:
         """
-        Ask again whether the peer may stay. A peer that we dialled needs no permission of ours.
+        Nothing: a peer that we dialled needs no permission of ours.
         """
 
 
@@ -214,7 +211,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     """
     All leafnode connections of one broker; iterating gives those that have started.
 
-    @ivar settings: those in force.
     @ivar authorizer: gives the authorizer of accepted leafnodes.
     @ivar cluster: gives the name of our cluster.
     """
@@ -276,9 +272,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     # INFO and CONNECT.
 
     def document(self, **connection: Any) -> dict[str, Any]:
-        """
-        Our INFO for a connection.
-        """
         urls = () if self.isLeaving else self._urls
         return infoDocument(
             self.identity,
@@ -292,11 +285,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     def connectOptions(
         self, remote: RemoteLeaf, url: RemoteURL, compression: str
     ) -> dict[str, Any]:
-        """
-        Our CONNECT without credentials.
-
-        @param compression: the level that we send at.
-        """
         cluster = self.cluster()
         return connectOptions(self.identity, self.settings, cluster, remote, url, compression)
 
@@ -361,9 +349,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         return [leaf for leaf in self.everyone() if leaf.target is target and not leaf.reason]
 
     def hangUp(self, target: LeafRemote) -> None:
-        """
-        Close the connection to a remote.
-        """
         for leaf in self.linksTo(target):
             leaf.close(errors.LEAF_REMOVED)
 
@@ -381,8 +366,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
 
     def useCompression(self, wanted: Compression, target: LeafRemote | None = None) -> None:
         """
-        Change the compression.
-
         @param target: of the connection to this remote; C{None} for all accepted connections.
         """
         for leaf in self.everyone():

@@ -46,14 +46,11 @@ class LeafRemote:
     @property
     def urls(self) -> list[RemoteURL]:
         """
-        The addresses, the next one first.
+        The next one first.
         """
         return list(self._urls)
 
     def next(self) -> RemoteURL:
-        """
-        The address to dial next.
-        """
         urls = self._urls
         if urls[0] == self.current and len(urls) > 1:
             urls.append(urls.pop(0))
@@ -104,9 +101,6 @@ class LeafRemote:
             self._name = next((each.host for each in told if not isAddress(each.host)), "")
 
     def takeDelay(self) -> float:
-        """
-        Read the delay, and reset it.
-        """
         delay, self.delay = self.delay, 0.0
         return delay
 

@@ -35,7 +35,7 @@ _REMEMBERED = 2048
 
 class Gate:
     """
-    The permissions of one direction. Two gates with the same entries are equal.
+    The permissions of one direction.
     """
 
     __slots__ = ("_answers", "_permissions")
@@ -51,15 +51,9 @@ class Gate:
 
     @property
     def isOpen(self) -> bool:
-        """
-        Whether everything passes.
-        """
         return self._permissions.allowsEverything
 
     def allows(self, subject: bytes) -> bool:
-        """
-        Whether a message passes.
-        """
         return self.mayDeliver(subject)
 
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
@@ -113,10 +107,6 @@ def _concerning(entries: Iterable[bytes], queue: bytes) -> list[bytes]:
 
 
 class LeafRules:
-    """
-    Both directions of one connection.
-    """
-
     __slots__ = ("incoming", "outgoing")
 
     def __init__(self, incoming: Gate, outgoing: Gate) -> None:
@@ -128,16 +118,10 @@ class LeafRules:
         return self.outgoing
 
     def mayTell(self, pattern: bytes) -> bool:
-        """
-        Whether interest in a pattern is sent to the peer.
-        """
         isAlways = pattern.startswith(_ALWAYS_TOLD)
         return isAlways or self.incoming.verdict(pattern) is not Verdict.DENIED
 
     def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
-        """
-        Whether interest of the peer is honoured.
-        """
         if pattern.startswith(_ALWAYS_TOLD):
             return Verdict.ALLOWED
         return self.outgoing.verdict(pattern, queue)
@@ -181,8 +165,6 @@ def domainDenials(
 
 def hubRules(grant: Grant, refused: Iterable[bytes] = ()) -> LeafRules:
     """
-    The rules of a hub.
-
     @param grant: of the spoke's user.
     @param refused: the patterns that the spoke denies.
     """
@@ -200,12 +182,9 @@ def spokeRules(
     denyExports: Iterable[bytes] = (),
 ) -> LeafRules:
     """
-    The rules of a spoke.
-
     @param imports: the hub's permissions in INFO for messages to us; C{None} for everything.
     @param exports: the same for messages from us.
-    @param denyImports: the denials in the settings.
-    @param denyExports: likewise.
+    @param denyImports: the denials in the settings, as C{denyExports}.
     @raise ValueError: if the hub sends permissions that are not valid.
     """
     return LeafRules(_gate(imports, denyImports), _gate(exports, denyExports))

@@ -47,10 +47,6 @@ _CHANGEABLE = frozenset({"compression", "remotes", "tls"})
 
 
 class LeafnodeService(LinkService[LeafRemote]):
-    """
-    @ivar leafs: the connections.
-    """
-
     def __init__(
         self,
         dependencies: LinkDependencies,
@@ -93,9 +89,6 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     @property
     def block(self) -> Leafnodes:
-        """
-        The C{leafnodes} block in force.
-        """
         return _blockOf(self._settings)
 
     def _authorizer(self) -> IAuthorizer:
@@ -106,7 +99,7 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     def clusterName(self) -> str:
         """
-        The name of our cluster. A broker without one that dials leafnodes is a cluster by itself.
+        A broker without a cluster that dials leafnodes is a cluster by itself.
         """
         cluster = self._cluster()
         name = "" if cluster is None else cluster.cluster.terms.name
@@ -280,9 +273,6 @@ class LeafnodeService(LinkService[LeafRemote]):
             self.leafs.useCompression(settings.compression, remote)
 
     def _drop(self, remote: LeafRemote) -> None:
-        """
-        Stop dialling a remote, and close its connection.
-        """
         remote.isWanted = False
         self._diallers.stop(remote)
         self.leafs.hangUp(remote)

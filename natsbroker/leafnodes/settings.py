@@ -20,9 +20,9 @@ _SCHEMES = ("nats-leaf", "nats", "leaf", "")
 
 def splitRemote(url: str) -> RemoteURL:
     """
-    Read the URL of a remote. Errors contain no password.
+    Errors contain no password.
 
-    @raise ValueError: if it is not valid, or names a WebSocket.
+    @raise ValueError: if the URL is not valid, or names a WebSocket.
     """
     return splitURL(url, "leafnode", _SCHEMES, LEAF_PORT)
 
@@ -46,7 +46,7 @@ class RemoteLeaf:
     """
     One of the C{remotes}.
 
-    @ivar urls: where it is; each may hold a user and a password.
+    @ivar urls: each may hold a user and a password.
     @ivar account: ours; empty for the global one.
     @ivar credentials: path of a file with a JWT and a seed, or empty.
     @ivar nkey: the seed of a user, or empty.
@@ -101,13 +101,12 @@ class Leafnodes:
     @ivar users: the logins; empty for the users of clients.
     @ivar timeout: seconds for the login; 0 for the default.
     @ivar reconnect: seconds before a remote is dialled again.
-    @ivar dial_timeout: seconds that an attempt to dial may take.
+    @ivar dial_timeout: seconds.
     @ivar advertise: C{host} or C{host:port} that is announced to others.
     @ivar no_advertise: the members of our cluster do not announce us to their leafnodes.
     @ivar min_version: of leafnodes that connect; empty for any.
     @ivar isolate: leafnodes get no interest of each other.
     @ivar write_deadline: seconds; 0 for the clients'.
-    @ivar compression: of accepted connections.
     """
 
     host: str = "0.0.0.0"

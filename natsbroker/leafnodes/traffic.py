@@ -58,9 +58,6 @@ class LeafAccount:
         describe: Callable[[], ClientInfo],
         replies: ReplyTracker | None = None,
     ) -> None:
-        """
-        @param describe: describes the peer.
-        """
         self._outbox = outbox
         self._describe = describe
         self.cluster = cluster
@@ -104,10 +101,7 @@ class _DirectAccount(LeafAccount):
 
 class LeafTraffic:
     """
-    The traffic of one connection.
-
     @ivar handlers: by operation.
-    @ivar interest: of the peer.
     """
 
     def __init__(
@@ -187,9 +181,6 @@ class LeafTraffic:
     # Our interest.
 
     def tell(self) -> None:
-        """
-        Send our interest from now on.
-        """
         self._announcer = InterestAdvertiser(
             self._bus, self._rules, self._tellGained, self._tellLost, self._interestFilter
         )
@@ -202,9 +193,6 @@ class LeafTraffic:
         self._link.say(leaf.lostLine(pattern, queue))
 
     def permit(self, rules: LeafRules) -> None:
-        """
-        Replace the rules.
-        """
         if rules == self._rules:
             return
         self._rules = rules

@@ -3,8 +3,6 @@ Which compression two servers use on a link, and how much of it.
 
 Both sides compute the same from their own mode and from the mode in the peer's first INFO. Each
 direction has a level of its own, which only its sender knows. (Observed of nats-server 2.15.)
-
-Decisions that follow from modes and round trips alone.
 """
 
 from __future__ import annotations
@@ -39,9 +37,6 @@ class Compression:
 
     @property
     def isOffered(self) -> bool:
-        """
-        Whether the peer's mode matters.
-        """
         return self.mode not in (OFF, UNSUPPORTED)
 
     def __str__(self) -> str:
@@ -50,8 +45,6 @@ class Compression:
 
     def selected(self, peer: str) -> str:
         """
-        The mode of a link.
-
         @param peer: the mode in the peer's first INFO; empty for none.
         @return: C{OFF} or C{UNSUPPORTED} for a link without S2; else C{AUTO} or one of L{LEVELS}.
         @raise ValueError: if the peer's mode is unknown.
@@ -72,8 +65,6 @@ class Compression:
 
     def levelFor(self, mode: str, roundTrip: float) -> str:
         """
-        The level at which a mode sends.
-
         @param mode: what L{selected} returned for a link with S2.
         @param roundTrip: in seconds; of no importance unless the mode is C{AUTO}.
         """
@@ -92,11 +83,9 @@ NO_COMPRESSION = Compression()
 
 class LinkCompression:
     """
-    The compression of one link.
-
     @ivar wanted: what our side wants.
-    @ivar mode: that of the link once it is agreed on: C{OFF} or C{UNSUPPORTED} without S2, else
-        C{AUTO} or one of L{LEVELS}. Before, our side's own.
+    @ivar mode: of the link once it is agreed on, as L{Compression.selected} gives it; before, our
+        side's own.
     @ivar level: what our side sends at: one of L{LEVELS}, C{OFF} or C{UNSUPPORTED}. It is what
         nats-server's monitoring shows.
     """
@@ -115,15 +104,10 @@ class LinkCompression:
 
     @property
     def isOn(self) -> bool:
-        """
-        Whether the two sides agreed on S2.
-        """
         return self.mode in (AUTO, *LEVELS)
 
     def select(self, peer: str) -> None:
         """
-        Agree on a mode.
-
         @param peer: the mode in the peer's first INFO; empty for none.
         @raise ValueError: if it is unknown.
         """
@@ -134,8 +118,6 @@ class LinkCompression:
 
     def begin(self, roundTrip: float) -> None:
         """
-        Speak S2 from now on.
-
         @param roundTrip: a guess of it, in seconds.
         """
         self._useLevel(self.wanted.levelFor(self.mode, roundTrip))
@@ -149,7 +131,7 @@ class LinkCompression:
 
     def change(self, wanted: Compression, roundTrip: float) -> bool:
         """
-        Our side wants something else. No byte tells the peer of another level.
+        No byte tells the peer of another level.
 
         @param roundTrip: as it was measured last.
         @return: whether the two sides must agree by another connection.

@@ -33,9 +33,6 @@ _MOST_THRESHOLDS = 4
 
 
 def _named(mode: str) -> Compression:
-    """
-    A mode with the thresholds that it has by itself.
-    """
     return Compression(mode, _THRESHOLDS if mode == AUTO else ())
 
 
@@ -47,9 +44,7 @@ def compressionOf(
     block: ParsedBlock, findings: Diagnostics, default: Compression, on: str
 ) -> Compression:
     """
-    The compression that a block asks for.
-
-    @param default: that where it says nothing.
+    @param default: the compression where the block says nothing.
     @param on: the mode that C{on} means.
     """
     inner = block.block("compression")

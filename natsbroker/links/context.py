@@ -21,7 +21,6 @@ class LinkLimits:
     Sizes in bytes, times in seconds.
 
     @ivar handshake: the limit until the peer has introduced itself.
-    @ivar ping_interval: between PINGs.
     @ivar ping_max: unanswered PINGs.
     @ivar max_control_line: bytes after the operation on a line.
     @ivar max_payload: bytes of headers and payload. It bounds memory: members of a cluster do not
@@ -45,13 +44,8 @@ class LinkContext:
     """
     What a link needs of the broker.
 
-    @ivar reactor: for time and timers.
     @ivar turn: collects what one chunk of input causes.
-    @ivar wheel: everybody's deadlines.
     @ivar random: for jitter.
-    @ivar limits: the limits in force.
-    @ivar tracing: whether operations are logged.
-    @ivar fastLane: whether messages may take the fast lane.
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
     @ivar poller: the L{natsbroker.connections.poller.SocketPoller} of plain TCP connections;
         C{None} for Twisted's transports.

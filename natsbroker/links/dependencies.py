@@ -19,11 +19,8 @@ from natsbroker.interfaces import IGatewayInterestPolicy, IMessageBus
 @dataclass(frozen=True, slots=True)
 class LinkDependencies:
     """
-    What a broker gives to links of every kind.
-
     @ivar settings: those that it begins with.
     @ivar clients: what is shared with client connections: turns, deadlines, tracing.
-    @ivar accounts: receive the messages of links.
     @ivar checks: compare the passwords of leafnodes.
     @ivar policy: makes what decides which messages other clusters receive.
     @ivar systemBus: gives the bus of the system account; C{None} without one.

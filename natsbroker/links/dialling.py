@@ -27,10 +27,6 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def peerEndpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClientEndpoint:
-    """
-    @param host: a name, or an address of either kind.
-    @param timeout: how long one attempt to connect may take, in seconds.
-    """
     make: Any = HostnameEndpoint
     if isAddress(host):
         make = TCP6ClientEndpoint if ":" in host else TCP4ClientEndpoint
@@ -43,7 +39,6 @@ class DialTerms:
     """
     The pauses and limits of dialling; times in seconds.
 
-    @ivar pause: between attempts.
     @ivar longest: the limit of a pause, which doubles each time; C{pause} if it stays the same.
     @ivar jitter: the limit of what is added to a pause.
     @ivar retries: attempts after the first; negative for no limit.
@@ -199,12 +194,6 @@ class Diallers(Generic[Key]):
             dialler.stop()
 
     def connect(self, host: str, port: int, timeout: float, factory: Factory) -> Deferred[Any]:
-        """
-        Connect once.
-
-        @param timeout: in seconds.
-        @param factory: makes the protocol of the connection.
-        """
         endpoint = peerEndpoint(self._reactor, host, port, timeout)
         connecting: Deferred[Any] = endpoint.connect(factory)
         return connecting

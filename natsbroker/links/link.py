@@ -1,10 +1,9 @@
 """
 A conversation with another server, from its first byte to its last, without a transport.
 
-Frames are handled in order, and nothing escapes what they cause; a peer that is silent is
-sent PINGs, and given up if it does not answer; what waits for it is bounded, and so is the time in
-which it must take some; when it ends, for whatever reason, what it stood for is taken back at once,
-exactly once.
+A peer that is silent is sent PINGs, and given up if it does not answer. What waits for it is
+bounded, and so is the time in which it must take some. When the conversation ends, for whatever
+reason, what the peer stood for is taken back at once, exactly once.
 """
 
 from __future__ import annotations
@@ -67,17 +66,11 @@ class Link(PeerSession):
     @cvar CREATED: what the kind of link is called when it is made.
     @cvar KIND: what it is called when it is closed.
     @cvar LETTER: begins the link's number in the log.
-    @ivar number: tells links apart.
-    @ivar outbox: what waits for the peer.
-    @ivar decoder: what came from it.
-    @ivar started: when the connection began.
-    @ivar reason: why it was closed; empty while it is open.
     @ivar handlers: what is done with which operation.
     @ivar isOpen: whether it can be talked on already.
     @ivar isHeld: whether nothing more is read before something that was asked is answered.
     @ivar lane: takes messages before they are frames; C{None} for nothing that does.
     @ivar traffic: what passes over it; C{None} before it is agreed on.
-    @ivar compression: whether it is compressed, and how.
     @ivar isQuiet: whether no PING may be sent, since the peer is about to switch to S2.
     @ivar measures: whether the round trip is measured in every interval, whatever comes, where
         the compression depends on it.
@@ -99,9 +92,6 @@ class Link(PeerSession):
         dialect: LineReader,
         wanted: Compression = NO_COMPRESSION,
     ) -> None:
-        """
-        @param wanted: the compression.
-        """
         context: LinkContext = registry.context
         limits = context.limits
         decoder = hot.Decoder(limits.max_control_line, limits.max_payload, dialect)
@@ -167,9 +157,6 @@ class Link(PeerSession):
     # Beginning and input.
 
     def opened(self) -> None:
-        """
-        The connection can be talked on.
-        """
         self.isOpen = True
         self._schedule()
         self._inTurn(self._enter)
@@ -181,9 +168,6 @@ class Link(PeerSession):
         self.greet()
 
     def proceed(self) -> None:
-        """
-        Handle what is in the decoder.
-        """
         if not self.reason and not self.isHeld and not self._isQueued:
             self._inTurn(self._frames)
 
@@ -233,10 +217,8 @@ class Link(PeerSession):
 
     def _select(self, peer: str) -> bool:
         """
-        Learn from the peer's first INFO which mode the link has.
-
-        @param peer: the mode in it; empty for none.
-        @return: whether that is known; else the link is closed.
+        @param peer: the mode in the peer's first INFO; empty for none.
+        @return: whether the mode of the link is known; else the link is closed.
         """
         try:
             self.compression.select(peer)
@@ -253,18 +235,12 @@ class Link(PeerSession):
         self.compression.begin(self.roundTrip or self.context.reactor.seconds() - self.started)
 
     def useCompression(self, wanted: Compression) -> None:
-        """
-        Other compression is wanted from now on.
-        """
         if not self.reason and self.compression.change(wanted, self.roundTrip):
             self._inTurn(lambda: self.close(errors.RENEGOTIATION))
 
     # Output.
 
     def say(self, line: bytes) -> None:
-        """
-        Send a line.
-        """
         if self.context.tracing:
             traceSaid(str(self), line)
         self.outbox.write(line)
@@ -308,9 +284,6 @@ class Link(PeerSession):
 
     @property
     def subscriptions(self) -> int:
-        """
-        The number of the peer's subscriptions.
-        """
         return 0 if self.traffic is None else len(self.traffic.interest)
 
     @property
@@ -375,8 +348,6 @@ _WITH_PAYLOAD = frozenset({ops.RMSG, ops.HMSG, ops.LMSG, ops.MSG, ops.PUB})
 
 def traceCame(link: str, frame: tuple[Any, ...], longest: int) -> None:
     """
-    Log a received frame.
-
     @param longest: the bytes of a payload that are shown; 0 for all.
     """
     name = ops.NAMES.get(frame[0])
@@ -391,9 +362,6 @@ def traceCame(link: str, frame: tuple[Any, ...], longest: int) -> None:
 
 
 def traceSaid(link: str, line: bytes) -> None:
-    """
-    Log a line that is sent.
-    """
     _trace(link, "->>", line.rstrip())
 
 

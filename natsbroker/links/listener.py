@@ -17,7 +17,7 @@ from natsbroker.server.start import StartError, listenDetail
 
 class LinkPort:
     """
-    A listening port, or none.
+    A listening port, or none. Its text is the address; empty while it does not listen.
     """
 
     def __init__(
@@ -25,9 +25,7 @@ class LinkPort:
     ) -> None:
         """
         @param port: 0 for none; negative for one that the kernel chooses.
-        @param factory: makes the protocols of connections.
         @param what: names the port in the error when it is in use.
-        @param scheme: of its URL.
         """
         self._wanted = port
         self._what = what
@@ -63,7 +61,7 @@ class LinkPort:
     @property
     def number(self) -> int:
         """
-        The port; 0 while it does not listen.
+        0 while it does not listen.
         """
         address = self._address
         return 0 if address is None else int(address.port)
@@ -73,16 +71,13 @@ class LinkPort:
         return [] if address is None else [urlOf(self._scheme, address)]
 
     def __str__(self) -> str:
-        """
-        The address; empty while it does not listen.
-        """
         address = self._address
         return "" if address is None else describe(address)
 
 
 async def ended(close: Callable[[Callable[[], None]], None]) -> None:
     """
-    Close all links of one kind, and wait until they are gone.
+    Wait until all links of one kind are gone.
 
     @param close: closes them, and calls its argument when none is left.
     """

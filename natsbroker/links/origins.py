@@ -27,9 +27,6 @@ class PeerOrigin:
     ORIGIN: ClassVar[str]
 
     def __init__(self, account: str, server: str) -> None:
-        """
-        @param server: the peer's name.
-        """
         self._server = server
         self.grant = Grant(account)
 

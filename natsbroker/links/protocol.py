@@ -1,9 +1,8 @@
 """
 Links over Twisted transports, dialled and accepted.
 
-Any stream transport will do; with TLS the session begins when the handshake is done and
-the peer is who it should be; back-pressure is the transport's own, translated for the outbox. Plain
-TCP goes through the poller where there is one.
+With TLS the session begins when the handshake is done and the peer is who it should be. Plain TCP
+goes through the poller where there is one.
 """
 
 from __future__ import annotations
@@ -44,8 +43,6 @@ MakeLink = Callable[[LinkPeer], Link]
 @implementer(IPushProducer, IHalfCloseableProtocol, IHandshakeListener)
 class LinkProtocol(Protocol):
     """
-    Joins a transport and a link.
-
     @ivar link: the session; C{None} before there is a connection.
     @ivar connection: the OpenSSL connection that was made for it; C{None} so far.
     """
@@ -57,7 +54,7 @@ class LinkProtocol(Protocol):
 
     def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
         """
-        @param tls: how TLS is done; C{None} for not at all.
+        @param tls: C{None} for no TLS.
         @param name: the name in the peer's certificate; C{None} on an accepted connection.
         """
         self._makeLink = makeLink
@@ -72,9 +69,6 @@ class LinkProtocol(Protocol):
         self.link: Link | None = None
 
     def connectionMade(self) -> None:
-        """
-        Begin with the handshake, if there is one, else with the session.
-        """
         link = self._attach()
         if self._tls is None:
             link.opened()
@@ -95,9 +89,6 @@ class LinkProtocol(Protocol):
         return link
 
     def startTLS(self) -> None:
-        """
-        Begin the handshake.
-        """
         tls, link = self._tls, self.link
         if tls is None or link is None:
             raise RuntimeError("a handshake without TLS")
@@ -107,9 +98,6 @@ class LinkProtocol(Protocol):
         self._timer = link.context.reactor.callLater(tls.settings.timeout, self._late)
 
     def handshakeCompleted(self) -> None:
-        """
-        See C{IHandshakeListener}: look at the peer's certificate, and begin.
-        """
         self._stopTimer()
         tls, link = self._tls, self.link
         if tls is None or link is None or link.reason:
@@ -128,9 +116,6 @@ class LinkProtocol(Protocol):
         self._secured(link)
 
     def _seal(self, connection: SealedConnection, link: Link) -> None:
-        """
-        Read and write many records at a time from now on.
-        """
         seal = connection.seal() if link.context.fastLane else None
         self._records = Records(connection, self._stream.protocol, seal)
         if seal is not None:
@@ -145,9 +130,6 @@ class LinkProtocol(Protocol):
             self.dataReceived(self._inlet.take())
 
     def _secured(self, link: Link) -> None:
-        """
-        The handshake is done, and the peer is who it should be.
-        """
         link.opened()
 
     def _late(self) -> None:
@@ -168,7 +150,7 @@ class LinkProtocol(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """
-        Hand input to the link. None comes before the handshake is done.
+        None comes before the handshake is done.
         """
         if self._s2 is not None:
             self._s2.received(data)
@@ -176,9 +158,6 @@ class LinkProtocol(Protocol):
             self.link.received(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """
-        Tell the link, and the log if it was the handshake that failed.
-        """
         self._stopTimer()
         if self.connection is not None:
             self.connection.forget()
@@ -196,16 +175,10 @@ class LinkProtocol(Protocol):
             link.lost()
 
     def readConnectionLost(self) -> None:
-        """
-        The peer sends no more.
-        """
         if self.link is not None:
             self.link.inputEnded()
 
     def writeConnectionLost(self) -> None:
-        """
-        The peer takes no more.
-        """
         self.abort()
 
     def write(self, data: bytes) -> None:
@@ -227,7 +200,7 @@ class LinkProtocol(Protocol):
 
     def finish(self) -> None:
         """
-        See L{LinkPeer.finish}. A peer that does not take the rest is cut soon.
+        A peer that does not take the rest is cut soon.
         """
         self._stopTimer()
         self._stream.unregisterProducer()
@@ -246,45 +219,36 @@ class LinkProtocol(Protocol):
 
     def useLane(self, lane: Any) -> None:
         """
-        See L{LinkPeer.useLane}. Ordinary transports always ask the link.
+        Ordinary transports always ask the link.
         """
 
     def pauseProducing(self) -> None:
-        """
-        The transport is full.
-        """
         if self.link is not None:
             self.link.outbox.pause(partial(unsentBy, self._stream))
             self.link.writeBlocked()
 
     def resumeProducing(self) -> None:
-        """
-        The transport has room.
-        """
         if self.link is not None:
             self.link.writeProgressed()
             self.link.outbox.resume()
 
     def stopProducing(self) -> None:
         """
-        The transport is gone; C{connectionLost} follows.
+        C{connectionLost} follows.
         """
 
 
 class LinkFactory(Factory):
     """
-    Makes a L{LinkProtocol}, or the protocol of a subclass, for every connection.
+    Makes a L{LinkProtocol}, or the protocol of a subclass.
 
-    @ivar tls: how TLS is done on the connections to come.
+    @ivar tls: for the connections to come.
     """
 
     noisy = False
     protocol = LinkProtocol
 
     def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
-        """
-        @param name: as for L{LinkProtocol}.
-        """
         self.tls = tls
         self._makeLink = makeLink
         self._name = name

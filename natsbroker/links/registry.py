@@ -24,7 +24,6 @@ class LinkRegistry(Generic[AnyLink]):
     """
     Open links by number. Iterating gives a snapshot. Each kind of link has a subclass.
 
-    @ivar context: shared by the links.
     @ivar isOver: the registry closes: a link that opens later is closed at once.
     @ivar ended: the number of links that ended for each reason.
     """
@@ -68,9 +67,7 @@ class LinkRegistry(Generic[AnyLink]):
 
     def close(self, done: Callable[[], None]) -> None:
         """
-        Close all links.
-
-        @param done: called when none is left.
+        @param done: called when no link is left.
         """
         self.isOver = True
         if not self._links:
@@ -83,7 +80,7 @@ class LinkRegistry(Generic[AnyLink]):
     @property
     def traffic(self) -> LinkTraffic:
         """
-        The traffic of all links, those that have ended included.
+        Of all links, those that have ended included.
         """
         total = self._endedTraffic
         for link in self._links.values():
@@ -93,14 +90,14 @@ class LinkRegistry(Generic[AnyLink]):
     @property
     def slow(self) -> int:
         """
-        The number of links that were closed as slow consumers.
+        The links that were closed as slow consumers.
         """
         return sum(self.ended[reason] for reason in _SLOW)
 
     @property
     def stale(self) -> int:
         """
-        The number of links that were closed because the peer did not answer.
+        The links that were closed because the peer did not answer.
         """
         return self.ended[errors.STALE.reason]
 

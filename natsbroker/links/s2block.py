@@ -5,8 +5,6 @@ A block is the length of what it stands for, as a varint, and elements: literals
 what came before. It is a Snappy block with one more element, the repeat, which copies with the
 offset of the copy before it. (The format is described in the S2 package of klauspost/compress and
 in Google's description of Snappy.)
-
-A pure function; memory is taken only for what a block may give.
 """
 
 from __future__ import annotations
@@ -23,10 +21,8 @@ _REPEAT_BASE = (4, 8, 260, 65540)
 
 def decodeBlock(data: bytes, start: int, stop: int, most: int) -> bytes:
     """
-    Decode a block.
-
     @param data: has the block from C{start} up to C{stop}.
-    @param most: how many bytes it may stand for.
+    @param most: how many bytes it may stand for. No more memory is taken.
     @raise IndexError: if there is no such part of the data.
     @raise ValueError: if it is damaged, or stands for more.
     """

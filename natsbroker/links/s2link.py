@@ -25,8 +25,6 @@ _IN_A_TURN = 1 << 18
 
 class S2Link:
     """
-    Both directions of one link.
-
     @ivar encoder: makes what is sent.
     """
 
@@ -34,7 +32,6 @@ class S2Link:
 
     def __init__(self, link: Link, stream: Any, level: str, data: bytes) -> None:
         """
-        @param stream: the transport.
         @param level: at which the encoder begins.
         @param data: came behind the last line that was not compressed.
         """
@@ -50,17 +47,11 @@ class S2Link:
             self._later()
 
     def received(self, data: bytes) -> None:
-        """
-        Take input from the transport.
-        """
         self._decoder.feed(data)
         if not self._isLater:
             self._proceed()
 
     def pauseProducing(self) -> None:
-        """
-        The session wants no more for now.
-        """
         self._isPaused = True
         self._stream.pauseProducing()
 

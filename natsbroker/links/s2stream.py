@@ -75,8 +75,6 @@ def _masked(plain: bytes) -> int:
 
 class S2Encoder:
     """
-    Makes streams.
-
     @ivar level: one of L{natsbroker.links.compression.LEVELS}. All that compress do so alike.
     """
 
@@ -86,9 +84,6 @@ class S2Encoder:
         self.level = level
 
     def encode(self, data: bytes) -> bytes:
-        """
-        Make one stream of bytes that are flushed together.
-        """
         pieces: list[Any] = [_BEGIN]
         for start in range(0, len(data), _CHUNK):
             plain = data[start : start + _CHUNK]
@@ -104,8 +99,6 @@ class S2Encoder:
 
 class S2Decoder:
     """
-    Makes bytes of streams.
-
     @ivar largest: the most bytes that the content of a chunk may be from now on.
     @ivar isStarved: whether nothing more can be read before more input comes.
     """
@@ -140,9 +133,6 @@ class S2Decoder:
         self._isSnappy = False
 
     def feed(self, data: bytes) -> None:
-        """
-        Take more input.
-        """
         if data:
             self._pieces.append(data)
             self._have += len(data)
@@ -152,9 +142,8 @@ class S2Decoder:
         """
         Get bytes of one chunk.
 
-        @param most: how many at most.
-        @return: they, or empty if there are none so far: see L{isStarved}. Empty chunks count as
-            if they had some.
+        @return: C{most} at most, or empty if there are none so far: see L{isStarved}. Empty chunks
+            count as if they had some.
         @raise S2Error: for input that is wrong.
         """
         spent = 0

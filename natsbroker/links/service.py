@@ -88,8 +88,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
     """
     The parameter identifies dialled peers.
 
-    @ivar context: what the links share.
-    @ivar _port: where they are listened for. Each kind makes its own, since only it knows what is
+    @ivar _port: where links are listened for. Each kind makes its own, since only it knows what is
         to be made of a connection.
     """
 
@@ -108,9 +107,6 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
 
     @property
     def settings(self) -> Settings:
-        """
-        The settings in force.
-        """
         return self._settings
 
     @property
@@ -130,7 +126,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
 
     async def _listen(self) -> None:
         """
-        Listen, say where, and from now on dial.
+        Listen, and from now on dial.
 
         @raise StartError: if the place is taken.
         """
@@ -159,7 +155,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
     @property
     def port(self) -> int:
         """
-        Where it listens; 0 while it does not.
+        0 while it does not listen.
         """
         return self._port.number
 
@@ -169,14 +165,11 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
     # Changing.
 
     def tracingChanged(self) -> None:
-        """
-        How much is traced has changed.
-        """
         self.context.useTracing(self._clients.tracing)
 
     def _use(self, settings: Settings, limits: LinkLimits) -> None:
         """
-        Other settings are in force: hold the links that there are to their limits.
+        Hold the links that there are to the limits of other settings.
         """
         self._settings = settings
         self.context.limits = limits

@@ -1,8 +1,7 @@
 """
 The connections of a broker with other programs: the services of its connection kinds.
 
-Only this module and its kinds know which kinds there are. A kind that the settings do not ask for
-has no service, and its modules are not loaded.
+A kind that the settings do not ask for has no service, and its modules are not loaded.
 """
 
 from __future__ import annotations
@@ -36,10 +35,7 @@ for _kind in KINDS:
 @implementer(ILinks)
 class Links:
     """
-    The links of one broker. Iterating gives the services.
-
-    @ivar kinds: the connection kinds.
-    @ivar dependencies: what the broker's own kinds need of it.
+    Iterating gives the services.
     """
 
     def __init__(
@@ -88,9 +84,6 @@ class Links:
     # Values that other parts of the broker read.
 
     def clientInfo(self) -> dict[str, Any]:
-        """
-        What INFO tells clients of the links.
-        """
         return {
             key: value for service in self._peers() for key, value in service.clientInfo().items()
         }
@@ -116,9 +109,6 @@ class Links:
         return "", ()
 
     def show(self, monitoring: Any) -> None:
-        """
-        Have the monitoring pages show the links.
-        """
         self._monitoring = monitoring
         for kind in self.kinds:
             if kind.name in self._services:
@@ -127,9 +117,6 @@ class Links:
     # Beginning and end.
 
     def usePoller(self, poller: Any) -> None:
-        """
-        Have connections over plain TCP use a socket poller.
-        """
         self._poller = poller
         for service in self._peers():
             service.usePoller(poller)
@@ -147,17 +134,12 @@ class Links:
             service.connect()
 
     def announce(self) -> None:
-        """
-        Log the addresses.
-        """
         for service in reversed(list(self)):
             service.announce()
 
     def reauthorize(self, account: str | None) -> None:
         """
-        Ask again whether peers may stay connected.
-
-        @param account: those of one account; C{None} for all.
+        @param account: ask about the peers of one account; C{None} for all.
         """
         for service in self._peers():
             service.reauthorize(account)
@@ -170,16 +152,10 @@ class Links:
             service.leave()
 
     async def stopListening(self) -> None:
-        """
-        Stop listening and dialling.
-        """
         for service in self:
             await service.stopListening()
 
     async def close(self) -> None:
-        """
-        Close all links.
-        """
         for service in self:
             await service.close()
 

@@ -50,16 +50,11 @@ def loginOf(block: ParsedBlock) -> ParsedBlock:
 
 
 def isSpaced(name: str) -> bool:
-    """
-    Whether a name has spaces or new lines anywhere.
-    """
     return len(name.split()) > 1 or name != name.strip()
 
 
 def guardProblems(settings: Cluster | Gateway, one: str) -> Iterator[Problem]:
     """
-    The problem of a listener that other machines reach without credentials.
-
     @param one: what an unauthenticated peer becomes.
     """
     known = bool(settings.user) or settings.tls is not None
@@ -73,7 +68,7 @@ def guardProblems(settings: Cluster | Gateway, one: str) -> Iterator[Problem]:
 
 def loginProblems(user: str, password: str, links: str) -> Iterator[Problem]:
     """
-    Complain of a user and a password with which links can be neither accepted nor dialled.
+    Links are dialled with the credentials with which they are accepted.
 
     @param links: what they are called.
     """
@@ -86,9 +81,7 @@ def loginProblems(user: str, password: str, links: str) -> Iterator[Problem]:
 
 def certificateProblems(tls: TLSSettings | None, who: str) -> Iterator[Problem]:
     """
-    Complain of TLS without a certificate.
-
-    @param who: needs one.
+    @param who: needs a certificate.
     """
     if tls is not None and not tls.certs:
         yield "tls", f"{who} need 'cert_file' and 'key_file'"
@@ -96,9 +89,7 @@ def certificateProblems(tls: TLSSettings | None, who: str) -> Iterator[Problem]:
 
 def negativeProblems(settings: object, names: Iterable[str]) -> Iterator[Problem]:
     """
-    Complain of numbers below 0.
-
-    @param names: those that cannot be, as attributes of the settings.
+    @param names: those that cannot be below 0, as attributes of the settings.
     """
     for name in names:
         if getattr(settings, name) < 0:
@@ -109,9 +100,7 @@ def urlProblems(
     name: str, urls: Iterable[str], split: Callable[[str], object]
 ) -> Iterator[Problem]:
     """
-    Complain of texts that are no URLs.
-
-    @param name: the key that they stand under.
+    @param name: the key that the URLs stand under.
     @param split: reads one, or raises C{ValueError}.
     """
     for url in urls:
@@ -123,10 +112,8 @@ def urlProblems(
 
 def advertiseProblems(name: str, text: str, port: int) -> Iterator[Problem]:
     """
-    Complain of a place that others cannot be told of.
-
-    @param name: the key that it stands under.
-    @param text: see L{advertised}; empty for no such place.
+    @param name: the key that the text stands under.
+    @param text: see L{advertised}; empty for none.
     @param port: likewise.
     """
     if not text:

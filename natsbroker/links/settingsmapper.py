@@ -35,9 +35,6 @@ def handshakeOf(block: Cluster | Gateway | Leafnodes) -> float:
 
 
 def limitsOf(settings: Settings, block: Cluster | Gateway | Leafnodes) -> LinkLimits:
-    """
-    The limits that kinds have in common.
-    """
     default = LinkLimits()
     return LinkLimits(
         handshake=handshakeOf(block),
@@ -67,8 +64,6 @@ def identityAt(
     settings: Settings, serverId: str, host: str, port: int, ip: str = "", gateway: str = ""
 ) -> LinkIdentity:
     """
-    This broker with the listener of a kind.
-
     @param ip: the URL at which routes, or the address at which leafnodes, can dial it.
     @param gateway: the address at which gateways can.
     """

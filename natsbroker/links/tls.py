@@ -41,11 +41,9 @@ class LinkTLS:
 
     def creator(self, name: str | None, owner: Any = None) -> Any:
         """
-        Makes OpenSSL connections.
-
         @param name: the peer's name; C{None} for accepted connections.
-        @param owner: gets the one that we dial with as C{connection}; a protocol that was dialled
-            may be inside another one, so it cannot be found.
+        @param owner: gets the OpenSSL connection that we dial with as C{connection}; a protocol
+            that was dialled may be inside another one, so it cannot be found.
         """
         if name is None:
             return ConnectionCreator(self.context)
@@ -54,14 +52,7 @@ class LinkTLS:
 
 @implementer(IOpenSSLClientConnectionCreator)
 class DialledConnections:
-    """
-    Makes OpenSSL connections for the dialling end.
-    """
-
     def __init__(self, context: SSL.Context, name: str, owner: Any = None) -> None:
-        """
-        @param owner: as for L{LinkTLS.creator}.
-        """
         self._context = context
         self._name = name
         self._owner = owner
@@ -76,9 +67,6 @@ class DialledConnections:
 
 
 def isAddress(host: str) -> bool:
-    """
-    Whether a host is an IP address and not a name.
-    """
     try:
         ip_address(host)
     except ValueError:
@@ -91,7 +79,7 @@ def nameProblem(certificate: Any, name: str) -> str:
     Say why a certificate is not for the name, or the address, that was dialled.
 
     @param certificate: a C{cryptography} X.509 certificate; C{None} if there is none.
-    @return: no text if it is.
+    @return: empty if it is.
     """
     if certificate is None:
         return "the peer has no certificate"

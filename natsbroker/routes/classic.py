@@ -2,9 +2,9 @@
 What passes over a route in the dialect before NATS 2.0: interest of the global account, and
 messages without headers.
 
-A message that came is given to what this member serves, of a queue group to one member if
-it was sent to that, and to another route only if the group's last member here has gone; a peer gets
-a message once for everybody there who is subscribed without a group, and once for each queue group
+A message that came is given to what this member serves, of a queue group to one member if it was
+sent to that, and to another route only if the group's last member here has gone. A peer gets a
+message once for everybody there who is subscribed without a group, and once for each queue group
 that was chosen there.
 """
 
@@ -65,11 +65,8 @@ class ClassicMember(PeerOrigin):
 
 class ClassicTraffic:
     """
-    The traffic of one connection.
-
     @ivar dialect: reads the lines.
     @ivar handlers: what is done with which operation.
-    @ivar interest: what the peer is subscribed to.
     @ivar isVerbose: whether the peer wants to hear that it was understood.
     """
 
@@ -104,7 +101,7 @@ class ClassicTraffic:
 
     def tell(self, accounts: Iterable[str]) -> None:
         """
-        Tell the peer the interest of the global account from now on, if it is among these.
+        Tell the peer the interest of the global account, if it is among these, from now on.
         """
         isWanted = GLOBAL_ACCOUNT in accounts
         announcer, bus = self._announcer, self._bus
@@ -125,9 +122,6 @@ class ClassicTraffic:
             self._link.say(line)
 
     def permit(self, permissions: RoutePermissions) -> None:
-        """
-        Use other permissions.
-        """
         if permissions == self._permissions:
             return
         self._permissions = permissions
@@ -136,7 +130,7 @@ class ClassicTraffic:
 
     def repeat(self) -> None:
         """
-        Tell all interest again. A peer ignores sids that it knows.
+        A peer ignores sids that it knows.
         """
         if self._announcer is not None:
             self._announcer.permit(self._permissions)
@@ -147,16 +141,10 @@ class ClassicTraffic:
         """
 
     def accountsChanged(self) -> None:
-        """
-        There may be other accounts now.
-        """
         self._bus = self._buses.busOf(GLOBAL_ACCOUNT)
         self.interest.accountsChanged()
 
     def end(self) -> None:
-        """
-        The connection ends.
-        """
         announcer, self._announcer = self._announcer, None
         if announcer is not None:
             announcer.end(False)
@@ -167,9 +155,7 @@ class ClassicTraffic:
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         """
-        Send the peer a message.
-
-        @param queues: the groups of which it is to give it to one member each.
+        @param queues: the groups of which the peer is to give it to one member each.
         """
         bus, subject = self._bus, message.subject
         if bus is None or self._link.outbox.closed:
@@ -190,9 +176,6 @@ class ClassicTraffic:
     def _among(
         self, subscriptions: tuple[hot.Subscription, ...], message: Message
     ) -> list[hot.Subscription]:
-        """
-        Those of the peer's that take a message.
-        """
         return [each for each in subscriptions if each.subscriber is self._member]
 
     def _oneOf(self, members: list[hot.Subscription]) -> list[hot.Subscription]:
@@ -243,9 +226,6 @@ class ClassicTraffic:
         self._weigh(heard.pattern, heard.queue)
 
     def _weigh(self, pattern: bytes, queue: bytes) -> None:
-        """
-        The peer has one sid more, or less, for a pattern.
-        """
         account = GLOBAL_ACCOUNT.encode()
         weight = self._heard.weight(pattern, queue)
         interest = LinkInterest(account, b"", pattern, queue, weight if queue else 0)

@@ -47,7 +47,6 @@ class IncompatiblePeers:
         """
         The seconds until a peer is dialled again.
 
-        @param route: the connection that was lost.
         @param usual: the pause for a compatible peer.
         """
         target = route.target
@@ -65,10 +64,6 @@ class IncompatiblePeers:
 
 @implementer(IRouteOwner)
 class Routes(Membership):
-    """
-    All routes of one broker.
-    """
-
     def __init__(
         self,
         context: LinkContext,
@@ -85,8 +80,6 @@ class Routes(Membership):
 
     def routeFor(self, target: RouteTarget | None) -> Callable[[LinkPeer], Route]:
         """
-        The factory of routes.
-
         @param target: the dialled peer; C{None} for accepted connections.
         """
         return lambda peer: Route(self, peer, target)

@@ -1,7 +1,5 @@
 """
-The choice between the two dialects of routes.
-
-Both ends derive the same answer from the other's INFO.
+The choice between the two dialects of routes, which both ends derive from the other's INFO.
 
 Servers before 2.0 say in INFO that they understand protocol 1, or say nothing; those since say 2 or
 more. A natsbroker that understands both says 2 and adds a member of its own, C{classic}, by which
@@ -34,9 +32,6 @@ class RouteDialect(Enum):
 
     @property
     def spoken(self) -> frozenset[RouteDialect]:
-        """
-        The dialects that are spoken.
-        """
         if self is RouteDialect.AUTO:
             return frozenset((RouteDialect.CLASSIC, RouteDialect.MODERN))
         return frozenset((self,))
@@ -51,8 +46,6 @@ def _dialectOf(document: ServerDocument) -> RouteDialect:
 def chosen(ours: RouteDialect, document: ServerDocument) -> RouteDialect | None:
     """
     What is spoken with a peer; C{None} if there is nothing in common.
-
-    @param document: what the peer's INFO says.
     """
     common = ours.spoken & _dialectOf(document).spoken
     if RouteDialect.MODERN in common:
@@ -61,7 +54,4 @@ def chosen(ours: RouteDialect, document: ServerDocument) -> RouteDialect | None:
 
 
 def understand(one: ServerDocument, other: ServerDocument) -> bool:
-    """
-    Whether two peers speak a common dialect.
-    """
     return chosen(_dialectOf(one), other) is not None

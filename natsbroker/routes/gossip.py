@@ -28,9 +28,6 @@ _log = Logger(namespace="natsbroker")
 
 
 def isNews(route: Route, document: ServerDocument) -> bool:
-    """
-    Whether the peer of a route is announced to other members.
-    """
     target = route.target
     wasTold = route.isDialled and target is not None and not target.isConfigured
     if wasTold and target is not None and target.gossip != GossipMode.OVERRIDE:
@@ -40,10 +37,8 @@ def isNews(route: Route, document: ServerDocument) -> bool:
 
 def modeFor(route: Route, listener: Route) -> GossipMode:
     """
-    The mode of an announcement.
-
     @param route: to the new member.
-    @param listener: to the member that receives it.
+    @param listener: to the member that receives the announcement.
     """
     leads = route if route.isDialled else listener
     if leads.target is not None and leads.target.isConfigured:
@@ -65,10 +60,7 @@ def reachable(document: ServerDocument, host: str) -> ServerDocument:
 
 def targetFrom(document: ServerDocument, user: str, password: str, name: str) -> RouteTarget:
     """
-    The member to dial because of an announcement.
-
     @param user: for members that require credentials.
-    @param password: of that user.
     @param name: the name in its certificate, if it is dialled by an address.
     @raise ValueError: if the announcement has no valid URL.
     """
@@ -92,10 +84,6 @@ def isConfigured(document: ServerDocument, targets: Iterable[RouteTarget]) -> bo
 
 
 class ClusterGossip:
-    """
-    The gossip of one broker.
-    """
-
     def __init__(self, cluster: Membership) -> None:
         self._cluster = cluster
 
@@ -144,9 +132,6 @@ class ClusterGossip:
             gateways.memberJoined(member.gatewayUrl, first.say)
 
     def heardOfGateway(self, route: Route, document: ServerDocument) -> None:
-        """
-        Handle an INFO about another cluster.
-        """
         if self._cluster.gateways is not None:
             self._cluster.gateways.heard(document, route.remoteId)
             return

@@ -50,8 +50,6 @@ class LinkPermissions(Protocol):
 
 class RoutePermissions:
     """
-    The permissions of routes.
-
     @ivar told: the interest that other members receive; C{None} for all.
     @ivar taken: the interest of other members that is honoured; C{None} for all.
     """
@@ -158,8 +156,6 @@ class InterestAdvertiser:
 
     def end(self, isHeard: bool) -> None:
         """
-        Tell nothing more.
-
         @param isHeard: whether the peer is still there, and must be told that nobody is left.
         """
         for stop in self._stops:
@@ -227,9 +223,6 @@ class RemoteInterest:
             made.reweigh(max(weight, 1))
 
     def lost(self, interest: LinkInterest) -> None:
-        """
-        The peer has no such interest any more.
-        """
         key = interest.origin, interest.pattern, interest.queue
         weights = self._weights.get(interest.account, {})
         weights.pop(key, None)
@@ -241,9 +234,6 @@ class RemoteInterest:
             self._made.pop(interest.account, None)
 
     def _place(self, account: bytes, origin: bytes) -> _Place | None:
-        """
-        Where interest in an account belongs; C{None} if there is no such account.
-        """
         place = self._places.get((account, origin))
         if place is None:
             bus = self._accountBus(account.decode("utf-8", "surrogateescape"))
@@ -294,7 +284,7 @@ class RemoteInterest:
 
     def permit(self, permissions: LinkPermissions) -> None:
         """
-        Use other permissions, for what was told before too.
+        Use other permissions, for earlier interest too.
         """
         if permissions.taken == self._permissions.taken:
             return
@@ -320,16 +310,10 @@ class RemoteInterest:
         return self._accountBus(account.decode("utf-8", "surrogateescape")) is None
 
     def forget(self, account: bytes) -> None:
-        """
-        Forget what the peer told of an account.
-        """
         self._weights.pop(account, None)
         self._cancelAll(account)
 
     def clear(self) -> None:
-        """
-        The peer is gone.
-        """
         self._cancel()
         self._weights.clear()
 

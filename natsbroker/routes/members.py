@@ -46,8 +46,6 @@ _OURS = "natsbroker"
 def poolIndex(size: int, account: str) -> int:
     """
     Which connection of a pool an account's interest and messages take: its 32-bit FNV-1a hash.
-
-    @param size: how many there are.
     """
     if size <= 1:
         return 0
@@ -59,7 +57,6 @@ def prevails(newcomer: Route, there: Route, ours: str, now: float) -> bool:
     Whether a connection takes the place of one that is there.
 
     @param ours: our id.
-    @param now: what time it is.
     """
     document = newcomer.document
     if document is None:
@@ -77,8 +74,6 @@ class Member:
     """
     Another member.
 
-    @ivar serverId: its id.
-    @ivar name: its name.
     @ivar isPooled: whether it shares connections among accounts.
     @ivar pool: the connections by their place in the pool.
     @ivar dedicated: the connections that are dedicated to an account.
@@ -114,8 +109,6 @@ class Member:
 
     def routeFor(self, account: str, size: int) -> Route | None:
         """
-        The connection that an account's messages take.
-
         @param size: how many connections of a pool we share accounts among.
         """
         place = poolIndex(size, account) if self.isPooled else 0
@@ -123,8 +116,6 @@ class Member:
 
     def remove(self, route: Route) -> bool:
         """
-        Forget a connection.
-
         @return: whether it was the last one of the pool.
         """
         if self.dedicated.get(route.account) is route:
@@ -136,9 +127,6 @@ class Member:
 
     @property
     def first(self) -> Route | None:
-        """
-        Any connection of the pool.
-        """
         return next(iter(self.pool.values()), None)
 
     def __iter__(self) -> Iterator[Route]:
@@ -176,8 +164,6 @@ class Membership(LinkRegistry[Route]):
     """
     The members of a cluster, and what this one sends about itself.
 
-    @ivar identity: this broker.
-    @ivar buses: the accounts' buses.
     @ivar terms: the settings in force.
     @ivar members: the others, by their ids.
     @ivar urls: the addresses of this broker's clients.
@@ -238,9 +224,6 @@ class Membership(LinkRegistry[Route]):
         return isLogin((self.terms.user, self.terms.password), user, password)
 
     def isDedicated(self, account: str) -> bool:
-        """
-        Whether an account has routes of its own.
-        """
         known = account in self.terms.dedicated or account in self._learned
         return known and self.buses.busOf(account) is not None
 

@@ -1,9 +1,9 @@
 """
 What passes over a route in the dialect since NATS 2.0: interest by account, and messages.
 
-A message that came is given to what this member serves, of each queue group that its
-sender chose to one member, and to another route only for a group whose last member here has gone;
-the interest of an account is sent over its connection in the pool.
+A message that came is given to what this member serves, of each queue group that its sender chose
+to one member, and to another route only for a group whose last member here has gone. The interest
+of an account is sent over its connection in the pool.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ class RouteAccount(PeerOrigin):
     """
     One account at a peer: where messages for it are sent, and where those from it come from.
 
-    @ivar outbox: the connection's.
     @ivar cluster: of the leafnode at the peer; empty for none.
     @ivar prefix: the account's name and a space; empty where the wire omits it.
     """
@@ -88,8 +87,6 @@ class RouteAccount(PeerOrigin):
 
 class ModernTraffic:
     """
-    The traffic of one connection.
-
     @ivar dialect: reads the lines.
     @ivar handlers: what is done with which operation.
     """
@@ -173,9 +170,6 @@ class ModernTraffic:
             self._link.say(route.lostLine(account, pattern, queue, origin))
 
     def permit(self, permissions: RoutePermissions) -> None:
-        """
-        Use other permissions.
-        """
         if permissions == self._permissions:
             return
         self._permissions = permissions
@@ -184,9 +178,6 @@ class ModernTraffic:
         self.interest.permit(permissions)
 
     def repeat(self) -> None:
-        """
-        Tell all interest again.
-        """
         for announcer in self._announcers.values():
             announcer.permit(self._permissions)
 
@@ -197,16 +188,10 @@ class ModernTraffic:
         self.interest.forget(account.encode("utf-8", "surrogateescape"))
 
     def accountsChanged(self) -> None:
-        """
-        There may be other accounts now.
-        """
         self._forgetAccounts()
         self.interest.accountsChanged()
 
     def end(self) -> None:
-        """
-        The connection ends.
-        """
         announcers, self._announcers = self._announcers, {}
         for announcer in announcers.values():
             announcer.end(False)

@@ -21,10 +21,6 @@ _TLS_TIMEOUT = 2
 
 
 class ClusterPages:
-    """
-    The cluster as monitoring shows it.
-    """
-
     def __init__(self, membership: RouteService) -> None:
         self._membership = membership
 

@@ -15,17 +15,12 @@ from natsbroker.wire.serverinfo import ServerDocument
 
 
 class RoutePool:
-    """
-    The places of one cluster's routes.
-    """
-
     def __init__(
         self, cluster: Membership, gossip: ClusterGossip, dial: Callable[[RouteTarget, float], None]
     ) -> None:
         """
-        @param gossip: announces new members.
-        @param dial: dials after a number of seconds, unless the peer is being dialled; also at
-            an address that was found to be this broker's, since it need not stay so.
+        @param dial: dials after a number of seconds, unless the peer is being dialled; also at an
+            address that was found to be this broker's, since it need not stay so.
         """
         self._cluster = cluster
         self._gossip = gossip
@@ -34,8 +29,6 @@ class RoutePool:
     def place(self, route: Route, document: ServerDocument) -> None:
         """
         Give a route a place, or close it.
-
-        @param document: the peer's INFO.
         """
         cluster = self._cluster
         size = cluster.terms.poolSize

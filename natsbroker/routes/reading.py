@@ -34,7 +34,6 @@ def clusterFrom(
 ) -> Cluster | None:
     """
     @param read: gives the text of a path, or raises C{OSError}.
-    @return: C{None} when the file has no such block.
     """
     block = root.block("cluster")
     if block is None:
@@ -98,9 +97,6 @@ def checkCluster(cluster: Cluster, root: ParsedBlock, findings: Diagnostics) -> 
 
 
 def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """
-    The keys with inconsistent values, each with the error.
-    """
     if isSpaced(cluster.name):
         yield "name", "cluster name cannot contain spaces or new lines"
     if cluster.routes and not cluster.port:

@@ -99,7 +99,6 @@ class Route(Link):
     """
     @ivar target: the dialled address; C{None} if the peer dialled. A route that the peer dialled
         takes over the target of one that was closed in its favour.
-    @ivar isDialled: whether this broker dialled.
     @ivar document: the peer's first INFO.
     @ivar account: the account that it is dedicated to; empty for none.
     @ivar poolIndex: which of the connections to the peer it is; negative before it is one.
@@ -151,7 +150,7 @@ class Route(Link):
     @property
     def remoteId(self) -> str:
         """
-        The peer's id; empty while it is not known.
+        Empty while it is not known.
         """
         if self.document is not None:
             return self.document.server_id
@@ -241,9 +240,8 @@ class Route(Link):
 
     def _choose(self, document: ServerDocument) -> bool:
         """
-        Choose the dialect.
-
-        @return: whether there is a common one that the peer may speak; else the route is closed.
+        @return: whether there is a common dialect that the peer may speak; else the route is
+            closed.
         """
         terms, connect = self._cluster.terms, self._connect
         dialect = chosen(terms.dialect, document)

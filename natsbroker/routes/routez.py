@@ -1,8 +1,8 @@
 """
-The page C{/routez}: the connections to other members of the cluster.
+The page C{/routez}: the connections to other members of the cluster, with the parameters, refusals
+and keys of nats-server's page.
 
-The parameters, refusals and keys of nats-server's page; a row is bounded, however much a
-peer is subscribed to.
+A row is bounded, however much a peer is subscribed to.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ _EACH = 96
 
 class Routez:
     """
-    Tells which routes there are.
-
-    @ivar cluster: gives them; C{None} where there are none.
+    @ivar cluster: gives the routes; C{None} where there are none.
     """
 
     def __init__(self, state: BrokerState) -> None:
@@ -45,16 +43,12 @@ class Routez:
 
     def __call__(self, query: Query) -> Answer:
         """
-        The page.
-
         @raise BadQuery: if a parameter makes no sense.
         """
         return Answer(200, JSON, bodyOf(self.steps(*askedFor(query))), isLong=True)
 
     def steps(self, isListed: bool, isDetailed: bool) -> Generator[bytes, None, Listing]:
         """
-        The same as a list, for those who want no HTTP.
-
         @param isListed: whether subjects are listed that peers are subscribed to.
         @param isDetailed: whether they are with all that is known of them.
         """

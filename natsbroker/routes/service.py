@@ -45,10 +45,6 @@ _DIAL = 5.0
 
 
 class RouteService(LinkService[tuple[str, int, str]]):
-    """
-    @ivar cluster: the members and the routes.
-    """
-
     def __init__(self, dependencies: LinkDependencies, changed: Callable[[], None]) -> None:
         """
         @param dependencies: its settings have a C{cluster} block with a port.
@@ -79,9 +75,6 @@ class RouteService(LinkService[tuple[str, int, str]]):
 
     @property
     def block(self) -> ClusterSettings:
-        """
-        The C{cluster} block in force.
-        """
         return _blockOf(self._settings)
 
     # Beginning and end.

@@ -19,10 +19,10 @@ DIALECTS = ("modern", "classic", "auto")
 
 def splitRoute(url: str, what: str = "route") -> RemoteURL:
     """
-    Parse the URL of a route. Errors show no part of it, since it may hold a password.
+    Errors show no part of the URL, since it may hold a password.
 
     @param what: what an error calls it.
-    @raise ValueError: if it is none.
+    @raise ValueError: if it is no URL of a route.
     """
     try:
         parts = urlsplit(url if "//" in url else f"nats-route://{url}")
@@ -43,10 +43,8 @@ class Cluster:
     @ivar name: empty for one that is made up.
     @ivar port: where routes are listened for; 0 for nowhere, -1 for a random one.
     @ivar user: that members must send; empty for none.
-    @ivar password: of that user.
     @ivar timeout: seconds in which they must send it; 0 for the default.
     @ivar permissions: C{publish} is what is imported, and C{subscribe} what is exported.
-    @ivar routes: URLs of other servers.
     @ivar advertise: C{host} or C{host:port} that other members dial.
     @ivar no_advertise: do not tell clients of other servers.
     @ivar connect_retries: further attempts to reach a server that others told of.
@@ -55,7 +53,6 @@ class Cluster:
     @ivar ping_interval: seconds; 0 for the clients', up to 30.
     @ivar ping_max: 0 for the clients'.
     @ivar write_deadline: seconds; 0 for the clients'.
-    @ivar compression: of routes.
     @ivar dialect: what is spoken on routes, one of L{DIALECTS}.
     @ivar insecure_listen: the operator accepts that anybody who reaches the port is a member.
     """

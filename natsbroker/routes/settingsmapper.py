@@ -1,7 +1,5 @@
 """
-What the settings say of the cluster, as the network layer wants it.
-
-Pure functions.
+The terms, identity and limits of routes, made from the settings.
 """
 
 from __future__ import annotations
@@ -31,8 +29,6 @@ _LONGEST_SILENCE = 30.0
 
 def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
     """
-    How the broker takes part.
-
     @param name: of the cluster, where the settings name none.
     """
     permissions, shown = _permissions(cluster)
@@ -122,8 +118,6 @@ def _shown(permission: SubjectPermission) -> dict[str, list[str]]:
 
 def identityFrom(settings: Settings, cluster: Cluster, serverId: str, port: int) -> LinkIdentity:
     """
-    Who we are to other members.
-
     @param port: where routes are listened for.
     """
     host, ip = cluster.host, ""
@@ -134,9 +128,6 @@ def identityFrom(settings: Settings, cluster: Cluster, serverId: str, port: int)
 
 
 def linkLimitsFrom(settings: Settings, cluster: Cluster) -> LinkLimits:
-    """
-    The limits of routes.
-    """
     return replace(
         limitsOf(settings, cluster),
         ping_interval=min(cluster.ping_interval or settings.ping_interval, _LONGEST_SILENCE),

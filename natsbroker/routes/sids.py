@@ -24,14 +24,7 @@ _Interest = tuple[bytes, bytes]
 
 
 class LocalSids:
-    """
-    The sids of this member's interest.
-    """
-
     def __init__(self, seconds: Callable[[], float]) -> None:
-        """
-        @param seconds: tells the time.
-        """
         self._seconds = seconds
         self._last = 0
         self._told: dict[_Interest, tuple[int, int]] = {}  # the number, and the weight
@@ -60,8 +53,6 @@ class LocalSids:
 
     def lost(self, pattern: bytes, queue: bytes) -> Iterator[bytes]:
         """
-        The last subscription has ended.
-
         @return: the lines for the peer.
         """
         number, weight = self._told.pop((pattern, queue))
@@ -93,9 +84,7 @@ class LocalSids:
 
 class RemoteSid:
     """
-    One interest of the peer.
-
-    @ivar sid: what the peer calls it.
+    @ivar sid: what the peer calls the interest.
     @ivar sent: how many messages it had.
     @ivar maximum: the number of messages after which it ends; 0 for never.
     """
@@ -111,26 +100,17 @@ class RemoteSid:
 
     @property
     def isFull(self) -> bool:
-        """
-        Whether it had all that it was to have.
-        """
         return 0 < self.maximum <= self.sent
 
 
 class RemoteSids:
-    """
-    The interest of one peer by the peer's sids.
-    """
-
     def __init__(self) -> None:
         self._sids: dict[bytes, RemoteSid] = {}
         self._places: dict[_Interest, OrderedDict[bytes, RemoteSid]] = {}
 
     def add(self, sid: bytes, pattern: bytes, queue: bytes) -> bool:
         """
-        The peer has interest.
-
-        @return: whether that is news; a sid that is known already stays what it is.
+        @return: whether the interest is news; a sid that is known already stays what it is.
         """
         if sid in self._sids:
             return False
@@ -139,15 +119,9 @@ class RemoteSids:
         return True
 
     def get(self, sid: bytes) -> RemoteSid | None:
-        """
-        The interest with a sid; C{None} if there is none.
-        """
         return self._sids.get(sid)
 
     def remove(self, heard: RemoteSid) -> None:
-        """
-        The peer has no such interest any more.
-        """
         del self._sids[heard.sid]
         key = heard.pattern, heard.queue
         del self._places[key][heard.sid]
@@ -155,17 +129,12 @@ class RemoteSids:
             del self._places[key]
 
     def weight(self, pattern: bytes, queue: bytes) -> int:
-        """
-        How many sids there are for a pattern in a queue group.
-        """
         return len(self._places.get((pattern, queue), ()))
 
     def choose(self, pattern: bytes, queue: bytes) -> RemoteSid:
         """
         The one whose turn it is among those for a pattern: for a queue group each in turn, else the
         oldest.
-
-        @raise KeyError: if there is none.
         """
         place = self._places[pattern, queue]
         sid = next(iter(place))
@@ -174,9 +143,6 @@ class RemoteSids:
         return place[sid]
 
     def clear(self) -> None:
-        """
-        The peer is gone.
-        """
         self._sids.clear()
         self._places.clear()
 

@@ -30,7 +30,6 @@ class LinkIdentity:
     This broker, as other servers see it.
 
     @ivar host: where we listen for them.
-    @ivar port: likewise.
     @ivar ip: where they are to dial us, as a URL; empty for where they see us.
     @ivar gateway_url: where other clusters are to dial us; empty without a gateway.
     """
@@ -68,9 +67,6 @@ class RouteTarget:
     """
     A member to dial.
 
-    @ivar host: a name or an address.
-    @ivar user: for its credentials; empty for none.
-    @ivar password: of that user.
     @ivar isConfigured: whether the settings name it; else another member announced it.
     @ivar account: the account that the connection is dedicated to; empty for none.
     @ivar gossip: the mode of the announcement.
@@ -102,23 +98,15 @@ class ClusterTerms:
     """
     The settings of routes. A reload replaces the whole.
 
-    @ivar name: of the cluster.
     @ivar isDynamic: the name was generated, and gives way to another.
-    @ivar user: that other members must send; empty for none.
-    @ivar password: of that user.
     @ivar permissions: what passes.
     @ivar shownPermissions: the same for our INFO, under C{import} and C{export}.
     @ivar poolSize: how many connections to each member are shared among accounts; negative for one
         connection for everything.
     @ivar dedicated: accounts that have a connection of their own to each member.
-    @ivar targets: the members to dial.
     @ivar advertises: whether others learn where our clients connect, and our clients where else
         they could.
-    @ivar headers: whether we understand headers.
     @ivar maxPayload: what our clients may send.
-    @ivar hasTLS: whether routes are encrypted.
-    @ivar dialect: what is spoken on them.
-    @ivar compression: how they are compressed.
     """
 
     name: str
