@@ -110,16 +110,12 @@ class Healthz:
         found = list(wanted.problems())
         if not found:
             for check in self.checks:
-                found += _asked(check, wanted)
+                try:
+                    found += check(wanted)
+                except BaseException:
+                    _log.failure("A health check failed")
+                    found.append(HealthProblem("a health check failed; the log says how"))
         return found
-
-
-def _asked(check: HealthCheck, wanted: HealthQuery) -> list[HealthProblem]:
-    try:
-        return list(check(wanted))
-    except BaseException:
-        _log.failure("A health check failed")
-        return [HealthProblem("a health check failed; the log says how")]
 
 
 def _document(problems: list[HealthProblem], details: bool) -> dict[str, Any]:
@@ -136,63 +132,46 @@ def _document(problems: list[HealthProblem], details: bool) -> dict[str, Any]:
 _LOSSES = 5
 
 
+def _check(
+    trouble: Callable[[], str], wording: str, type: str = "CONNECTION", status: int = 503
+) -> HealthCheck:
+    """
+    @param trouble: gives the reason; empty while all is well.
+    """
+
+    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
+        isSkipped = type == "STREAM" and wanted.serverOnly
+        if not isSkipped and (reason := trouble()):
+            yield HealthProblem(wording.format(reason), type, status=status)
+
+    return check
+
+
 def listeningCheck(closed: Callable[[], list[str]]) -> HealthCheck:
     """
     Fails while clients cannot connect: in lame duck mode, for instance.
 
     @param closed: gives the addresses that do not accept connections.
     """
-
-    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
-        if places := closed():
-            where = ", ".join(places)
-            yield HealthProblem(f"not ready for connections: {where}", status=500)
-
-    return check
+    return _check(lambda: ", ".join(closed()), "not ready for connections: {}", status=500)
 
 
 def pollingCheck(trouble: Callable[[], str]) -> HealthCheck:
     """
     Fails while established connections are not read and written.
-
-    @param trouble: gives the reason; empty while all is well.
     """
-
-    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
-        if reason := trouble():
-            yield HealthProblem(f"not serving connections: {reason}", status=500)
-
-    return check
+    return _check(trouble, "not serving connections: {}", status=500)
 
 
 def storeCheck(trouble: Callable[[], str]) -> HealthCheck:
-    """
-    Fails while the streaming store takes no writes.
-
-    @param trouble: gives the reason; empty while it takes them.
-    """
-
-    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
-        if not wanted.serverOnly and (reason := trouble()):
-            yield HealthProblem(f"the streaming store takes no writes: {reason}", "STREAM")
-
-    return check
+    return _check(trouble, "the streaming store takes no writes: {}", "STREAM")
 
 
 def lossCheck(losses: Callable[[], Sequence[str]]) -> HealthCheck:
     """
     Fails after the store has lost records, until an operator acknowledges the loss.
-
-    @param losses: describes what is lost.
     """
-
-    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
-        if not wanted.serverOnly and (found := losses()):
-            what = "; ".join(found[:_LOSSES])
-            yield HealthProblem(
-                f"degraded: the streaming store has lost something: {what} "
-                "(natsbroker streaming acknowledge)",
-                "STREAM",
-            )
-
-    return check
+    wording = (
+        "degraded: the streaming store has lost something: {} (natsbroker streaming acknowledge)"
+    )
+    return _check(lambda: "; ".join(losses()[:_LOSSES]), wording, "STREAM")

@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from twisted.internet.interfaces import IReactorTime
-
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.accountz import Accountz
 from natsbroker.accounts.subsz import Subsz
@@ -59,6 +57,8 @@ class MonitoringModel:
         loaded = startTime if loadTime is None else loadTime
         process = process or ProcessUsage(context.reactor.seconds)
         self._state = BrokerState(context, accounts, settings, startTime, loaded, process)
+        self.clock = context.reactor
+        self.host = settings.monitoring.http_host
         self.requests: dict[str, int] = {}
         self.varz = Varz(self._state, self.requests)
         self.connz = Connz(context, namers or Namers())
@@ -78,14 +78,6 @@ class MonitoringModel:
             if kind.page:
                 self.pages[kind.page] = self.links[kind.name] = kind.makePage(self._state)
         self.aliases = {"/subscriptionsz": "/subsz"}
-
-    @property
-    def clock(self) -> IReactorTime:
-        return self._state.context.reactor
-
-    @property
-    def host(self) -> str:
-        return self._state.settings.monitoring.http_host
 
     @property
     def basePath(self) -> str:

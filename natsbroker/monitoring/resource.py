@@ -9,7 +9,6 @@ and read the pages. There is no JSONP and no CORS header.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from ipaddress import ip_address
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
@@ -22,6 +21,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 from zope.interface import implementer
 
+from natsbroker.config.addresses import isLoopback
 from natsbroker.monitoring.answers import Answer, textAnswer
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.site import METHODS, MonitorSite
@@ -178,22 +178,12 @@ def _foreignTo(host: str) -> Callable[[bytes], bool]:
     A test for Host headers that do not belong to the address listened on. Addresses other than
     loopback may have any name.
     """
-    if not _isLoopback(host):
+    if not isLoopback(host.rstrip(".")):
         return lambda header: False
-    return lambda header: not _isLoopback(_nameIn(header))
+    return lambda header: not isLoopback(_nameIn(header))
 
 
 def _nameIn(header: bytes) -> str:
     text = header.decode("latin-1").strip().lower()
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
-    return text.partition(":")[0]
-
-
-def _isLoopback(host: str) -> bool:
-    if host.rstrip(".") == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+    return name.rstrip(".")

@@ -3,8 +3,8 @@ Counters of published traffic by account and subject prefix.
 
 A bounded number of counters have a prefix of their own. The other prefixes of an account share
 buckets, chosen by a hash of the prefix. When a bucket grows heavier than the lightest counter,
-prefixes from that bucket recounter the lightest counters, as in the sketch named space-saving. A
-recounterd counter is reported once more with all that it counted. So sums are exact, and a heavy
+prefixes from that bucket displace the lightest counters, as in the sketch named space-saving. A
+displaced counter is reported once more with all that it counted. So sums are exact, and a heavy
 prefix has its own counter after two intervals.
 """
 
@@ -108,7 +108,7 @@ class SubjectTraffic:
         self._heavy: set[_Bucket] = set()
         self._retired: list[_Counter] = []
         self._lightest: list[_Counter] | None = None
-        self._discounterd: set[str] = set()
+        self._displaced: set[str] = set()
 
     def counterOf(self, account: str, subject: bytes, matches: Any) -> Any:
         """
@@ -127,7 +127,7 @@ class SubjectTraffic:
         if len(self._counters) < self._most:
             counter = self._counters[key] = _Counter(key)
             return counter
-        self._discounterd.add(account)
+        self._displaced.add(account)
         bucket = (account, crc32(prefix) % _BUCKETS)
         if bucket in self._heavy and self._retire():
             counter = self._counters[key] = _Counter(key)
@@ -150,7 +150,7 @@ class SubjectTraffic:
         counter = self._lightest.pop()
         del self._counters[counter.key]
         self._retired.append(counter)
-        self._discounterd.add(counter.key[0])
+        self._displaced.add(counter.key[0])
         return True
 
     def take(self) -> tuple[list[TrafficCount], set[str]]:
@@ -165,13 +165,13 @@ class SubjectTraffic:
         heavy = sorted(rests, key=lambda bucket: rests[bucket].weight, reverse=True)
         heavy = heavy[: max(self._most // 2, 1)]
         self._heavy = {bucket for bucket in heavy if rests[bucket].weight > lightest}
-        discounterd, self._discounterd = self._discounterd, set()
+        displaced, self._displaced = self._displaced, set()
         self._retired.clear()
         self._rests.clear()
         self._lightest = None
         counts = sorted(filter(_isUsed, counts), key=lambda count: count.weight, reverse=True)
         rest = _summed([*counts[self._most :], *filter(_isUsed, rests.values())])
-        return [*counts[: self._most], *rest], discounterd
+        return [*counts[: self._most], *rest], displaced
 
 
 def _weigh(counter: _Counter) -> int:

@@ -25,6 +25,7 @@ _TLS_TIMEOUT = 2
 
 _STALE = "Stale Connection"
 
+_PARTS = ("cluster", "gateway", "leaf", "mqtt", "websocket", "jetstream")
 Document = dict[str, Any]
 
 
@@ -47,21 +48,62 @@ class Varz:
 
     def steps(self) -> Generator[bytes, None, Document]:
         traffic = yield from self._traffic()
-        return {
-            **self._identity(),
-            **self._limits(),
-            **self._parts(),
-            **self._time(),
-            **self._process(),
-            **self._counts(),
+        state = self._state
+        context, settings, process = state.context, state.settings, state.process
+        info, limits, connections = context.info, context.limits, context.connections
+        monitoring, now, troubles = settings.monitoring, state.seconds(), self._troubles()
+        document = {
+            "server_id": info.server_id,
+            "server_name": info.server_name,
+            "version": info.version,
+            "proto": 1,
+            "git_commit": info.git_commit or None,
+            "go": "",
+            "host": info.host,
+            "port": info.port,
+            "auth_required": info.auth_required or None,
+            "tls_required": info.tls_required or None,
+            "tls_verify": info.tls_verify or None,
+            "connect_urls": list(info.connect_urls) or None,
+            "max_connections": limits.max_connections,
+            "max_subscriptions": limits.max_subscriptions or None,
+            "ping_interval": nanoseconds(limits.ping_interval),
+            "ping_max": limits.ping_max,
+            "http_host": monitoring.http_host,
+            "http_port": monitoring.http_port,
+            "http_base_path": monitoring.http_base_path.rstrip("/"),
+            "https_port": monitoring.https_port,
+            "auth_timeout": number(limits.auth_timeout),
+            "max_control_line": limits.max_control_line,
+            "max_payload": limits.max_payload,
+            "max_pending": limits.max_pending,
+            **{name: self._contribution(name, {}) for name in _PARTS},
+            "tls_timeout": number(settings.tls.timeout) if settings.tls else _TLS_TIMEOUT,
+            "write_deadline": nanoseconds(limits.write_deadline),
+            "start": instant(state.startTime),
+            "now": instant(now),
+            "uptime": uptime(now - state.startTime),
+            "mem": process.memory(),
+            "cores": process.cores(),
+            "gomaxprocs": 1,
+            "cpu": number(process.percent()),
+            "connections": len(connections),
+            "total_connections": connections.total,
+            **{name: self._contribution(name, 0) for name in ("routes", "remotes", "leafnodes")},
             **self._messages(traffic),
-            **self._troubles(),
-            "subscriptions": sum(map(len, self._state.accounts)),
+            "slow_consumers": sum(troubles["slow_consumer_stats"].values()),
+            "stale_connections": sum(troubles["stale_connection_stats"].values()),
+            "subscriptions": sum(map(len, state.accounts)),
             "http_req_stats": dict(sorted(self._requests.items())),
-            **self._configuration(),
-            **self._troublesByKind(),
-            "natsbroker": self._state.context.info.natsbroker,
+            "config_load_time": instant(state.configLoadTime),
+            "config_digest": settings.config_digest,
+            "tags": list(settings.server_tags) or None,
+            "metadata": dict(settings.server_metadata) or None,
+            "system_account": state.systemAccount or None,
+            **troubles,
+            "natsbroker": info.natsbroker,
         }
+        return {key: value for key, value in document.items() if value is not None}
 
     def _traffic(self) -> Generator[bytes, None, list[int]]:
         connections = self._state.context.connections
@@ -73,83 +115,9 @@ class Varz:
                 sums[kind] += count
         return sums
 
-    def _identity(self) -> Document:
-        info = self._state.context.info
-        return _present(
-            {
-                "server_id": info.server_id,
-                "server_name": info.server_name,
-                "version": info.version,
-                "proto": 1,
-                "git_commit": info.git_commit or None,
-                "go": "",
-                "host": info.host,
-                "port": info.port,
-                "auth_required": info.auth_required or None,
-                "tls_required": info.tls_required or None,
-                "tls_verify": info.tls_verify or None,
-                "connect_urls": list(info.connect_urls) or None,
-            }
-        )
-
-    def _limits(self) -> Document:
-        limits = self._state.context.limits
-        monitoring = self._state.settings.monitoring
-        return _present(
-            {
-                "max_connections": limits.max_connections,
-                "max_subscriptions": limits.max_subscriptions or None,
-                "ping_interval": nanoseconds(limits.ping_interval),
-                "ping_max": limits.ping_max,
-                "http_host": monitoring.http_host,
-                "http_port": monitoring.http_port,
-                "http_base_path": monitoring.http_base_path.rstrip("/"),
-                "https_port": monitoring.https_port,
-                "auth_timeout": number(limits.auth_timeout),
-                "max_control_line": limits.max_control_line,
-                "max_payload": limits.max_payload,
-                "max_pending": limits.max_pending,
-            }
-        )
-
-    def _parts(self) -> Document:
-        names = ("cluster", "gateway", "leaf", "mqtt", "websocket", "jetstream")
-        return {name: self._contribution(name, {}) for name in names}
-
     def _contribution(self, name: str, default: Any) -> Any:
         contribute = self.contributions.get(name)
         return default if contribute is None else contribute()
-
-    def _time(self) -> Document:
-        state = self._state
-        tls = state.settings.tls
-        now = state.seconds()
-        return {
-            "tls_timeout": _TLS_TIMEOUT if tls is None else number(tls.timeout),
-            "write_deadline": nanoseconds(state.context.limits.write_deadline),
-            "start": instant(state.startTime),
-            "now": instant(now),
-            "uptime": uptime(now - state.startTime),
-        }
-
-    def _process(self) -> Document:
-        process = self._state.process
-        return {
-            "mem": process.memory(),
-            "cores": process.cores(),
-            "gomaxprocs": 1,
-            "cpu": number(process.percent()),
-        }
-
-    def _counts(self) -> Document:
-        connections = self._state.context.connections
-        return {
-            "connections": len(connections),
-            "total_connections": connections.total,
-            "routes": self._contribution("routes", 0),
-            "remotes": self._contribution("remotes", 0),
-            "leafnodes": self._contribution("leafnodes", 0),
-        }
 
     def _messages(self, traffic: list[int]) -> Document:
         inMessages, inBytes, outMessages, outBytes = traffic
@@ -168,13 +136,6 @@ class Varz:
         }
 
     def _troubles(self) -> Document:
-        stats = self._troublesByKind()
-        return {
-            "slow_consumers": sum(stats["slow_consumer_stats"].values()),
-            "stale_connections": sum(stats["stale_connection_stats"].values()),
-        }
-
-    def _troublesByKind(self) -> Document:
         connections = self._state.context.connections
         slow = {"clients": sum(connections.slow.values())}
         stale = {"clients": connections.ended.get(_STALE, 0)}
@@ -184,19 +145,3 @@ class Varz:
                 (0, 0) if statistics is None else (statistics.slow, statistics.stale)
             )
         return {"slow_consumer_stats": slow, "stale_connection_stats": stale}
-
-    def _configuration(self) -> Document:
-        settings = self._state.settings
-        return _present(
-            {
-                "config_load_time": instant(self._state.configLoadTime),
-                "config_digest": settings.config_digest,
-                "tags": list(settings.server_tags) or None,
-                "metadata": dict(settings.server_metadata) or None,
-                "system_account": self._state.systemAccount or None,
-            }
-        )
-
-
-def _present(document: Document) -> Document:
-    return {key: value for key, value in document.items() if value is not None}
