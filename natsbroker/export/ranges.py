@@ -91,7 +91,7 @@ class ExportRequest:
     @ivar omitted: columns to leave out.
     """
 
-    FIELDS: ClassVar = ("start", "stop", "identity", "max_bytes", "columns", "version")
+    FIELDS: ClassVar = ("start", "stop", "max_bytes", "columns", "version")
 
     start: int
     stop: int
@@ -163,7 +163,7 @@ class DigestRequest:
     @ivar block: the sequences of each block, except the first and the last.
     """
 
-    FIELDS: ClassVar = ("start", "stop", "identity", "block")
+    FIELDS: ClassVar = ("start", "stop", "block")
 
     start: int
     stop: int

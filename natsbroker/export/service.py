@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -23,7 +23,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.export.budget import Budget
+from natsbroker.export.budget import Budget, SteppedTask
 from natsbroker.export.holds import HoldTable
 from natsbroker.export.logs import ILogConsumer, ILogDirectory
 from natsbroker.export.ranges import DigestAnswer, DigestRequest, ExportAnswer, ExportRequest
@@ -56,6 +56,13 @@ _NAMES = 1000
 
 _LONGEST = 366 * 86400
 """The longest time that a hold may last without being renewed, in seconds."""
+
+
+class _LogRequest(NamedTuple):
+    log: IStreamLog
+    name: str
+    fields: RequestFields
+    request: ApiRequest
 
 
 @implementer(ILogConsumer, ISubscriber)
@@ -135,123 +142,90 @@ class ExportService:
         if verb == "NAMES" and not name:
             request.answer(_names(catalogue, RequestFields(payload, ("pattern", "after"))))
             return
-        serve = {
-            "INFO": self._info,
-            "FIND": self._find,
-            "EXPORT": self._export,
-            "DIGEST": self._digest,
-            "HOLD": self._hold,
-            "RENEW": self._renew,
-            "RELEASE": self._release,
-        }.get(verb)
+        known, serve = _VERBS.get(verb, ((), None))
         if serve is None or not name:
             raise Refusal(NO_REQUEST, verb=verb)
         log = catalogue.find(name)
         if log is None:
-            raise Refusal(NO_LOG, kind=catalogue.kind.lower(), name=name)
-        serve(log, name, payload, request)
-
-    def _checked(self, log: IStreamLog, name: str, fields: RequestFields) -> None:
-        """
-        Refuse a request that names an identity which another log of that name had.
-        """
+            raise Refusal(NO_LOG, kind=self._kind, name=name)
+        fields = RequestFields(payload, ("identity", *known))
         if "identity" in fields and fields.text("identity") != _identityOf(log):
+            # Another log of that name had it.
             raise Refusal(MADE_AGAIN, kind=self._kind, name=name)
+        self._run(serve(self, _LogRequest(log, name, fields, request)), request)
 
     @property
     def _kind(self) -> str:
         return "" if self._catalogue is None else str(self._catalogue.kind).lower()
 
-    def _info(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
-        fields = RequestFields(payload, ("identity",))
-        self._checked(log, name, fields)
-        request.answer(self._state(log, name))
-
-    def _state(self, log: IStreamLog, name: str) -> dict[str, Any]:
-        bounds = log.bounds()
+    async def _info(self, asked: _LogRequest) -> None:
+        bounds = asked.log.bounds()
         state = {
-            "name": name,
-            "identity": _identityOf(log),
+            "name": asked.name,
+            "identity": _identityOf(asked.log),
             "first": bounds.first,
             "last": bounds.last,
             "messages": bounds.count,
             "bytes": bounds.size,
             "last_time": bounds.lastTime,
         }
-        if IHeldLog.providedBy(log) and self._holds is not None:
-            state["holds"] = self._holds.rows(log)
-        return state
+        if IHeldLog.providedBy(asked.log) and self._holds is not None:
+            state["holds"] = self._holds.rows(asked.log)
+        asked.request.answer(state)
 
-    def _find(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
-        fields = RequestFields(payload, ("identity", "time"))
-        self._checked(log, name, fields)
-        self._run(self._findAt(log, fields.number("time", -LARGEST), request), request)
+    async def _find(self, asked: _LogRequest) -> None:
+        found = await asked.log.sequenceAt(asked.fields.number("time", -LARGEST))
+        asked.request.answer({"sequence": found, "last": asked.log.bounds().last})
 
-    async def _findAt(self, log: IStreamLog, when: int, request: ApiRequest) -> None:
-        request.answer({"sequence": await log.sequenceAt(when), "last": log.bounds().last})
+    async def _export(self, asked: _LogRequest) -> None:
+        wanted = ExportRequest.of(asked.fields)
+        self._begun(ExportAnswer(asked.log, wanted, asked.request, self._maxPayload()), asked)
 
-    def _export(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
-        fields = RequestFields(payload, ExportRequest.FIELDS)
-        self._checked(log, name, fields)
-        wanted = ExportRequest.of(fields)
-        self._within.add(ExportAnswer(log, wanted, request, self._maxPayload()), request.origin)
+    async def _digest(self, asked: _LogRequest) -> None:
+        wanted = DigestRequest.of(asked.fields)
+        self._begun(DigestAnswer(asked.log, wanted, asked.request), asked)
 
-    def _digest(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
-        fields = RequestFields(payload, DigestRequest.FIELDS)
-        self._checked(log, name, fields)
-        self._within.add(DigestAnswer(log, DigestRequest.of(fields), request), request.origin)
-
-    @property
-    def _within(self) -> Budget:
+    def _begun(self, task: SteppedTask, asked: _LogRequest) -> None:
         if self._budget is None:
             raise RuntimeError("the service is not running")
-        return self._budget
+        self._budget.add(task, asked.request.origin)
 
-    def _hold(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
-        fields = RequestFields(payload, ("identity", "name", "floor", "seconds"))
-        held = self._held(log, name, fields)
-        floor = fields.number("floor", 1)
-        seconds = fields.number("seconds", 0, _LONGEST, 0)
-        self._run(self._setHold(held, _holdName(fields), floor, seconds, request), request)
-
-    def _renew(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
-        fields = RequestFields(payload, ("identity", "name", "floor", "seconds"))
-        held = self._held(log, name, fields)
-        hold = _holdName(fields)
-        floor = held.holds().get(hold)
-        if floor is None:
-            raise Refusal(NO_HOLD, kind=self._kind, name=name, hold=hold)
-        floor = fields.number("floor", 1, default=floor)
-        seconds = fields.number("seconds", 0, _LONGEST, 0)
-        self._run(self._setHold(held, hold, floor, seconds, request), request)
-
-    async def _setHold(
-        self, log: IHeldLog, hold: str, floor: int, seconds: int, request: ApiRequest
-    ) -> None:
+    async def _hold(self, asked: _LogRequest, before: int | None = None) -> None:
+        log, hold = self._held(asked)
+        floor = asked.fields.number("floor", 1, default=before)
+        seconds = asked.fields.number("seconds", 0, _LONGEST, 0)
         if self._holds is None:
             return
         try:
             await self._holds.set(log, hold, floor, seconds)
         except ValueError as error:
             raise Refusal(HOLD_REFUSED, why=error) from None
-        request.answer({"hold": self._holds.row(log, hold, floor), "first": log.bounds().first})
+        row = self._holds.row(log, hold, floor)
+        asked.request.answer({"hold": row, "first": log.bounds().first})
 
-    def _release(self, log: IStreamLog, name: str, payload: bytes, request: ApiRequest) -> None:
-        fields = RequestFields(payload, ("identity", "name"))
-        held = self._held(log, name, fields)
-        self._run(self._endHold(held, _holdName(fields), request), request)
+    async def _renew(self, asked: _LogRequest) -> None:
+        log, hold = self._held(asked)
+        floor = log.holds().get(hold)
+        if floor is None:
+            raise Refusal(NO_HOLD, kind=self._kind, name=asked.name, hold=hold)
+        await self._hold(asked, floor)
 
-    async def _endHold(self, log: IHeldLog, hold: str, request: ApiRequest) -> None:
-        if self._holds is None:
-            return
-        await self._holds.release(log, hold)
-        request.answer({"released": hold})
+    async def _release(self, asked: _LogRequest) -> None:
+        log, hold = self._held(asked)
+        if self._holds is not None:
+            await self._holds.release(log, hold)
+            asked.request.answer({"released": hold})
 
-    def _held(self, log: IStreamLog, name: str, fields: RequestFields) -> IHeldLog:
-        self._checked(log, name, fields)
-        if not IHeldLog.providedBy(log):
-            raise Refusal(CANNOT_HOLD, kind=self._kind, name=name)
-        return log
+    def _held(self, asked: _LogRequest) -> tuple[IHeldLog, str]:
+        """
+        @return: the log and the name of the hold.
+        """
+        if not IHeldLog.providedBy(asked.log):
+            raise Refusal(CANNOT_HOLD, kind=self._kind, name=asked.name)
+        name = asked.fields.text("name")
+        if not name or not name.isprintable():
+            raise Refusal(BAD_REQUEST, why="name must be a text that can be printed")
+        return asked.log, name
 
     def _run(self, coroutine: Coroutine[Any, Any, None], request: ApiRequest) -> None:
         running = ensureDeferred(coroutine)
@@ -271,15 +245,20 @@ class ExportService:
             request.refuse(FAILED)
 
 
+_VERBS: dict[str, tuple[tuple[str, ...], Callable[..., Coroutine[Any, Any, None]] | None]] = {
+    "INFO": ((), ExportService._info),
+    "FIND": (("time",), ExportService._find),
+    "EXPORT": (ExportRequest.FIELDS, ExportService._export),
+    "DIGEST": (DigestRequest.FIELDS, ExportService._digest),
+    "HOLD": (("name", "floor", "seconds"), ExportService._hold),
+    "RENEW": (("name", "floor", "seconds"), ExportService._renew),
+    "RELEASE": (("name",), ExportService._release),
+}
+"""The fields of each request besides C{identity}, and what serves it."""
+
+
 def _identityOf(log: IStreamLog) -> str:
     return f"{log.identity:016x}"
-
-
-def _holdName(fields: RequestFields) -> str:
-    name = fields.text("name")
-    if not name or not name.isprintable():
-        raise Refusal(BAD_REQUEST, why="name must be a text that can be printed")
-    return name
 
 
 def _names(catalogue: ILogDirectory, fields: RequestFields) -> dict[str, Any]:
