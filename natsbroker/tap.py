@@ -15,7 +15,6 @@ import signal
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -34,13 +33,14 @@ from natsbroker.config.addresses import checkPort
 from natsbroker.config.build import buildDefaults, buildFile
 from natsbroker.config.commandline import configurationFile, takeStreaming
 from natsbroker.config.errors import OPEN, ConfigError
+from natsbroker.config.files import readText
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
+from natsbroker.config.overrides import overriding
 from natsbroker.errors import BrokerError
 from natsbroker.server.logs import ProcessLog
 from natsbroker.server.processfiles import ProcessFiles
 from natsbroker.server.signals import Signals
-from natsbroker.streaming.overrides import withStreaming
 
 _log = Logger(namespace="natsbroker")
 
@@ -151,37 +151,33 @@ class Options(UsageOptions, AuthOptionMixin):
         return configurationFile({**self._flags, "c": self["config"] or ""})
 
     def _override(self, settings: Settings) -> Settings:
-        settings = withStreaming(settings, self._flags)
-        logging, authorization = settings.logging, settings.authorization
-        if self["debug"] or self["trace"]:
-            logging = replace(
-                logging,
-                debug=logging.debug or bool(self["debug"]),
-                trace=logging.trace or bool(self["trace"]),
-            )
-        for option, name in (("user", "user"), ("pass", "password"), ("token", "token")):
-            if self[option] is not None:
-                if not self[option]:
-                    raise ConfigError(OPEN, f"--{option}")
-                given: Any = {name: self[option], "defined": True}
-                authorization = replace(authorization, **given)
-        return replace(
-            settings,
-            logging=logging,
-            authorization=authorization,
-            monitoring=self._monitoring(settings),
-            server_name=self["name"] or settings.server_name,
-            ports_file_dir=self["ports_file_dir"] or settings.ports_file_dir,
-            fast_lane=settings.fast_lane and not self["pure"],
-        )
+        given = dict(self._flags)
+        for option, flag in _FLAGS.items():
+            value = self[option]
+            if value == "" and option in ("user", "pass", "token"):
+                raise ConfigError(OPEN, f"--{option}")
+            if value:
+                given[flag] = value if isinstance(value, str) else True
+        if "m" in given:
+            try:
+                given["m"] = checkPort(int(given["m"]))
+            except ValueError:
+                raise ConfigError(f"invalid port {self['http']}", "--http") from None
+        return overriding(given, readText)(settings)
 
-    def _monitoring(self, settings: Settings) -> Any:
-        if self["http"] is None:
-            return settings.monitoring
-        try:
-            return replace(settings.monitoring, http_port=checkPort(int(self["http"])))
-        except ValueError:
-            raise ConfigError(f"invalid port {self['http']}", "--http") from None
+
+_FLAGS = {
+    "debug": "D",
+    "trace": "V",
+    "pure": "pure",
+    "http": "m",
+    "name": "n",
+    "user": "user",
+    "pass": "pass",
+    "token": "auth",
+    "ports_file_dir": "ports_file_dir",
+}
+"""Options -> the flags of the command line that mean the same."""
 
 
 class TwistdBroker(Broker):

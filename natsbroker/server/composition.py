@@ -31,11 +31,10 @@ from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listener import OpenSocketEndpoint, addressEndpoint
 from natsbroker.clients.listeners import Listeners
-from natsbroker.clients.session import ClientSession
 from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.poller import SocketPoller
-from natsbroker.interfaces import IObserver, ISubjectRouter
+from natsbroker.interfaces import IObserver
 from natsbroker.links.dependencies import LinkDependencies
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.services import Links
@@ -144,7 +143,7 @@ class BrokerParts:
         self._plugins = plugins
         self._given = given
         self.poller: SocketPoller | None = None
-        self._streamingService: StreamingService | None = None
+        self._store: StreamingService | None = None
 
     def make(self) -> None:
         """
@@ -165,7 +164,7 @@ class BrokerParts:
         self.describe = serverDescriber(self._info, self._reactor.seconds)
         events = ClientEvents(
             self._systemBus,
-            self._sessionOf,
+            lambda cid: sessionOf(self.clients.connections, cid),
             lambda: self._keys.id,
             self.describe,
             self._reactor.seconds,
@@ -177,7 +176,10 @@ class BrokerParts:
         self._turn = hot.FlushBatch(lambda call: self._reactor.callLater(0, call), _log.failure)
         router = self._given.routerFactory or self._plugins.routerFactory(self._settings)
         self.accounts = AccountRegistry(
-            self._turn, router or self._builtInRouter, self._random, self._reactor
+            self._turn,
+            router or (lambda account: BuiltInRouter(self._settings.max_subject_shapes)),
+            self._random,
+            self._reactor,
         )
         self.accounts.configure(self._settings)
 
@@ -342,7 +344,7 @@ class BrokerParts:
             if IService.providedBy(bus):
                 self.services["streaming-bus"] = bus
             service = streamingService(self._host, bus, settings.streaming, plugins)
-            self.services["streaming"] = self._streamingService = service
+            self.services["streaming"] = self._store = service
             self.streaming = StreamingModel(service)
         for name, each in self.services.items():
             each.setName(name)
@@ -402,8 +404,8 @@ class BrokerParts:
             healthChecks=[
                 listeningCheck(self.listeners.closed),
                 pollingCheck(lambda: "" if self.poller is None else self.poller.trouble),
-                storeCheck(self._storeTrouble),
-                lossCheck(self._storeLosses),
+                storeCheck(lambda: self._store.trouble if self._store else ""),
+                lossCheck(lambda: self._store.losses if self._store else ()),
             ],
             namers=Namers(self.authority.nameOf, described),
             loadTime=self._loadTime,
@@ -419,9 +421,6 @@ class BrokerParts:
         self.authority.require(account)
         return self.accounts[account].busFor(kind)
 
-    def _builtInRouter(self, account: str) -> ISubjectRouter:
-        return BuiltInRouter(self._settings.max_subject_shapes)
-
     def _inThread(self, call: Callable[..., bool], *arguments: Any) -> Deferred[bool]:
         pool = self._reactor.getThreadPool()
         return deferToThreadPool(self._reactor, pool, call, *arguments)
@@ -429,18 +428,9 @@ class BrokerParts:
     def _info(self) -> ServerInfo:
         return self.clients.info
 
-    def _sessionOf(self, cid: int) -> ClientSession | None:
-        return sessionOf(self.clients.connections, cid)
-
     def _systemBus(self) -> Bus | None:
         name = self.accounts.systemAccount
         return self.bus(name) if name in self.accounts.names() else None
-
-    def _storeTrouble(self) -> str:
-        return "" if self._streamingService is None else self._streamingService.trouble
-
-    def _storeLosses(self) -> Sequence[str]:
-        return () if self._streamingService is None else self._streamingService.losses
 
     def _revoked(self, account: str | None = None) -> None:
         for session in sessionsOf(self.clients.connections):

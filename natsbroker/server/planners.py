@@ -5,7 +5,7 @@ are there, and clients that are no longer admitted are closed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService
@@ -37,21 +37,13 @@ def limitsPlanner(context: ClientContext) -> Planner:
             for session in sessionsOf(context.connections):
                 session.limitsChanged()
                 session.tracingChanged()
-            _closeExcess(context)
+            if limits.max_connections > 0:
+                for session in sessionsOf(context.connections)[limits.max_connections :]:
+                    session.close(errors.MAX_CONNECTIONS)
 
         return apply
 
     return plan
-
-
-def _closeExcess(context: ClientContext) -> None:
-    """
-    Close the youngest connections that are too many now.
-    """
-    maximum = context.limits.max_connections
-    if maximum > 0:
-        for session in sessionsOf(context.connections)[maximum:]:
-            session.close(errors.MAX_CONNECTIONS)
 
 
 def authorizationPlanner(
@@ -152,12 +144,12 @@ def tlsPlanner(
     return plan
 
 
-def sectionsPlanner(services: Mapping[str, IService], others: Container[str] = ()) -> Planner:
+def sectionsPlanner(services: Mapping[str, IService], others: Collection[str] = ()) -> Planner:
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
         steps: list[Step] = []
-        for name in sorted(_sectionsIn(changes)):
-            if name in others:
-                continue
+        parts = [change.path.split(".") for change in changes]
+        sections = {part[1] for part in parts if part[1:] and part[0] in ("services", "plugins")}
+        for name in sorted(sections.difference(others)):
             service = services.get(name)
             section = {**new.plugins, **new.services}.get(name)
             if service is None or section is None or not IReloadable.providedBy(service):
@@ -171,8 +163,3 @@ def sectionsPlanner(services: Mapping[str, IService], others: Container[str] = (
         return apply
 
     return plan
-
-
-def _sectionsIn(changes: Iterable[Change]) -> set[str]:
-    parts = [change.path.split(".") for change in changes]
-    return {part[1] for part in parts if len(part) > 1 and part[0] in ("services", "plugins")}
