@@ -107,12 +107,8 @@ class Plugins:
         plugin: Any = given
         if given is None:
             plugin = self._plugin(settings, IAuthorizerPlugin, "authorization", name)
-        made: IAuthorizer = _made(
-            f'authorization plugin "{plugin.name}"',
-            lambda: plugin.makeAuthorizer(host, options),
-            IAuthorizer,
-            "authorizer",
-        )
+        what, make = f'authorization plugin "{plugin.name}"', plugin.makeAuthorizer
+        made: IAuthorizer = _made(what, IAuthorizer, "authorizer", make, host, options)
         return made
 
     def gatewayPolicy(
@@ -135,11 +131,9 @@ class Plugins:
         if given is None:
             name = interest.plugin or self._builtIn[IGatewayPolicyPlugin]()[0].name
             plugin = self._plugin(settings, IGatewayPolicyPlugin, "gateway.interest", name)
+        what, make, options = f'gateway policy "{plugin.name}"', plugin.makePolicy, interest.options
         made: IGatewayInterestPolicy = _made(
-            f'gateway policy "{plugin.name}"',
-            lambda: plugin.makePolicy(host, interest.options),
-            IGatewayInterestPolicy,
-            "policy",
+            what, IGatewayInterestPolicy, "policy", make, host, options
         )
         return made
 
@@ -150,11 +144,9 @@ class Plugins:
         plugin = self._plugin(settings, IRouterPlugin, "router", name)
 
         def make(account: str) -> ISubjectRouter:
+            what, makeRouter = f'router plugin "{name}"', plugin.makeRouter
             made: ISubjectRouter = _made(
-                f'router plugin "{name}"',
-                lambda: plugin.makeRouter(account, options),
-                ISubjectRouter,
-                "router",
+                what, ISubjectRouter, "router", makeRouter, account, options
             )
             return made
 
@@ -196,12 +188,8 @@ class Plugins:
 
         def make(name: str) -> IService:
             section = sections.get(name, {})
-            made: IService = _made(
-                f'service "{name}"',
-                lambda: makers[name].makeService(host, section),
-                IService,
-                "service",
-            )
+            what, makeService = f'service "{name}"', makers[name].makeService
+            made: IService = _made(what, IService, "service", makeService, host, section)
             return made
 
         return [(name, make(name)) for name in makers]
@@ -238,12 +226,14 @@ def nameOf(given: object, default: str) -> str:
     return name or type(given).__name__
 
 
-def _made(what: str, make: Callable[[], Any], interface: InterfaceClass, noun: str) -> Any:
+def _made(
+    what: str, interface: InterfaceClass, noun: str, make: Callable[..., Any], *arguments: object
+) -> Any:
     """
     @raise PluginError: if the plugin refuses its options, or makes an object without the interface.
     """
     try:
-        made = make()
+        made = make(*arguments)
         verifyObject(interface, made)
     except ValueError as error:
         raise PluginError(f"{what}: {error}") from error
