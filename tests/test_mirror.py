@@ -25,7 +25,6 @@ ELSEWHERE = {
     "gateways/kind.py": "a row of a table: held by tests/links/test_kinds.py",
     "leafnodes/kind.py": "a row of a table: held by tests/links/test_kinds.py",
     "links/dependencies.py": "a value: held by tests/links/test_services.py",
-    "testing/simulation/medium.py": "held by tests/testing/simulation/test_network.py",
     "testing/contracts/base.py": "held by the contract tests",
     "testing/contracts/authorizers.py": "held by tests/testing/contracts/test_buses.py",
     "testing/contracts/routers.py": "held by tests/testing/contracts/test_buses.py",

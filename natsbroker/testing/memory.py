@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
-from types import TracebackType
 from typing import Any
 
 from twisted.internet.address import IPv4Address
@@ -51,14 +50,10 @@ class _NoThreads:
     """
 
     def callInThreadWithCallback(
-        self,
-        onResult: Callable[[bool, Any], None],
-        call: Callable[..., Any],
-        *arguments: Any,
-        **named: Any,
+        self, onResult: Callable[[bool, Any], None], call: Callable[..., Any], *args: Any, **kw: Any
     ) -> None:
         try:
-            result = call(*arguments, **named)
+            result = call(*args, **kw)
         except Exception:
             onResult(False, Failure())
         else:
@@ -285,10 +280,5 @@ class MemoryBroker:
     def __enter__(self) -> MemoryBroker:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *reason: object) -> None:
         self.stop()

@@ -12,9 +12,9 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from threading import Thread
-from types import TracebackType
+from threading import Event, Thread
 
 __all__ = ["PATIENCE", "BrokerProcess", "DidNotStart", "startBroker"]
 
@@ -70,12 +70,7 @@ class BrokerProcess:
     def __enter__(self) -> BrokerProcess:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *reason: object) -> None:
         self.stop()
 
 
@@ -102,45 +97,28 @@ def startBroker(
         errors="replace",
     )
     broker = BrokerProcess(process, log)
-    ports: list[int] = []
-    reader = Thread(target=_copy, args=(process, log, ports), daemon=True)
-    reader.start()
-    reader.join(patience)
-    if not ports:
+    decided = Event()
+    Thread(target=_copy, args=(broker, process.stderr, decided), daemon=True).start()
+    decided.wait(patience)
+    if not broker.port:
         text = broker.log
         broker.stop()
         raise DidNotStart(text)
-    broker.port = ports[0]
     return broker
 
 
-def _copy(process: subprocess.Popen[str], log: Path, ports: list[int]) -> None:
+def _copy(broker: BrokerProcess, stream: Iterable[str] | None, decided: Event) -> None:
     """
-    Copy the log to its file until the broker is ready; then leave the rest to another thread.
+    Copy the log to its file, and set the port when the broker is ready.
     """
     port = 0
-    stream = process.stderr
-    if stream is None:
-        return
-    for line in stream:
-        _append(log, line)
+    for line in stream or ():
+        if broker._log.exists():
+            with broker._log.open("a", encoding="utf-8") as file:
+                file.write(line)
         found = _LISTENING.search(line)
-        if found:
-            port = int(found.group(1))
+        port = int(found.group(1)) if found else port
         if "Server is ready" in line and port:
-            ports.append(port)
-            Thread(target=_copyRest, args=(process, log), daemon=True).start()
-            return
-
-
-def _copyRest(process: subprocess.Popen[str], log: Path) -> None:
-    stream = process.stderr
-    if stream is not None:
-        for line in stream:
-            _append(log, line)
-
-
-def _append(log: Path, line: str) -> None:
-    if log.exists():
-        with log.open("a", encoding="utf-8") as file:
-            file.write(line)
+            broker.port = port
+            decided.set()
+    decided.set()

@@ -151,19 +151,11 @@ def anyBytes() -> st.SearchStrategy[bytes]:
     """
     words = st.sampled_from(
         [
-            *(
-                b"PUB ",
-                b"HPUB ",
-                b"SUB ",
-                b"UNSUB ",
-                b"CONNECT ",
-                b"INFO ",
-                b"MSG ",
-                b"-ERR ",
-                b"+OK",
+            *b"PUB |HPUB |SUB |UNSUB |CONNECT |INFO |MSG |-ERR |+OK|PING|PONG|foo|a.b|1".split(
+                b"|"
             ),
-            *(b"PING", b"PONG", b"foo", b"a.b", b"1", b"12", b"-1", b"{}", b"null", b'{"verbose":'),
-            *(b" ", b"\t", b"\r\n", b"\n", b"\r", b"\x00", b"\xff", b"x" * 40, b"999999999"),
+            *b'1|12|-1|{}|null|{"verbose":| |\t|\r\n|\n|\r|\x00|\xff|999999999'.split(b"|"),
+            b"x" * 40,
         ]
     )
     return st.one_of(

@@ -40,30 +40,12 @@ class LossWatcher:
     def __init__(self) -> None:
         self.lost: list[str] = []
 
-    def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
+    def _ignore(self, *details: object) -> None:
         """
         Of no interest.
         """
 
-    def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
-        """
-        Of no interest.
-        """
-
-    def logQuarantined(self, log: str, reason: str) -> None:
-        """
-        Of no interest.
-        """
-
-    def writesStopped(self, reason: str) -> None:
-        """
-        Of no interest.
-        """
-
-    def writesResumed(self) -> None:
-        """
-        Of no interest.
-        """
+    recordsDamaged = stateDamaged = logQuarantined = writesStopped = writesResumed = _ignore
 
     def logLost(self, log: str) -> None:
         self.lost.append(log)

@@ -8,8 +8,10 @@ resumed when all of it has left; C{loseConnection} sends first, C{abortConnectio
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from twisted.internet import error
@@ -17,15 +19,57 @@ from twisted.internet.address import IPv4Address
 from twisted.python.failure import Failure
 
 from natsbroker.client.transports import TransportEnd
-from natsbroker.testing.simulation.medium import Machine, Medium
+from natsbroker.testing.simulation.clock import SimulatedClock
 
-__all__ = ["Connection", "End", "Wire"]
+__all__ = ["Connection", "End", "Machine", "Medium", "Wire"]
 
 #: Bytes on the way at which a producer is paused.
 _ROOM = 1 << 16
 
 #: What may be on a wire behind all bytes.
 _FINISHED = object()
+
+
+class Machine:
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.isAlive = True
+
+
+class Medium:
+    """
+    Carries the bytes of all connections.
+
+    @ivar latency: the longest delay of a piece, in seconds.
+    @ivar largest: the most bytes of a piece.
+    @ivar watch: called with a wire and everything written to it, before it is on its way.
+    @ivar trace: a digest of what was carried; runs have the same one if the same bytes took the
+        same paths at the same times.
+    """
+
+    def __init__(self, clock: SimulatedClock, random: Random) -> None:
+        self.clock = clock
+        self.random = random
+        self.latency = 0.005
+        self.largest = 1 << 16
+        self.watch: Callable[[Any, bytes], None] = lambda wire, data: None
+        self._held: set[tuple[str, str]] = set()
+        self._digest = hashlib.sha256()
+
+    def carried(self, number: int, source: str, data: bytes) -> None:
+        now = self.clock.seconds()
+        self._digest.update(b"%d %b %.9f %d " % (number, source.encode(), now, len(data)))
+        self._digest.update(data)
+
+    @property
+    def trace(self) -> str:
+        return self._digest.hexdigest()
+
+    def isHeld(self, source: str, target: str) -> bool:
+        """
+        Whether nothing is carried from one host to another.
+        """
+        return (source, target) in self._held
 
 
 class Wire:

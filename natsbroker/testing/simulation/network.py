@@ -20,8 +20,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.testing.simulation.clock import SimulatedClock
-from natsbroker.testing.simulation.connection import Connection, End
-from natsbroker.testing.simulation.medium import Machine, Medium
+from natsbroker.testing.simulation.connection import Connection, End, Machine, Medium
 
 __all__ = ["Host", "Network"]
 
