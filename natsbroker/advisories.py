@@ -73,7 +73,6 @@ class GatewayUnwanted(Advisory):
     """
     Another cluster sent a message without interest here.
 
-    @ivar gateway: the other cluster.
     @ivar subject: the subject; as the peer has it, so it is not for logs.
     @ivar size: headers and payload, in bytes.
     @ivar isTold: whether the other cluster received a no-interest notice for it.
@@ -132,7 +131,6 @@ class SlowConsumer(Advisory):
     """
     A client did not take its messages fast enough and was closed.
 
-    @ivar pending: the number of waiting bytes.
     @ivar reason: the limit that was exceeded.
     """
 
@@ -151,8 +149,6 @@ class LameDuckStarted(Advisory):
 @dataclass(frozen=True, slots=True)
 class Reloaded(Advisory):
     """
-    New settings are in force.
-
     @ivar changed: the dotted paths of the changes.
     """
 

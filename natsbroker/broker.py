@@ -52,8 +52,6 @@ class Broker(MultiService):
     A broker. Its child services are the monitoring pages, and the services that the settings name
     or that were given.
 
-    @ivar settings: the settings in force.
-    @ivar keys: the keys behind its id.
     @ivar startTime: when it was made, in seconds since the epoch.
     """
 
@@ -202,7 +200,6 @@ class Broker(MultiService):
 
     def clientAddress(self) -> tuple[str, int]:
         """
-        @return: host and port of the first listener.
         @raise ValueError: if there is none.
         """
         return self.listeners.firstAddress()
@@ -223,9 +220,6 @@ class Broker(MultiService):
         return self._parts.poller or self.reactor
 
     def whenReady(self) -> Deferred[None]:
-        """
-        @return: fires when the broker listens everywhere, or fails with the reason why it cannot.
-        """
         return self._readiness.wait()
 
     def startService(self) -> None:
@@ -310,8 +304,6 @@ class Broker(MultiService):
     def stopService(self) -> Deferred[None]:
         """
         Refuse new clients, close the others, then stop the services.
-
-        @return: fires when everything is closed.
         """
         _log.info("Initiating Shutdown...")
         if self._lameDuck is not None:

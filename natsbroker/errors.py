@@ -1,8 +1,6 @@
 """
-Errors on the wire, in one table, and exceptions.
-
-The text of each wire error is nats-server's, with its effect on the connection and the reason that
-monitoring shows.
+Errors on the wire, in one table, and exceptions. The text of each wire error is nats-server's, with
+the reason that monitoring shows.
 """
 
 from __future__ import annotations
@@ -69,8 +67,6 @@ def logText(text: str | bytes) -> str:
 @dataclass(frozen=True, slots=True)
 class WireError:
     """
-    An error that a peer receives.
-
     @ivar text: the text in C{-ERR '...'}; empty where nats-server closes in silence.
     @ivar reason: the closed reason that C{/connz?state=closed} shows; empty where the connection
         stays open.
@@ -247,10 +243,7 @@ class ConnectionLimit(BrokerError):
 
 class ProtocolViolation(BrokerError):
     """
-    The peer broke the protocol.
-
     @ivar error: for the peer, and whether the connection is closed.
-    @ivar arguments: the values of the text's placeholders.
     """
 
     def __init__(self, error: WireError, *arguments: str) -> None:

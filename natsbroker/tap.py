@@ -51,8 +51,6 @@ class Options(UsageOptions, AuthOptionMixin):
 
     @cvar supportedInterfaces: the kinds of credentials that a checker of C{--auth} may check.
     @ivar clients: descriptions of the endpoints for clients.
-    @ivar settings: the result, once the options are parsed.
-    @ivar parent: twistd's own options; C{None} outside of it.
     """
 
     synopsis = "[options]"
@@ -113,9 +111,6 @@ class Options(UsageOptions, AuthOptionMixin):
         super().opt_auth(description)  # type: ignore[no-untyped-call]
 
     def postOptions(self) -> None:
-        """
-        @raise UsageError: if it is wrong.
-        """
         try:
             self.settings = self.read(os.environ)
         except ConfigError as error:
@@ -133,8 +128,6 @@ class Options(UsageOptions, AuthOptionMixin):
     def read(self, environment: Mapping[str, str]) -> Settings:
         """
         Read the configuration file, if there is one, and apply the options.
-
-        @raise ConfigError: if it is wrong.
         """
         path = self.path
         if not path:
@@ -145,8 +138,6 @@ class Options(UsageOptions, AuthOptionMixin):
     def path(self) -> str:
         """
         The configuration file; empty without one.
-
-        @raise ConfigError: if two are named.
         """
         return configurationFile({**self._flags, "c": self["config"] or ""})
 
@@ -182,9 +173,6 @@ _FLAGS = {
 
 class TwistdBroker(Broker):
     """
-    The broker of a process that twistd runs.
-
-    @ivar log: the log of the process; C{None} if it is not ours.
     @ivar twistd: the options of twistd; empty outside of it.
     """
 
@@ -195,9 +183,6 @@ class TwistdBroker(Broker):
         self.twistd: MutableMapping[str, Any] = {}
 
     def setServiceParent(self, parent: Any) -> None:
-        """
-        Join twistd's application, and give it our log.
-        """
         if self.log is not None and isinstance(parent, Componentized):
             parent.setComponent(ILogObserver, self.log.observer)
         super().setServiceParent(parent)  # type: ignore[no-untyped-call]
@@ -267,10 +252,6 @@ def _exitAsFailed() -> None:
 
 
 class SignalService(Service):
-    """
-    Signals of a broker that twistd runs, and the end of the process if the broker cannot start.
-    """
-
     name = "signals"
 
     def __init__(

@@ -179,9 +179,6 @@ class RemoteBus(Service):
 
     @property
     def maxPayload(self) -> int:
-        """
-        The largest size of a message; 0 while that is not known.
-        """
         largest = None if self._client is None else self._client.info.get("max_payload")
         return largest if isinstance(largest, int) and largest > 0 else 0
 

@@ -128,9 +128,6 @@ class Client:
 
     @property
     def isOpen(self) -> bool:
-        """
-        Whether the server has admitted the client and the connection is still there.
-        """
         return self._connecting is None and self._reason is None
 
     def whenClosed(self) -> Deferred[ClientError]:
@@ -246,7 +243,6 @@ class Client:
     def flush(self) -> Deferred[None]:
         """
         @return: fires when the server has handled everything that was sent before.
-        @raise ConnectionEnded: if there is no connection.
         """
         self.protocol.ping()
         waiting: Deferred[None] = Deferred()
@@ -256,8 +252,6 @@ class Client:
     def drain(self) -> Deferred[ClientError]:
         """
         End all subscriptions, call the callbacks for messages that were already sent, then close.
-
-        @raise ConnectionEnded: if there is no connection.
         """
         for sid in self._subscriptions:
             self.protocol.write(b"UNSUB %b\r\n" % sid)

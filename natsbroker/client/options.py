@@ -1,8 +1,6 @@
 """
-The options of a client, and the fields of CONNECT.
-
-CONNECT carries the options that are named here and nothing else, whatever a program keeps beside
-them: other clients have sent private keys that way (nats.js, advisory CVE-2020-26149).
+The options of a client, and the fields of CONNECT: the options that are named here and nothing
+else. Other clients have sent private keys that way (nats.js, advisory CVE-2020-26149).
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ class ConnectOptions:
     The options of one client: its name, and one of several kinds of credentials. Secrets do not
     show in its representation.
 
-    @ivar name: shown by monitoring.
     @ivar user: with C{password}.
     @ivar token: instead of a user.
     @ivar nkey: a public key, with C{sign}.
@@ -45,7 +42,6 @@ class ConnectOptions:
 def connectFields(options: ConnectOptions, nonce: str, isTLS: bool) -> dict[str, Any]:
     """
     @param nonce: of the server's INFO; empty without.
-    @param isTLS: whether the connection is encrypted.
     """
     fields: dict[str, Any] = {
         "verbose": False,

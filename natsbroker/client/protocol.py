@@ -1,10 +1,7 @@
 """
-The client's side of one connection.
-
-The server greets with INFO. If it wants TLS, or we do, the connection is encrypted now. CONNECT and
-PING follow; PONG means that the client is admitted, C{-ERR} before it that it is not. Nothing that
-came before TLS began counts afterwards, and nothing is sent in it before the server's certificate
-was checked.
+The client's side of one connection: INFO, TLS if one side wants it, CONNECT and PING; PONG means
+that the client is admitted. Nothing that came before TLS began counts afterwards, and nothing is
+sent in it before the server's certificate was checked.
 """
 
 from __future__ import annotations
@@ -117,9 +114,6 @@ class ServerConnection(TwistedProtocol):
         self._timer: IDelayedCall | None = None
 
     def write(self, *pieces: bytes) -> None:
-        """
-        @raise ConnectionEnded: if there is no connection.
-        """
         if self._phase is not _Phase.OPEN or self.transport is None:
             raise ConnectionEnded(str(self._reason or "not connected"))
         self.transport.write(b"".join(pieces))

@@ -85,11 +85,6 @@ class TransportEnd(ABC):
             self._producer.pauseProducing()
 
     def _drained(self) -> bool:
-        """
-        Resume the producer, because there is room.
-
-        @return: whether it was paused.
-        """
         isWaited, self._isPaused = self._isPaused, False
         if isWaited:
             self._producer.resumeProducing()
@@ -193,9 +188,6 @@ class PipeEnd(TransportEnd):
 
 
 def connectPipe(reactor: IReactorTime, one: IProtocol, other: IProtocol) -> None:
-    """
-    Connect two protocols, C{one} first.
-    """
     first, second = PipeEnd(reactor, one), PipeEnd(reactor, other)
     first.other, second.other = second, first
     one.makeConnection(first)

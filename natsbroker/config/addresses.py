@@ -43,8 +43,6 @@ def checkPort(port: int) -> int:
 @dataclass(frozen=True, slots=True)
 class RemoteURL:
     """
-    The address of another server, and how to log in there.
-
     @ivar password: C{None} when the URL names a user alone.
     """
 
@@ -66,9 +64,7 @@ def splitURL(url: str, what: str, schemes: Sequence[str], port: int) -> RemoteUR
     """
     Read the URL of a server. Errors contain nothing that could be a password.
 
-    @param what: the kind of link, for errors.
     @param schemes: accepted besides C{tls}; a URL without a scheme has the first one.
-    @param port: for a URL without one.
     @raise ValueError: for any other text, and for the URL of a WebSocket.
     """
     try:

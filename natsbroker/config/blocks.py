@@ -1,8 +1,6 @@
 """
-Parsed blocks: values of the types in the table of keys, with their places.
-
-Every key of a file is read, or reported: with a wrong type, out of its range, as unknown, or as
-not supported yet.
+Parsed blocks: values of the types in the table of keys, with their places. Every key of a file is
+read, or reported.
 """
 
 from __future__ import annotations
@@ -31,9 +29,6 @@ Kind = TypeVar("Kind")
 @dataclass
 class Diagnostics:
     """
-    Errors and warnings about one configuration.
-
-    @ivar errors: these prevent a start.
     @ivar warnings: only C{-t} refuses these, as nats-server does.
     """
 
@@ -75,12 +70,9 @@ class NamedValues(dict[str, object]):
 @dataclass
 class ParsedBlock:
     """
-    A block of a configuration.
-
     @ivar path: its dotted path; empty for the root.
     @ivar position: where its key stands, or its brace when it is an item of an array.
     @ivar values: by canonical name, in the order of the file; wrong ones are left out.
-    @ivar positions: where each key stands.
     @ivar others: the keys that a plugin reads.
     """
 

@@ -1,9 +1,6 @@
 """
-From a tree to frozen settings, or to all errors in it.
-
-The table of keys checks single values; here are the checks that need several keys of a file, and
-L{natsbroker.config.checks} has those that need the command line too. They are nats-server's,
-observed on 2.15. A C{0} in a file stands for the default, as it does there.
+From a tree to frozen settings, or to all errors in it, with nats-server's checks that need several
+keys of a file. L{natsbroker.config.checks} has those that need the command line too.
 """
 
 from __future__ import annotations
@@ -56,8 +53,6 @@ def buildFile(
     read: Callable[[str], str] = readText,
 ) -> Built:
     """
-    Read a configuration file and everything that it names.
-
     @param override: applied to the settings of the file before they are checked.
     """
     from natsbroker.config.language.parser import parseFile

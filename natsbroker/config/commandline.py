@@ -1,9 +1,6 @@
 """
-The command line: what to do, and with which settings.
-
-Flags, messages and exit codes are those of nats-server 2.15: a wrong flag prints the usage and
-exits with 0, every other error exits with 1. Nothing is printed or signalled here; files and the
-environment are passed in.
+The command line, with the flags, messages and exit codes of nats-server 2.15: a wrong flag prints
+the usage and exits with 0, every other error exits with 1.
 """
 
 from __future__ import annotations
@@ -64,8 +61,6 @@ def invocationFrom(
     arguments: Sequence[str], environment: Mapping[str, str], read: Callable[[str], str] = readText
 ) -> Invocation:
     """
-    Read a command line, without the name of the program.
-
     @raise UsageError: for wrong flags.
     @raise ConfigError: for every other error: exit with 1.
     """
@@ -88,7 +83,6 @@ def takeStreaming(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[
     Take nats-streaming-server's flags out of another program's command line.
 
     @return: the values by the first spelling of their flag, and all other arguments.
-    @raise ConfigError: for wrong flags, and those of features that are not built.
     """
     kinds = {name: flag.type for flag in STREAMING_FLAGS + TUNING_FLAGS for name in flag.names}
     try:
@@ -185,9 +179,6 @@ def _configured(
 def configurationFile(given: Mapping[str, FlagValue]) -> str:
     """
     Find the configuration file; nats-streaming-server's own flag for it may be used instead.
-
-    @param given: values by the first spelling of their flag.
-    @raise ConfigError: if two files are named.
     """
     path, other = str(given.get("c", "")), str(given.get("sc", ""))
     if path and other and path != other:

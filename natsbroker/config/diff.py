@@ -1,10 +1,7 @@
 """
 The changes from one configuration to the next, and those that need a restart, in nats-server's
-words.
-
-A path names attributes of L{Settings}, names in mappings, and the keys of features that
-are not built yet without the word C{deferred}: C{port}, C{logging.debug},
-C{accounts.A.limits.max_payload}, C{cluster.name}.  Sequences change as a whole.
+words. A path names attributes of L{Settings} and names in mappings: C{logging.debug},
+C{accounts.A.limits.max_payload}. Sequences change as a whole.
 """
 
 from __future__ import annotations

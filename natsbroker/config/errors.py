@@ -1,8 +1,6 @@
 """
 Errors of a configuration. Each has its file, line, column and dotted path, and its text is one
-line.
-
-The text of an unknown key is nats-server's: C{s.conf:2:1: unknown field "bogus"}.
+line, in nats-server's words for an unknown key.
 """
 
 from __future__ import annotations
@@ -14,9 +12,6 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Position:
     """
-    A place in a configuration.
-
-    @ivar source: the file's path as it was given, or another name for the text.
     @ivar line: 1 for the first; 0 when the error belongs to no line.
     @ivar column: in characters, 1 for the first.
     """
@@ -57,12 +52,9 @@ def oneLine(text: str) -> str:
 
 class ConfigError(Exception):
     """
-    Something in a configuration that the broker cannot start with.
-
     @ivar message: what is wrong, without the place.
     @ivar path: the dotted path of the key, such as C{accounts.A.users[1].permissions};
         empty for an error of the syntax.
-    @ivar position: where it stands.
     """
 
     def __init__(self, message: str, path: str = "", position: Position = NOWHERE) -> None:
@@ -112,8 +104,6 @@ class NotSupportedYet(ConfigError):
 class ConfigErrors(ConfigError):
     """
     All errors, in the order of the file, a line each.
-
-    @ivar errors: at least one.
     """
 
     def __init__(self, errors: Iterable[ConfigError]) -> None:

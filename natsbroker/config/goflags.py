@@ -49,7 +49,6 @@ def parseFlags(
 
     @return: the value of each flag that was given, under the name that was used, the
         last one counting and standing last; and the arguments behind the flags.
-    @raise FlagError: for an unknown flag, a missing or a wrong value.
     """
     values: dict[str, FlagValue] = {}
     rest = list(arguments)
@@ -80,7 +79,6 @@ def takeFlags(
     Take some flags out of a command line that is not Go's, wherever they stand before C{--}.
 
     @return: the values, as those of L{parseFlags}, and all other arguments.
-    @raise FlagError: for a missing or a wrong value.
     """
     taken: list[str] = []
     others: list[str] = []

@@ -122,7 +122,6 @@ class Monitoring:
     """
     @ivar http_host: address that both listeners bind.
     @ivar http_port: 0 for no plain listener, -1 for a random port.
-    @ivar https_port: 0 for no TLS listener, -1 for a random port.
     @ivar http_base_path: prefix of every page, with a leading slash.
     @ivar insecure_monitor: the operator accepts that C{http_host} may be reached
         from other machines.
@@ -160,7 +159,6 @@ class JetStream:
 class RouterSettings:
     """
     @ivar plugin: name of the subject routing plugin, or empty for the built-in tree.
-    @ivar options: every other key of the block, for the plugin.
     """
 
     plugin: str = ""
@@ -171,22 +169,15 @@ class RouterSettings:
 class Settings:
     """
     @ivar server_name: empty when the broker names itself after its id.
-    @ivar client_advertise: C{host} or C{host:port} to tell clients of other servers.
     @ivar max_connections: -1 for any number.
     @ivar max_subscriptions: a connection's; 0 for any number.
     @ivar max_sub_tokens: tokens in a subscription's subject; 0 for any number.
     @ivar max_payload: bytes, headers included.
-    @ivar max_pending: bytes waiting for one connection.
     @ivar ping_max: unanswered PINGs after which a connection is stale.
-    @ivar lame_duck_duration: seconds over which clients are closed.
-    @ivar lame_duck_grace_period: seconds before the first is closed.
     @ivar disable_sublist_cache: routing answers are not cached.
-    @ivar tls: the client listener's, or C{None}.
     @ivar allow_non_tls: clients may stay in the clear although C{tls} is there.
     @ivar no_auth_user: the user of a client without credentials; empty for none.
     @ivar accounts: by name; the global and the system account are there when configured.
-    @ivar mappings: where subjects of the global account lead.
-    @ivar system_account: name of the account for the broker's events.
     @ivar operator: users have JWTs, and accounts are their operators'.
     @ivar max_subject_shapes: distinct sets of wildcard positions that one account's
         subscriptions may have.
@@ -267,9 +258,7 @@ class Settings:
 
 def changed(settings: _Frozen, path: str, value: object) -> _Frozen:
     """
-    @param settings: a frozen block, or a map.
     @param path: the dotted attribute that is to change; a block that is not there is made.
-    @return: a copy with the value.
     """
     name, _, below = path.partition(".")
     frozen: Any = settings

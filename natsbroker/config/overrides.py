@@ -25,9 +25,6 @@ def overriding(
     given: Mapping[str, FlagValue], read: Callable[[str], str]
 ) -> Callable[[Settings], Settings]:
     """
-    Make the function that applies flags to settings.
-
-    @param given: values by the first spelling of their flag.
     @return: a function that raises L{ConfigError} for a flag with an impossible value.
     """
 

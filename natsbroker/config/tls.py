@@ -23,7 +23,6 @@ class TLSSettings:
     @ivar verify: clients must present a certificate that C{ca_file} vouches for.
     @ivar verify_and_map: and that certificate names the user.
     @ivar insecure: do not check the peer's certificate where we are the TLS client.
-    @ivar timeout: seconds for the handshake.
     @ivar pinned_certs: lower-case hexadecimal SHA-256 of the public key of each client
         certificate that is accepted; empty for any.
     @ivar handshake_first: handshake before INFO is sent.
@@ -227,9 +226,6 @@ A tls block names a certificate, its key, and what clients must bring:
 
 
 def tlsHelp() -> str:
-    """
-    @return: what C{--help_tls} prints: a C{tls} block, and the names that it may use.
-    """
     groups = (
         ("Cipher suites:", CIPHER_SUITES),
         ("With allow_insecure_cipher_suites: true also:", INSECURE_CIPHER_SUITES),

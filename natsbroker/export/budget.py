@@ -1,8 +1,6 @@
 """
-A share of the broker's time for long requests, which are done in steps of a few milliseconds.
-
-After each step nothing of the kind is done for as long as the step took, so the steps of all
-requests together take half of the time at most. Requests take turns.
+A share of the broker's time for long requests, which are done in steps of a few milliseconds: after
+each step nothing of the kind is done for as long as it took. Requests take turns.
 """
 
 from __future__ import annotations
@@ -63,7 +61,6 @@ class Budget:
     def add(self, task: SteppedTask, owner: object) -> None:
         """
         @param owner: the connection that waits for the task.
-        @raise Refusal: if too many tasks wait already.
         """
         if sum(self._counts.values()) >= MOST or self._counts[id(owner)] >= MOST_EACH:
             raise Refusal(TOO_MANY)

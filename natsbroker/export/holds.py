@@ -1,9 +1,6 @@
 """
-Holds on logs that end by themselves unless they are renewed.
-
-The store keeps a hold, and retention does not pass it, also after a restart. The time of its end is
-stored before the hold is in force, so a job that dies does not fill the disk for ever. A hold
-without an end lasts until it is released.
+Holds on logs that end by themselves unless they are renewed, also after a restart. The time of its
+end is stored before a hold is in force, so a job that dies does not fill the disk for ever.
 """
 
 from __future__ import annotations
@@ -49,9 +46,6 @@ class HoldTable:
         self._ending: Deferred[None] | None = None
 
     async def load(self) -> None:
-        """
-        Load the stored ends, and delete those of logs or holds that are gone.
-        """
         logs = {}
         for name in self._catalogue.names():
             log = self._catalogue.find(name)
@@ -77,8 +71,6 @@ class HoldTable:
 
     async def set(self, log: IHeldLog, name: str, floor: int, seconds: int) -> None:
         """
-        Hold a log, or move a hold.
-
         @param seconds: its duration; 0 for no end.
         @raise ValueError: if the store refuses.
         """

@@ -59,7 +59,6 @@ def page(log: IStreamLog, start: int, stop: int, size: int) -> Deferred[Columns]
     Read the next columns of a range, of any kind of log.
 
     @param stop: the end of the range; not beyond the log's end.
-    @param size: the approximate size in bytes.
     """
     stop = min(stop, start + ROWS)
     if IExportableLog.providedBy(log):
@@ -126,11 +125,6 @@ class ExportAnswer:
         self._page = max(min(FRAME_BYTES, maxPayload * 3 // 4), 1)
 
     async def step(self) -> bool:
-        """
-        Send the next frame.
-
-        @return: whether it was the last.
-        """
         if not self._request.isAnswerable:
             return True
         log, cursor = self._log, self._cursor
@@ -199,11 +193,6 @@ class DigestAnswer:
         self._damaged: list[int] = []
 
     async def step(self) -> bool:
-        """
-        Read the next page.
-
-        @return: whether the answer was sent.
-        """
         if not self._request.isAnswerable:
             return True
         log, wanted = self._log, self._wanted

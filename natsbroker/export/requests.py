@@ -1,8 +1,6 @@
 """
-Requests under C{$NB.API.>}: their fields, their answers, and the reasons for a refusal.
-
-The subject of a request names what it asks for, so the publisher's permission decides whether it
-may ask. The answer goes only where the publisher may listen.
+Requests under C{$NB.API.>}. The subject names what is asked for, so the publisher's permission
+decides whether it may ask; the answer goes only where the publisher may listen.
 """
 
 from __future__ import annotations
@@ -44,7 +42,6 @@ class Refusal(Exception):
     """
     A request cannot be granted. No text holds a secret.
 
-    @ivar code: the kind of reason, as in HTTP.
     @ivar number: the reason; programs tell reasons apart by it.
     """
 
@@ -67,7 +64,6 @@ class RequestFields:
         """
         @param payload: a JSON object, or nothing.
         @param known: the names that may be there.
-        @raise Refusal: if it is something else.
         """
         self._fields: dict[str, Any] = {}
         if payload:
@@ -99,9 +95,6 @@ class RequestFields:
         return value
 
     def words(self, name: str, choice: Collection[str]) -> frozenset[str]:
-        """
-        @return: some of several words; all if the field is missing.
-        """
         value = self._fields.get(name, list(choice))
         if not isinstance(value, list) or any(each not in choice for each in value):
             raise _bad(f"{name} must be a list of: {', '.join(choice)}")
@@ -124,10 +117,6 @@ def _bad(why: str) -> Refusal:
 
 
 class ApiRequest:
-    """
-    @ivar origin: the origin of the message; C{None} for a service in the broker.
-    """
-
     def __init__(self, bus: IMessageBus, message: Message) -> None:
         self._bus = bus
         self._subject = message.subject

@@ -75,10 +75,6 @@ class ExportService:
         now: Callable[[], int] = time.time_ns,
         maxPayload: Callable[[], int] = lambda: 1 << 20,
     ) -> None:
-        """
-        @param worked: see L{Budget}.
-        @param now: the wall clock, in nanoseconds.
-        """
         self._bus = bus
         self._reactor = reactor
         self._worked = worked

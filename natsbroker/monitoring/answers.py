@@ -1,8 +1,6 @@
 """
-The answer of a page: a status, and a body that is made in small pieces.
-
-The work between two pieces is bounded, so a page of any length does not delay clients. The body of
-a list is bounded too: it ends at L{LARGEST} bytes, and says that it is truncated.
+The answer of a page: a status, and a body that is made in small pieces, so that a page of any
+length does not delay clients. A list ends at L{LARGEST} bytes, and says that it is truncated.
 """
 
 from __future__ import annotations
@@ -75,7 +73,6 @@ class Listing:
     ) -> None:
         """
         @param countKey: the member of C{head} that receives the number of rows; empty for none.
-        @param isShownEmpty: whether the member is there without rows.
         """
         self.head = head
         self.rows = rows
@@ -120,9 +117,6 @@ class Listing:
 
 
 def complete(steps: Generator[Any, None, Any]) -> Any:
-    """
-    Run all steps at once.
-    """
     while True:
         try:
             next(steps)
@@ -131,9 +125,6 @@ def complete(steps: Generator[Any, None, Any]) -> Any:
 
 
 def bodyOf(steps: Steps) -> Iterator[bytes]:
-    """
-    The body for steps whose result is a document or a L{Listing}.
-    """
     document = yield from steps
     if isinstance(document, Listing):
         yield from document.body()
@@ -144,9 +135,6 @@ def bodyOf(steps: Steps) -> Iterator[bytes]:
 
 
 def jsonAnswer(document: Any, status: int = 200) -> Answer:
-    """
-    A short JSON document on one line.
-    """
     return Answer(status, JSON, iter([compact(document).encode("utf-8")]))
 
 

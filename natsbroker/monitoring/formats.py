@@ -16,9 +16,6 @@ def nanoseconds(seconds: float) -> int:
 
 
 def number(value: float) -> float | int:
-    """
-    The value, as an int where it is whole: C{2} and not C{2.0}.
-    """
     return int(value) if value == int(value) else value
 
 

@@ -1,9 +1,6 @@
 """
-The page C{/healthz}, and the checks of the broker itself.
-
-The page answers 200 and C{ok} only if no check reports a problem. A check that raises is a problem
-too, and is logged. Checks look at state that is known already and wait for nothing. Parameters and
-refusals are those of nats-server.
+The page C{/healthz}, with the parameters and refusals of nats-server, and the checks of the broker
+itself. A check looks at state that is known already; one that raises is a problem too.
 """
 
 from __future__ import annotations
@@ -37,9 +34,6 @@ class HealthProblem:
     status: int = 503
 
     def row(self) -> dict[str, str]:
-        """
-        The problem as C{details=1} shows it.
-        """
         row = {"type": self.type}
         for key in ("account", "stream", "consumer"):
             if value := getattr(self, key):
@@ -50,8 +44,6 @@ class HealthProblem:
 @dataclass(frozen=True, slots=True)
 class HealthQuery:
     """
-    The parameters of C{/healthz}.
-
     @ivar enabledOnly: check only whether streaming is enabled.
     @ivar serverOnly: check only this server, not its streams.
     @ivar metaOnly: check only the cluster's metadata.

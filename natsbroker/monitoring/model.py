@@ -1,9 +1,6 @@
 """
-The monitoring pages of a broker, without HTTP.
-
-Pages read figures that the broker keeps anyway, so they cost nothing until a request comes. A
-service (links, streaming, a third party's) adds a page, a health check or a member of a page
-through the public attributes of L{MonitoringModel}.
+The monitoring pages of a broker, without HTTP. They read figures that the broker keeps anyway. A
+service adds a page, a health check or a member through attributes of L{MonitoringModel}.
 """
 
 from __future__ import annotations

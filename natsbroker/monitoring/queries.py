@@ -37,9 +37,6 @@ class BadQuery(ValueError):
 
 
 def repeated(value: str) -> str:
-    """
-    A value as a refusal repeats it: printable and short.
-    """
     cut = value if len(value) <= _LONGEST else value[:_LONGEST] + "..."
     return cut if cut.isprintable() else cut.encode("unicode_escape").decode("ascii")
 

@@ -1,9 +1,6 @@
 """
-The monitoring pages over HTTP: GET and HEAD.
-
-Long answers are made and sent in small pieces, a few answers at a time. On a loopback address the
-Host header must be a loopback name: otherwise a web page could rebind its own name to the address
-and read the pages. There is no JSONP and no CORS header.
+The monitoring pages over HTTP, GET and HEAD, without JSONP and CORS. On a loopback address the Host
+header must be a loopback name: otherwise a web page could rebind its own name to the address.
 """
 
 from __future__ import annotations
@@ -111,10 +108,6 @@ class _Pages(Resource):
 
 @implementer(IPushProducer)
 class _Sender:
-    """
-    Sends a long body at the pace of the transport.
-    """
-
     def __init__(self, request: Any, body: bytes) -> None:
         self._request = request
         self._body = memoryview(body)

@@ -25,9 +25,6 @@ _STEP = 256
 
 
 def peerMembers(facts: ConnectionFacts | Link) -> Row:
-    """
-    The peer's address, when the connection began, and when the peer last sent something.
-    """
     return {
         "ip": facts.host,
         "port": facts.port,
@@ -79,7 +76,6 @@ def subscriptionRow(
     account: str = "",
 ) -> Row:
     """
-    @param cid: the number of its connection; 0 for a service inside the broker.
     @param maximum: the number of messages after which it ends; 0 for never.
     """
     row: Row = {"account": account, "account_tag": account} if account else {}

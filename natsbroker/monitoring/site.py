@@ -56,9 +56,6 @@ class MonitorSite(Site):
         """
 
     def acceptableProtocols(self) -> list[bytes]:
-        """
-        Offer no HTTP/2.
-        """
         return [b"http/1.1"]
 
     def opened(self, channel: _Channel) -> None:

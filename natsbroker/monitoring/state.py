@@ -16,10 +16,8 @@ from natsbroker.monitoring.process import ProcessUsage
 @dataclass(slots=True)
 class BrokerState:
     """
-    @ivar context: of the client connections.
     @ivar accounts: all accounts; iterated again for each request.
     @ivar settings: the settings in force; a reload replaces them.
-    @ivar startTime: of the broker, in seconds since the epoch.
     @ivar configLoadTime: of the settings.
     """
 

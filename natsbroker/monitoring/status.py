@@ -44,9 +44,6 @@ class StatusReports(Service):
         reactor: Any,
         process: ProcessUsage | None = None,
     ) -> None:
-        """
-        @param describe: gives the member C{server}.
-        """
         self._bus = bus
         self._describe = describe
         self._connections = connections

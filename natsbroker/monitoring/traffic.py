@@ -1,9 +1,6 @@
 """
-Rows of traffic since the last report.
-
-A row has no member that is zero. The number of rows is bounded by the configured number of
-prefixes, the links and the accounts. Rows with a prefix are exact sums over published messages;
-rows without one come from the counters of connections.
+Rows of traffic since the last report, without members that are zero. Rows with a prefix are exact
+sums over published messages; rows without one come from the counters of connections.
 """
 
 from __future__ import annotations
@@ -126,9 +123,6 @@ class TrafficModel:
             yield leaf.account, "leaf", leaf.name, leaf.number, leaf.counts
 
     def _cut(self) -> Iterator[tuple[str, int]]:
-        """
-        The slow links that were closed, by kind of peer.
-        """
         for name, kind in _BOOKS.items():
             book = self._monitoring.varz.statistics.get(name)
             if book is not None:

@@ -171,17 +171,11 @@ class TrafficService(Service):
 
     @property
     def _cluster(self) -> str:
-        """
-        The name of the gateway, or of the cluster.
-        """
         settings = self._host.settings
         gateway, cluster = settings.gateway, settings.cluster
         return str((gateway and gateway.name) or (cluster and cluster.name) or "")
 
     def _interest(self) -> Iterator[Row]:
-        """
-        Local interest by prefix, and what is known of the interest of other clusters.
-        """
         for account, counted in self._interests.items():
             for prefix, count in counted.patterns.most_common(self._most):
                 row = {"account": account, "peer_kind": "client", "peer": ""}

@@ -1,9 +1,6 @@
 """
-The page C{/varz}: the server as a whole.
-
-Keys, order and units are those of nats-server's page. C{version} is the nats-server release whose
-behaviour is matched, C{natsbroker} our own. Members of the Go runtime, feature flags and the disk
-semaphore are left out: nothing here corresponds to them.
+The page C{/varz}, in the order and units of nats-server's. Members of the Go runtime, feature flags
+and the disk semaphore are left out: nothing here corresponds to them.
 """
 
 from __future__ import annotations

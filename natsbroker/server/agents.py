@@ -33,7 +33,6 @@ def agentFor(
 ) -> IAgent:
     """
     @param tls: C{None} for the system's authorities and no certificate of ours.
-    @param name: the name of the block in errors.
     @raise ValueError: for a file that cannot be used, or a key that is not supported.
     """
     pool = HTTPConnectionPool(reactor, persistent=isPersistent)

@@ -58,7 +58,6 @@ _log = Logger(namespace="natsbroker")
 
 def withOperators(settings: Settings, hasResolver: bool = False) -> Settings:
     """
-    @param hasResolver: the embedder has given an account resolver.
     @return: settings with the system account that their operators name.
     @raise ValueError: see L{natsbroker.auth.operator.operators.operatorsIn}.
     """
@@ -117,8 +116,6 @@ class BrokerParts:
     The parts of one broker. The values that a part looks up while it works are those in force then.
 
     @ivar isElsewhere: whether these are endpoints that the settings do not know.
-    @ivar services: named by the settings or given, by name.
-    @ivar streaming: the figures of NATS Streaming; C{None} without.
     @ivar poller: for plain TCP, once the broker runs on a reactor that supports it.
     """
 

@@ -1,8 +1,6 @@
 """
-The checks of C{-t} beyond the text of the configuration file: certificates, folders and plugins.
-
-The errors are those of a start. A file that names none of these loads nothing, because C{-t} has
-to be quick.
+The checks of C{-t} beyond the text of the configuration file, with the errors of a start. A file
+that names no certificates, folders or plugins loads nothing, because C{-t} has to be quick.
 """
 
 from __future__ import annotations
@@ -18,9 +16,6 @@ _STORES = ("memory", "lmdb", "postgres")
 
 
 def checkReferences(settings: Settings) -> None:
-    """
-    @raise ValueError: for a certificate or folder that a start fails for.
-    """
     _checkCertificates(settings)
     _checkStreamingFolder(settings)
     _checkPlugins(settings)

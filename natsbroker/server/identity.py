@@ -33,9 +33,6 @@ class ServerKeys:
 
     @property
     def id(self) -> str:
-        """
-        The id of the broker: its public nkey of kind server, as with nats-server.
-        """
         return self.signer.publicKey
 
     @property

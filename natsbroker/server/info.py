@@ -79,9 +79,6 @@ class ServerInfoPublisher:
         self._links = links
 
     def inUse(self, settings: Settings) -> Settings:
-        """
-        @return: the settings with the ports that clients and the monitoring pages have.
-        """
         port = self._listeners.firstAddress()[1] if self._listeners.isOpen else 0
         return replace(
             settings, port=port or settings.port, monitoring=self._monitoring(settings.monitoring)

@@ -33,10 +33,6 @@ _LABELS = {
 
 @implementer(ILogObserver)
 class LineLog:
-    """
-    @ivar settings: what is logged, and how.
-    """
-
     def __init__(
         self,
         write: Callable[[str], object],
@@ -132,13 +128,8 @@ def _linesOf(event: LogEvent, left: int) -> list[str]:
 
 
 class ProcessLog:
-    """
-    The log of one process.
-    """
-
     def __init__(self, stream: TextIO, logging: Logging, default: str = "") -> None:
         """
-        @param stream: used without a file.
         @param default: the file where the settings name none; empty for the stream.
         """
         self._default = default

@@ -69,7 +69,6 @@ class Plugins:
         builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = BUILT_IN,
     ) -> None:
         """
-        @param find: returns all installed plugins of an interface.
         @param builtIn: see L{BUILT_IN}. An installed plugin does not hide one of these.
         """
         self._find = find
@@ -155,10 +154,6 @@ class Plugins:
     def connectionKinds(
         self, settings: Settings, given: Sequence[IConnectionKind] = ()
     ) -> list[IConnectionKind]:
-        """
-        The connection kinds that were given, and those installed ones that the C{services} and
-        C{plugins} blocks name.
-        """
         for each in given:
             try:
                 verifyObject(IConnectionKind, each)

@@ -35,8 +35,6 @@ class ServerProcess:
         clientSocket: socket | None = None,
     ) -> None:
         """
-        @param stderr: takes log lines unless the settings name a file.
-        @param program: the name of the program, for the ports file.
         @param read: reads the configuration again; C{None} without a file.
         """
         self.exitCode = 0
@@ -62,9 +60,6 @@ class ServerProcess:
         )
 
     def run(self) -> int:
-        """
-        @raise OSError: if the log file cannot be opened.
-        """
         self._processLog.open()
         globalLogBeginner.beginLoggingTo([self._processLog.observer], redirectStandardIO=False)
         self._reactor.callWhenRunning(self._start)

@@ -63,7 +63,6 @@ def sendSignal(
     kill: Callable[[int, int], object] = os.kill,
 ) -> None:
     """
-    @param name: one of L{SIGNALS}.
     @param process: a process id; with C{*} at its end every id that begins so; empty for the only
         one that runs.
     """

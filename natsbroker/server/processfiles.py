@@ -40,7 +40,6 @@ class ProcessFiles(Service):
         pid: int | None = None,
     ) -> None:
         """
-        @param program: the name of the program, for the ports file.
         @param read: reads the configuration again; C{None} without a file.
         """
         self._broker = broker
@@ -86,9 +85,6 @@ class ProcessFiles(Service):
                 file.remove()
 
     def reload(self) -> None:
-        """
-        Read the configuration again and use it, or log why not.
-        """
         try:
             if self._read is None:
                 raise BrokerError(
@@ -136,9 +132,6 @@ def _goText(error: OSError) -> str:
 
 
 def programName(path: str) -> str:
-    """
-    @param path: the first argument of the process.
-    """
     name = os.path.basename(path)
     if name == "__main__.py":
         name = os.path.basename(os.path.dirname(path))
@@ -175,9 +168,6 @@ class PortsFile:
         self.path = Path(directory) / f"{program}_{pid}.ports"
 
     def write(self, addresses: Mapping[str, Sequence[str]]) -> None:
-        """
-        @param addresses: URLs by the name of a service; services without any are left out.
-        """
         known = {name: list(urls) for name, urls in addresses.items() if urls}
         _writeWhole(self.path, json.dumps(known, separators=(",", ":")))
 

@@ -51,11 +51,6 @@ def nothing() -> None:
 
 
 def settled(old: Settings, new: Settings, isElsewhere: bool = False) -> Settings:
-    """
-    @param isElsewhere: whether clients connect at given endpoints, whatever address the settings
-        have.
-    @return: the new settings, with the old ports where they ask for a random one.
-    """
     monitoring = new.monitoring
     for name in ("http_port", "https_port"):
         if getattr(monitoring, name) == RANDOM_PORT and getattr(old.monitoring, name):
@@ -70,9 +65,6 @@ def settled(old: Settings, new: Settings, isElsewhere: bool = False) -> Settings
 
 
 def plan(old: Settings, new: Settings, planners: Iterable[Planner]) -> tuple[list[Change], Step]:
-    """
-    @return: the changes, and a step that puts them into force.
-    """
     changes = differences(old, new)
     problems = reloadProblems(changes)
     steps: list[Step] = []

@@ -63,9 +63,6 @@ def _announceRisks(settings: Settings) -> None:
 
 
 def _announceCallout(settings: Settings) -> None:
-    """
-    Report an auth callout with which no client can log in.
-    """
     callout = settings.authorization.auth_callout
     if callout is None:
         return

@@ -135,9 +135,6 @@ class AnyOrder:
         object.__setattr__(self, "frames", frames)
 
     def accepts(self, frames: Sequence[bytes]) -> bool:
-        """
-        @return: whether every frame meets one expectation.
-        """
         left = list(frames)
         choices = [frame for frame in self.frames if isinstance(frame, OneOf)]
         for wanted in self.frames:

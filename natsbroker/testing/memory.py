@@ -1,9 +1,6 @@
 """
-A whole broker without sockets and with a clock that only the test moves.
-
-Everything but the sockets is the real thing: settings, accounts, authorization, services,
-plugins, sessions. Nothing happens between two calls of the test, and the same calls always have the
-same outcome.
+A whole broker without sockets and with a clock that only the test moves. Nothing happens between
+two calls of the test, and the same calls always have the same outcome.
 """
 
 from __future__ import annotations
@@ -62,10 +59,6 @@ class _NoThreads:
 
 @implementer(IReactorFromThreads)
 class MemoryReactor(MemoryReactorClock):
-    """
-    Twisted's reactor for tests, whose time moves from event to event, and whose threads are none.
-    """
-
     def getThreadPool(self) -> Any:
         return _NoThreads()
 
@@ -121,7 +114,6 @@ class MemoryConnection:
     """
     A client's end of a connection.
 
-    @ivar transport: the broker's end.
     @ivar info: the fields of the first INFO, if L{MemoryBroker.connect} was to log in; else empty.
     """
 
@@ -167,9 +159,6 @@ class MemoryConnection:
 
     @property
     def isRead(self) -> bool:
-        """
-        Whether the broker reads what is sent; it does not while others must catch up.
-        """
         return self.transport.isReading
 
     def close(self) -> None:

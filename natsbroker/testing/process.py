@@ -1,8 +1,5 @@
 """
-A real broker in a process of its own, for tests that talk to it over sockets.
-
-It listens on loopback, on a port that the kernel chose, is ready when L{startBroker}
-returns, and ends when it is stopped.
+A real broker in a process of its own, on a port of loopback that the kernel chose.
 """
 
 from __future__ import annotations
@@ -78,7 +75,6 @@ def startBroker(
     *arguments: str, environment: dict[str, str] | None = None, patience: float = PATIENCE
 ) -> BrokerProcess:
     """
-    @param arguments: further arguments for the C{natsbroker} command.
     @param environment: what to change in the environment.
     @param patience: how long it may take to be ready, in seconds.
     @raise DidNotStart: if it is not ready then.

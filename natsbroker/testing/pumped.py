@@ -53,9 +53,6 @@ class PumpedReactor(Clock):
             self._wake.send(b".")
 
     def addReader(self, reader: IReadDescriptor) -> None:
-        """
-        Have C{doRead} called, in a turn, when a descriptor is readable.
-        """
         self._readers[reader.fileno()] = reader
         self._poll.register(reader.fileno(), select.POLLIN)
 
@@ -64,18 +61,12 @@ class PumpedReactor(Clock):
             self._poll.unregister(reader.fileno())
 
     def catchUp(self) -> None:
-        """
-        Run what threads asked for up to now.
-        """
         while self._calls or any(each in self._readers for each, _ in self._poll.poll(0)):
             self.turn()
 
     def wait(self, deferred: Deferred[T]) -> T:
         """
         Run what threads ask for until a Deferred has fired.
-
-        @return: its result.
-        @raise StillWaiting: if nothing happens for a long time.
         """
         results: list[Any] = []
         deferred.addBoth(results.append)
@@ -89,8 +80,6 @@ class PumpedReactor(Clock):
     def turn(self) -> None:
         """
         Wait for one call from a thread, or for readers, and run it.
-
-        @raise StillWaiting: if nothing happens for a long time.
         """
         while True:
             ready = dict(self._poll.poll(0 if self._calls else PATIENCE * 1000))

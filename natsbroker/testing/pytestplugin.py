@@ -1,8 +1,6 @@
 """
-Fixtures for programs that use NATS; pytest finds them wherever the package is installed.
-
-C{natsbroker} is a real broker for one test, C{natsbrokerFactory} starts as many as a test
-wants, C{memoryBroker} is one without sockets. Nothing is imported before a test asks for it.
+Fixtures for programs that use NATS; pytest finds them wherever the package is installed. Nothing is
+imported before a test asks for it.
 """
 
 from __future__ import annotations

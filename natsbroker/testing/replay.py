@@ -91,8 +91,6 @@ class _Conversation:
 
     def read(self) -> bool:
         """
-        Wait for output.
-
         @return: whether anything came; if not, the broker has closed.
         @raise TimeoutError: when nothing came.
         """
@@ -104,8 +102,6 @@ class _Conversation:
 
 class Replay:
     """
-    One playing of a transcript.
-
     @ivar stage: where it is played; steps of your own may use more of it than L{Stage} has.
     @ivar countPings: whether the broker's own keep-alive PINGs are part of the conversation.  If
         not, they are passed over wherever they come.
@@ -120,8 +116,6 @@ class Replay:
     def run(self, steps: Sequence[Step]) -> None:
         """
         Perform the steps, then close every connection, whatever happened.
-
-        @raise TranscriptMismatch: at the first step that does not hold.
         """
         try:
             for step in steps:
@@ -131,9 +125,6 @@ class Replay:
                 self.drop(name)
 
     def open(self, name: str, info: Info | None) -> None:
-        """
-        Dial a connection, and read its INFO unless C{info} is C{None}.
-        """
         self._conversations[name] = _Conversation(self.stage.dial())
         self.note(f"{name} connects")
         if info is not None:
@@ -160,8 +151,6 @@ class Replay:
     def compare(self, name: str, part: Part) -> None:
         """
         Take as many frames as the expectation is about.
-
-        @raise TranscriptMismatch: when they are others, or do not come.
         """
         if isinstance(part, bytes):
             frames, rest = splitFrames(part)
@@ -177,9 +166,7 @@ class Replay:
 
     def frame(self, name: str, wanted: object) -> bytes:
         """
-        @param wanted: what the caller hopes for, for the text of the failure.
         @return: the next frame of a connection.
-        @raise TranscriptMismatch: when the connection ends or falls silent before.
         """
         conversation = self._conversation(name)
         while True:
@@ -195,9 +182,6 @@ class Replay:
                 self.fail(name, wanted, f"silence, after {conversation.rest!r}")
 
     def end(self, name: str) -> None:
-        """
-        @raise TranscriptMismatch: when anything comes before the end, or the end does not.
-        """
         left = self.remainder(name)
         if not self.countPings:
             left = left.replace(b"PING\r\n", b"")
@@ -207,7 +191,6 @@ class Replay:
     def remainder(self, name: str) -> bytes:
         """
         @return: all that a connection still receives until the broker closes it.
-        @raise TranscriptMismatch: when the broker does not.
         """
         conversation = self._conversation(name)
         try:

@@ -1,10 +1,6 @@
 """
-A connection without a socket, with both ends in the test's hands.
-
-It behaves as a Twisted TCP transport does towards its protocol: what is written leaves in
-a later turn of the reactor; a streaming producer is paused while too much waits and resumed when
-all of it has left; C{loseConnection} sends first, C{abortConnection} does not; nothing is called
-from within a call of the protocol.
+A connection without a socket, with both ends in the test's hands, which behaves as a Twisted TCP
+transport does towards its protocol: nothing is called from within a call of the protocol.
 """
 
 from __future__ import annotations
@@ -40,10 +36,6 @@ class MemoryTransport(TransportEnd):
         host: IAddress | None = None,
         bufferSize: int = BUFFER_SIZE,
     ) -> None:
-        """
-        @param protocol: the server's protocol; L{connect} connects it.
-        @param bufferSize: how many bytes may wait before a producer is paused.
-        """
         super().__init__(
             host or IPv4Address("TCP", "127.0.0.1", 4222),
             peer or IPv4Address("TCP", "127.0.0.1", 50000),
@@ -66,9 +58,6 @@ class MemoryTransport(TransportEnd):
         self._protocol.makeConnection(self)
 
     def send(self, data: bytes) -> None:
-        """
-        Send bytes to the protocol; it gets them at once, or when it reads again.
-        """
         if not self.connected or self.disconnecting:
             return
         if self._unread or not self.isReading:
@@ -95,9 +84,6 @@ class MemoryTransport(TransportEnd):
 
     @property
     def waiting(self) -> int:
-        """
-        How many bytes the transport has been given and the peer has not taken.
-        """
         return len(self._waiting)
 
     def hangUp(self) -> None:

@@ -17,10 +17,7 @@ from natsbroker.wire.durations import secondsFrom
 @dataclass(frozen=True)
 class ValueType:
     """
-    The type of a single value.
-
     @ivar name: with its article, for errors and the reference manual.
-    @ivar takes: whether a node is of this type.
     @ivar read: makes the value; raises C{ValueError} with what is wrong.
     """
 
@@ -50,9 +47,6 @@ class BlockSchema:
         self._names = {each: name for name, key in keys.items() for each in (name, *key.aliases)}
 
     def canonical(self, spelling: str) -> str | None:
-        """
-        @param spelling: a key's name or alias, in any case.
-        """
         return self._names.get(spelling.lower())
 
     def takes(self, node: Node) -> bool:
@@ -71,10 +65,6 @@ class StrictBlock(BlockSchema):
 
 @dataclass(frozen=True)
 class ListType:
-    """
-    The type of an array whose items have the same types.
-    """
-
     item: Key
     name: str = "an array"
 
@@ -85,8 +75,6 @@ class ListType:
 @dataclass(frozen=True)
 class MapType:
     """
-    The type of a map with names that the operator chooses.
-
     @ivar variables: an entry that a C{$reference} uses is left out.
     """
 
@@ -103,8 +91,6 @@ AnyType = ValueType | BlockSchema | ListType | MapType
 
 class Unsupported:
     """
-    A feature that is known and not built.
-
     @ivar off: values that switch it off, and so are accepted.
     """
 
@@ -115,9 +101,6 @@ class Unsupported:
         self.off = off
 
     def accepts(self, value: object) -> bool:
-        """
-        @return: whether a value does not ask for the feature.
-        """
         return any(type(value) is type(off) and value == off for off in self.off)
 
     def __str__(self) -> str:
@@ -156,9 +139,6 @@ class Key:
 
     @property
     def typeNames(self) -> str:
-        """
-        The types, as errors and the manual name them.
-        """
         return " or ".join(each.name for each in self.types)
 
 

@@ -14,10 +14,6 @@ from natsbroker.config.language.scalars import END, LexemeKind, ScanError, nameO
 
 
 class LineIndex:
-    """
-    The lines of one text.
-    """
-
     def __init__(self, source: str, text: str) -> None:
         self.source = source
         self._starts = [0]
@@ -374,9 +370,6 @@ class Lexer(Nested):
         self._fail(f"Expected a block-level to end with a '}}', but got '{got}' instead.")
 
     def _ended(self) -> bool:
-        """
-        Tell whether the text ends here, where a key could begin.
-        """
         if self._offset >= len(self._text):
             return True
         if self._peek() in "/" + END:

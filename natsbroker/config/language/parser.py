@@ -67,8 +67,6 @@ def parseFile(
     path: str, environment: Mapping[str, str], read: Callable[[str], str] = readText
 ) -> TableNode:
     """
-    Read the configuration in a file and in what it includes.
-
     @param environment: where C{$NAME} is looked up when no key has that name.
     """
     reader = _LexemeReader(environment, read)
@@ -82,8 +80,6 @@ def parse(
     read: Callable[[str], str] = readText,
 ) -> TableNode:
     """
-    Read a configuration from memory.
-
     @param source: what errors name as the file; inclusions are relative to its folder.
     """
     return _LexemeReader(environment, read).text(text, source)
@@ -92,8 +88,6 @@ def parse(
 @dataclass
 class _LexemeReader:
     """
-    What all files of one configuration share.
-
     @ivar opened: the paths that are being read, the outermost first.
     @ivar resolving: the names of the environment that are being read.
     """
@@ -107,9 +101,6 @@ class _LexemeReader:
     expanded: int = 0
 
     def file(self, path: str, wanted: Position) -> TableNode:
-        """
-        Read a file that is asked for at C{wanted}.
-        """
         if path in self.opened:
             chain = " -> ".join([*self.opened[self.opened.index(path) :], path])
             raise SyntaxProblem(f"file includes itself: {chain}", position=wanted)
@@ -136,9 +127,6 @@ class _LexemeReader:
     def fromEnvironment(self, name: str) -> Node | None:
         """
         Read a variable of the environment as the value of a key would be read.
-
-        @return: C{None} when there is no such variable.
-        @raise ConfigError: when its text is not a value, or leads back to itself.
         """
         if name in self.resolving:
             raise SyntaxProblem(f"variable reference cycle for '{name}'")
@@ -180,8 +168,6 @@ class _LexemeReader:
 @dataclass
 class _OpenTable:
     """
-    A map or an array whose end has not come yet.
-
     @ivar key: the key that waits for its value.
     """
 
@@ -237,9 +223,6 @@ class _Assembly:
             self._put(TableNode(ended.position, ended.entries, ended.weight))
 
     def _put(self, node: Node) -> None:
-        """
-        Give a value to the waiting key, or add it to the array.
-        """
         around = self._open[-1]
         around.weight += node.weight
         if around.entries is None:

@@ -37,8 +37,6 @@ class ArrayNode:
 @dataclass(slots=True)
 class TableEntry:
     """
-    A key and its value.
-
     @ivar position: where the key stands, which is where errors point.
     @ivar used: some C{$reference} took its value from here, so the key need not be known.
     """
@@ -71,9 +69,6 @@ _NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a float
 
 
 def kindOf(node: Node) -> str:
-    """
-    Name what a node is, with its article, for error messages.
-    """
     if isinstance(node, ArrayNode):
         return "an array"
     if isinstance(node, TableNode):
@@ -82,7 +77,4 @@ def kindOf(node: Node) -> str:
 
 
 def moved(node: Node, position: Position) -> Node:
-    """
-    Make the same node at another place: what a reference to it is.
-    """
     return replace(node, position=position)

@@ -42,8 +42,6 @@ def numbered(start: int, stop: int, subject: bytes = b"s") -> list[Entry]:
 
 class StoreHarness(_Base):
     """
-    How the contracts get at a store.
-
     @ivar time: what the store's wall clock shows, in nanoseconds.
     """
 
@@ -65,9 +63,6 @@ class StoreHarness(_Base):
         raise SkipTest("this store does not survive")
 
     def wait(self, deferred: Deferred[T]) -> T:
-        """
-        Get the result of a Deferred that fires in its time.
-        """
         results: list[Any] = []
         deferred.addCallbacks(results.append, results.append)
         if not results:

@@ -1,20 +1,7 @@
 """
-What every store that several brokers share must do, as tests, for L{ILeasedStore}.
-
-Mix L{LeasedContract} with a trial C{SynchronousTestCase}, as the contracts of
-L{natsbroker.testing.contracts.stores}, and provide C{share} and C{expire} as well::
-
-    class MyLeases(LeasedContract, SynchronousTestCase):
-        def makeStore(self):
-            return MyStore(..., now=self.now)
-
-        def share(self, store):
-            return MyStore(..., the same place, as another broker has it)
-
-        def expire(self):
-            ...
-
-Only the public interfaces are used.
+What every store that several brokers share must do, as tests, for L{ILeasedStore}. Mix
+L{LeasedContract} with a trial C{SynchronousTestCase}, as the contracts of
+L{natsbroker.testing.contracts.stores}, and provide C{share} and C{expire} as well.
 """
 
 from __future__ import annotations

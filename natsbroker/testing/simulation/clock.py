@@ -75,8 +75,6 @@ class SimulatedClock:
     def advance(self, amount: float) -> None:
         """
         Let time pass, with everything that happens in it.
-
-        @raise RunawayError: if that does not come to an end.
         """
         end = self._now + amount
         heap, atOnce = self._heap, 0

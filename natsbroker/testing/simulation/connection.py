@@ -1,9 +1,6 @@
 """
-One connection of the simulated network: two ends, and a wire in each direction.
-
-Towards its protocol an end behaves as a Twisted TCP transport does: nothing is called
-from within a call of the protocol; a producer is paused while more waits than a socket takes, and
-resumed when all of it has left; C{loseConnection} sends first, C{abortConnection} does not.
+One connection of the simulated network: two ends, each of which behaves towards its protocol as a
+Twisted TCP transport does, a wire in each direction, and the medium of all wires.
 """
 
 from __future__ import annotations
@@ -38,8 +35,6 @@ class Machine:
 
 class Medium:
     """
-    Carries the bytes of all connections.
-
     @ivar latency: the longest delay of a piece, in seconds.
     @ivar largest: the most bytes of a piece.
     @ivar watch: called with a wire and everything written to it, before it is on its way.
@@ -73,12 +68,6 @@ class Medium:
 
 
 class Wire:
-    """
-    One direction.
-
-    @ivar waiting: how many bytes are on the way.
-    """
-
     def __init__(self, medium: Medium, number: int, source: End, target: End) -> None:
         self._medium = medium
         self._number = number
@@ -120,9 +109,6 @@ class Wire:
             self.carryOn()
 
     def carryOn(self) -> None:
-        """
-        Deliver the next piece when it is due, unless the direction is held.
-        """
         if self._pieces and not self._isScheduled and self._isOpen():
             self._isScheduled = True
             self._medium.clock.schedule(self._pieces[0][0], self._arrive)
@@ -176,9 +162,6 @@ class End(TransportEnd):
             self.protocol.dataReceived(data)
 
     def relieve(self) -> None:
-        """
-        Some of what was sent has been taken.
-        """
         if not (self.connected and self.host.isAlive) or self._wire.waiting:
             return
         self._drained()
@@ -238,12 +221,6 @@ class End(TransportEnd):
 
 
 class Connection:
-    """
-    Two ends and their wires.
-
-    @ivar number: how many there were before it.
-    """
-
     def __init__(
         self,
         medium: Medium,

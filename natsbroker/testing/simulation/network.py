@@ -1,9 +1,6 @@
 """
-A network in memory, in which hosts dial each other, with everything that goes wrong with networks.
-
-A connection keeps the order of its bytes, in pieces of any size and after any delay; what
-one host sends another is held, as long as a test wants, in one direction or both; connections are
-reset, hosts die. Each choice comes from one seeded source, so a run can be repeated.
+A network in memory, in which what hosts send each other is delayed, cut and held, connections are
+reset, and hosts die. Each choice comes from one seeded source, so a run can be repeated.
 """
 
 from __future__ import annotations
@@ -52,8 +49,6 @@ class _Port:
 class Host(Machine):
     """
     One machine, as the reactor of what runs on it.
-
-    @ivar ports: what is listened on, by number.
     """
 
     def __init__(self, network: Network, address: str) -> None:
@@ -75,9 +70,6 @@ class Host(Machine):
             call(*arguments, **keywords)
 
     def getDelayedCalls(self) -> Any:
-        """
-        See C{IReactorTime.getDelayedCalls}; those of all hosts.
-        """
         return self.network.clock.getDelayedCalls()
 
     def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> _Port:
@@ -187,8 +179,6 @@ class Connector:
 
 class Network(Medium):
     """
-    All hosts and the connections between them.
-
     @ivar connections: those that are not over, by number.
     """
 
@@ -199,9 +189,6 @@ class Network(Medium):
         self._number = 0
 
     def host(self, address: str) -> Host:
-        """
-        Begin with a new machine at an address, or with the one that is there.
-        """
         found = self._hosts.get(address)
         if found is None or not found.isAlive:
             found = self._hosts[address] = Host(self, address)
