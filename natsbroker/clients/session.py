@@ -167,9 +167,11 @@ class ClientSession(ClientOperations):
         self._schedule()
         self._ask(LoginState.ASKED)
 
-    def _ask(self, state: LoginState) -> None:
+    def _ask(self, state: LoginState, isHeld: bool = False) -> None:
         """
         Until the authorizer has answered, nothing more is read and its time is limited.
+
+        @param isHeld: whether nothing is read already, because of an earlier question.
         """
         peer = self.peer
         request = ConnectRequest(
@@ -185,7 +187,8 @@ class ClientSession(ClientOperations):
         if self._admission.ask(state, request, partial(self._inTurn, self._answered)):
             self._handshakeBy = self.context.reactor.seconds() + self.context.limits.auth_timeout
             self._schedule()
-            self._hold()
+            if not isHeld:
+                self._hold()
 
     def _answered(self, grant: Grant | None) -> None:
         hasWaited = self._handshakeBy is not None
@@ -251,8 +254,7 @@ class ClientSession(ClientOperations):
         if login is not None:
             # The answer that it waits for may be from before the change.
             login.cancel()
-            self._release()
-            self._ask(admission.state)
+            self._ask(admission.state, isHeld=True)
         elif admission.grant is not None:
             self._ask(LoginState.REVIEWED)
 

@@ -484,6 +484,21 @@ class TestReauthorizing:
         assert wire.reads()
         assert world.accounts.counts["A"] == 1
 
+    def test_waitsAfterAChangeMeanwhile(self) -> None:
+        """A client that was asked about afresh during a login waits for the next answer too."""
+        world = self.world(Grant())
+        wire = world.client()
+        first: Deferred[Grant] = Deferred()
+        grant: Deferred[Grant] = Deferred()
+        for answer in (first, Grant(), grant):
+            world.authorizer.answer = lambda hello, answer=answer: answer
+            wire.session.reauthorize()
+        assert not wire.reads()
+        assert wire.ask(b"PING\r\n") == b""
+        grant.callback(Grant())
+        assert wire.receive() == b"PONG\r\n"
+        assert wire.reads()
+
     def test_notLetInYet(self) -> None:
         """Who has not asked to be let in is not asked about."""
         world = self.world(Grant())
