@@ -16,7 +16,7 @@ from natsbroker import errors
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.session import ClientSession
 from natsbroker.connections.peer import placeOf
-from natsbroker.connections.unsent import unsentBy
+from natsbroker.connections.polledtransport import unsentBy
 from natsbroker.wire.grants import Security
 
 #: How long a closed connection may take to send what waits, in seconds, before it is cut.

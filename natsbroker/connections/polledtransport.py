@@ -148,3 +148,20 @@ def relayed(stream: Any, protocol: Any, turn: hot.FlushBatch) -> Any:
     if isinstance(stream, PolledTransport):
         stream.relay(protocol, turn)
     return stream
+
+
+def unsentBy(transport: Any) -> int:
+    """
+    How many bytes a transport holds that it has not sent. Those of TLS count as they are encrypted.
+
+    @param transport: a stream transport, perhaps with layers above it.
+    @return: 0 for a transport that keeps them elsewhere.
+    """
+    if isinstance(transport, PolledTransport):
+        return transport.unsent
+    while not hasattr(transport, "dataBuffer"):
+        transport = getattr(transport, "transport", None)
+        if transport is None:
+            return 0
+    waiting: int = getattr(transport, "_tempDataLen", 0)
+    return len(transport.dataBuffer) - int(transport.offset) + waiting

@@ -10,6 +10,7 @@ handshake that fails or takes too long ends the connection without a word.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -31,13 +32,28 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.protocol import ClientProtocol
-from natsbroker.connections.tlsfacts import securityOf
 from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
+from natsbroker.wire.grants import Security
 
 _log = Logger(namespace="natsbroker")
 
 #: The first byte of a TLS handshake.
 _HANDSHAKE = 0x16
+
+
+NOT_PINNED = "certificate not pinned"
+
+
+def isPinned(certificate: Any, pins: frozenset[str]) -> bool:
+    """
+    @param certificate: a C{cryptography} X.509 certificate; C{None} if there is none.
+    @param pins: SHA-256 of the public keys that are accepted, as lower-case hexadecimal; empty for
+        any.
+    """
+    if certificate is None or not pins:
+        return not pins
+    key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(key).hexdigest() in pins
 
 
 class Begin(Enum):
@@ -236,8 +252,8 @@ class TLSClientProtocol(ClientProtocol):
         self.certificate = self._peerCertificate()
         isGreeted = self._isGreeted()
         self.tls = securityOf(self.connection, self.certificate, not isGreeted)
-        if not self._isPinned(self._terms.pins):
-            self._failed("certificate not pinned")
+        if not isPinned(self.certificate, self._terms.pins):
+            self._failed(NOT_PINNED)
         elif self._begin in _GREET_LATE and not isGreeted:
             self._greet()
         elif self.session is not None:
@@ -261,17 +277,8 @@ class TLSClientProtocol(ClientProtocol):
         """
         A connection keeps the terms that it began with, but not the trust in its key.
         """
-        if self.isSecured and not self._isPinned(self._makers.terms.pins):
-            self._failed("certificate not pinned any more")
-
-    def _isPinned(self, pins: frozenset[str]) -> bool:
-        if not pins:
-            return True
-        if self.certificate is None:
-            return False
-        key = self.certificate.public_key()
-        data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        return hashlib.sha256(data).hexdigest() in pins
+        if self.isSecured and not isPinned(self.certificate, self._makers.terms.pins):
+            self._failed(f"{NOT_PINNED} any more")
 
     def _late(self) -> None:
         self._timer = None
@@ -359,3 +366,41 @@ class TLSClientFactory(Factory):
             self._handshakes = 0
         self._handshakes += 1
         return not 0 < self.terms.rate < self._handshakes
+
+
+#: OpenSSL's names of cipher suites before TLS 1.3, as far as we offer them.
+_OLDER = re.compile(r"(ECDHE-(?:RSA|ECDSA))-(.*)")
+
+
+def standardName(cipher: str) -> str:
+    """
+    The standard's name of a cipher suite, for OpenSSL's.
+    """
+    found = _OLDER.fullmatch(cipher)
+    if found is None:
+        return cipher
+    rest = re.sub(r"AES(\d)", r"AES_\1", found[2]).replace("-", "_")
+    if rest.endswith("POLY1305"):
+        rest += "_SHA256"
+    return f"TLS_{found[1].replace('-', '_')}_WITH_{rest}"
+
+
+def securityOf(
+    connection: SSL.Connection | None, certificate: Any, isFirst: bool = False
+) -> Security:
+    """
+    @param connection: after the handshake; C{None} where the transport keeps it to itself.
+    @param certificate: the peer's, which was verified; C{None} without.
+    @param isFirst: whether the handshake came before anything else.
+    """
+    if connection is None:
+        known = () if certificate is None else (certificate,)
+        return Security(chain=known, shown=known, isFirst=isFirst)
+    version = connection.get_protocol_version_name().removeprefix("TLSv")
+    cipher = standardName(connection.get_cipher_name() or "")
+    if certificate is None:
+        return Security(version, cipher, isFirst=isFirst)
+    chain = tuple(connection.get_verified_chain(as_cryptography=True) or [certificate])
+    sent = connection.get_peer_cert_chain(as_cryptography=True) or []
+    shown = (certificate, *[each for each in sent if each != certificate])
+    return Security(version, cipher, chain, shown, isFirst)

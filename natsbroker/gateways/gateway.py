@@ -32,7 +32,7 @@ class InboundGateway(GatewayLink):
         super().__init__(gateways, peer)
         self._connect: LinkConnect | None = None
         self.decoder.authorized = False
-        self.handlers[ops.CONNECT] = self._connected
+        self.handlers[ops.CONNECT] = self.parsing(parseConnect, self._connected)
         for op in (ops.RS_PLUS, ops.RS_MINUS, ops.A_PLUS, ops.A_MINUS):
             self.handlers[op] = self._misdirected
 
@@ -48,12 +48,7 @@ class InboundGateway(GatewayLink):
     def greet(self) -> None:
         self.tell(self._gateways.document())
 
-    def _connected(self, argument: bytes) -> None:
-        try:
-            given = parseConnect(argument)
-        except ValueError:
-            self.close(errors.BAD_ARGUMENTS)
-            return
+    def _connected(self, given: LinkConnect) -> None:
         if self._connect is not None:
             return
         gateways = self._gateways

@@ -93,10 +93,10 @@ class OutboundTraffic:
         self._tables: dict[bytes, IInterestTable] = {}
         self._open: dict[bytes, _OpenAccount] = {}
         self.handlers: dict[int, Handler] = {
-            ops.RS_PLUS: self._gained,
-            ops.RS_MINUS: self._lost,
-            ops.A_PLUS: partial(self._wanted, True),
-            ops.A_MINUS: partial(self._wanted, False),
+            ops.RS_PLUS: link.parsing(route.splitInterest, self._gained),
+            ops.RS_MINUS: link.parsing(route.splitLost, self._lost),
+            ops.A_PLUS: link.parsing(gateway.splitAccount, partial(self._wanted, True)),
+            ops.A_MINUS: link.parsing(gateway.splitAccount, partial(self._wanted, False)),
         }
 
     # Accounts.
@@ -166,18 +166,10 @@ class OutboundTraffic:
         if opened is not None:
             opened.output.use(table, pattern, queue)
 
-    def _wanted(self, isWanted: bool, line: bytes) -> None:
-        account = gateway.splitAccount(line)
-        if account is None:
-            self._link.close(errors.BAD_ARGUMENTS)
-        else:
-            self._change(account, lambda table: self._policy.accountWanted(table, isWanted))
+    def _wanted(self, isWanted: bool, account: bytes) -> None:
+        self._change(account, lambda table: self._policy.accountWanted(table, isWanted))
 
-    def _gained(self, line: bytes) -> None:
-        interest = route.splitInterest(line)
-        if interest is None:
-            self._link.close(errors.BAD_ARGUMENTS)
-            return
+    def _gained(self, interest: route.LinkInterest) -> None:
         account, _, pattern, queue, _ = interest
         try:
             self._change(
@@ -190,11 +182,7 @@ class OutboundTraffic:
                 why=logText(str(error)),
             )
 
-    def _lost(self, line: bytes) -> None:
-        interest = route.splitLost(line)
-        if interest is None:
-            self._link.close(errors.BAD_ARGUMENTS)
-            return
+    def _lost(self, interest: route.LinkInterest) -> None:
         account, _, pattern, queue, _ = interest
         self._change(
             account, lambda table: self._policy.lost(table, pattern, queue), pattern, queue

@@ -124,32 +124,6 @@ class SwitchingPolicy(ListeningPolicy):
         return refusals >= self.switchAfter
 
 
-@implementer(IGatewayPolicyPlugin)
-class SwitchingPlugin:
-    name = "switching"
-
-    def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
-        return SwitchingPolicy(switchAfterOf(section))
-
-
-@implementer(IGatewayPolicyPlugin)
-class OptimisticPlugin:
-    name = "optimistic"
-
-    def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
-        _refuseOthers(section, ())
-        return OptimisticPolicy()
-
-
-@implementer(IGatewayPolicyPlugin)
-class InterestOnlyPlugin:
-    name = "interest-only"
-
-    def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
-        _refuseOthers(section, ())
-        return InterestOnlyPolicy()
-
-
 def switchAfterOf(section: Mapping[str, Any]) -> int:
     """
     The refusals after which an account is announced as a whole.
@@ -169,5 +143,29 @@ def _refuseOthers(section: Mapping[str, Any], known: tuple[str, ...]) -> None:
             raise ValueError(f'unknown field "{key}"')
 
 
+@implementer(IGatewayPolicyPlugin)
+class _PolicyPlugin:
+    def __init__(
+        self, name: str, make: Callable[[Mapping[str, Any]], IGatewayInterestPolicy]
+    ) -> None:
+        """
+        @param make: makes the policy of a section, or raises C{ValueError}.
+        """
+        self.name = name
+        self._make = make
+
+    def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
+        return self._make(section)
+
+
+def _withoutOptions(section: Mapping[str, Any], policy: Callable[[], Any]) -> Any:
+    _refuseOthers(section, ())
+    return policy()
+
+
 #: The plugins that C{gateway { interest { plugin: NAME } }} always finds; the first is the default.
-READY_MADE = (SwitchingPlugin(), OptimisticPlugin(), InterestOnlyPlugin())
+READY_MADE = (
+    _PolicyPlugin("switching", lambda section: SwitchingPolicy(switchAfterOf(section))),
+    _PolicyPlugin("optimistic", lambda section: _withoutOptions(section, OptimisticPolicy)),
+    _PolicyPlugin("interest-only", lambda section: _withoutOptions(section, InterestOnlyPolicy)),
+)

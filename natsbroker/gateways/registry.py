@@ -29,9 +29,9 @@ from natsbroker.gateways.terms import (
 )
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.links.context import LinkContext
+from natsbroker.links.identity import LinkIdentity, isLogin
 from natsbroker.links.link import Link
 from natsbroker.links.registry import LinkRegistry
-from natsbroker.routes.terms import LinkIdentity, isLogin
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import FROM_GATEWAY
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine, parseDocument
@@ -66,7 +66,7 @@ class GatewayLink(Link):
         super().__init__(gateways, peer, FROM_GATEWAY)
         self._gateways = gateways
         self.document: ServerDocument | None = None
-        self.handlers[ops.INFO] = self._informed
+        self.handlers[ops.INFO] = self.parsing(parseDocument, self._informed)
 
     @property
     def remote(self) -> str:
@@ -82,12 +82,7 @@ class GatewayLink(Link):
     def tell(self, document: dict[str, Any]) -> None:
         self.say(infoLine(document, END))
 
-    def _informed(self, argument: bytes) -> None:
-        try:
-            document = parseDocument(argument)
-        except ValueError:
-            self.close(errors.BAD_ARGUMENTS)
-            return
+    def _informed(self, document: ServerDocument) -> None:
         if self.document is not None:
             self._informedAgain(document)
         elif self._gateways.isTaken(document.server_name):

@@ -18,18 +18,16 @@ from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.gateways.advice import AdvisedPolicy
-from natsbroker.gateways.advisingsettings import AdviceResponder, GatewayAdvice
+from natsbroker.gateways.advice import AdviceResponder, AdvisedPolicy, GatewayAdvice
 from natsbroker.gateways.clustermembers import ClusterMembers
 from natsbroker.gateways.gateway import InboundGateway, OutboundGateway
 from natsbroker.gateways.registry import GatewayRegistry
 from natsbroker.gateways.remote import Remote
 from natsbroker.gateways.replies import GatewayDependencies, ReplyNames, newHash
 from natsbroker.gateways.settings import Gateway
-from natsbroker.gateways.settingsmapper import identityFrom, limitsFrom
-from natsbroker.gateways.terms import termsFrom
+from natsbroker.gateways.terms import identityFrom, limitsFrom, termsFrom
 from natsbroker.gateways.traffic import GatewayTraffic
-from natsbroker.links.dependencies import LinkDependencies
+from natsbroker.links.context import LinkDependencies
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
@@ -90,14 +88,7 @@ class GatewayService(LinkService[str]):
             self._dial,
         )
         self.advice = GatewayAdvice(policy, self.gateways, dependencies.accounts)
-        self.children = (
-            AdviceResponder(
-                self.advice,
-                dependencies.systemBus,
-                lambda: dependencies.serverId,
-                dependencies.reactor.seconds,
-            ),
-        )
+        self.children = (AdviceResponder(self.advice, dependencies),)
         if cluster is not None:
             cluster.gateways = self.gateways.gossip
             cluster.replyRouter = traffic.replyRouter

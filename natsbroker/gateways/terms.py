@@ -6,17 +6,21 @@ contain. Their members have the names and order of nats-server; C{natsbroker} is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from natsbroker import __version__
+from natsbroker.clients.listener import joined
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.model import Settings
 from natsbroker.gateways.settings import Gateway
-from natsbroker.links.settingsmapper import linkTLSFrom
+from natsbroker.links.context import LinkLimits
+from natsbroker.links.identity import NOBODY, LinkIdentity, identityAt
+from natsbroker.links.settings import advertised
+from natsbroker.links.settingsmapper import limitsOf, linkTLSFrom
 from natsbroker.links.tls import LinkTLS
-from natsbroker.routes.terms import NOBODY, LinkIdentity
+from natsbroker.server.hostaddresses import addressesOf
 from natsbroker.wire.serverinfo import GatewayCommand
 
 #: The protocol level of our INFO: accounts, without message tracing.
@@ -119,3 +123,31 @@ def gossipDocument(
         "gateway_urls": list(urls),
         "gateway_cmd": int(GatewayCommand.GOSSIP),
     }
+
+
+#: The longest PING interval, in seconds.
+_LONGEST_SILENCE = 15.0
+
+
+def placeFrom(gateway: Gateway, port: int) -> tuple[str, int]:
+    """
+    The host and port that are announced to other clusters.
+
+    @param port: of our listener.
+    """
+    if gateway.advertise:
+        return advertised(gateway.advertise, port)
+    return addressesOf(gateway.host)[0], port
+
+
+def identityFrom(settings: Settings, gateway: Gateway, serverId: str, port: int) -> LinkIdentity:
+    """
+    @param port: of our listener.
+    """
+    host, port = placeFrom(gateway, port)
+    return identityAt(settings, serverId, host, port, gateway=joined(host, port))
+
+
+def limitsFrom(settings: Settings, gateway: Gateway) -> LinkLimits:
+    limits = limitsOf(settings, gateway)
+    return replace(limits, ping_interval=min(limits.ping_interval, _LONGEST_SILENCE))

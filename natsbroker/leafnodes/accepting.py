@@ -25,7 +25,13 @@ from natsbroker.wire import ops
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.dialects.leaf import FROM_LEAF, FROM_NEW_LEAF
 from natsbroker.wire.grants import ConnectRequest, Grant
-from natsbroker.wire.serverinfo import LeafConnect, infoLine, parseDocument, parseLeafConnect
+from natsbroker.wire.serverinfo import (
+    LeafConnect,
+    ServerDocument,
+    infoLine,
+    parseDocument,
+    parseLeafConnect,
+)
 from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")
@@ -51,7 +57,7 @@ class AcceptedLeaf(LeafLink):
         self._expiry: Any = None
         self.decoder.authorized = False
         self.handlers[ops.CONNECT] = self._connected
-        self.handlers[ops.INFO] = self._informed
+        self.handlers[ops.INFO] = self.parsing(parseDocument, self._informed)
 
     def greet(self) -> None:
         mode = self.compression.mode
@@ -195,16 +201,11 @@ class AcceptedLeaf(LeafLink):
             _log.error("{link} - {why}", link=str(self), why=logText(str(error)))
             return spokeRules({"allow": ()}, {"allow": ()})
 
-    def _informed(self, argument: bytes) -> None:
+    def _informed(self, document: ServerDocument) -> None:
         """
         Before its CONNECT the peer may choose the compression; everything else in its INFO is
         ignored.
         """
-        try:
-            document = parseDocument(argument)
-        except ValueError:
-            self.close(errors.BAD_ARGUMENTS)
-            return
         if self._options is None and self._select(document.compression):
             self._isMet = True
             self.decoder.dialect = FROM_LEAF

@@ -15,7 +15,7 @@ from natsbroker.errors import logText
 from natsbroker.leafnodes.registry import LeafLink, LeafPeer, LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.rules import LeafRules, encoded, spokeRules
-from natsbroker.routes.terms import NOBODY
+from natsbroker.links.identity import NOBODY
 from natsbroker.wire import ops
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.serverinfo import ServerDocument, connectLine, infoLine, parseDocument
@@ -47,7 +47,7 @@ class DialledLeaf(LeafLink):
         self._document: ServerDocument | None = None
         self._rules: LeafRules | None = None
         self.isIsolated = self.isIsolated or target.settings.isolate
-        self.handlers[ops.INFO] = self._informed
+        self.handlers[ops.INFO] = self.parsing(parseDocument, self._informed)
 
     @property
     def timeoutError(self) -> errors.WireError:
@@ -59,12 +59,7 @@ class DialledLeaf(LeafLink):
 
     # Handshake.
 
-    def _informed(self, argument: bytes) -> None:
-        try:
-            document = parseDocument(argument)
-        except ValueError:
-            self.close(errors.BAD_ARGUMENTS)
-            return
+    def _informed(self, document: ServerDocument) -> None:
         if self._document is None:
             self._introduced(document)
         elif self._isSwitching:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from natsbroker.connections.polledtransport import pollTransport
-from natsbroker.connections.tlsfacts import securityOf
+from natsbroker.connections.tls import securityOf
 from natsbroker.links.link import Link
 from natsbroker.links.protocol import LinkFactory, LinkProtocol
 from natsbroker.links.tls import LinkTLS

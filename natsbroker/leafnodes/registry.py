@@ -27,9 +27,9 @@ from natsbroker.leafnodes.terms import connectOptions, infoDocument
 from natsbroker.leafnodes.traffic import LeafTraffic
 from natsbroker.links.compression import Compression
 from natsbroker.links.context import LinkContext
+from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.link import Link
 from natsbroker.links.registry import LinkRegistry
-from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire.dialects.leaf import FROM_LEAF
 from natsbroker.wire.grants import Grant, Security
 from natsbroker.wire.serverinfo import infoLine

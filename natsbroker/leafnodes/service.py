@@ -23,14 +23,14 @@ from natsbroker.leafnodes.protocol import LeafFactory
 from natsbroker.leafnodes.registry import LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf, splitRemote
-from natsbroker.leafnodes.settingsmapper import (
+from natsbroker.leafnodes.terms import (
     acceptingTLSFrom,
     authorizerFrom,
     diallingTLSFrom,
     identityFrom,
     limitsFrom,
 )
-from natsbroker.links.dependencies import LinkDependencies
+from natsbroker.links.context import LinkDependencies
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.service import LinkService

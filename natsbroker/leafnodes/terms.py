@@ -5,13 +5,24 @@ C{natsbroker} is added.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from natsbroker import NATS_VERSION, __version__
+from natsbroker.auth.configured import Logins, SettingsAuthorizer, UserEntry, grantFrom
+from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.clients.listener import joined
 from natsbroker.config.addresses import RemoteURL
-from natsbroker.config.model import Settings
-from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
-from natsbroker.routes.terms import LinkIdentity
+from natsbroker.config.model import GLOBAL_ACCOUNT, Settings, TLSSettings, User
+from natsbroker.connections.tlscontext import contextFrom, diallingContextFrom
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf, splitRemote
+from natsbroker.links.context import LinkLimits
+from natsbroker.links.identity import LinkIdentity, identityAt
+from natsbroker.links.settings import advertised
+from natsbroker.links.settingsmapper import limitsOf
+from natsbroker.links.tls import LinkTLS
+from natsbroker.server.hostaddresses import addressesOf
 
 #: Our protocol level: without message tracing.
 _PROTO = 2
@@ -70,3 +81,83 @@ def connectOptions(
         "remote_account": remote.localAccount,
         "protocol": _PROTO,
     }
+
+
+def limitsFrom(settings: Settings, leafnodes: Leafnodes) -> LinkLimits:
+    return replace(limitsOf(settings, leafnodes), max_payload=settings.max_payload)
+
+
+def identityFrom(
+    settings: Settings, leafnodes: Leafnodes, serverId: str, port: int
+) -> LinkIdentity:
+    """
+    @param port: of our listener; 0 for none.
+    """
+    host = leafnodes.host
+    if leafnodes.advertise:
+        host, port = advertised(leafnodes.advertise, port)
+    elif port:
+        host = addressesOf(host)[0]
+    ip = joined(host, port) if port else ""
+    return identityAt(settings, serverId, host, port, ip)
+
+
+def authorizerFrom(
+    settings: Settings, leafnodes: Leafnodes, checks: PasswordChecks
+) -> IAuthorizer | None:
+    """
+    @return: C{None} for the authorizer of clients.
+    @raise ValueError: if the settings are not valid.
+    """
+
+    def somebody(name: str, password: str, account: str) -> UserEntry:
+        user = User(name, password, account or GLOBAL_ACCOUNT)
+        return UserEntry(password, grantFrom(user, settings))
+
+    account = leafnodes.account
+    if leafnodes.user:
+        single = somebody(leafnodes.user, leafnodes.password, account)
+        return SettingsAuthorizer(checks, Logins(single=single))
+    if leafnodes.nkey:
+        keys = {leafnodes.nkey: somebody("", "", account)}
+        return SettingsAuthorizer(checks, Logins(keys=keys))
+    if leafnodes.users:
+        users = {
+            each.user: somebody(each.user, each.password, each.account) for each in leafnodes.users
+        }
+        isMapped = leafnodes.tls is not None and leafnodes.tls.verify_and_map
+        return SettingsAuthorizer(checks, Logins(users, mapsCertificates=isMapped))
+    if account and _isOpen(settings):
+        guest = somebody("guest", "", account)
+        return SettingsAuthorizer(checks, Logins({"guest": guest}, noAuthUser="guest"))
+    return None
+
+
+def _isOpen(settings: Settings) -> bool:
+    """
+    Whether clients need no login.
+    """
+    authorization = settings.authorization
+    asks = authorization.user or authorization.token or authorization.plugin
+    return not (asks or settings.operator.isOn or any(True for _ in settings.users()))
+
+
+def acceptingTLSFrom(leafnodes: Leafnodes) -> LinkTLS | None:
+    """
+    @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
+    """
+    tls = leafnodes.tls
+    if tls is None or not leafnodes.port:
+        return None
+    context = contextFrom(tls)
+    return LinkTLS(context, context, tls)
+
+
+def diallingTLSFrom(remote: RemoteLeaf) -> LinkTLS:
+    """
+    @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
+    """
+    tls = remote.tls or TLSSettings()
+    isRequired = remote.tls is not None or any(splitRemote(url).isTLS for url in remote.urls)
+    context = diallingContextFrom(tls)
+    return LinkTLS(context, context, tls, isRequired)

@@ -134,8 +134,12 @@ class LeafTraffic:
         self.target = self._targetFor(grant, cluster, describe)
         self.interest = RemoteInterest(lambda _: bus, lambda *_: self.target, link, rules)
         self.handlers: dict[int, Handler] = {
-            ops.LS_PLUS: self._gained,
-            ops.LS_MINUS: self._lost,
+            ops.LS_PLUS: link.parsing(
+                lambda line: route.splitInterest(line, account=self._account), self._gained
+            ),
+            ops.LS_MINUS: link.parsing(
+                lambda line: route.splitLost(line, account=self._account), self.interest.lost
+            ),
             ops.LMSG: self._message,
             ops.HMSG: self._message,
         }
@@ -211,11 +215,7 @@ class LeafTraffic:
 
     # The peer's interest, and messages.
 
-    def _gained(self, line: bytes) -> None:
-        interest = route.splitInterest(line, account=self._account)
-        if interest is None:
-            self._link.close(errors.BAD_ARGUMENTS)
-            return
+    def _gained(self, interest: route.LinkInterest) -> None:
         pattern = interest.pattern
         if pattern == self._loopSubject:
             self._link.close(errors.LEAF_LOOP, self._bus.account)
@@ -238,13 +238,6 @@ class LeafTraffic:
     def _isFull(self) -> bool:
         most = self.target.grant.maxSubscriptions
         return most is not None and most >= 0 and len(self.interest) >= most
-
-    def _lost(self, line: bytes) -> None:
-        interest = route.splitLost(line, account=self._account)
-        if interest is None:
-            self._link.close(errors.BAD_ARGUMENTS)
-        else:
-            self.interest.lost(interest)
 
     def _message(
         self,

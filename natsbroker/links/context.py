@@ -4,15 +4,20 @@ What all links of one kind share. A reload replaces values in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
 from natsbroker import hot
-from natsbroker.config.model import Logging
+from natsbroker.accounts.registry import AccountRegistry
+from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.clients.context import ClientContext
+from natsbroker.config.model import Logging, Settings
 from natsbroker.connections.wheel import DeadlineWheel
+from natsbroker.interfaces import IGatewayInterestPolicy, IMessageBus
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,7 @@ class LinkLimits:
     stall: bool = True
 
 
+@dataclass(eq=False)
 class LinkContext:
     """
     What a link needs of the broker.
@@ -51,24 +57,16 @@ class LinkContext:
         C{None} for Twisted's transports.
     """
 
-    def __init__(
-        self,
-        reactor: IReactorTime,
-        turn: hot.FlushBatch,
-        wheel: DeadlineWheel,
-        random: Random,
-        limits: LinkLimits | None = None,
-    ) -> None:
-        self.reactor = reactor
-        self.turn = turn
-        self.wheel = wheel
-        self.random = random
-        self.limits = limits or LinkLimits()
-        self.tracing = False
-        self.fastLane = True
-        self.maxTraced = 0
-        self.poller: Any = None
-        self._last = 0
+    reactor: IReactorTime
+    turn: hot.FlushBatch
+    wheel: DeadlineWheel
+    random: Random
+    limits: LinkLimits = field(default_factory=LinkLimits)
+    tracing: bool = False
+    fastLane: bool = True
+    maxTraced: int = 0
+    poller: Any = None
+    _last: int = 0
 
     def useTracing(self, tracing: Logging) -> None:
         self.tracing = tracing.isTraced
@@ -77,3 +75,24 @@ class LinkContext:
     def nextNumber(self) -> int:
         self._last += 1
         return self._last
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDependencies:
+    """
+    @ivar settings: those that it begins with.
+    @ivar clients: what is shared with client connections: turns, deadlines, tracing.
+    @ivar checks: compare the passwords of leafnodes.
+    @ivar policy: makes what decides which messages other clusters receive.
+    @ivar systemBus: gives the bus of the system account; C{None} without one.
+    """
+
+    reactor: Any
+    settings: Settings
+    clients: ClientContext
+    accounts: AccountRegistry
+    serverId: str
+    random: Random
+    checks: PasswordChecks
+    policy: Callable[[], IGatewayInterestPolicy]
+    systemBus: Callable[[], IMessageBus | None]

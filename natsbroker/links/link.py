@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from twisted.logger import Logger
 from zope.interface import Attribute, Interface
@@ -33,6 +33,8 @@ _log = Logger(namespace="natsbroker")
 #: What a handler does with a frame: a callable that takes what follows the operation.
 Handler = Callable[..., None]
 
+
+_Parsed = TypeVar("_Parsed")
 
 #: Messages in, bytes in, messages out, bytes out.
 LinkTraffic = tuple[int, int, int, int]
@@ -212,6 +214,26 @@ class Link(PeerSession):
         told = inQuotes(text.strip().strip(b"'")[:256])
         _log.error("{link} - {kind} Error {text}", link=str(self), kind=self.CREATED, text=told)
         self.close(errors.PEER_ERROR)
+
+    def parsing(
+        self, parse: Callable[[bytes], _Parsed | None], handle: Callable[[_Parsed], None]
+    ) -> Handler:
+        """
+        A handler that closes the link for an argument that C{parse} refuses, with C{None} or a
+        C{ValueError}.
+        """
+
+        def parsed(argument: bytes) -> None:
+            try:
+                found = parse(argument)
+            except ValueError:
+                found = None
+            if found is None:
+                self.close(errors.BAD_ARGUMENTS)
+            else:
+                handle(found)
+
+        return parsed
 
     # Compression.
 

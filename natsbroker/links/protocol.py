@@ -24,12 +24,12 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.connections.peer import LinkPeer, placeOf
-from natsbroker.connections.polledtransport import pollTransport, relayed
+from natsbroker.connections.polledtransport import pollTransport, relayed, unsentBy
+from natsbroker.connections.tls import NOT_PINNED, isPinned
 from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
-from natsbroker.connections.unsent import unsentBy
 from natsbroker.links.link import Link
 from natsbroker.links.s2link import S2Link
-from natsbroker.links.tls import LinkTLS, nameProblem, pinProblem
+from natsbroker.links.tls import LinkTLS, nameProblem
 
 _log = Logger(namespace="natsbroker")
 
@@ -104,7 +104,7 @@ class LinkProtocol(Protocol):
             return
         found = self._stream.getPeerCertificate()
         certificate = None if found is None else found.to_cryptography()
-        problem = pinProblem(certificate, tls.settings.pinned_certs)
+        problem = "" if isPinned(certificate, tls.settings.pinned_certs) else NOT_PINNED
         if self._name is not None and not tls.settings.insecure:
             problem = problem or nameProblem(certificate, self._name)
         if problem:

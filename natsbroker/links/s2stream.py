@@ -103,21 +103,6 @@ class S2Decoder:
     @ivar isStarved: whether nothing more can be read before more input comes.
     """
 
-    __slots__ = (
-        "_given",
-        "_have",
-        "_idle",
-        "_isSnappy",
-        "_isStarted",
-        "_need",
-        "_offset",
-        "_pieces",
-        "_plain",
-        "_skipping",
-        "isStarved",
-        "largest",
-    )
-
     def __init__(self, largest: int = LARGEST) -> None:
         self.largest = largest
         self.isStarved = True

@@ -14,8 +14,7 @@ from zope.interface import implementer
 
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IConnectionService, IPeerService
-from natsbroker.links.context import LinkContext, LinkLimits
-from natsbroker.links.dependencies import LinkDependencies
+from natsbroker.links.context import LinkContext, LinkDependencies, LinkLimits
 from natsbroker.links.dialling import Diallers
 from natsbroker.links.listener import LinkPort, ended
 from natsbroker.links.registry import LinkRegistry

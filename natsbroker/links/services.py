@@ -23,7 +23,7 @@ from natsbroker.interfaces import (
     ILinks,
     IPeerService,
 )
-from natsbroker.links.dependencies import LinkDependencies
+from natsbroker.links.context import LinkDependencies
 from natsbroker.links.kinds import KINDS
 from natsbroker.server.reload import Planner, Step, nothing
 

@@ -1,5 +1,5 @@
 """
-The limits, identity and TLS of links, as their settings determine them for every kind.
+The limits and TLS of links, as their settings determine them for every kind.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from natsbroker.connections.tlscontext import bothContextsFrom
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.tls import LinkTLS
-from natsbroker.routes.terms import LinkIdentity
 
 if TYPE_CHECKING:
     from natsbroker.gateways.settings import Gateway
@@ -58,16 +57,6 @@ def backoffTerms(settings: Settings, block: Cluster | Gateway, isConfigured: boo
         retries=-1 if isConfigured else block.connect_retries,
         reports=settings.connect_error_reports,
     )
-
-
-def identityAt(
-    settings: Settings, serverId: str, host: str, port: int, ip: str = "", gateway: str = ""
-) -> LinkIdentity:
-    """
-    @param ip: the URL at which routes, or the address at which leafnodes, can dial it.
-    @param gateway: the address at which gateways can.
-    """
-    return LinkIdentity(serverId, settings.server_name or serverId, host, port, ip, gateway)
 
 
 def linkTLSFrom(tls: TLSSettings | None) -> LinkTLS | None:

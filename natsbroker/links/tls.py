@@ -4,12 +4,10 @@ TLS on links: both ends present a certificate, and the dialling end checks the n
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
 
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from OpenSSL import SSL
 from service_identity import CertificateError, VerificationError
 from service_identity.cryptography import (
@@ -93,16 +91,3 @@ def nameProblem(certificate: Any, name: str) -> str:
         detail = "" if isinstance(error, VerificationError) else f" ({error})"
         return f"certificate is not valid for {name}, {what} that was dialled{detail}"
     return ""
-
-
-def pinProblem(certificate: Any, pins: frozenset[str]) -> str:
-    """
-    Say why a certificate is not one of those that are accepted.
-    """
-    if not pins:
-        return ""
-    if certificate is not None:
-        key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        if hashlib.sha256(key).hexdigest() in pins:
-            return ""
-    return "certificate not pinned"

@@ -91,8 +91,8 @@ class ClassicTraffic:
         self.interest.permit(permissions)
         self.dialect = cluster.FROM_MEMBER
         self.handlers: dict[int, Handler] = {
-            ops.SUB: self._subscribed,
-            ops.UNSUB: self._unsubscribed,
+            ops.SUB: link.parsing(client.splitSubscription, self._subscribed),
+            ops.UNSUB: link.parsing(cluster.splitUnsubscription, self._unsubscribed),
             ops.MSG: self._message,
             ops.PUB: self._message,
         }
@@ -195,11 +195,7 @@ class ClassicTraffic:
 
     # Operations of the peer.
 
-    def _subscribed(self, line: bytes) -> None:
-        given = client.splitSubscription(line)
-        if given is None:
-            self._link.close(errors.BAD_ARGUMENTS)
-            return
+    def _subscribed(self, given: tuple[bytes, bytes, bytes]) -> None:
         pattern, queue, sid = given
         if not isValidSubject(pattern.translate(_HARMLESS)):
             self._link.say(errors.INVALID_SUBJECT.line())
@@ -208,11 +204,7 @@ class ClassicTraffic:
             self._weigh(pattern, queue)
         self._understood()
 
-    def _unsubscribed(self, line: bytes) -> None:
-        given = cluster.splitUnsubscription(line)
-        if given is None:
-            self._link.close(errors.BAD_ARGUMENTS)
-            return
+    def _unsubscribed(self, given: tuple[bytes, int]) -> None:
         sid, maximum = given
         heard = self._heard.get(sid)
         if heard is not None:

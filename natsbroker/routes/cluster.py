@@ -16,11 +16,12 @@ from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.errors import logText
 from natsbroker.links.context import LinkContext
+from natsbroker.links.identity import LinkIdentity
 from natsbroker.routes.gossip import ClusterGossip
 from natsbroker.routes.members import Membership
 from natsbroker.routes.pool import RoutePool
 from natsbroker.routes.route import IRouteOwner, Route
-from natsbroker.routes.terms import ClusterTerms, LinkIdentity, RouteTarget
+from natsbroker.routes.terms import ClusterTerms, RouteTarget
 from natsbroker.wire.serverinfo import ServerDocument, infoLine
 
 _log = Logger(namespace="natsbroker")

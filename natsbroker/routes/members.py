@@ -23,15 +23,14 @@ from typing import Any, Protocol
 from natsbroker.accounts.registry import LinkBuses
 from natsbroker.gateways.replies import GatewayReplyRouter
 from natsbroker.links.context import LinkContext
+from natsbroker.links.identity import LinkIdentity, isLogin
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.routes.route import Route
 from natsbroker.routes.terms import (
     ClusterTerms,
-    LinkIdentity,
     RouteTarget,
     connectOptions,
     infoDocument,
-    isLogin,
 )
 from natsbroker.subjects.functions import partitionOf
 from natsbroker.wire.serverinfo import GossipMode, ServerDocument

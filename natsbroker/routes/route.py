@@ -45,7 +45,7 @@ class IRouteOwner(ILinkOwner):
     The cluster as its routes see it.
     """
 
-    identity = Attribute("This broker, a L{natsbroker.routes.terms.LinkIdentity}.")
+    identity = Attribute("This broker, a L{natsbroker.links.identity.LinkIdentity}.")
     terms = Attribute("The settings in force, a L{natsbroker.routes.terms.ClusterTerms}.")
     buses = Attribute("The accounts' buses, a L{natsbroker.accounts.registry.LinkBuses}.")
     replyRouter = Attribute("Takes replies that members received from other clusters, or C{None}.")
@@ -137,8 +137,8 @@ class Route(Link):
         self._isHeld = self.isDialled and (isPooled or self.isQuiet)
         isOpen = terms.dialect is not RouteDialect.MODERN and not terms.user
         self.decoder.authorized = self.isDialled or isOpen
-        self.handlers[ops.CONNECT] = self._connected
-        self.handlers[ops.INFO] = self._informed
+        self.handlers[ops.CONNECT] = self.parsing(parseConnect, self._connected)
+        self.handlers[ops.INFO] = self.parsing(parseDocument, self._informed)
         if terms.dialect is RouteDialect.CLASSIC:
             self._beClassic()
 
@@ -183,12 +183,7 @@ class Route(Link):
         mode = self.compression.mode
         self.say(infoLine(self._cluster.document(self.account, index, gossip, mode)))
 
-    def _connected(self, argument: bytes) -> None:
-        try:
-            given = parseConnect(argument)
-        except ValueError:
-            self.close(errors.BAD_ARGUMENTS)
-            return
+    def _connected(self, given: LinkConnect) -> None:
         if self.isDialled or self._connect is not None:
             return
         cluster = self._cluster
@@ -276,12 +271,7 @@ class Route(Link):
 
     # Introductions.
 
-    def _informed(self, argument: bytes) -> None:
-        try:
-            document = parseDocument(argument)
-        except ValueError:
-            self.close(errors.BAD_ARGUMENTS)
-            return
+    def _informed(self, document: ServerDocument) -> None:
         if self._isSwitching:
             self._isSwitching = self.isQuiet = False
             self._introduced(document)

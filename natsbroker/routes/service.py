@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.links.dependencies import LinkDependencies
+from natsbroker.links.context import LinkDependencies
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
@@ -24,12 +24,12 @@ from natsbroker.routes.classic import GLOBAL_ACCOUNT
 from natsbroker.routes.cluster import Routes
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.settings import Cluster as ClusterSettings
-from natsbroker.routes.settingsmapper import (
+from natsbroker.routes.terms import (
+    RouteTarget,
     identityFrom,
     linkLimitsFrom,
     termsFrom,
 )
-from natsbroker.routes.terms import RouteTarget
 from natsbroker.server.hostaddresses import clientUrls
 from natsbroker.server.reload import Step
 from natsbroker.wire.values import Kind

@@ -6,15 +6,23 @@ Members of INFO and CONNECT have the names and the order of nats-server; C{natsb
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from natsbroker import NATS_VERSION, __version__
+from natsbroker import __version__
+from natsbroker.auth.settings import SubjectPermission
+from natsbroker.clients.listener import joined
+from natsbroker.config.model import Settings
 from natsbroker.links.compression import NO_COMPRESSION, Compression
+from natsbroker.links.context import LinkLimits
+from natsbroker.links.identity import LinkIdentity, identityAt
+from natsbroker.links.settings import advertised
+from natsbroker.links.settingsmapper import limitsOf
 from natsbroker.routes.dialects import CLASSIC_TOO, RouteDialect
 from natsbroker.routes.interest import RoutePermissions
+from natsbroker.routes.settings import Cluster, splitRoute
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.serverinfo import GossipMode
 
 #: What our INFO claims to understand: accounts on routes, and not the tracing of messages.
@@ -22,44 +30,6 @@ _PROTO = 2
 
 #: The same in the classic dialect: that a second INFO may follow the first.
 _CLASSIC_PROTO = 1
-
-
-@dataclass(frozen=True, slots=True)
-class LinkIdentity:
-    """
-    This broker, as other servers see it.
-
-    @ivar host: where we listen for them.
-    @ivar ip: where they are to dial us, as a URL; empty for where they see us.
-    @ivar gateway_url: where other clusters are to dial us; empty without a gateway.
-    """
-
-    server_id: str
-    server_name: str
-    host: str = "0.0.0.0"
-    port: int = 0
-    ip: str = ""
-    gateway_url: str = ""
-
-    def head(self, proto: int) -> dict[str, Any]:
-        """
-        What an INFO of every kind of link begins with.
-
-        @param proto: what it claims to understand.
-        """
-        return {
-            "server_id": self.server_id,
-            "server_name": self.server_name,
-            "version": NATS_VERSION,
-            "proto": proto,
-            "go": "",
-            "host": self.host,
-            "port": self.port,
-        }
-
-
-#: What an INFO begins with that is about no server.
-NOBODY = {**LinkIdentity("", "", "").head(0), "version": "", "headers": False, "max_payload": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +94,6 @@ class ClusterTerms:
     hasTLS: bool = False
     dialect: RouteDialect = RouteDialect.MODERN
     compression: Compression = NO_COMPRESSION
-
-
-def isLogin(wanted: tuple[str, str], user: str, password: str) -> bool:
-    """
-    Whether the credentials of a peer are right, if any are required. The time that it takes does
-    not depend on how much of them is right.
-
-    @param wanted: the user and the password; an empty user for none.
-    """
-    if not wanted[0]:
-        return True
-    isRightUser = _isSame(user, wanted[0])
-    return _isSame(password, wanted[1]) and isRightUser
-
-
-def _isSame(said: str, wanted: str) -> bool:
-    """
-    Compare any two strings, also those that JSON can have and UTF-8 can not.
-    """
-    return hmac.compare_digest(
-        said.encode("utf-8", "surrogatepass"), wanted.encode("utf-8", "surrogatepass")
-    )
 
 
 def infoDocument(identity: LinkIdentity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:
@@ -220,3 +168,115 @@ def connectOptions(
         "cluster_dynamic": terms.isDynamic,
         "lnoc": True,
     }
+
+
+#: The longest that a route is silent before it is sent a PING, in seconds.
+_LONGEST_SILENCE = 30.0
+
+
+def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
+    """
+    @param name: of the cluster, where the settings name none.
+    """
+    permissions, shown = _permissions(cluster)
+    return ClusterTerms(
+        name=cluster.name or name,
+        isDynamic=not cluster.name,
+        user=cluster.user,
+        password=cluster.password,
+        permissions=permissions,
+        shownPermissions=shown,
+        poolSize=_poolSize(cluster),
+        dedicated=_dedicated(settings, cluster),
+        targets=tuple(map(_targetFrom(cluster), cluster.routes)),
+        advertises=not cluster.no_advertise,
+        headers=not settings.no_header_support,
+        maxPayload=settings.max_payload,
+        hasTLS=cluster.tls is not None,
+        dialect=RouteDialect(cluster.dialect),
+        compression=_compression(cluster),
+    )
+
+
+def _compression(cluster: Cluster) -> Compression:
+    """
+    How routes are compressed: in the classic dialect, not at all.
+    """
+    return NO_COMPRESSION if cluster.dialect == "classic" else cluster.compression
+
+
+def _poolSize(cluster: Cluster) -> int:
+    """
+    How many connections there are to each member: in the classic dialect, one.
+    """
+    return -1 if cluster.dialect == "classic" else cluster.pool_size
+
+
+def _dedicated(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
+    """
+    Accounts with connections of their own: with a pool, the system account is one.
+    """
+    if _poolSize(cluster) <= 0:
+        return ()
+    names = dict.fromkeys(cluster.accounts)
+    if not settings.no_system_account:
+        names[settings.system_account] = None
+    return tuple(names)
+
+
+def _targetFrom(cluster: Cluster) -> Any:
+    def target(url: str) -> RouteTarget:
+        place = splitRoute(url)
+        if place.user:
+            return RouteTarget(place.host, place.port, place.user, place.password or "")
+        return RouteTarget(place.host, place.port, cluster.user, cluster.password)
+
+    return target
+
+
+def _permissions(cluster: Cluster) -> tuple[RoutePermissions, dict[str, Any]]:
+    permissions = cluster.permissions
+    if permissions is None:
+        return RoutePermissions(), {}
+    told, taken = permissions.publish, permissions.subscribe
+    shown = {"import": told, "export": taken}
+    return (
+        RoutePermissions(
+            None if told is None else PermissionSet(*_patterns(told)),
+            None if taken is None else SubscribePermissions(*_patterns(taken)),
+        ),
+        {name: _shown(each) for name, each in shown.items() if each is not None},
+    )
+
+
+def _patterns(permission: SubjectPermission) -> tuple[list[bytes] | None, list[bytes]]:
+    allow, deny = permission.allow, permission.deny
+    return None if allow is None else list(map(_bytes, allow)), list(map(_bytes, deny))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _shown(permission: SubjectPermission) -> dict[str, list[str]]:
+    lists = {"allow": list(permission.allow or ()), "deny": list(permission.deny)}
+    return {name: patterns for name, patterns in lists.items() if patterns}
+
+
+def identityFrom(settings: Settings, cluster: Cluster, serverId: str, port: int) -> LinkIdentity:
+    """
+    @param port: where routes are listened for.
+    """
+    host, ip = cluster.host, ""
+    if cluster.advertise:
+        host, port = advertised(cluster.advertise, port)
+        ip = f"nats-route://{joined(host, port)}/"
+    return identityAt(settings, serverId, host, port, ip)
+
+
+def linkLimitsFrom(settings: Settings, cluster: Cluster) -> LinkLimits:
+    return replace(
+        limitsOf(settings, cluster),
+        ping_interval=min(cluster.ping_interval or settings.ping_interval, _LONGEST_SILENCE),
+        ping_max=cluster.ping_max or settings.ping_max,
+    )

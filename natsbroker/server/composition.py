@@ -35,7 +35,7 @@ from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.poller import SocketPoller
 from natsbroker.interfaces import IObserver
-from natsbroker.links.dependencies import LinkDependencies
+from natsbroker.links.context import LinkDependencies
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.services import Links
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity

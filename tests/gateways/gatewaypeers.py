@@ -24,8 +24,8 @@ from natsbroker.gateways.remote import Remote
 from natsbroker.gateways.settings import Gateway, RemoteGateway
 from natsbroker.gateways.terms import GatewayTerms
 from natsbroker.links.context import LinkLimits
+from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.protocol import LinkProtocol
-from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire.serverinfo import ServerDocument
 from tests.links.linkpeers import LinkNode, LinkWire, said
 

@@ -4,11 +4,17 @@ Advice to gateway interest policies.
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from natsbroker.gateways.advice import MOST, AdvisedPolicy, PolicyAdvice
 from natsbroker.gateways.policies import InterestOnlyPolicy, OptimisticPolicy, SwitchingPolicy
 from natsbroker.testing.contracts.gateways import gatewayPolicyTests
+from natsbroker.testing.transport import MemoryTransport
+from tests.gateways.edges import Edge
+from tests.support import Recorder
 
 TestAdvisedSwitching = gatewayPolicyTests(lambda: AdvisedPolicy(SwitchingPolicy()))
 TestAdvisedOptimistic = gatewayPolicyTests(lambda: AdvisedPolicy(OptimisticPolicy()))
@@ -90,3 +96,127 @@ def test_bounded() -> None:
     times.now = 115.0
     times.policy.advise(PolicyAdvice("more", "b", "optimistic", 120.0))
     assert [each.account for each in times.policy.advice()] == ["A7", "more"]
+
+
+CLIENT = b'CONNECT {"verbose":false,"user":"s","pass":"s"}\r\n'
+
+SYSTEM = (
+    "accounts { A { users: [{user: a, password: a}] }, S { users: [{user: s, password: s}] } }\n"
+    "system_account: S\n"
+    'services { traffic { interval: "1s" } }'
+)
+
+
+class Desk:
+    """
+    A broker with one subscription, another cluster that sends to it, and somebody who advises.
+    """
+
+    def __init__(self) -> None:
+        self.host = Edge(more=SYSTEM).start()
+        self.recorder = Recorder()
+        self.host.broker.bus("A").subscribe(b"wanted.>", self.recorder)
+        self.peer: MemoryTransport = self.host.peer(gateway_iom=False)
+        self.client = self.host.client(CLIENT)
+        self.client.ask(b"SUB _INBOX.1 1\r\n")
+        self.heard()
+
+    def heard(self) -> bytes:
+        """What the other cluster was told since the last call."""
+        self.host.settle()
+        return self.peer.take()
+
+    def sends(self, subject: bytes) -> bytes:
+        """The other cluster sends a message; the lines that it gets back."""
+        self.peer.send(b"RMSG A %b 2\r\nhi\r\n" % subject)
+        return self.heard()
+
+    def ask(self, verb: bytes, **fields: Any) -> dict[str, Any]:
+        """Somebody asks the broker."""
+        payload = json.dumps(fields).encode() if fields else b""
+        text = b"PUB $NB.API.GATEWAY.%b.A _INBOX.1 %d\r\n%b\r\n" % (verb, len(payload), payload)
+        found: dict[str, Any] = json.loads(self.client.ask(text).split(b"\r\n")[1])
+        return found
+
+    def advise(self, mode: str, seconds: float, **more: Any) -> dict[str, Any]:
+        """Advise about the other cluster and the account."""
+        until = f"1970-01-01T00:00:{int(self.host.reactor.seconds() + seconds):02d}Z"
+        return self.ask(b"ADVISE", account="A", gateway="B", mode=mode, until=until, **more)
+
+    def page(self) -> dict[str, Any]:
+        """What is shown of the account at the other cluster."""
+        answer: Any = self.host.broker.monitoring.answer("/gatewayz", {"acc_name": "A"})
+        steps = answer.body
+        text = steps if isinstance(steps, bytes) else b"".join(steps)
+        (row,) = json.loads(text)["inbound_gateways"]["B"][0]["accounts"]
+        return dict(row)
+
+
+def test_interestOnlyByRequest() -> None:
+    """A live connection gets all interest at once, and shows so; what is wanted still comes."""
+    desk = Desk()
+    assert desk.sends(b"vain.1") == b"RS- A vain.1\r\n"
+    assert "advice" not in desk.page()
+    assert desk.advise("interest-only", 30)["advice"]["mode"] == "interest-only"
+    told = desk.heard()
+    assert b'"gateway_cmd":2' in told and b'"gateway_cmd":3' in told
+    assert b"RS+ A wanted.>\r\n" in told
+    row = desk.page()
+    assert (row["interest_mode"], row["advice"]["mode"]) == ("Interest-Only", "interest-only")
+    assert desk.sends(b"wanted.1") == desk.sends(b"vain.2") == b""
+    assert [message.subject for message, _ in desk.recorder.got] == [b"wanted.1"]
+    desk.host.advance(31)
+    assert "advice" not in desk.page()
+
+
+def test_otherAccounts() -> None:
+    """Only interest in that account is sent."""
+    desk = Desk()
+    desk.advise("interest-only", 30)
+    told = desk.heard()
+    assert b'"gateway_cmd_payload":"QQ=="' in told
+    assert b'"gateway_cmd_payload":"Uw=="' not in told
+
+
+def test_newConnections() -> None:
+    """Advice holds for connections that come later, as long as it lasts."""
+    desk = Desk()
+    desk.advise("interest-only", 20)
+    desk.peer.hangUp()
+    desk.host.settle()
+    desk.peer = desk.host.peer(gateway_iom=False)
+    assert desk.page()["interest_mode"] == "Interest-Only"
+    desk.host.advance(21)
+    desk.peer.hangUp()
+    desk.host.settle()
+    desk.peer = desk.host.peer(gateway_iom=False)
+    assert desk.page()["interest_mode"] == "Optimistic"
+
+
+def test_optimisticByRequest() -> None:
+    """An account may be kept from being told of as a whole."""
+    desk = Desk()
+    desk.advise("optimistic", 30, max_no_interest=2)
+    told = [desk.sends(b"vain.%d" % number) for number in range(3)]
+    assert told[:2] == [b"RS- A vain.0\r\n", b"RS- A vain.1\r\n"]
+    assert b"gateway_cmd" in told[2]
+
+
+def test_withdrawnByRequest() -> None:
+    """What is withdrawn is shown no more."""
+    desk = Desk()
+    desk.advise("optimistic", 30)
+    assert len(desk.ask(b"ADVICE")["advice"]) == 1
+    assert "withdrawn" in desk.ask(b"WITHDRAW", account="A", gateway="B")
+    assert desk.ask(b"ADVICE")["advice"] == []
+    assert desk.ask(b"ADVISE", account="A", gateway="A", mode="optimistic", until="")["error"]
+
+
+def test_stopped() -> None:
+    """A broker that stopped answers no more."""
+    desk = Desk()
+    bus = desk.host.broker.bus("S")
+    assert bus.hasInterest(b"$NB.API.GATEWAY.ADVICE.A")
+    desk.host.broker.stopService()
+    desk.host.advance(1)
+    assert not bus.hasInterest(b"$NB.API.GATEWAY.ADVICE.A")

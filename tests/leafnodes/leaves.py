@@ -26,8 +26,8 @@ from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
 from natsbroker.links.compression import NO_COMPRESSION
 from natsbroker.links.context import LinkLimits
+from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.tls import LinkTLS
-from natsbroker.routes.terms import LinkIdentity
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind
 from tests.links.linkpeers import AccountNode, LinkWire, said

@@ -45,7 +45,7 @@ class LinkNode:
         self.turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.random = random
         self.context = LinkContext(
-            self.clock, self.turn, DeadlineWheel(self.clock), self.random, limits
+            self.clock, self.turn, DeadlineWheel(self.clock), self.random, limits or LinkLimits()
         )
 
     def settle(self, seconds: float = 0.0) -> None:

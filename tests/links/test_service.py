@@ -16,8 +16,7 @@ from twisted.internet.testing import MemoryReactorClock
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
 from natsbroker.config.model import Logging, Settings
-from natsbroker.links.context import LinkLimits
-from natsbroker.links.dependencies import LinkDependencies
+from natsbroker.links.context import LinkDependencies, LinkLimits
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.registry import LinkRegistry

@@ -18,12 +18,10 @@ from natsbroker.links.dialling import DialTerms
 from natsbroker.links.settingsmapper import (
     backoffTerms,
     handshakeOf,
-    identityAt,
     limitsOf,
     linkTLSFrom,
 )
 from natsbroker.routes.settings import Cluster
-from natsbroker.routes.terms import LinkIdentity
 from tests.interop.certificates import writeCertificates
 
 
@@ -71,17 +69,6 @@ def test_backoff(kind: Any) -> None:
     assert backoffTerms(settings, block, True) == DialTerms(longest=30.0, retries=-1, reports=9)
     assert backoffTerms(settings, block, False) == DialTerms(longest=30.0, retries=4, reports=9)
     assert backoffTerms(settings, kind(), False) == DialTerms(longest=1.0, retries=0, reports=9)
-
-
-def test_identity() -> None:
-    """A server without a name is called by its id."""
-    identity = identityAt(Settings(), "ID", "h", 7, "h:7", "h:8")
-    assert (identity.server_id, identity.server_name) == ("ID", "ID")
-    assert (identity.host, identity.port) == ("h", 7)
-    assert (identity.ip, identity.gateway_url) == ("h:7", "h:8")
-    named = identityAt(Settings(server_name="n1"), "ID", "h", 7)
-    assert isinstance(named, LinkIdentity) and named.server_name == "n1"
-    assert (named.ip, named.gateway_url) == ("", "")
 
 
 def test_tls(tmp_path: Path) -> None:

@@ -22,11 +22,12 @@ from natsbroker.accounts.account import Account
 from natsbroker.client.transports import connectPipe
 from natsbroker.interfaces import IMessageBus
 from natsbroker.links.context import LinkLimits
+from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.protocol import LinkProtocol
 from natsbroker.routes.cluster import Routes
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.route import Route
-from natsbroker.routes.terms import ClusterTerms, LinkIdentity, RouteTarget
+from natsbroker.routes.terms import ClusterTerms, RouteTarget
 from natsbroker.wire.values import Kind
 from tests.links.linkpeers import AccountNode, LinkWire, said
 from tests.support import Router

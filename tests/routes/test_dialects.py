@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.links.identity import LinkIdentity
 from natsbroker.routes.dialects import RouteDialect, chosen, understand
-from natsbroker.routes.terms import ClusterTerms, LinkIdentity, infoDocument
+from natsbroker.routes.terms import ClusterTerms, infoDocument
 from natsbroker.wire.serverinfo import ServerDocument, infoLine, parseDocument
 
 CLASSIC, MODERN, AUTO = RouteDialect.CLASSIC, RouteDialect.MODERN, RouteDialect.AUTO
