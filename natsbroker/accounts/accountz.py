@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.pages import exchangesOf
 from natsbroker.accounts.subsz import sublistFigures
 from natsbroker.clients.selection import accountOf
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
@@ -21,12 +22,11 @@ _STEP = 256
 
 class Accountz:
     """
-    @ivar contributions: by key of an account's detail, what gives the value for an account's name:
-        C{jetstream_enabled}, C{leafnode_connections}, C{mappings}, C{exports}, C{imports}.
+    @ivar countLeafnodes: gives the number of leafnodes in the account of a name.
     """
 
     def __init__(self, state: BrokerState) -> None:
-        self.contributions: dict[str, Callable[[str], Any]] = {}
+        self.countLeafnodes: Callable[[str], int] = lambda name: 0
         self._state = state
 
     def __call__(self, query: Query) -> Answer:
@@ -60,19 +60,14 @@ class Accountz:
         detail |= {
             "expired": False,
             "complete": True,
-            "jetstream_enabled": self._contribution("jetstream_enabled", name, False),
-            "leafnode_connections": self._contribution("leafnode_connections", name, 0),
+            "jetstream_enabled": False,
+            "leafnode_connections": self.countLeafnodes(name),
             "client_connections": clients,
             "subscriptions": len(account),
         }
-        for key in ("mappings", "exports", "imports"):
-            if value := self._contribution(key, name, None):
-                detail[key] = value
+        if name in state.settings.accounts:
+            detail |= exchangesOf(state.settings.accounts[name])
         return {**detail, "name_tag": name, "sublist_stats": sublistFigures([account])}
-
-    def _contribution(self, key: str, name: str, default: Any) -> Any:
-        contribute = self.contributions.get(key)
-        return default if contribute is None else contribute(name)
 
     def _connected(self, name: str) -> Generator[bytes, None, int]:
         count = 0

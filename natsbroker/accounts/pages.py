@@ -1,12 +1,10 @@
 """
-What the monitoring page C{/accountz} tells about what an account exchanges.
-
-nats-server's keys and words; exports and imports in the order of the settings.
+The exchanges of an account as C{/accountz} shows them, with nats-server's keys; exports and imports
+in the order of the settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from natsbroker.accounts.settings import (
@@ -27,32 +25,17 @@ from natsbroker.subjects.renaming import Renaming, numbered
 _RESPONSES = {SINGLETON: "Singleton", STREAM: "Streamed", CHUNKED: "Chunked"}
 
 
-def accountContributions(
-    described: Callable[[str], AccountSettings | None],
-) -> dict[str, Callable[[str], Any]]:
+def exchangesOf(account: AccountSettings) -> dict[str, Any]:
     """
-    What gives the values of some keys for an account's name.
-
-    @param described: C{None} for an account that the settings do not describe.
+    The mappings, exports and imports of an account, without the keys that would be empty.
     """
-
-    def told(tell: Callable[[AccountSettings], Any]) -> Callable[[str], Any]:
-        def contribute(name: str) -> Any:
-            account = described(name)
-            return None if account is None else tell(account)
-
-        return contribute
-
-    return {
-        "mappings": told(
-            lambda account: {
-                each.source: _destinations(each)
-                for each in sorted(account.mappings, key=lambda mapping: mapping.source)
-            }
-        ),
-        "exports": told(lambda account: [_export(each) for each in account.exports]),
-        "imports": told(lambda account: [_import(each) for each in account.imports]),
+    ordered = sorted(account.mappings, key=lambda mapping: mapping.source)
+    found = {
+        "mappings": {each.source: _destinations(each) for each in ordered},
+        "exports": [_export(each) for each in account.exports],
+        "imports": [_import(each) for each in account.imports],
     }
+    return {key: value for key, value in found.items() if value}
 
 
 def _destinations(mapping: SubjectMapping) -> list[dict[str, Any]]:

@@ -94,7 +94,7 @@ class LeafPages:
         monitoring.links["leaf"].view = self
         monitoring.varz.statistics["leafs"] = leafs
         monitoring.varz.contributions |= {"leaf": self.varz, "leafnodes": lambda: len(leafs)}
-        monitoring.accountz.contributions["leafnode_connections"] = self._countIn
+        monitoring.accountz.countLeafnodes = self._countIn
 
     def leafs(self) -> Iterable[LeafLink]:
         return self._service.leafs

@@ -8,6 +8,7 @@ from natsbroker.accounts.accountz import Accountz
 from natsbroker.config.model import Settings
 from natsbroker.monitoring.answers import PAUSE
 from tests.monitoring.staging import Stage
+from tests.server.support import settingsOf
 
 
 def detail(stage: Stage, name: str) -> Any:
@@ -50,17 +51,17 @@ class TestAccountz:
         text = Stage().refusal("/accountz", acc="x\r\n" + "y" * 999)
         assert text == "Account x\\r\\n" + "y" * 61 + "... does not exist"
 
-    def test_contributions(self) -> None:
-        """Other services fill the keys that they know about; what is empty is left out."""
+    def test_leafnodes(self) -> None:
+        """Leafnodes are counted by their service."""
         stage = Stage()
-        accountz = stage.model.accountz
-        accountz.contributions["imports"] = lambda name: [{"subject": name}]
-        accountz.contributions["exports"] = lambda name: []
-        accountz.contributions["leafnode_connections"] = lambda name: 4
-        found = detail(stage, "A")
-        assert found["imports"] == [{"subject": "A"}]
-        assert "exports" not in found
-        assert found["leafnode_connections"] == 4
+        stage.model.accountz.countLeafnodes = lambda name: 4
+        assert detail(stage, "A")["leafnode_connections"] == 4
+
+    def test_exchanges(self) -> None:
+        """Exports, imports and mappings of the settings are shown; what is empty is left out."""
+        found = detail(Stage(settingsOf("accounts { A { exports: [{stream: s}] } }")), "A")
+        assert found["exports"] == [{"subject": "s", "type": "stream"}]
+        assert not {"imports", "mappings"} & set(found)
 
     def test_pauses(self) -> None:
         """Many connections are gone through a little at a time."""

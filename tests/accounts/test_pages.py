@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.accounts.pages import accountContributions
+from natsbroker.accounts.pages import exchangesOf
 from tests.server.support import settingsOf
 
 TEXT = """
@@ -35,7 +35,7 @@ accounts {
 
 def told(key: str, name: str) -> Any:
     """A key of an account's detail."""
-    return accountContributions(settingsOf(TEXT).accounts.get)[key](name)
+    return exchangesOf(settingsOf(TEXT).accounts[name])[key]
 
 
 def test_mappings() -> None:
@@ -103,6 +103,6 @@ def test_imports() -> None:
     ]
 
 
-def test_accountWithoutSettings() -> None:
-    """An account without settings has none of these keys."""
-    assert [told(key, "$G") for key in ("mappings", "exports", "imports")] == [None] * 3
+def test_nothing() -> None:
+    """Empty keys are left out."""
+    assert exchangesOf(settingsOf("accounts { A {} }").accounts["A"]) == {}
