@@ -16,7 +16,7 @@ from natsbroker import hot
 from natsbroker.accounts.batches import Batcher, passOn
 from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.delivery import Later
-from natsbroker.accounts.gateways import GatewayOutput, IGatewayBus, IGatewayLink
+from natsbroker.accounts.gateways import GatewayOutput, IGatewayLink
 from natsbroker.accounts.responses import Responses
 from natsbroker.accounts.shadows import ImportedStream, Shadows
 from natsbroker.connections.backlog import SUBSCRIPTION
@@ -70,15 +70,6 @@ class Account(AccountCore):
         if self._shadows is not None:
             self._shadows.refresh()
 
-    def watch(
-        self,
-        watcher: IInterestWatcher,
-        interestFilter: InterestFilter | None = None,
-        isPatient: bool = False,
-        whenTold: Callable[[], None] | None = None,
-    ) -> Callable[[], None]:
-        return self._interest.watch(watcher, interestFilter, isPatient, whenTold)
-
     def subscribe(
         self, kind: Kind, pattern: bytes, subscriber: Any, tag: Any, queue: bytes, weight: int
     ) -> hot.Subscription:
@@ -97,7 +88,7 @@ class Account(AccountCore):
         self._turn.work += SUBSCRIPTION
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
-        self._interest.added(subscription)
+        self.interest.added(subscription)
         self.gateways.subscribed(pattern)
         if self._shadows is not None:
             try:
@@ -235,10 +226,9 @@ class Bus:
         isPatient: bool = False,
         whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
-        return self._account.watch(watcher, interestFilter, isPatient, whenTold)
+        return self._account.interest.watch(watcher, interestFilter, isPatient, whenTold)
 
 
-@implementer(IGatewayBus)
 class GatewayBus(Bus):
     """
     The bus for messages and interest of other clusters.
@@ -247,10 +237,23 @@ class GatewayBus(Bus):
     __slots__ = ()
 
     def openGateway(self, link: IGatewayLink, table: IInterestTable) -> GatewayOutput:
+        """
+        Send another cluster the messages that a table selects.
+
+        @param link: one for each account and connection.
+        """
         return self._account.gateways.open(link, table)
 
     def isWanted(self, subject: bytes) -> bool:
+        """
+        Whether a message to this literal subject would reach a plain subscription from here. Queue
+        groups do not count, nor do imports: the cluster of the publisher imports by itself.
+        """
         return self._delivery.isWanted(subject)
 
     def answer(self, message: Message) -> int:
+        """
+        Deliver an answer to a mapped subject, which is its original one, as if it had been
+        published here.
+        """
         return self._delivery.publish(Kind.CLIENT, message)

@@ -118,16 +118,9 @@ class ImportSetup:
 
     def _map(self, account: Account, described: AccountSettings) -> None:
         wanted = described.mappings + self._domainsOf(described)
-        if self._mappings.get(account, ()) == wanted:
-            return
-        self._mappings[account] = wanted
-        made = map(mappingFrom, wanted)
-        table = MappingTable(made, self._random.randrange, self._cluster)
-        account.mapSubjects(table)
-        if not wanted:
-            del self._mappings[account]
-
-    # The JetStream of other servers.
+        if _isChanged(self._mappings, account, wanted):
+            made = map(mappingFrom, wanted)
+            account.mapSubjects(MappingTable(made, self._random.randrange, self._cluster))
 
     def _domainsOf(self, described: AccountSettings) -> tuple[SubjectMapping, ...]:
         """
@@ -169,13 +162,9 @@ class ImportSetup:
 
     def _importStreams(self, account: Account, wanted: list[tuple[Account, Renaming]]) -> None:
         same = [(exporter, each.theirs, each.ours, each.keeps) for exporter, each in wanted]
-        if self._streams.get(account, []) == same:
-            return
-        self._streams[account] = same
-        made = [ImportedStream(*each) for each in wanted]
-        _report(account, account.importStreams(made))
-        if not same:
-            del self._streams[account]
+        if _isChanged(self._streams, account, same):
+            made = [ImportedStream(*each) for each in wanted]
+            _report(account, account.importStreams(made))
 
     def _importServices(
         self, account: Account, wanted: list[tuple[Account, ServiceExport, Renaming, bool]]
@@ -184,13 +173,22 @@ class ImportSetup:
             (exporter, export, each.theirs, each.ours, share)
             for exporter, export, each, share in wanted
         ]
-        if self._services.get(account, []) == same:
-            return
-        self._services[account] = same
-        made = [ImportedService(account, *each).subscription() for each in wanted]
-        _report(account, account.importServices(made))
-        if not same:
-            del self._services[account]
+        if _isChanged(self._services, account, same):
+            made = [ImportedService(account, *each).subscription() for each in wanted]
+            _report(account, account.importServices(made))
+
+
+def _isChanged(applied: dict[Account, Any], account: Account, wanted: Any) -> bool:
+    """
+    Note what an account wants, if it is something else than what is applied.
+    """
+    if (applied.get(account) or type(wanted)()) == wanted:
+        return False
+    if wanted:
+        applied[account] = wanted
+    else:
+        del applied[account]
+    return True
 
 
 def _report(account: Account, problems: list[Exception]) -> None:

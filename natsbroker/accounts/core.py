@@ -84,10 +84,10 @@ class AccountCore:
         self._router = router
         self._turn = turn
         self._mapping: MappingTable | None = None
-        self._interest = AccountInterest(
+        self.interest = AccountInterest(
             router, lambda: chain(self.gateways.known(), self._mappedPatterns()), turn, failed
         )
-        self.gateways = GatewayTargets(self, router, self._interest, self.clock, failed, remembers)
+        self.gateways = GatewayTargets(self, router, self.interest, self.clock, failed, remembers)
         self.matcher = self.gateways.matcher
         self.delivery = Delivery(
             self.matcher, self.gateways, self.random, turn, failed, self.subscriptionFinished
@@ -109,7 +109,7 @@ class AccountCore:
         pattern = subscription.pattern
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
-        self._interest.added(subscription)
+        self.interest.added(subscription)
         if getattr(subscription.subscriber, "isAdvertised", True):
             self.gateways.subscribed(pattern)
 
@@ -117,7 +117,7 @@ class AccountCore:
         subscription.closed = True
         self._router.remove(subscription.pattern, subscription)
         self.matcher.changed(subscription.pattern)
-        self._interest.removed(subscription)
+        self.interest.removed(subscription)
 
     def subscriptionCancelled(self, subscription: hot.Subscription) -> None:
         self._turn.work += SUBSCRIPTION
@@ -128,11 +128,11 @@ class AccountCore:
             # What the router still finds is closed, and the account is done with it.
             self.failed("The router failed to remove a subscription")
         self.matcher.changed(pattern)
-        self._interest.removed(subscription)
+        self.interest.removed(subscription)
 
     def subscriptionReweighed(self, subscription: hot.Subscription, weight: int) -> None:
         before, subscription.weight = subscription.weight, weight
-        self._interest.reweighed(subscription, before)
+        self.interest.reweighed(subscription, before)
 
     def subscriptionFinished(self, subscription: hot.Subscription) -> None:
         subscriber = subscription.subscriber
@@ -143,8 +143,6 @@ class AccountCore:
         except BaseException:
             self.failed(f"The subscriber to {subscription.pattern!r} failed")
 
-    # Subject mappings.
-
     def mapSubjects(self, table: MappingTable | None) -> None:
         """
         @param table: maps what clients publish; C{None} for nothing.
@@ -154,10 +152,10 @@ class AccountCore:
         if table is self._mapping:
             return
         for each in self._mappedPatterns():
-            self._interest.removed(each, True)
+            self.interest.removed(each, True)
         self._mapping = table
         for each in self._mappedPatterns():
-            self._interest.added(each, True)
+            self.interest.added(each, True)
         self.matcher.mapSubject = None if table is None else table.fixed
         self.matcher.changed(b">")
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from itertools import chain
 from random import Random
-from typing import Any
 
 from natsbroker import hot
 from natsbroker.accounts.gateways import GatewayTargets
@@ -193,7 +192,11 @@ class Delivery:
             far += there
         reached = REACH[kind]
         return any(subscription.kind in reached for subscription in far) or any(
-            subscription.kind in reached and _takes(subscription.subscriber, subject, kind, hops)
+            subscription.kind in reached
+            and (
+                not isinstance(subscription.subscriber, Relay)
+                or subscription.subscriber.reaches(subject, kind, hops)
+            )
             for subscription in local
         )
 
@@ -295,10 +298,6 @@ class Delivery:
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             self._finished(subscription)
         return True
-
-
-def _takes(subscriber: Any, subject: bytes, kind: Kind, hops: int) -> bool:
-    return not isinstance(subscriber, Relay) or subscriber.reaches(subject, kind, hops)
 
 
 def linkOf(subscription: hot.Subscription) -> int:

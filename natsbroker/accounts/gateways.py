@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
-from zope.interface import Attribute, Interface, implementer
+from zope.interface import Attribute, implementer
 
 from natsbroker import hot
 from natsbroker.accounts.interest import AccountInterest
@@ -21,7 +21,6 @@ from natsbroker.accounts.replies import GatewayReplyMap, RecentSubscriptions
 from natsbroker.interfaces import (
     IInterestTable,
     ILinkSubscriber,
-    IMessageBus,
     IOutboxLink,
     ISubjectRouter,
 )
@@ -59,62 +58,7 @@ class IGatewayLink(IOutboxLink):
     )
 
 
-class IGatewayOutput(Interface):
-    """
-    The messages of an account to another cluster.
-    """
-
-    table = Attribute("The L{IInterestTable} in use.")
-
-    def use(table: IInterestTable, pattern: bytes = b">", queue: bytes | None = None) -> None:
-        """
-        Use a table from now on.
-
-        @param pattern: only answers for subjects that match it have changed.
-        @param queue: of the known interest, only that in this pattern with this queue group, or
-            empty, may have changed; C{None} for any.
-        """
-
-    def place(distance: float) -> None:
-        """
-        Set the round trip in seconds: of several clusters with members of a queue group the nearest
-        gets a message.
-        """
-
-    def cancel() -> None:
-        """
-        Send nothing more. Cancelling twice does nothing.
-        """
-
-
-class IGatewayBus(IMessageBus):
-    """
-    The bus of one account for what passes between clusters.
-    """
-
-    def openGateway(link: IGatewayLink, table: IInterestTable) -> IGatewayOutput:
-        """
-        Send another cluster the messages that a table selects.
-
-        @param link: one for each account and connection.
-        """
-
-    def isWanted(subject: bytes) -> bool:
-        """
-        Whether a message to this literal subject would reach a plain subscription from here. Queue
-        groups do not count, nor do imports: the cluster of the publisher imports by itself.
-        """
-
-    def answer(message: Message) -> int:
-        """
-        Deliver an answer to a mapped subject as if it had been published here.
-
-        @param message: its subject is the original one.
-        @return: the number of receivers.
-        """
-
-
-@implementer(IGatewayOutput, ILinkSubscriber)
+@implementer(ILinkSubscriber)
 class GatewayOutput:
     """
     @ivar plain: stands for the plain subscriptions of that cluster.
@@ -154,6 +98,13 @@ class GatewayOutput:
         self.link.forward(message, queues)
 
     def use(self, table: IInterestTable, pattern: bytes = b">", queue: bytes | None = None) -> None:
+        """
+        Use a table from now on.
+
+        @param pattern: only answers for subjects that match it have changed.
+        @param queue: of the known interest, only that in this pattern with this queue group, or
+            empty, may have changed; C{None} for any.
+        """
         if table is not self.table:
             self.table = table
             pattern, queue = b">", None
@@ -166,8 +117,6 @@ class GatewayOutput:
             self._learn(_EVERYTHING, table.isOpen or table.wants(*_EVERYTHING))
             if (pattern, queue) != _EVERYTHING:
                 self._learn((pattern, queue), table.wants(pattern, queue))
-
-    # The interest that watchers of this account learn of.
 
     def _wanted(self) -> dict[tuple[bytes, bytes], None]:
         always = (*_MAPPED, _EVERYTHING) if self.table.isOpen else _MAPPED
@@ -206,6 +155,9 @@ class GatewayOutput:
             yield self._standIn(*key)
 
     def place(self, distance: float) -> None:
+        """
+        Of several clusters with members of a queue group the nearest gets a message.
+        """
         self.distance = distance
         self._gateways.order()
 
@@ -286,8 +238,6 @@ class GatewayTargets:
     def changed(self, pattern: bytes) -> None:
         self.matcher.changed(pattern)
 
-    # The source of the matcher.
-
     @property
     def shapes(self) -> int:
         """
@@ -323,8 +273,6 @@ class GatewayTargets:
                 if queue not in served:
                     served.add(queue)
                     yield output.group(queue)
-
-    # Replies.
 
     def subscribed(self, pattern: bytes) -> None:
         if self._recent is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
-from natsbroker.accounts.latency import badRequest, sampled, tell
+from natsbroker.accounts.latency import sampled, tell, unanswered
 from natsbroker.accounts.relays import (
     MOST_HOPS,
     ImportHop,
@@ -73,7 +73,8 @@ class ImportedService(ImportHop, Relay):
             )
             reply = answer.subject
         elif not reply and latency is not None and trigger is not None:
-            event = badRequest(origin, self.share, trigger, exporter.clock.seconds())
+            now = exporter.clock.seconds()
+            event = unanswered(400, origin, self.share, trigger, now, now)
             tell(exporter, latency, event)
         described = self._described(origin, path)
         body, headerLength = stamped(message.body, message.headerLength, described)
@@ -89,7 +90,7 @@ class ImportedService(ImportHop, Relay):
         hops = () if path is None else path.hops
         reached = exporter.delivery.publish(kind, request, ImportPath((*hops, self), described))
         if answer is not None and not reached:
-            exporter.responses.unreachable(answer)
+            exporter.responses.giveUp(answer, 503)
         return reached > 0
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:

@@ -16,7 +16,7 @@ from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.settings import Latency, bytesOf
 from natsbroker.wire.clientinfo import compact, described, eventId
 from natsbroker.wire.instants import instant
-from natsbroker.wire.values import ClientInfo, Kind, Message
+from natsbroker.wire.values import Kind, Message
 
 #: The headers that made a request be measured; none if it was chance.
 Headers = Mapping[str, list[str]]
@@ -91,58 +91,40 @@ def answered(
 
     @param since: when the request came.
     """
-    asked = requestor.clientInfo(share) if requestor is not None else None
-    said = responder.clientInfo(True) if responder is not None else None
-    passed, backAndForth = _nanoseconds(now - since), 0 if said is None else said.rtt
-    asking = 0 if asked is None else asked.rtt
-    event = _event(200, "", asked, headers, since, now)
-    if said is not None:
-        event["responder"] = described(said)
-    return event | {
-        "service": max(passed - backAndForth, 0),
-        "system": 0,
-        "total": asking + passed,
-    }
-
-
-def badRequest(requestor: Any, share: bool, headers: Headers, now: float) -> dict[str, Any]:
-    asked = requestor.clientInfo(share) if requestor is not None else None
-    return _event(400, "Bad Request", asked, headers, now, now)
+    event = unanswered(200, requestor, share, headers, since, now)
+    passed, asking, backAndForth = max(round((now - since) * 1e9), 0), 0, 0
+    if requestor is not None:
+        asking = requestor.clientInfo(share).rtt
+    if responder is not None:
+        said = responder.clientInfo(True)
+        event["responder"], backAndForth = described(said), said.rtt
+    return event | {"service": max(passed - backAndForth, 0), "total": asking + passed}
 
 
 def unanswered(
     status: int, requestor: Any, share: bool, headers: Headers, since: float, now: float
 ) -> dict[str, Any]:
     """
-    @param status: 408 if nobody waits for the answer any more, 503 if the request reached nobody,
-        504 if the answer took too long.
+    @param status: 400 if the request asks for no answer, 408 if nobody waits for the answer any
+        more, 503 if the request reached nobody, 504 if the answer took too long.
     """
-    asked = requestor.clientInfo(share) if requestor is not None else None
-    return _event(status, _REASONS[status], asked, headers, since, now)
-
-
-_REASONS = {408: "Request Timeout", 503: "Service Unavailable", 504: "Service Timeout"}
-
-
-def _event(
-    status: int,
-    reason: str,
-    requestor: ClientInfo | None,
-    headers: Headers,
-    since: float,
-    now: float,
-) -> dict[str, Any]:
     event: dict[str, Any] = {"type": _TYPE, "id": "", "timestamp": instant(now), "status": status}
-    if reason:
-        event["description"] = reason
+    if status in _REASONS:
+        event["description"] = _REASONS[status]
     if requestor is not None:
-        event["requestor"] = described(requestor)
-        since -= requestor.rtt / 1e9
-    return (
-        event
-        | {"start": instant(since), "service": 0, "system": 0, "total": 0}
-        | ({"header": dict(headers)} if headers else {})
-    )
+        asked = requestor.clientInfo(share)
+        event["requestor"] = described(asked)
+        since -= asked.rtt / 1e9
+    event |= {"start": instant(since), "service": 0, "system": 0, "total": 0}
+    return event | {"header": dict(headers)} if headers else event
+
+
+_REASONS = {
+    400: "Bad Request",
+    408: "Request Timeout",
+    503: "Service Unavailable",
+    504: "Service Timeout",
+}
 
 
 def tell(account: AccountCore, latency: Latency, event: dict[str, Any]) -> None:
@@ -165,7 +147,3 @@ _ORDER = (
     "system",
     "total",
 )
-
-
-def _nanoseconds(seconds: float) -> int:
-    return max(round(seconds * 1e9), 0)

@@ -102,20 +102,11 @@ class AccountRegistry:
         self._remembers = not settings.disable_sublist_cache
         self._system = "" if settings.no_system_account else settings.system_account
         for name, limits in wanted.items():
-            place = self._places.get(name)
-            if place is None:
-                place = self._places[name] = _Place(self._made(name))
-            place.limits = limits
-            place.leaving = False
-            place.account.isSystem = self.isSystem(name)
+            self._placed(name, limits)
         accounts = {name: self._places[name].account for name in wanted}
         for name in [name for name in self._places if name not in wanted]:
-            place = self._places[name]
-            if place.isIncluded:
-                continue
-            place.leaving = True
-            self._imports.forget(place.account)
-            self._forget(name)
+            if not self._places[name].isIncluded:
+                self._dropped(name)
         self._imports.jetstream = settings.jetstream
         self._imports.system = accounts.get(self._system)
         self._imports.apply(accounts, describedIn(settings))
@@ -128,25 +119,31 @@ class AccountRegistry:
         for place in self._places.values():
             watcher(place.account)
 
-    # Accounts that are not in the settings.
-
     def include(self, name: str, limits: AccountLimits) -> None:
+        isNew = name not in self._places
+        place = self._placed(name, limits)
+        place.isIncluded = True
+        if isNew and name in self._imports.jetstream.default_domains:
+            self._imports.apply({name: place.account}, {})
+
+    def _placed(self, name: str, limits: AccountLimits) -> _Place:
         place = self._places.get(name)
         if place is None:
             place = self._places[name] = _Place(self._made(name))
-            place.account.isSystem = self.isSystem(name)
-            if name in self._imports.jetstream.default_domains:
-                self._imports.apply({name: place.account}, {})
         place.limits = limits
         place.leaving = False
-        place.isIncluded = True
+        place.account.isSystem = self.isSystem(name)
+        return place
+
+    def _dropped(self, name: str) -> None:
+        place = self._places[name]
+        place.leaving = True
+        self._imports.forget(place.account)
+        self._forget(name)
 
     def exclude(self, name: str) -> None:
-        place = self._places.get(name)
-        if place is not None and not self.isSystem(name):
-            place.leaving = True
-            self._imports.forget(place.account)
-            self._forget(name)
+        if name in self._places and not self.isSystem(name):
+            self._dropped(name)
 
     def applySettings(self, described: Mapping[str, AccountSettings]) -> None:
         """
@@ -210,19 +207,15 @@ class AccountRegistry:
         place = self._places[grant.account]
         if place.leaving:
             raise KeyError(grant.account)
+        maximum, count = place.limits.max_connections, place.connections
         if kind in _LEAFS:
-            return self._admitLeaf(place, kind)
-        maximum = place.limits.max_connections
-        if maximum != UNLIMITED and place.connections >= maximum:
+            maximum, count = place.limits.max_leafnodes, place.leafnodes
+        if maximum != UNLIMITED and count >= maximum:
             raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
-        place.connections += 1
-        return place.account.busFor(Kind.CLIENT)
-
-    def _admitLeaf(self, place: _Place, kind: Kind) -> IMessageBus:
-        maximum = place.limits.max_leafnodes
-        if maximum != UNLIMITED and place.leafnodes >= maximum:
-            raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
-        place.leafnodes += 1
+        if kind in _LEAFS:
+            place.leafnodes += 1
+        else:
+            place.connections += 1
         return place.account.busFor(kind)
 
     def dismiss(self, grant: Grant, kind: Kind = Kind.CLIENT) -> None:

@@ -156,13 +156,10 @@ class Responses(Relay):
         for response in list(self._owed.values()):
             self._forget(response)
 
-    def unreachable(self, response: Response) -> None:
-        self._giveUp(response, 503)
-
-    def unwanted(self, response: Response) -> None:
-        self._giveUp(response, 408)
-
-    def _giveUp(self, response: Response, status: int) -> None:
+    def giveUp(self, response: Response, status: int) -> None:
+        """
+        @param status: as for L{unanswered}.
+        """
         if self._forget(response):
             self._tell(response, status)
 
@@ -204,7 +201,7 @@ class Responses(Relay):
             oldest = next(iter(self._byExport[key].values()))
             if oldest.since > limit:
                 break
-            self._giveUp(oldest, 504)
+            self.giveUp(oldest, 504)
         self._watch(export)
 
     def _measured(self, response: Response, message: Message) -> None:
@@ -278,4 +275,4 @@ class PendingReplies:
         for reply in replies:
             if not hasInterest(reply):
                 for response, responses in list(self._replies.get(reply, {}).items()):
-                    responses.unwanted(response)
+                    responses.giveUp(response, 408)

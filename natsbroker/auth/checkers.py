@@ -96,11 +96,8 @@ def credentialsOf(request: ConnectRequest) -> Any:
     """
     if request.text("user"):
         return _PasswordCredentials(request)
-    return _ConnectionCredentials(request) if _brings(request) else _NoCredentials(request)
-
-
-def _brings(request: ConnectRequest) -> bool:
-    return any(request.text(name) for name in _SIGNS)
+    isSilent = not any(request.text(name) for name in _SIGNS)
+    return _NoCredentials(request) if isSilent else _ConnectionCredentials(request)
 
 
 #: The kinds of credentials that a checker can be asked about.

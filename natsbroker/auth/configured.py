@@ -19,6 +19,7 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.auth.authenticator import Revocations
 from natsbroker.auth.certificates import CertificateNames
+from natsbroker.auth.fields import encoded
 from natsbroker.auth.nkeys import checkSignature
 from natsbroker.auth.passwords import DummySecrets, PasswordChecks
 from natsbroker.auth.settings import UNLIMITED
@@ -240,8 +241,7 @@ def grantFrom(user: User, settings: Settings) -> Grant:
 
 def _patterns(permission: SubjectPermission) -> tuple[list[bytes] | None, list[bytes]]:
     allow = permission.allow
-    allowed = None if allow is None else [each.encode("utf-8") for each in allow]
-    return allowed, [each.encode("utf-8") for each in permission.deny]
+    return None if allow is None else encoded(allow), encoded(permission.deny)
 
 
 def _smaller(limit: int, ofServer: int) -> int | None:

@@ -9,7 +9,7 @@ or malformed the input.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 _LARGEST = 1 << 63
@@ -156,3 +156,7 @@ def _shown(name: str) -> str:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
+
+
+def encoded(subjects: Iterable[str]) -> list[bytes]:
+    return [each.encode("utf-8") for each in subjects]

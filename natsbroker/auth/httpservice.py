@@ -26,7 +26,7 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.auth.authenticator import Revocations
-from natsbroker.auth.fields import FieldError, Fields
+from natsbroker.auth.fields import FieldError, Fields, encoded
 from natsbroker.auth.httpexchange import exchange
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.subjects.permissions import (
@@ -145,12 +145,8 @@ def _lists(fields: Fields | None) -> tuple[list[bytes] | None, list[bytes]]:
     if fields is None:
         return None, []
     _refuseOthers(fields, {"allow", "deny"})
-    allow = _encoded(fields.texts("allow")) if "allow" in fields else None
-    return allow, _encoded(fields.texts("deny"))
-
-
-def _encoded(subjects: tuple[str, ...]) -> list[bytes]:
-    return [each.encode("utf-8") for each in subjects]
+    allow = encoded(fields.texts("allow")) if "allow" in fields else None
+    return allow, encoded(fields.texts("deny"))
 
 
 def _publish(permissions: Fields, mayAnswer: bool) -> PermissionSet | None:

@@ -69,13 +69,12 @@ def _subjects(
     block: ParsedBlock, name: str, direction: str, findings: Diagnostics
 ) -> tuple[str, ...]:
     subjects = block.texts(name)
-    path, position = block.pathTo(name), block.place(name)
     if not subjects and name != "deny":
-        findings.error(EMPTY_ALLOW, path, position)
+        findings.errorAt(block, name, EMPTY_ALLOW)
     for subject in subjects:
         wrong = _complaint(subject, direction == "subscribe")
         if wrong:
-            findings.error(wrong, path, position)
+            findings.errorAt(block, name, wrong)
     return subjects
 
 
@@ -187,17 +186,16 @@ class AuthorizationReader:
     def _accounts(self, root: ParsedBlock) -> dict[str, AccountSettings]:
         found: dict[str, AccountSettings] = {}
         for name in root.texts("accounts"):
-            path, position = root.pathTo("accounts"), root.place("accounts")
             if name == GLOBAL_ACCOUNT:
-                self._findings.error(f'"{name}" is a Reserved Account', path, position)
+                self._findings.errorAt(root, "accounts", f'"{name}" is a Reserved Account')
             elif name in found:
-                self._findings.error(f"Duplicate AccountSettings Entry: {name}", path, position)
+                message = f"Duplicate AccountSettings Entry: {name}"
+                self._findings.errorAt(root, "accounts", message)
             else:
                 found[name] = AccountSettings(name)
         for name, block in root.named("accounts"):
             if name == GLOBAL_ACCOUNT:
-                message = f'"{name}" is a Reserved Account'
-                self._findings.error(message, block.path, block.position)
+                self._exclusive(block, f'"{name}" is a Reserved Account')
             else:
                 found[name] = self._account(name, block)
         return found
@@ -237,12 +235,8 @@ class AuthorizationReader:
     def _users(
         self, block: ParsedBlock, account: str, default: Permissions | None
     ) -> tuple[User, ...]:
-        users = []
-        for entry in block.blocks("users"):
-            user = self._user(entry, account, default)
-            if user is not None:
-                users.append(user)
-        return tuple(users)
+        users = [self._user(entry, account, default) for entry in block.blocks("users")]
+        return tuple(user for user in users if user is not None)
 
     def _user(self, entry: ParsedBlock, account: str, default: Permissions | None) -> User | None:
         key, name = entry.text("nkey"), entry.text("user")

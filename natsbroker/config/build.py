@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from natsbroker.auth.operator.reading import operatorModeFrom
+from natsbroker.auth.operator.reading import OperatorModeReader
 from natsbroker.auth.reading import AuthorizationReader
 from natsbroker.config.addresses import checkPort
 from natsbroker.config.blocks import Diagnostics, ParsedBlock, plainValues, positionsIn, readTable
@@ -157,7 +157,7 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
             "logging": _logging(root),
             "monitoring": _monitoring(root, findings),
             "tls": tlsOf(root, findings, read),
-            "operator": operatorModeFrom(root, findings, read),
+            "operator": OperatorModeReader(root, findings, read).mode(),
             "router": RouterSettings(router.text("plugin"), router.others)
             if router
             else RouterSettings(),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from twisted.logger import Logger
 
 from natsbroker import hot
-from natsbroker.accounts.gateways import IGatewayBus
+from natsbroker.accounts.account import GatewayBus
 from natsbroker.advisories import GatewayUnwanted
 from natsbroker.connections.labels import inQuotes
 from natsbroker.gateways.advertiser import GatewayAdvertiser
@@ -41,7 +41,7 @@ class GatewayOrigin(PeerOrigin):
 
 class _Account(NamedTuple):
     name: str
-    bus: IGatewayBus
+    bus: GatewayBus
     origin: GatewayOrigin
     advertiser: GatewayAdvertiser
 
@@ -106,7 +106,7 @@ class InboundTraffic:
             if self._policy.introduces(self._name, known.name, self._document.gateway_iom):
                 known.advertiser.sendAll(self._now())
 
-    def _account(self, wire: bytes, bus: IGatewayBus) -> _Account:
+    def _account(self, wire: bytes, bus: GatewayBus) -> _Account:
         name = wire.decode("utf-8", "surrogateescape")
         isRefused = wire in self._unknown
         self._unknown.pop(wire, None)

@@ -14,7 +14,8 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.accounts.gateways import IGatewayBus, IGatewayLink, IGatewayOutput
+from natsbroker.accounts.account import GatewayBus
+from natsbroker.accounts.gateways import GatewayOutput, IGatewayLink
 from natsbroker.connections.labels import inQuotes
 from natsbroker.errors import logText
 from natsbroker.gateways.replies import GatewayDependencies
@@ -64,8 +65,8 @@ class GatewayAccount:
 
 
 class _OpenAccount(NamedTuple):
-    bus: IGatewayBus
-    output: IGatewayOutput
+    bus: GatewayBus
+    output: GatewayOutput
 
 
 class OutboundTraffic:

@@ -15,10 +15,11 @@ from zope.interface.verify import verifyObject
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.batches import passOn
-from natsbroker.accounts.gateways import IGatewayBus, IGatewayLink, IGatewayOutput
+from natsbroker.accounts.gateways import IGatewayLink
 from natsbroker.accounts.replies import PERIOD
 from natsbroker.gateways.policies import SwitchingPolicy
 from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC, InterestTable
+from natsbroker.interfaces import ILinkSubscriber, IMessageBus
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.wire.dialects.route import messageFrame
 from natsbroker.wire.values import Kind, Message
@@ -105,8 +106,8 @@ class TestTargets:
         """The bus, the output and the target keep their contracts."""
         far = Far(hall)
         assert verifyObject(IGatewayLink, far)
-        assert verifyObject(IGatewayBus, hall.gate)
-        assert verifyObject(IGatewayOutput, hall.gate.openGateway(far, wanting()))
+        assert verifyObject(IMessageBus, hall.gate)
+        assert verifyObject(ILinkSubscriber, hall.gate.openGateway(far, wanting()))
 
     def test_tableRaises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A table that raises is reported, and everybody else gets the message."""

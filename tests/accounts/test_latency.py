@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from natsbroker.accounts.latency import answered, badRequest, sampled, tell, unanswered
+from natsbroker.accounts.latency import answered, sampled, tell, unanswered
 from natsbroker.accounts.settings import Latency
 from natsbroker.wire.values import Message
 from tests.accounts.market import Market, Person
@@ -114,8 +114,8 @@ class TestEvents:
         """An event is published in the account, in nats-server's order, with an id."""
         market = Market("A")
         recorder = market.subscribe("A", b"x")
-        tell(market["A"], Latency("x"), badRequest(Person("B", rtt=5), False, {}, 1.0))
-        tell(market["A"], Latency("x"), badRequest(None, False, {"B3": ["a"]}, 1.0))
+        tell(market["A"], Latency("x"), unanswered(400, Person("B", rtt=5), False, {}, 1.0, 1.0))
+        tell(market["A"], Latency("x"), unanswered(400, None, False, {"B3": ["a"]}, 1.0, 1.0))
         first, second = [json.loads(body) for body in recorder.bodies]
         assert list(first) == [
             "type",

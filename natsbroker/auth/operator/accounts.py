@@ -73,9 +73,6 @@ def activationsEnd(known: Iterable[AccountClaims], now: float) -> float:
     return min(ends, default=math.inf)
 
 
-# Activation.
-
-
 def _isActivated(
     claim: ImportClaim,
     importer: AccountClaims,
@@ -112,9 +109,6 @@ def _refusal(
     return ""
 
 
-# Settings.
-
-
 def _export(claim: ExportClaim, owner: str, imports: Mapping[str, list[ImportClaim]]) -> Export:
     if not claim.isPrivate:
         return claim.export
@@ -129,17 +123,13 @@ def _export(claim: ExportClaim, owner: str, imports: Mapping[str, list[ImportCla
 def _mappings(claims: AccountClaims, report: Report) -> Iterable[SubjectMapping]:
     for each in claims.mappings:
         try:
-            _checkMapping(each)
+            if not each.destinations:
+                raise InvalidMapping("no destinations")
+            mappingFrom(each)
         except InvalidMapping as error:
             report(claims.token.subject, f"mapping of {each.source}: {error}")
         else:
             yield each
-
-
-def _checkMapping(made: SubjectMapping) -> None:
-    if not made.destinations:
-        raise InvalidMapping("no destinations")
-    mappingFrom(made)
 
 
 def _withoutProblems(

@@ -79,8 +79,6 @@ class ClaimsService:
     def close(self) -> None:
         self.answering.close()
 
-    # Updates.
-
     def _updater(self, place: int) -> Callable[[Message], Deferred[Any]]:
         def update(message: Message) -> Deferred[Any]:
             account = message.subject.split(b".")[place].decode("utf-8", "replace")
@@ -130,8 +128,6 @@ class ClaimsService:
             "error": {**named, "code": _ERROR, "description": text},
         }
 
-    # Looking.
-
     def _lookUp(self, message: Message) -> Any:
         account = message.subject.split(b".")[_LOOKED_UP].decode("utf-8", "replace")
         folder = self._folder
@@ -157,8 +153,6 @@ class ClaimsService:
         folder, now = self._folder.folder, self._now()
         found = [(account, folder[account]) for account in folder]
         return [(account, text) for account, text in found if not _isOver(text, now)]
-
-    # Deleting.
 
     def _delete(self, message: Message) -> Deferred[Any]:
         return ensureDeferred(self._deleted(message.payload))

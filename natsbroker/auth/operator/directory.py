@@ -175,8 +175,6 @@ class AccountDirectory:
             return claims
         return replace(claims, signers={**claims.signers, account: None})
 
-    # Changes.
-
     def update(self, account: str, text: str) -> bool:
         """
         Replace the JWT of a known account.

@@ -22,7 +22,7 @@ from itertools import product
 from math import prod
 
 from natsbroker import errors
-from natsbroker.auth.fields import FieldError
+from natsbroker.auth.fields import FieldError, encoded
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.userclaims import (
     NO_LIMIT,
@@ -187,19 +187,12 @@ def grantOf(
         maxSubscriptions=subscriptions,
         expires=expiryOf(user, until),
         nameTag=user.token.name,
-        issuer=issuerOf(user),
+        issuer=user.token.issuer if user.issuerAccount else user.account,
         tags=user.tags,
         jwt="" if user.terms.bearer or terms.bearer else user.token.text,
     )
     rules = terms.rules if terms.rules != PermissionClaims() else account.defaults
     return rulesInto(grant, rules)
-
-
-def issuerOf(user: UserClaims) -> str:
-    """
-    @return: the signing key that issued a user's JWT, or its account.
-    """
-    return user.token.issuer if user.issuerAccount else user.account
 
 
 def expiryOf(user: UserClaims, until: float) -> float | None:
@@ -216,21 +209,17 @@ def rulesInto(grant: Grant, rules: PermissionClaims) -> Grant:
     @raise errors.Unauthorized: if there are too many patterns.
     """
     responses = rules.responses
-    allow: list[bytes] | None = _encoded(rules.publishAllow)
+    allow: list[bytes] | None = encoded(rules.publishAllow)
     if not allow:
         allow = None if responses is None else []
-    deny = _encoded(rules.publishDeny)
-    hear, deaf = _encoded(rules.subscribeAllow), _encoded(rules.subscribeDeny)
+    deny = encoded(rules.publishDeny)
+    hear, deaf = encoded(rules.subscribeAllow), encoded(rules.subscribeDeny)
     try:
         publish = PermissionSet(allow, deny) if allow is not None or deny else None
         subscribe = SubscribePermissions(hear or None, deaf) if hear or deaf else None
     except TooManyShapes as error:
         raise errors.Unauthorized(f"too many permissions: {error}") from error
     return replace(grant, publish=publish, subscribe=subscribe, responses=_responses(responses))
-
-
-def _encoded(subjects: tuple[str, ...]) -> list[bytes]:
-    return [each.encode("utf-8") for each in subjects]
 
 
 def _responses(responses: tuple[int, int] | None) -> ResponsePermission | None:

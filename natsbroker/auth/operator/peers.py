@@ -82,8 +82,6 @@ class PeerLookup:
         for name in list(self._questions):
             self._end(name, LookupError("the broker stops"))
 
-    # One account.
-
     def lookUp(self, account: str) -> Deferred[str]:
         """
         @return: fires with a valid JWT of the account; fails with C{LookupError} without.
@@ -141,8 +139,6 @@ class PeerLookup:
         if question is not None and question.timer is not None and question.timer.active():
             question.timer.cancel()
 
-    # All accounts.
-
     def keepUp(
         self,
         interval: float,
@@ -165,8 +161,6 @@ class PeerLookup:
             if bar and self._merge is not None and self._isTrue(account, text.strip()):
                 merging = maybeDeferred(self._merge, account, text.strip())
                 merging.addErrback(lambda why: _log.failure("JWTs of another server", why))
-
-    # What comes.
 
     def deliver(self, message: Message, tag: Any) -> None:
         name = message.subject[len(self._prefix) :]

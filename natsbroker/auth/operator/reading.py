@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL, OperatorMode, Resolver
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
@@ -24,14 +26,19 @@ _NO_RESOLVER = (
     "type state=[FULL|CACHE])"
 )
 
+_WRONG_KEYS = {
+    "trusted_keys": (
+        Role.OPERATOR,
+        'trust key "{}" required to be a valid public operator nkey',
+    ),
+    "resolver_preload": (Role.ACCOUNT, '"{}" is not the public key of an account'),
+    "resolver_pinned_accounts": (
+        Role.ACCOUNT,
+        'pinned account key "{}" is not a valid public account nkey',
+    ),
+}
 
-def operatorModeFrom(
-    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
-) -> OperatorMode:
-    """
-    @param read: gives the text of a file; raises C{OSError}.
-    """
-    return _OperatorModeReader(root, findings, read).mode()
+_Keys = TypeVar("_Keys", tuple[str, ...], dict[str, str])
 
 
 def checkOperators(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
@@ -66,7 +73,11 @@ def checkOperators(settings: Settings, root: ParsedBlock, findings: Diagnostics)
         error(f"a resolver of type {kind} needs a system account", "no_system_account")
 
 
-class _OperatorModeReader:
+class OperatorModeReader:
+    """
+    @ivar read: gives the text of a file; raises C{OSError}.
+    """
+
     def __init__(
         self, root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
     ) -> None:
@@ -75,14 +86,18 @@ class _OperatorModeReader:
         self._read = read
 
     def mode(self) -> OperatorMode:
-        root = self._root
+        root, pinned = self._root, "resolver_pinned_accounts"
         return OperatorMode(
             operators=tuple(map(self._operator, root.texts("operator"))),
-            trusted_keys=self._trusted(),
+            trusted_keys=self._checked("trusted_keys", root.texts("trusted_keys")),
             resolver=self._resolver() if "resolver" in root else None,
             resolver_tls=tlsOf(root, self._findings, self._read, "resolver_tls"),
-            resolver_preload=self._preload(),
-            resolver_pinned_accounts=self._pinned(),
+            resolver_preload=self._checked(
+                "resolver_preload", root.mapping("resolver_preload", str)
+            ),
+            resolver_pinned_accounts=(
+                self._checked(pinned, root.texts(pinned)) if pinned in root else None
+            ),
             default_sentinel=root.text("default_sentinel"),
         )
 
@@ -102,33 +117,12 @@ class _OperatorModeReader:
             self._error(f"error parsing operator JWT: open {text}: {reason}", "operator")
             return ""
 
-    def _trusted(self) -> tuple[str, ...]:
-        keys = self._root.texts("trusted_keys")
+    def _checked(self, name: str, keys: _Keys) -> _Keys:
+        role, message = _WRONG_KEYS[name]
         for key in keys:
-            if not isKey(key, Role.OPERATOR):
-                message = f'trust key "{key}" required to be a valid public operator nkey'
-                self._error(message, "trusted_keys")
+            if not isKey(key, role):
+                self._error(message.format(key), name)
         return keys
-
-    def _preload(self) -> dict[str, str]:
-        preload = self._root.mapping("resolver_preload", str)
-        for key in preload:
-            if not isKey(key, Role.ACCOUNT):
-                message = f'"{key}" is not the public key of an account'
-                self._error(message, "resolver_preload")
-        return preload
-
-    def _pinned(self) -> tuple[str, ...] | None:
-        name = "resolver_pinned_accounts"
-        if name not in self._root:
-            return None
-        keys = self._root.texts(name)
-        for key in keys:
-            if not isKey(key, Role.ACCOUNT):
-                self._error(f'pinned account key "{key}" is not a valid public account nkey', name)
-        return keys
-
-    # Resolvers.
 
     def _resolver(self) -> Resolver | None:
         block = self._root.block("resolver")
@@ -158,15 +152,24 @@ class _OperatorModeReader:
     def _folder(self, kind: str, block: ParsedBlock) -> Resolver:
         if not block.text("dir"):
             self._error("dir has no value and needs to point to a directory", "resolver")
+        error = partial(self._findings.errorAt, block)
         if kind == FULL:
-            self._checkFull(block)
+            if block.seconds("ttl"):
+                error("ttl", "FULL does not accept ttl")
+            if "hard_delete" in block and not block.flag("allow_delete"):
+                error("hard_delete", "hard_delete has no effect without delete")
         else:
-            self._checkCache(block)
+            if block.seconds("interval"):
+                error("interval", "CACHE does not accept sync")
+            if block.flag("allow_delete"):
+                error("allow_delete", "CACHE does not accept allow_delete")
+            if "hard_delete" in block:
+                error("hard_delete", "CACHE does not accept hard_delete")
         if block.integer("limit") < 0:
-            self._complain(block, "limit", "is negative")
+            error("limit", "is negative")
         for name in ("interval", "timeout", "ttl"):
             if block.seconds(name) < 0:
-                self._complain(block, name, "is negative")
+                error(name, "is negative")
         return Resolver(
             kind,
             dir=block.text("dir"),
@@ -177,20 +180,3 @@ class _OperatorModeReader:
             ttl=block.seconds("ttl"),
             timeout=block.seconds("timeout"),
         )
-
-    def _checkFull(self, block: ParsedBlock) -> None:
-        if block.seconds("ttl"):
-            self._complain(block, "ttl", "FULL does not accept ttl")
-        if "hard_delete" in block and not block.flag("allow_delete"):
-            self._complain(block, "hard_delete", "hard_delete has no effect without delete")
-
-    def _checkCache(self, block: ParsedBlock) -> None:
-        if block.seconds("interval"):
-            self._complain(block, "interval", "CACHE does not accept sync")
-        if block.flag("allow_delete"):
-            self._complain(block, "allow_delete", "CACHE does not accept allow_delete")
-        if "hard_delete" in block:
-            self._complain(block, "hard_delete", "CACHE does not accept hard_delete")
-
-    def _complain(self, block: ParsedBlock, name: str, message: str) -> None:
-        self._findings.errorAt(block, name, message)

@@ -137,8 +137,6 @@ class OperatorService(Service):
         agent = agentFor(self._reactor, mode.resolver_tls, "resolver_tls")
         return URLResolver(wanted.url, agent, self._reactor, wanted.timeout or TIMEOUT)
 
-    # The service.
-
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
         if self._system in self._registry.names():
@@ -220,8 +218,6 @@ class OperatorService(Service):
             return None
         return self.directory.refresh(self._system)
 
-    # Accounts.
-
     def _accountChanged(self, claims: AccountClaims) -> None:
         account = claims.token.subject
         self._ended.discard(account)
@@ -281,8 +277,6 @@ class OperatorService(Service):
     def _activationsChanged(self) -> None:
         self._timer = None
         self._exchange()
-
-    # Reloading.
 
     def planReload(self, settings: Settings) -> Callable[[], None]:
         """

@@ -21,7 +21,7 @@ from typing import Any
 
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.nkeys import Signer, decodeRaw, encodeRaw, isSignature
-from natsbroker.wire.nkeys import NkeyError, Role, decodeKey
+from natsbroker.wire.nkeys import Role, decodeKey, isKey
 
 #: The longest token that is read, in bytes (nats-server's limit).
 LONGEST = 1 << 20
@@ -65,10 +65,6 @@ _ISSUERS = {
 }
 
 
-class TokenError(FieldError):
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class SignedJWT:
     """
@@ -109,10 +105,9 @@ def decodeToken(text: str, kind: str) -> SignedJWT:
     """
     token = decodeAny(text)
     if token.nats.text("type") != kind:
-        raise TokenError(f"not the JWT of one {kind}")
-    roles = _ISSUERS[kind]
-    if not any(_isRole(token.issuer, role) for role in roles):
-        raise TokenError(f"its issuer may not issue the JWT of one {kind}")
+        raise FieldError(f"not the JWT of one {kind}")
+    if not any(isKey(token.issuer, role) for role in _ISSUERS[kind]):
+        raise FieldError(f"its issuer may not issue the JWT of one {kind}")
     return token
 
 
@@ -121,24 +116,24 @@ def decodeAny(text: str) -> SignedJWT:
     @raise FieldError: if it is no valid JWT.
     """
     if len(text) > LONGEST:
-        raise TokenError("too long")
+        raise FieldError("too long")
     parts = text.split(".")
     if len(parts) != 3:
-        raise TokenError("not three parts")
+        raise FieldError("not three parts")
     try:
         header, payload, signature = map(decodeRaw, parts)
     except ValueError as error:
-        raise TokenError("not base64") from error
+        raise FieldError("not base64") from error
     _checkHeader(Fields.parse(header))
     claims = Fields.parse(payload)
     isOld = bool(claims.text("type"))
     nats = _migrated(claims) if isOld else claims.block("nats")
     if nats is None or not (isOld or nats.integer("version") == _VERSION):
-        raise TokenError("not of version 1 or 2")
+        raise FieldError("not of version 1 or 2")
     issuer = claims.text("iss")
     signed = parts[1] if isOld else text.rpartition(".")[0]
     if not isSignature(signature, signed.encode("ascii"), _keyOf(issuer)):
-        raise TokenError("wrong signature")
+        raise FieldError("wrong signature")
     return SignedJWT(
         text,
         issuer,
@@ -158,7 +153,7 @@ def _migrated(claims: Fields) -> Fields:
     kind = claims.text("type")
     names = _OLD_CLAIMS.get(kind)
     if names is None:
-        raise TokenError("not of a kind that version 1 had")
+        raise FieldError("not of a kind that version 1 had")
     old = claims.block("nats") or Fields([])
     more: dict[str, Any] = {"type": kind, "tags": list(claims.texts("tags"))}
     if kind in ("user", "activation"):
@@ -168,7 +163,7 @@ def _migrated(claims: Fields) -> Fields:
         more["signing_keys"] = list(old.texts("signing_keys"))
     if kind == "activation":
         if any(name in old for name in _GONE):
-            raise TokenError("with limits that only version 1 had")
+            raise FieldError("with limits that only version 1 had")
         more["kind"] = old.text("type")
     return old.part(names, **more)
 
@@ -181,29 +176,21 @@ def expiryIn(text: str) -> int:
     try:
         return Fields.parse(decodeRaw(text.split(".")[1])).integer("exp")
     except (IndexError, ValueError) as error:
-        raise TokenError("not three parts") from error
+        raise FieldError("not three parts") from error
 
 
 def _checkHeader(header: Fields) -> None:
     if header.text("typ").upper() != "JWT":
-        raise TokenError("not a JWT")
+        raise FieldError("not a JWT")
     if header.text("alg").lower() not in (_ALGORITHM, _OLD_ALGORITHM):
-        raise TokenError(f"not signed in the way {_ALGORITHM}")
+        raise FieldError(f"not signed in the way {_ALGORITHM}")
 
 
 def _keyOf(issuer: str) -> bytes:
     for role in Role:
-        if role is not Role.CURVE and _isRole(issuer, role):
+        if role is not Role.CURVE and isKey(issuer, role):
             return decodeKey(issuer, role)
-    raise TokenError("its issuer is not a public key")
-
-
-def _isRole(issuer: str, role: Role) -> bool:
-    try:
-        decodeKey(issuer, role)
-    except NkeyError:
-        return False
-    return True
+    raise FieldError("its issuer is not a public key")
 
 
 def encodeToken(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import Signer
-from natsbroker.auth.operator.tokens import LONGEST, TokenError, decodeAny, decodeToken, encodeToken
+from natsbroker.auth.operator.tokens import LONGEST, decodeAny, decodeToken, encodeToken
 from natsbroker.wire.nkeys import Role
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, oldToken, raw, token
 from tests.auth.operator.claimvalues import KNOWN
@@ -47,7 +47,7 @@ class TestKnown:
         assert decoded.text == KNOWN[name]
         assert decoded.issuedAt == 1795207382
         for other in {"operator", "account", "user", "activation"} - {kind}:
-            with pytest.raises(TokenError):
+            with pytest.raises(FieldError):
                 decodeToken(KNOWN[name], other)
 
     def test_claims(self) -> None:
@@ -115,7 +115,7 @@ class TestHeader:
         account, other = KeyPair("A"), KeyPair("A")
         header = {**HEADER, name: other.key}
         assert decodeToken(token(account, claims(account), header), "user").issuer == account.key
-        with pytest.raises(TokenError):
+        with pytest.raises(FieldError):
             decodeToken(token(other, claims(account), header), "user")
 
     def test_publicKeyAsSecret(self) -> None:
@@ -126,7 +126,7 @@ class TestHeader:
             signed = f"{header}.{raw(json.dumps(claims(account)).encode())}"
             digest = hmac.new(account.key.encode(), signed.encode(), hashlib.sha256).digest()
             for signature in (digest, digest * 2):
-                with pytest.raises(TokenError):
+                with pytest.raises(FieldError):
                     decodeToken(f"{signed}.{raw(signature)}", "user")
 
     def test_unsignedHeader(self) -> None:
@@ -136,7 +136,7 @@ class TestHeader:
         signature = raw(account.sign(body.encode()))
         for name in ("ed25519", "ed25519-nkey"):
             header = raw(json.dumps({"typ": "jwt", "alg": name}).encode())
-            with pytest.raises(TokenError, match="wrong signature"):
+            with pytest.raises(FieldError, match="wrong signature"):
                 decodeToken(f"{header}.{body}.{signature}", "user")
 
 
@@ -173,7 +173,7 @@ class TestVersionOne:
         nats = {"subject": "a", "type": "stream"}
         found = decodeToken(oldToken("activation", account, other.key, nats), "activation").nats
         assert (found.text("kind"), found.text("subject")) == ("stream", "a")
-        with pytest.raises(TokenError, match="only version 1 had"):
+        with pytest.raises(FieldError, match="only version 1 had"):
             decodeToken(
                 oldToken("activation", account, other.key, {**nats, "max": 1}), "activation"
             )
@@ -186,9 +186,9 @@ class TestVersionOne:
         other = oldToken("user", account, user.key, {"bearer_token": True}).split(".")[1]
         signedBoth = raw(account.sign(f"{header}.{body}".encode()))
         for wrong in (f"{header}.{other}.{signature}", f"{header}.{body}.{signedBoth}"):
-            with pytest.raises(TokenError, match="wrong signature"):
+            with pytest.raises(FieldError, match="wrong signature"):
                 decodeToken(wrong, "user")
-        with pytest.raises(TokenError, match="kind"):
+        with pytest.raises(FieldError, match="kind"):
             decodeToken(oldToken("cluster", account, user.key, {}), "user")
 
 
@@ -234,7 +234,7 @@ class TestClaims:
         """Users are issued by accounts, and by nobody else."""
         for letter in "OUN":
             issuer = KeyPair(letter)
-            with pytest.raises(TokenError):
+            with pytest.raises(FieldError):
                 decodeToken(token(issuer, claims(issuer)), "user")
 
     @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ class TestClaims:
     def test_signedByOthers(self) -> None:
         """The signature must be the issuer's."""
         account, other = KeyPair("A"), KeyPair("A")
-        with pytest.raises(TokenError):
+        with pytest.raises(FieldError):
             decodeToken(token(other, claims(account)), "user")
 
     def test_partsOfOthers(self) -> None:
@@ -266,9 +266,9 @@ class TestClaims:
         account = KeyPair("A")
         one = token(account, claims(account)).split(".")
         two = token(account, claims(account)).split(".")
-        with pytest.raises(TokenError):
+        with pytest.raises(FieldError):
             decodeToken(".".join([one[0], one[1], two[2]]), "user")
-        with pytest.raises(TokenError):
+        with pytest.raises(FieldError):
             decodeToken(".".join([one[0], two[1], one[2]]), "user")
 
 
@@ -306,7 +306,7 @@ class TestText:
         account = KeyPair("A")
         long = token(account, claims(account, name="x" * 10_000))
         assert len(decodeToken(long, "user").name) == 10_000
-        with pytest.raises(TokenError, match="too long"):
+        with pytest.raises(FieldError, match="too long"):
             decodeToken(token(account, claims(account, name="x" * LONGEST)), "user")
 
     @given(st.text())
@@ -372,7 +372,7 @@ class TestEncode:
         """What a server may not issue is not taken from it."""
         for kind in ("operator", "account", "user", "authorization_response"):
             text = encodeToken(kind, "x", {}, Signer(Role.SERVER), 0.0)
-            with pytest.raises(TokenError):
+            with pytest.raises(FieldError):
                 decodeToken(text, kind)
 
     def test_chain(self) -> None:
