@@ -6,9 +6,10 @@ newest version of columnar frames that it answers jobs with.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
+
+from natsbroker.wire.serverinfo import infoLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,4 @@ class ServerInfo:
             "natsbroker": self.natsbroker,
             "nb_export": self.nb_export,
         }
-        shown = {name: value for name, value in fields.items() if value or name in _ALWAYS}
-        text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
-        return b"INFO " + text.encode("utf-8", "replace") + b" \r\n"
-
-
-#: Keys that are there even if they are empty.
-_ALWAYS = frozenset(
-    {"server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"}
-)
+        return infoLine(fields)

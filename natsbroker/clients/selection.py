@@ -127,9 +127,6 @@ class Selection:
         if self.filter_subject and not self.acc:
             raise BadQuery("filter by subject only valid with account filtering")
 
-    def rank(self, facts: ConnectionFacts, closed: ClosedClient | None, now: float) -> Any:
-        return _RANKS[self.sort](facts, closed, now)
-
     def counts(self, facts: ConnectionFacts) -> bool:
         return not self.acc or accountOf(facts) == self.acc
 
@@ -172,7 +169,7 @@ def choose(
         if selection.filter_subject and not selection.cid:
             if not (yield from _overlaps(chosen, facts, selection.filter_subject)):
                 continue
-        found.append(Chosen(selection.rank(facts, end, now), facts.cid, session, end))
+        found.append(Chosen(_RANKS[selection.sort](facts, end, now), facts.cid, session, end))
     window = yield from _window(found, selection.offset, selection.limit)
     return window, total
 

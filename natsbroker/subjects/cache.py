@@ -18,10 +18,6 @@ DEFAULT_LONGEST = 512
 Result = TypeVar("Result")
 
 
-def _weighOne(result: object) -> int:
-    return 1
-
-
 class MatchCache(Generic[Result]):
     """
     Not thread-safe. The results are handed out as they are: treat them as immutable.
@@ -45,7 +41,7 @@ class MatchCache(Generic[Result]):
         match: Callable[[bytes], Result],
         epochOf: Callable[[bytes], int],
         limit: int,
-        weigh: Callable[[Result], int] = _weighOne,
+        weigh: Callable[[Result], int] = lambda result: 1,
         longest: int = DEFAULT_LONGEST,
     ) -> None:
         """

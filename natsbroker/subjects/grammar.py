@@ -47,22 +47,11 @@ def hasWildcard(subject: bytes) -> bool:
     return False
 
 
-def isLiteral(subject: bytes) -> bool:
-    """
-    Validity is not looked at.
-    """
-    return not hasWildcard(subject)
-
-
 def isValidLiteral(subject: bytes) -> bool:
     """
     Whether a message may be published to it.
     """
     return isValidSubject(subject) and not hasWildcard(subject)
-
-
-def tokens(subject: bytes) -> list[bytes]:
-    return subject.split(b".")
 
 
 def matches(pattern: bytes, literalSubject: bytes) -> bool:

@@ -68,11 +68,7 @@ class _Many(dict[int, Any]):
     __slots__ = ()
 
 
-class _Missing:
-    pass
-
-
-_MISSING = _Missing()
+_MISSING = object()
 
 
 def _each(there: Any) -> Sequence[Any]:

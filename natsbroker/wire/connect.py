@@ -7,7 +7,7 @@ the whole. No input raises anything but C{ValueError}, however deep or strange.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 #: Every option of a client's CONNECT with what holds while nothing was said. A client that never
@@ -39,7 +39,22 @@ DEFAULTS: Mapping[str, Any] = {
 _OBJECTS = frozenset({"import", "export"})
 
 
-def _refuseConstant(name: str) -> Any:
+def parseJSON(text: bytes, makeObject: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """
+    @param makeObject: makes an object of its members; by default a dictionary.
+    @raise ValueError: whatever is wrong.
+    """
+    try:
+        return json.loads(
+            text.decode("utf-8", "replace"),
+            parse_constant=_refuse,
+            object_pairs_hook=makeObject,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
@@ -53,14 +68,7 @@ def parseConnect(text: bytes) -> dict[str, Any]:
     @raise ValueError: if the text is not JSON, not an object, or an option has a wrong type;
         nats-server closes the connection in silence then (PROTOCOL part 2, row 14).
     """
-    try:
-        pairs = json.loads(
-            text.decode("utf-8", "replace"),
-            parse_constant=_refuseConstant,
-            object_pairs_hook=_Object,
-        )
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    pairs = parseJSON(text, _Object)
     if pairs is None:
         return {}
     if not isinstance(pairs, _Object):

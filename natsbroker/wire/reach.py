@@ -44,7 +44,3 @@ REACH: dict[Kind, frozenset[Kind]] = {
 #: The same as one mask for each kind of origin: the bit of each target that is reached is set. The
 #: lanes deliver by these.
 MASKS = tuple(sum(1 << target for target in REACH[origin]) for origin in Kind)
-
-
-def reaches(origin: Kind, target: Kind) -> bool:
-    return target in REACH[origin]

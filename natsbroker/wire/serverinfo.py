@@ -1,7 +1,8 @@
 """
-The JSON of INFO and CONNECT on links. Names are matched without regard to case, unknown ones are
-kept when the document is passed on, and no input raises anything but C{ValueError}, however deep or
-strange. A value of the wrong type refuses the whole, as in nats-server.
+The JSON of INFO and CONNECT on links, and the INFO line of all servers. Names are matched without
+regard to case, unknown ones are kept when the document is passed on, and no input raises anything
+but C{ValueError}, however deep or strange. A value of the wrong type refuses the whole, as in
+nats-server.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any
+
+from natsbroker.wire.connect import parseJSON
 
 #: The largest number that is taken for a port, a size or a version.
 _LARGEST = (1 << 63) - 1
@@ -206,17 +209,10 @@ def parseLeafConnect(text: bytes) -> LeafConnect:
 
 
 def _members(text: bytes) -> dict[str, Any]:
-    try:
-        given = json.loads(text.decode("utf-8", "replace"), parse_constant=_refuse)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    given = parseJSON(text)
     if not isinstance(given, dict):
         raise ValueError("not a JSON object")
     return given
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _read(

@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from natsbroker.subjects.grammar import (
     hasWildcard,
-    isLiteral,
     isSubset,
     isValidLiteral,
     isValidSubject,
     matches,
     overlaps,
-    tokens,
 )
 from tests.subjects.strategies import DELIVERABLE, LITERALS, PATTERNS
 
@@ -93,33 +91,24 @@ class TestIsValidSubject:
 
 
 class TestKinds:
-    """Literals, patterns and tokens."""
+    """Literals and patterns."""
 
     @pytest.mark.parametrize("subject", [b"*", b">", b"a.*", b"*.a", b"a.*.c", b"a.>", b"*a.*"])
     def test_wildcards(self, subject: bytes) -> None:
         """A token that is exactly a star or a greater-than sign makes a pattern."""
         assert hasWildcard(subject)
-        assert not isLiteral(subject)
         assert not isValidLiteral(subject)
 
     @pytest.mark.parametrize("subject", [b"a", b"a*", b"*a", b"**", b">>", b"a>.b", b"a.b*c.d"])
     def test_literals(self, subject: bytes) -> None:
         """A token that merely holds such a sign is a literal."""
         assert not hasWildcard(subject)
-        assert isLiteral(subject)
         assert isValidLiteral(subject)
 
     @pytest.mark.parametrize("subject", INVALID)
     def test_invalidIsNoValidLiteral(self, subject: bytes) -> None:
         """What is no subject is not a valid literal either."""
         assert not isValidLiteral(subject)
-
-    def test_tokens(self) -> None:
-        """A subject falls into its tokens, empty ones included."""
-        assert tokens(b"foo.bar") == [b"foo", b"bar"]
-        assert tokens(b"foo") == [b"foo"]
-        assert tokens(b"a..b") == [b"a", b"", b"b"]
-        assert tokens(b"") == [b""]
 
 
 class TestMatches:
@@ -272,9 +261,9 @@ class TestRelations:
     @given(PATTERNS, PATTERNS)
     def test_subsetIsSharpest(self, narrow: bytes, wide: bytes) -> None:
         """A pattern is within another exactly if its most general subjects reach the other."""
-        general = [token if token not in (b"*", b">") else b"fresh" for token in tokens(narrow)]
+        general = [token if token not in (b"*", b">") else b"fresh" for token in narrow.split(b".")]
         subjects = [general]
-        if narrow.endswith(b">") and tokens(narrow)[-1] == b">":
+        if narrow.endswith(b">") and narrow.split(b".")[-1] == b">":
             subjects.append([*general, *[b"fresh"] * 8])
         expected = all(matches(wide, b".".join(each)) for each in subjects)
         assert isSubset(narrow, wide) is expected
@@ -290,7 +279,7 @@ def witnessOf(one: bytes, other: bytes) -> bytes | None:
     """
     @return: a subject that both patterns match, found token by token, if there is one.
     """
-    left, right = tokens(one), tokens(other)
+    left, right = one.split(b"."), other.split(b".")
     length = max(len(left), len(right))
     lefts = left[:-1] + [b"*"] * (length - len(left) + 1) if left[-1] == b">" else left
     rights = right[:-1] + [b"*"] * (length - len(right) + 1) if right[-1] == b">" else right
