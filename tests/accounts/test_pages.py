@@ -103,6 +103,6 @@ def test_imports() -> None:
     ]
 
 
-def test_nothing() -> None:
+def test_emptyKeysAreLeftOut() -> None:
     """Empty keys are left out."""
     assert exchangesOf(settingsOf("accounts { A {} }").accounts["A"]) == {}
