@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp, formatTime
+from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp, formatTime, parseTime
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,48 @@ def test_offsetIsNoPartOfTheInstant() -> None:
 def test_repr() -> None:
     """A failing test shows the time in words."""
     assert repr(Timestamp(0)) == "Timestamp(1970-01-01T00:00:00Z)"
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds", "offset"),
+    [
+        ("1970-01-01T00:00:00Z", 0, 0),
+        ("1970-01-01T02:00:00+02:00", 0, 7200),
+        ("1969-12-31T20:30:00.5-03:30", 500_000_000, -12600),
+        ("1970-01-01T1:00:00,1234567891Z", 3_600_123_456_789, 0),
+        ("0001-01-01T00:00:00Z", ZERO_TIME, 0),
+        ("0000-02-29T00:00:00Z", ZERO_TIME - 307 * 86_400_000_000_000, 0),
+    ],
+)
+def test_parseTime(text: str, nanoseconds: int, offset: int) -> None:
+    """A time is read with its offset, and written again."""
+    time = parseTime(text)
+    assert (int(time), time.offset) == (nanoseconds, offset)
+    assert parseTime(formatTime(time)) == time
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("zork", ' as "2006-01-02T15:04:05Z07:00": cannot parse "zork" as "2006"'),
+        ("2024/", ' as "2006-01-02T15:04:05Z07:00": cannot parse "/" as "-"'),
+        ("2024-00-01T00:00:00Z", ": month out of range"),
+        ("2023-02-29T00:00:00Z", ": day out of range"),
+        ("2024-01-01T00:60:00Z", ": minute out of range"),
+        ("2024-01-01T00:00:00+01:61", ": time zone offset minute out of range"),
+        ("2024-01-01T00:00:00Z!", ': extra text: "!"'),
+        (
+            "2024-01-01T00:00:00x01:00",
+            ' as "2006-01-02T15:04:05Z07:00": cannot parse "x01:00" as "Z07:00"',
+        ),
+        (
+            "2024-01-01T00:00:00.Z",
+            ' as "2006-01-02T15:04:05Z07:00": cannot parse ".Z" as "Z07:00"',
+        ),
+    ],
+)
+def test_noTime(text: str, problem: str) -> None:
+    """What is no time is refused in Go's words."""
+    with pytest.raises(ValueError, match="parsing time") as caught:
+        parseTime(text)
+    assert str(caught.value) == f'parsing time "{text}"{problem}'

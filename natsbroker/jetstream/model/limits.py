@@ -1,0 +1,107 @@
+"""
+The limits that an account and the server set for streams and consumers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
+
+__all__ = [
+    "NO_ACCOUNT_LIMITS",
+    "NO_SERVER_LIMITS",
+    "ConfiguredLimits",
+    "JetStreamLimits",
+    "checkLimits",
+]
+
+
+@dataclass(frozen=True)
+class JetStreamLimits:
+    """
+    What an account may use, with the keys and the order of an account's information.
+
+    @ivar max_memory: bytes; like the others, -1 is no limit.
+    """
+
+    max_memory: int = -1
+    max_storage: int = -1
+    max_streams: int = -1
+    max_consumers: int = -1
+    max_ack_pending: int = -1
+    memory_max_stream_bytes: int = -1
+    storage_max_stream_bytes: int = -1
+    max_bytes_required: bool = False
+
+    def toJSON(self) -> dict[str, Any]:
+        """
+        @return: the limits in the order of the wire.
+        """
+        return asdict(self)
+
+    def maxStreamBytes(self, storage: StorageType) -> int:
+        """
+        @return: the largest C{max_bytes} of a stream.
+        """
+        if storage is StorageType.MEMORY:
+            return self.memory_max_stream_bytes
+        return self.storage_max_stream_bytes
+
+    def total(self, storage: StorageType) -> int:
+        """
+        @return: the bytes that all streams may use together.
+        """
+        return self.max_memory if storage is StorageType.MEMORY else self.max_storage
+
+
+@dataclass(frozen=True)
+class ConfiguredLimits:
+    """
+    What the block C{limits} of the configuration sets, where zero is no limit, and what is left.
+
+    @ivar memory_left: bytes of memory that no stream has reserved; C{None} for any number.
+    @ivar storage_left: the same for files.
+    """
+
+    max_ack_pending: int = 0
+    max_request_batch: int = 0
+    duplicate_window: int = 0
+    memory_left: int | None = None
+    storage_left: int | None = None
+
+    def left(self, storage: StorageType) -> int | None:
+        """
+        @return: the bytes that a new stream could reserve.
+        """
+        return self.memory_left if storage is StorageType.MEMORY else self.storage_left
+
+
+NO_ACCOUNT_LIMITS: Final = JetStreamLimits()
+NO_SERVER_LIMITS: Final = ConfiguredLimits()
+
+
+def checkLimits(
+    config: StreamConfig,
+    account: JetStreamLimits,
+    server: ConfiguredLimits,
+    reserved: int,
+    more: int,
+) -> None:
+    """
+    Check what a stream asks for against the limits.
+
+    @param reserved: bytes that the account's other streams of this storage reserve.
+    @param more: bytes that this stream would add; below 0 counts as one byte.
+    @raise errors.JetStreamError: if it is too much.
+    """
+    if 0 < account.max_consumers < config.max_consumers:
+        raise errors.MAXIMUM_CONSUMERS_LIMIT()
+    more = 1 if more < 0 else more
+    total, left = account.total(config.storage), server.left(config.storage)
+    if (0 <= total < reserved + more) or (left is not None and more > left):
+        if config.storage is StorageType.MEMORY:
+            raise errors.MEMORY_RESOURCES_EXCEEDED()
+        raise errors.STORAGE_RESOURCES_EXCEEDED()

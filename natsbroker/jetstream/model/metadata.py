@@ -1,0 +1,101 @@
+"""
+The metadata that the server adds to configurations: which API level an asset needs.
+
+The level that it needs is stored. The level and version of the server that answers are added to
+answers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from natsbroker import NATS_VERSION
+from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig, PriorityPolicy
+from natsbroker.jetstream.model.streamconfig import PersistMode, StreamConfig
+from natsbroker.jetstream.model.timestamps import ZERO_TIME
+
+__all__ = [
+    "API_LEVEL",
+    "consumerLevel",
+    "isSupportedLevel",
+    "streamLevel",
+    "withLevel",
+    "withLevelOf",
+    "withServer",
+]
+
+API_LEVEL: Final = 5
+"""The level of nats-server 2.15."""
+
+_NEEDED, _LEVEL, _VERSION = "_nats.req.level", "_nats.level", "_nats.ver"
+
+_Config = TypeVar("_Config", StreamConfig, ConsumerConfig)
+
+
+def streamLevel(config: StreamConfig) -> int:
+    """
+    @return: the lowest API level that knows everything the stream uses.
+    """
+    if config.allow_batched:
+        return 4
+    isAsync = config.persist_mode is PersistMode.ASYNC
+    if config.allow_msg_counter or config.allow_atomic or config.allow_msg_schedules or isAsync:
+        return 2
+    return 1 if config.allow_msg_ttl or config.subject_delete_marker_ttl > 0 else 0
+
+
+def consumerLevel(config: ConsumerConfig) -> int:
+    """
+    @return: the lowest API level that knows everything the consumer uses.
+    """
+    if config.ack_policy is AckPolicy.FLOW_CONTROL:
+        return 4
+    isPaused = config.pause_until is not None and config.pause_until != ZERO_TIME
+    hasGroups = config.priority_policy is not PriorityPolicy.NONE or config.priority_groups
+    return 1 if isPaused or hasGroups or config.priority_timeout else 0
+
+
+def withLevel(config: _Config) -> _Config:
+    """
+    @return: the configuration of a request with the level that it needs, as it is stored.
+    """
+    level = streamLevel(config) if isinstance(config, StreamConfig) else consumerLevel(config)
+    return replace(config, metadata={**_own(config.metadata), _NEEDED: str(level)})
+
+
+def withLevelOf(config: _Config, stored: _Config) -> _Config:
+    """
+    @return: the configuration with the level of another, so that the two can be compared.
+    """
+    kept = {key: value for key, value in _own(config.metadata).items() if key != _NEEDED}
+    if _NEEDED in stored.metadata:
+        kept[_NEEDED] = stored.metadata[_NEEDED]
+    return replace(config, metadata=kept)
+
+
+def withServer(config: _Config) -> _Config:
+    """
+    @return: the configuration with the level and version of the server, as answers show it.
+    """
+    added = {_LEVEL: str(API_LEVEL), _VERSION: NATS_VERSION}
+    return replace(config, metadata={**config.metadata, **added})
+
+
+def isSupportedLevel(level: str) -> bool:
+    """
+    Tell whether the API level that a request asks for with a header is known here. Anything but a
+    number is not; no level at all is.
+    """
+    digits = level[1:] if level[:1] in ("+", "-") else level
+    if not level:
+        return True
+    return digits.isascii() and digits.isdigit() and int(level) <= API_LEVEL
+
+
+def _own(metadata: Mapping[str, str]) -> dict[str, str]:
+    """
+    @return: the metadata without what servers add to answers.
+    """
+    return {key: value for key, value in metadata.items() if key not in (_LEVEL, _VERSION)}

@@ -1,0 +1,89 @@
+"""
+The names of streams and consumers, and the subjects of their configurations.
+
+Configurations hold text, the grammar of subjects works on bytes; the functions here stand between.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from natsbroker.subjects import grammar
+
+__all__ = [
+    "MOST_DESCRIPTION",
+    "MOST_METADATA",
+    "MOST_NAME",
+    "hasPathSeparator",
+    "isLiteralSubject",
+    "isSubsetSubject",
+    "isValidGroup",
+    "isValidName",
+    "isValidSubjectText",
+    "metadataSize",
+    "subjectsOverlap",
+]
+
+MOST_NAME: Final = 255
+MOST_DESCRIPTION: Final = 4096
+MOST_METADATA: Final = 131_072
+
+_FORBIDDEN = re.compile(r"[ \t\r\n\f.*>\\/]")
+_GROUP = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
+
+
+def isValidName(name: str) -> bool:
+    """
+    Tell whether a stream or consumer may be called that.
+    """
+    return bool(name) and _FORBIDDEN.search(name) is None
+
+
+def isValidGroup(group: str) -> bool:
+    """
+    Tell whether a priority group may be called that.
+    """
+    return _GROUP.fullmatch(group) is not None
+
+
+def hasPathSeparator(name: str) -> bool:
+    """
+    Tell whether a name could lead out of a directory.
+    """
+    return "/" in name or "\\" in name
+
+
+def isValidSubjectText(subject: str) -> bool:
+    """
+    Tell whether the text is a subject, perhaps with wildcards.
+    """
+    return grammar.isValidSubject(subject.encode())
+
+
+def isLiteralSubject(subject: str) -> bool:
+    """
+    Tell whether the text has no wildcard. Its validity is not looked at.
+    """
+    return not grammar.hasWildcard(subject.encode())
+
+
+def subjectsOverlap(one: str, other: str) -> bool:
+    """
+    Tell whether some message matches both subjects.
+    """
+    return grammar.overlaps(one.encode(), other.encode())
+
+
+def isSubsetSubject(narrow: str, wide: str) -> bool:
+    """
+    Tell whether every message that matches the first subject matches the second.
+    """
+    return grammar.isSubset(narrow.encode(), wide.encode())
+
+
+def metadataSize(*parts: str) -> int:
+    """
+    @return: the bytes of these keys and values.
+    """
+    return sum(len(each.encode()) for each in parts)

@@ -1,0 +1,397 @@
+"""
+The rules of a stream's configuration: what the server fills in, and what it refuses.
+
+The checks run in nats-server's order, because the first one that fails is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import goQuoted
+from natsbroker.jetstream.model.limits import (
+    NO_ACCOUNT_LIMITS,
+    NO_SERVER_LIMITS,
+    ConfiguredLimits,
+    JetStreamLimits,
+)
+from natsbroker.jetstream.model.names import (
+    MOST_DESCRIPTION,
+    MOST_METADATA,
+    MOST_NAME,
+    hasPathSeparator,
+    isSubsetSubject,
+    isValidName,
+    isValidSubjectText,
+    metadataSize,
+    subjectsOverlap,
+)
+from natsbroker.jetstream.model.sourcechecks import (
+    checkCycles,
+    checkedSources,
+    checkMirror,
+    checkPrefixes,
+    checkTransform,
+    mappingText,
+)
+from natsbroker.jetstream.model.streamconfig import (
+    DiscardPolicy,
+    PersistMode,
+    Placement,
+    Republish,
+    RetentionPolicy,
+    StorageType,
+    StreamConfig,
+)
+from natsbroker.subjects.functions import InvalidMapping
+from natsbroker.subjects.transforms import SubjectTransform
+from natsbroker.wire.durations import nanosecondsText
+
+__all__ = ["StreamChecker", "checkCreateRequest"]
+
+_SECOND: Final = 1_000_000_000
+_SHORTEST: Final = _SECOND // 10
+_DUPLICATE_WINDOW: Final = 120 * _SECOND
+_MOST_REPLICAS: Final = 5
+_UNLIMITED: Final = (
+    "max_msgs",
+    "max_msgs_per_subject",
+    "max_bytes",
+    "max_msg_size",
+    "max_consumers",
+)
+_API_SUBJECTS: Final = ("$JS.>", "$JSC.>", "$NRG.>")
+
+
+def _invalid(text: str) -> JetStreamError:
+    return errors.STREAM_INVALID_CONFIG(err=text)
+
+
+def _pedantic(text: str) -> JetStreamError:
+    return errors.PEDANTIC(err=text)
+
+
+def checkCreateRequest(config: StreamConfig, name: str) -> None:
+    """
+    Check what a request to create a stream may not say, before anything else.
+
+    @param name: of the stream, as the subject of the request has it.
+    @raise JetStreamError: if it says it.
+    """
+    if config.name != name:
+        raise errors.STREAM_MISMATCH()
+    if hasPathSeparator(name):
+        raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS()
+    if config.sealed:
+        raise _invalid("stream configuration for create can not be sealed")
+    if config.mirror_direct and config.mirror is None:
+        raise _invalid("stream has no mirror but does have mirror direct")
+
+
+class StreamChecker:
+    """
+    Completes and checks the configurations of one account's streams.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, StreamConfig],
+        account: JetStreamLimits = NO_ACCOUNT_LIMITS,
+        server: ConfiguredLimits = NO_SERVER_LIMITS,
+    ) -> None:
+        """
+        @param streams: all streams of the account.
+        """
+        self.streams = streams
+        self.account = account
+        self.server = server
+
+    def complete(self, config: StreamConfig, pedantic: bool = False) -> StreamConfig:
+        """
+        Fill in the defaults and check the result.
+
+        @param pedantic: whether filling in for what a request left out or has wrong is an error.
+        @raise JetStreamError: at the first rule that is broken.
+        """
+        self._checkTexts(config)
+        config = self._withLimits(config, pedantic)
+        config = self._withDuplicateWindow(config, pedantic)
+        self._checkFlags(config)
+        config = self._withMarkers(config, pedantic)
+        config = self._withSchedules(config, pedantic)
+        self._checkPersistMode(config)
+        config = self._withOrigins(config, pedantic)
+        config = self._withSubjects(config)
+        self._checkSize(config)
+        self._checkSubjectTransform(config)
+        config = self._withRepublish(config, pedantic)
+        if config.placement == Placement():
+            config = replace(config, placement=None)
+        if config.placement is not None and config.placement.preferred:
+            raise _invalid("preferred server not permitted in placement")
+        return config
+
+    def _checkTexts(self, config: StreamConfig) -> None:
+        if not isValidName(config.name):
+            raise _invalid("stream name is required and can not contain '.', '*', '>', '\\', '/'")
+        if len(config.name.encode()) > MOST_NAME:
+            raise _invalid(f"stream name is too long, maximum allowed is {MOST_NAME}")
+        if len(config.description.encode()) > MOST_DESCRIPTION:
+            raise _invalid(f"stream description is too long, maximum allowed is {MOST_DESCRIPTION}")
+        if metadataSize(*config.metadata, *config.metadata.values()) > MOST_METADATA:
+            raise _invalid(f"stream metadata exceeds maximum size of {MOST_METADATA} bytes")
+
+    def _withLimits(self, config: StreamConfig, pedantic: bool) -> StreamConfig:
+        if config.num_replicas == 0:
+            config = replace(config, num_replicas=1)
+        if config.num_replicas > _MOST_REPLICAS:
+            raise _invalid(f"maximum replicas is {_MOST_REPLICAS}")
+        if config.num_replicas < 0:
+            raise errors.REPLICAS_COUNT_CANNOT_BE_NEGATIVE()
+        for key in _UNLIMITED:
+            value = getattr(config, key)
+            if pedantic and value < -1:
+                raise _pedantic(f"{key} must be set to -1")
+        config = replace(
+            config,
+            max_msgs=_orUnlimited(config.max_msgs),
+            max_msgs_per_subject=_orUnlimited(config.max_msgs_per_subject),
+            max_bytes=_orUnlimited(config.max_bytes),
+            max_msg_size=_orUnlimited(config.max_msg_size),
+            max_consumers=_orUnlimited(config.max_consumers),
+        )
+        if config.max_age < 0:
+            raise _invalid("max age can not be negative")
+        if 0 < config.max_age < _SHORTEST:
+            raise _invalid("max age needs to be >= 100ms")
+        return config
+
+    def _withDuplicateWindow(self, config: StreamConfig, pedantic: bool) -> StreamConfig:
+        most = self.server.duplicate_window
+        if config.duplicate_window == 0 and config.mirror is None and not config.sources:
+            window = _DUPLICATE_WINDOW
+            if 0 < most < window:
+                if pedantic:
+                    raise _pedantic("duplicate window limits are higher than current limits")
+                window = most
+            if 0 < config.max_age < window:
+                if pedantic:
+                    raise _pedantic("duplicate window cannot be bigger than max age")
+                window = config.max_age
+            config = replace(config, duplicate_window=window)
+        window = config.duplicate_window
+        if window < 0:
+            raise _invalid("duplicates window can not be negative")
+        if 0 < config.max_age < window:
+            raise _invalid("duplicates window can not be larger then max age")
+        if 0 < most < window:
+            limit = nanosecondsText(most)
+            raise _invalid(f"duplicates window can not be larger then server limit of {limit}")
+        if 0 < window < _SHORTEST:
+            raise _invalid("duplicates window needs to be >= 100ms")
+        return config
+
+    def _checkFlags(self, config: StreamConfig) -> None:
+        isNew = config.discard is DiscardPolicy.NEW
+        if config.deny_purge and config.allow_rollup_hdrs:
+            raise _invalid("roll-ups require the purge permission")
+        if config.allow_msg_counter:
+            if isNew:
+                raise _invalid("counter stream cannot use discard new")
+            if config.allow_msg_ttl:
+                raise _invalid("counter stream cannot use message TTLs")
+            if config.allow_msg_schedules:
+                raise _invalid("counter stream cannot use message schedules")
+            if config.retention is not RetentionPolicy.LIMITS:
+                raise _invalid("counter stream can only use limits retention")
+        if config.discard_new_per_subject:
+            if not isNew:
+                raise _invalid("discard new per subject requires discard new policy to be set")
+            if config.max_msgs_per_subject <= 0:
+                raise _invalid("discard new per subject requires max msgs per subject > 0")
+
+    def _withMarkers(self, config: StreamConfig, pedantic: bool) -> StreamConfig:
+        ttl = config.subject_delete_marker_ttl
+        if ttl < 0:
+            raise _invalid("subject delete marker TTL must not be negative")
+        if ttl == 0:
+            return config
+        if ttl < _SECOND:
+            raise _invalid("subject delete marker TTL must be at least 1 second")
+        if pedantic and not config.allow_msg_ttl:
+            raise _invalid("subject delete marker cannot be set if message TTLs are disabled")
+        if pedantic and not config.allow_rollup_hdrs:
+            raise _invalid("subject delete marker cannot be set if roll-ups are disabled")
+        return replace(_withRollups(config), allow_msg_ttl=True)
+
+    def _withSchedules(self, config: StreamConfig, pedantic: bool) -> StreamConfig:
+        if not config.allow_msg_schedules:
+            return config
+        if config.discard is DiscardPolicy.NEW:
+            raise _invalid("message scheduling cannot use discard new")
+        if pedantic and not config.allow_rollup_hdrs:
+            raise _invalid("message scheduling cannot be set if roll-ups are disabled")
+        return _withRollups(config)
+
+    def _checkPersistMode(self, config: StreamConfig) -> None:
+        if config.persist_mode is not PersistMode.ASYNC:
+            return
+        if config.storage is not StorageType.FILE:
+            raise _invalid("async persist mode is only supported on file storage")
+        if config.num_replicas > 1:
+            raise _invalid("async persist mode is not supported on replicated streams")
+        if config.allow_atomic:
+            raise _invalid("async persist mode is not supported with atomic batch publish")
+
+    def _withOrigins(self, config: StreamConfig, pedantic: bool) -> StreamConfig:
+        """
+        @return: the configuration with what a mirror takes over from its origin.
+        """
+        subjects: list[str] = []
+        if config.mirror is not None:
+            checkMirror(config, config.mirror)
+            origin = self._originOf(config.mirror.name, config.mirror.external is None)
+            if origin is not None:
+                subjects += origin.subjects
+                if 0 < config.max_msg_size < origin.max_msg_size:
+                    raise errors.MIRROR_MAX_MESSAGE_SIZE_TOO_BIG()
+                if pedantic and config.mirror_direct != origin.allow_direct:
+                    raise _pedantic("origin stream has direct get set, mirror has it disabled")
+                config = replace(config, mirror_direct=origin.allow_direct)
+        if config.sources and config.allow_msg_schedules:
+            raise errors.SOURCE_WITH_MSG_SCHEDULES()
+        for source in checkedSources(config.sources):
+            origin = self._originOf(source.name, source.external is None)
+            if origin is not None:
+                subjects += origin.subjects
+                if 0 < config.max_msg_size < origin.max_msg_size:
+                    raise errors.SOURCE_MAX_MESSAGE_SIZE_TOO_BIG()
+        origins = [config.mirror] if config.mirror is not None else []
+        checkPrefixes([*origins, *config.sources], subjects)
+        checkCycles(config, self.streams.get)
+        return config
+
+    def _originOf(self, name: str, isHere: bool) -> StreamConfig | None:
+        return self.streams.get(name) if isHere else None
+
+    def _withSubjects(self, config: StreamConfig) -> StreamConfig:
+        if not config.subjects:
+            if config.mirror is None and not config.sources:
+                return replace(config, subjects=(config.name,))
+            return config
+        for place, subject in enumerate(config.subjects):
+            if not isValidSubjectText(subject):
+                raise _invalid("invalid subject")
+            if subject == ">":
+                if not config.no_ack:
+                    raise _invalid("capturing all subjects requires no-ack to be true")
+                if config.num_replicas != 1:
+                    raise _invalid("capturing all subjects requires replicas of 1")
+            if not config.no_ack:
+                _checkReserved(subject)
+            for other in config.subjects[place + 1 :]:
+                if _mayOverlap(other, subject):
+                    raise _invalid(f"subject {goQuoted(subject)} overlaps with {goQuoted(other)}")
+        return config
+
+    def _checkSize(self, config: StreamConfig) -> None:
+        most = self.account.maxStreamBytes(config.storage)
+        if self.account.max_bytes_required and config.max_bytes <= 0:
+            raise errors.STREAM_MAX_BYTES_REQUIRED()
+        if 0 < most < config.max_bytes:
+            raise errors.STREAM_MAX_STREAM_BYTES_EXCEEDED()
+
+    def _checkSubjectTransform(self, config: StreamConfig) -> None:
+        transform = config.subject_transform
+        if transform is None:
+            return
+        if transform.src and not isValidSubjectText(transform.src):
+            raise errors.STREAM_TRANSFORM_INVALID_SOURCE(err=f"invalid subject {transform.src}")
+        try:
+            checkTransform(transform.src, transform.dest)
+        except InvalidMapping as error:
+            raise errors.STREAM_TRANSFORM_INVALID_DESTINATION(err=mappingText(error)) from error
+
+    def _withRepublish(self, config: StreamConfig, pedantic: bool) -> StreamConfig:
+        republish = config.republish
+        if republish is None:
+            return config
+        if not republish.src:
+            if pedantic:
+                raise _pedantic("republish source can not be empty")
+            republish = replace(republish, src=">")
+        republish = _throughTransform(config, republish, pedantic)
+        if any(_collides(republish.dest, each) for each in config.subjects):
+            raise _invalid("stream configuration for republish destination forms a cycle")
+        try:
+            if republish.dest:
+                SubjectTransform(republish.src.encode(), republish.dest.encode())
+        except InvalidMapping as error:
+            ends = f"from '{republish.src}' to '{republish.dest}'"
+            raise _invalid(
+                f"stream configuration for republish with transform {ends} not valid"
+            ) from error
+        return replace(config, republish=republish)
+
+
+def _throughTransform(config: StreamConfig, republish: Republish, pedantic: bool) -> Republish:
+    """
+    @return: what republishing everything under its own subject means for a stream that transforms
+        its only subject: the transformed subject.
+    """
+    transform = config.subject_transform
+    if (republish.src, republish.dest) != (">", ">") or transform is None:
+        return republish
+    if config.subjects != (transform.src,):
+        return republish
+    if pedantic:
+        raise _pedantic("implicit republish based on subject transform")
+    return replace(republish, src=transform.dest, dest=transform.dest)
+
+
+def _collides(destination: str, subject: str) -> bool:
+    return bool(destination) and subjectsOverlap(destination, subject)
+
+
+def _mayOverlap(one: str, other: str) -> bool:
+    """
+    Tell whether two subjects overlap, of which the first is not checked yet. Its empty tokens match
+    nothing but the other's C{>}.
+    """
+    tokens, others = one.split("."), other.split(".")
+    if "" in tokens:
+        return (
+            others[-1] == ">"
+            and "" not in tokens[: len(others) - 1]
+            and len(tokens) >= len(others)
+            and subjectsOverlap(".".join(tokens[: len(others) - 1]), other.removesuffix(".>"))
+        )
+    return subjectsOverlap(one, other)
+
+
+def _checkReserved(subject: str) -> None:
+    """
+    @raise JetStreamError: if the subject takes requests of the API or of the system.
+    """
+    for reserved in _API_SUBJECTS:
+        if subjectsOverlap(subject, reserved) and not isSubsetSubject(subject, "$JS.EVENT.>"):
+            raise _invalid("subjects that overlap with jetstream api require no-ack to be true")
+    if subjectsOverlap(subject, "$SYS.>") and not isSubsetSubject(subject, "$SYS.ACCOUNT.>"):
+        raise _invalid("subjects that overlap with system api require no-ack to be true")
+
+
+def _withRollups(config: StreamConfig) -> StreamConfig:
+    """
+    @return: the configuration with roll-ups, which need the permission to purge.
+    """
+    if config.allow_rollup_hdrs:
+        return config
+    return replace(config, allow_rollup_hdrs=True, deny_purge=False)
+
+
+def _orUnlimited(limit: int) -> int:
+    return limit if limit > 0 else -1

@@ -1,0 +1,194 @@
+"""
+A new stream and a changed one: what the account's other streams and the present configuration
+forbid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.bodies import StreamRequest
+from natsbroker.jetstream.model.configjson import streamConfigJSON
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.limits import checkLimits
+from natsbroker.jetstream.model.metadata import withLevel, withLevelOf
+from natsbroker.jetstream.model.names import subjectsOverlap
+from natsbroker.jetstream.model.sourcechecks import checkFilters, mappingText
+from natsbroker.jetstream.model.streamchecks import StreamChecker, checkCreateRequest
+from natsbroker.jetstream.model.streamconfig import (
+    DiscardPolicy,
+    Republish,
+    RetentionPolicy,
+    StreamConfig,
+)
+from natsbroker.subjects.functions import InvalidMapping
+from natsbroker.subjects.transforms import SubjectTransform
+
+__all__ = ["createdStream", "isIdenticalStream", "updatedStream"]
+
+
+def _invalid(text: str) -> JetStreamError:
+    return errors.STREAM_INVALID_CONFIG(err=text)
+
+
+def isIdenticalStream(config: StreamConfig, stored: StreamConfig) -> bool:
+    """
+    Tell whether a complete configuration is that of a stream, the server's own metadata aside.
+    """
+    return streamConfigJSON(withLevelOf(config, stored)) == streamConfigJSON(stored)
+
+
+def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> StreamConfig:
+    """
+    Work off a request to create a stream.
+
+    @param name: of the stream, as the subject of the request has it.
+    @return: the configuration to store, or that of the stream if it exists and is the same.
+    @raise JetStreamError: what the request is answered with.
+    """
+    config = withLevel(request.config)
+    checkCreateRequest(config, name)
+    others = {key: each for key, each in checker.streams.items() if key != name}
+    reserved = _reserved(config, others)
+    if 0 < checker.account.max_streams <= len(others):
+        raise errors.MAXIMUM_STREAMS_LIMIT()
+    sizes = (reserved, config.max_bytes) if request.namesStorage else (0, 0)
+    checkLimits(config, checker.account, checker.server, *sizes)
+    config = checker.complete(config, request.pedantic)
+    if config.num_replicas > 1:
+        raise errors.STREAM_REPLICAS_NOT_SUPPORTED()
+    stored = checker.streams.get(config.name)
+    if stored is not None:
+        if isIdenticalStream(config, stored):
+            return stored
+        raise errors.STREAM_NAME_EXIST()
+    checkLimits(config, checker.account, checker.server, reserved, config.max_bytes)
+    checkFilters(config)
+    _checkOverlap(config, others)
+    return config
+
+
+def updatedStream(
+    request: StreamRequest,
+    name: str,
+    checker: StreamChecker,
+    consumers: Mapping[str, ConsumerConfig],
+) -> StreamConfig:
+    """
+    Work off a request to change a stream.
+
+    @param name: of the stream, as the subject of the request has it.
+    @param consumers: of the stream, by name.
+    @return: the configuration to store.
+    @raise JetStreamError: what the request is answered with.
+    """
+    config = checker.complete(request.config, request.pedantic)
+    if config.name != name:
+        raise errors.STREAM_MISMATCH()
+    stored = checker.streams.get(name)
+    if stored is None:
+        raise errors.STREAM_NOT_FOUND()
+    config = checker.complete(withLevel(config), request.pedantic)
+    _checkChange(config, stored)
+    if config.sealed:
+        config = replace(
+            config,
+            max_age=0,
+            discard=DiscardPolicy.NEW,
+            deny_delete=True,
+            deny_purge=True,
+            allow_rollup_hdrs=False,
+        )
+    others = {key: each for key, each in checker.streams.items() if key != name}
+    more = max(max(config.max_bytes, 0) - max(stored.max_bytes, 0), 0)
+    reserved = _reserved(config, others) + max(config.max_bytes, 0) - more
+    checkLimits(config, checker.account, checker.server, reserved, more)
+    _checkConsumers(config, stored, consumers)
+    _checkOverlap(config, others)
+    if config.republish is not None and not config.republish.dest:
+        config = replace(config, republish=_everywhere(config.republish))
+    return config
+
+
+def _everywhere(republish: Republish) -> Republish:
+    """
+    @return: the directive with C{>} for its missing destination, which only an update fills in.
+    """
+    try:
+        SubjectTransform(republish.src.encode(), b">")
+    except InvalidMapping as error:
+        text = f"stream configuration for republish from '{republish.src}' to '>'"
+        raise errors.STREAM_UPDATE(err=f"{text}: {mappingText(error)}") from error
+    return replace(republish, dest=">")
+
+
+def _checkChange(config: StreamConfig, stored: StreamConfig) -> None:
+    """
+    @raise JetStreamError: if the change is not possible.
+    """
+    if config.num_replicas > 1:
+        raise errors.STREAM_REPLICAS_NOT_SUPPORTED()
+    if config.storage is not stored.storage:
+        raise _invalid("stream configuration update can not change storage type")
+    retentions = (config.retention, stored.retention)
+    if config.retention is not stored.retention and RetentionPolicy.WORKQUEUE in retentions:
+        raise _invalid(
+            "stream configuration update can not change retention policy to/from workqueue"
+        )
+    if stored.sealed and not config.sealed:
+        raise _invalid("stream configuration update can not unseal a sealed stream")
+    if stored.deny_delete and not config.deny_delete:
+        raise _invalid("stream configuration update can not cancel deny message deletes")
+    if stored.deny_purge and not config.deny_purge:
+        raise _invalid("stream configuration update can not cancel deny purge")
+    if config.mirror is not None and config.mirror != stored.mirror:
+        raise errors.STREAM_MIRROR_NOT_UPDATABLE()
+    if stored.allow_msg_ttl and not config.allow_msg_ttl:
+        raise _invalid("message TTL status can not be disabled")
+    if config.allow_msg_counter != stored.allow_msg_counter:
+        raise _invalid("stream configuration update can not change message counter setting")
+    if stored.allow_msg_schedules and not config.allow_msg_schedules:
+        raise _invalid("message schedules can not be disabled")
+    if config.persist_mode is not stored.persist_mode:
+        raise _invalid("stream configuration update can not change persist mode")
+
+
+def _reserved(config: StreamConfig, others: Mapping[str, StreamConfig]) -> int:
+    """
+    @return: the bytes that the account's other streams of this storage reserve.
+    """
+    same = [each for each in others.values() if each.storage is config.storage]
+    return sum(max(each.max_bytes, 0) for each in same)
+
+
+def _checkConsumers(
+    config: StreamConfig, stored: StreamConfig, consumers: Mapping[str, ConsumerConfig]
+) -> None:
+    """
+    @raise JetStreamError: if there are consumers beyond new limits.
+    """
+    new, old = config.consumer_limits, stored.consumer_limits
+    if new == old:
+        return
+    beyond = [
+        name
+        for name, each in sorted(consumers.items())
+        if 0 < new.inactive_threshold < each.inactive_threshold
+        or 0 < new.max_ack_pending < each.max_ack_pending
+    ]
+    if beyond:
+        text = f"change to limits violates consumers: {', '.join(beyond)}"
+        raise errors.STREAM_UPDATE(err=text)
+
+
+def _checkOverlap(config: StreamConfig, others: Mapping[str, StreamConfig]) -> None:
+    """
+    @raise JetStreamError: if another stream takes some of the subjects.
+    """
+    for other in others.values():
+        for theirs in other.subjects:
+            if any(subjectsOverlap(ours, theirs) for ours in config.subjects):
+                raise errors.STREAM_SUBJECT_OVERLAP()

@@ -1,0 +1,31 @@
+"""
+The bodies of API requests.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.jetstream.model.bodies import ConsumerAction, ConsumerRequest, SnapshotRequest
+
+
+@pytest.mark.parametrize(
+    ("size", "chunk", "window"),
+    [
+        (0, 131_072, 8_388_608),
+        (1, 1024, 1024),
+        (-1, 1024, 1024),
+        (5000, 5000, 5000),
+        (1 << 30, 1_048_576, 33_554_432),
+    ],
+)
+def test_snapshotSizes(size: int, chunk: int, window: int) -> None:
+    """Sizes beyond the bounds are the bounds; none is the default."""
+    request = SnapshotRequest("d", chunk_size=size, window_size=size)
+    assert (request.chunk(), request.window()) == (chunk, window)
+
+
+def test_action() -> None:
+    """A request that does not say what it may do may do either."""
+    assert ConsumerRequest().action is ConsumerAction.EITHER
+    assert ConsumerAction("") is ConsumerAction.EITHER

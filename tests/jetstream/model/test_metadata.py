@@ -1,0 +1,84 @@
+"""
+The API levels in metadata.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker import NATS_VERSION
+from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig, PriorityPolicy
+from natsbroker.jetstream.model.metadata import (
+    consumerLevel,
+    isSupportedLevel,
+    streamLevel,
+    withLevel,
+    withLevelOf,
+    withServer,
+)
+from natsbroker.jetstream.model.streamconfig import PersistMode, StreamConfig
+from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
+
+
+@pytest.mark.parametrize(
+    ("config", "level"),
+    [
+        (StreamConfig(), 0),
+        (StreamConfig(allow_msg_ttl=True), 1),
+        (StreamConfig(subject_delete_marker_ttl=1), 1),
+        (StreamConfig(allow_msg_counter=True, allow_msg_ttl=True), 2),
+        (StreamConfig(allow_atomic=True), 2),
+        (StreamConfig(allow_msg_schedules=True), 2),
+        (StreamConfig(persist_mode=PersistMode.ASYNC), 2),
+        (StreamConfig(allow_batched=True, allow_atomic=True), 4),
+    ],
+)
+def test_streamLevel(config: StreamConfig, level: int) -> None:
+    """A stream needs the level of the newest thing that it uses."""
+    assert streamLevel(config) == level
+
+
+@pytest.mark.parametrize(
+    ("config", "level"),
+    [
+        (ConsumerConfig(), 0),
+        (ConsumerConfig(pause_until=ZERO_TIME), 0),
+        (ConsumerConfig(pause_until=Timestamp(5)), 1),
+        (ConsumerConfig(priority_policy=PriorityPolicy.OVERFLOW), 1),
+        (ConsumerConfig(priority_timeout=5), 1),
+        (ConsumerConfig(ack_policy=AckPolicy.FLOW_CONTROL), 4),
+    ],
+)
+def test_consumerLevel(config: ConsumerConfig, level: int) -> None:
+    """A consumer needs the level of the newest thing that it uses."""
+    assert consumerLevel(config) == level
+
+
+def test_stored() -> None:
+    """Clients cannot set what servers say about themselves, nor the level."""
+    sent = {"a": "b", "_nats.ver": "x", "_nats.level": "9", "_nats.req.level": "9"}
+    stored = withLevel(StreamConfig(allow_atomic=True, metadata=sent))
+    assert stored.metadata == {"a": "b", "_nats.req.level": "2"}
+    assert withServer(stored).metadata == {
+        "a": "b",
+        "_nats.req.level": "2",
+        "_nats.level": "5",
+        "_nats.ver": NATS_VERSION,
+    }
+
+
+def test_compared() -> None:
+    """Two configurations are compared without the level that a server has added."""
+    config = ConsumerConfig(metadata={"a": "b", "_nats.req.level": "3"})
+    assert withLevelOf(config, ConsumerConfig()).metadata == {"a": "b"}
+    stored = ConsumerConfig(metadata={"_nats.req.level": "0"})
+    assert withLevelOf(config, stored).metadata == {"a": "b", "_nats.req.level": "0"}
+
+
+@pytest.mark.parametrize(
+    ("level", "isSupported"),
+    [("", True), ("0", True), ("5", True), ("+5", True), ("-1", True), ("6", False), ("x", False)],
+)
+def test_requiredLevel(level: str, isSupported: bool) -> None:
+    """A request that needs a newer server, or does not say which, is refused."""
+    assert isSupportedLevel(level) is isSupported

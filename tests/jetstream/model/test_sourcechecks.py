@@ -1,0 +1,96 @@
+"""
+The checks of mirrors and sources that need other streams. The answers of nats-server to many more
+requests are in L{tests.jetstream.model.test_streamupdates}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.sourcechecks import (
+    checkCycles,
+    checkedSources,
+    checkFilters,
+    checkPrefixes,
+    checkTransform,
+    mappingText,
+    sourceKey,
+)
+from natsbroker.jetstream.model.streamconfig import (
+    External,
+    StreamConfig,
+    StreamSource,
+    SubjectTransformConfig,
+)
+from natsbroker.subjects.functions import InvalidMapping
+
+_STREAMS = {
+    "A": StreamConfig(name="A", subjects=("a",), sources=(StreamSource("B"),)),
+    "B": StreamConfig(name="B", mirror=StreamSource("C")),
+}
+
+
+def test_cycleOverAnotherStream() -> None:
+    """A stream that comes back to itself through a source's mirror is refused."""
+    config = StreamConfig(name="C", sources=(StreamSource("A"),))
+    with pytest.raises(JetStreamError, match="detected cycle"):
+        checkCycles(config, _STREAMS.get)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [StreamSource("S", filter_subject="b"), StreamSource("S", external=External("$JS.x.API"))],
+)
+def test_noCycle(source: StreamSource) -> None:
+    """A source of the same name makes no cycle if it takes other subjects or is elsewhere."""
+    config = StreamConfig(name="S", subjects=("a",), sources=(source,))
+    checkCycles(config, _STREAMS.get)
+    assert config.sources == (source,)
+
+
+def test_sourceKey() -> None:
+    """Sources differ by name, prefix, filter and transforms, where empty means everything."""
+    assert sourceKey(StreamSource("A")) == sourceKey(StreamSource("A", filter_subject=">"))
+    assert sourceKey(StreamSource("A")) != sourceKey(StreamSource("A", external=External("x")))
+    one = StreamSource("A", subject_transforms=(SubjectTransformConfig("a", ""),))
+    other = StreamSource("A", subject_transforms=(SubjectTransformConfig("a", ">"),))
+    assert sourceKey(one) == sourceKey(other)
+
+
+def test_checkedSources() -> None:
+    """The sources in front of a wrong one have passed."""
+    passing = checkedSources([StreamSource("A"), None])
+    assert next(passing) == StreamSource("A")
+    with pytest.raises(JetStreamError) as caught:
+        next(passing)
+    assert caught.value.err_code == 10141
+
+
+def test_prefixOverSubjects() -> None:
+    """A delivery prefix that leads into a stream of the account is refused."""
+    source = StreamSource("X", external=External("", "a"))
+    with pytest.raises(JetStreamError) as caught:
+        checkPrefixes([source], ["a.>"])
+    assert caught.value.description == (
+        "stream external delivery prefix a overlaps with stream subject a.>"
+    )
+
+
+def test_filters() -> None:
+    """The filter of a mirror and of a source are refused in different words."""
+    with pytest.raises(JetStreamError) as caught:
+        checkFilters(StreamConfig(mirror=StreamSource("M", filter_subject="a.")))
+    assert caught.value.description == "subject filter 'a.' for the mirror invalid subject"
+    with pytest.raises(JetStreamError) as caught:
+        checkFilters(StreamConfig(sources=(StreamSource("M", filter_subject="a."),)))
+    assert caught.value.description == "subject filter 'a.' for the source: invalid subject"
+    assert (caught.value.code, caught.value.err_code) == (500, 10049)
+
+
+def test_noDestination() -> None:
+    """A transform without destination changes nothing, whatever its source is."""
+    checkTransform("a..b", "")
+    with pytest.raises(InvalidMapping) as caught:
+        checkTransform("a.*", "b.*")
+    assert mappingText(caught.value) == "invalid subject"
