@@ -33,30 +33,18 @@ class AnyPeer(Protocol):
     host: str
     port: int
 
-    def write(self, data: bytes) -> object:
-        """
-        Send bytes.
-        """
+    def write(self, data: bytes) -> object: ...
 
     def finish(self) -> None:
         """
         Send what waits, then close.
         """
 
-    def abort(self) -> None:
-        """
-        Close now.
-        """
+    def abort(self) -> None: ...
 
-    def pauseReading(self) -> None:
-        """
-        Deliver no more input for now.
-        """
+    def pauseReading(self) -> None: ...
 
-    def resumeReading(self) -> None:
-        """
-        Deliver input again.
-        """
+    def resumeReading(self) -> None: ...
 
     def useLane(self, lane: Any) -> None:
         """

@@ -19,37 +19,21 @@ from natsbroker import hot
 
 class PolledSession(Protocol):
     """
-    What is spoken over a connection: the session of a client, or a link.
+    What is spoken over a connection: see L{natsbroker.connections.peersession.PeerSession}.
     """
 
     decoder: hot.Decoder
     outbox: hot.Outbox
 
-    def proceed(self) -> None:
-        """
-        There is input in the decoder.
-        """
+    def proceed(self) -> None: ...
 
-    def writeBlocked(self) -> None:
-        """
-        The socket did not take what waits now. Called again for what came to wait meanwhile, when
-        it has taken that.
-        """
+    def writeBlocked(self) -> None: ...
 
-    def writeProgressed(self) -> None:
-        """
-        The socket took everything.
-        """
+    def writeProgressed(self) -> None: ...
 
-    def inputEnded(self) -> None:
-        """
-        The peer sends no more.
-        """
+    def inputEnded(self) -> None: ...
 
-    def internalFailure(self) -> None:
-        """
-        Log the exception that is being handled, and end the connection.
-        """
+    def internalFailure(self) -> None: ...
 
 
 class PolledSocket:

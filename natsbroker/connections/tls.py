@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -32,6 +32,7 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.protocol import ClientProtocol
+from natsbroker.config.tls import TLSSettings
 from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
 from natsbroker.wire.grants import Security
 
@@ -94,21 +95,13 @@ class TLSTerms:
     How TLS is done on a listener. A reload replaces the whole.
 
     @ivar begin: when the handshake begins.
-    @ivar timeout: seconds for it.
-    @ivar fallback: seconds for the client to begin it, with C{Begin.FIRST_OR_INFO}.
-    @ivar optional: whether the client may do without it then.
-    @ivar pins: SHA-256 of the public keys that clients' certificates may have, as lower-case
-        hexadecimal; empty for any.
-    @ivar rate: handshakes a second; 0 for any number.
+    @ivar optional: whether the client may do without it, with C{Begin.FIRST_OR_INFO}.
     """
 
     creator: ConnectionCreator | None
     begin: Begin = Begin.AFTER_INFO
-    timeout: float = 2.0
-    fallback: float = 0.05
+    settings: TLSSettings = field(default_factory=TLSSettings)
     optional: bool = False
-    pins: frozenset[str] = frozenset()
-    rate: int = 0
 
 
 @implementer(IHandshakeListener)
@@ -153,7 +146,7 @@ class TLSClientProtocol(ClientProtocol):
     def _firstOrInfo(self) -> None:
         if self._hasRoom():
             self._receive = self._startWith
-            self._schedule(self._terms.fallback, self._fallBack)
+            self._schedule(self._terms.settings.handshake_first_fallback, self._fallBack)
 
     def _fallBack(self) -> None:
         self._timer = None
@@ -168,7 +161,7 @@ class TLSClientProtocol(ClientProtocol):
 
     def _beforeUs(self) -> None:
         self._isPending = True
-        self._schedule(self._terms.timeout, self._late)
+        self._schedule(self._terms.settings.timeout, self._late)
 
     def _hasRoom(self) -> bool:
         try:
@@ -199,7 +192,7 @@ class TLSClientProtocol(ClientProtocol):
         self._receive = self._collect
         widen(self._stream)
         self._stream.startTLS(self._terms.creator)
-        self._schedule(self._terms.timeout, self._late)
+        self._schedule(self._terms.settings.timeout, self._late)
 
     def write(self, data: bytes) -> None:
         if self._records is None:
@@ -252,7 +245,7 @@ class TLSClientProtocol(ClientProtocol):
         self.certificate = self._peerCertificate()
         isGreeted = self._isGreeted()
         self.tls = securityOf(self.connection, self.certificate, not isGreeted)
-        if not isPinned(self.certificate, self._terms.pins):
+        if not isPinned(self.certificate, self._terms.settings.pinned_certs):
             self._failed(NOT_PINNED)
         elif self._begin in _GREET_LATE and not isGreeted:
             self._greet()
@@ -277,7 +270,9 @@ class TLSClientProtocol(ClientProtocol):
         """
         A connection keeps the terms that it began with, but not the trust in its key.
         """
-        if self.isSecured and not isPinned(self.certificate, self._makers.terms.pins):
+        if self.isSecured and not isPinned(
+            self.certificate, self._makers.terms.settings.pinned_certs
+        ):
             self._failed(f"{NOT_PINNED} any more")
 
     def _late(self) -> None:
@@ -365,7 +360,7 @@ class TLSClientFactory(Factory):
             self._second = int(now)
             self._handshakes = 0
         self._handshakes += 1
-        return not 0 < self.terms.rate < self._handshakes
+        return not 0 < self.terms.settings.connection_rate_limit < self._handshakes
 
 
 #: OpenSSL's names of cipher suites before TLS 1.3, as far as we offer them.

@@ -71,15 +71,8 @@ def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
     @param chain: see L{contextFrom}.
     @raise TLSSettingsError: if the files or names are not right.
     """
-    return TLSTerms(
-        ConnectionCreator(contextFrom(tls, chain)),
-        _beginOf(tls, optional),
-        tls.timeout,
-        tls.handshake_first_fallback,
-        optional,
-        tls.pinned_certs,
-        tls.connection_rate_limit,
-    )
+    creator = ConnectionCreator(contextFrom(tls, chain))
+    return TLSTerms(creator, _beginOf(tls, optional), tls, optional)
 
 
 def pagesCreatorFrom(tls: TLSSettings) -> ConnectionCreator:

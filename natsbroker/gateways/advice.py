@@ -134,31 +134,29 @@ class AdvisedPolicy:
         return advice.most is not None and refusals >= advice.most
 
 
+@dataclass(eq=False)
 class GatewayAdvice:
     """
     Provides L{natsbroker.export.gatewayadvice.Advised}.
     """
 
-    def __init__(
-        self, policy: AdvisedPolicy, gateways: GatewayRegistry, accounts: AccountRegistry
-    ) -> None:
-        self._policy = policy
-        self._gateways = gateways
-        self._accounts = accounts
+    policy: AdvisedPolicy
+    gateways: GatewayRegistry
+    registry: AccountRegistry
 
     @property
     def name(self) -> str:
-        return self._gateways.terms.block.name
+        return self.gateways.terms.block.name
 
     def accounts(self) -> Iterable[str]:
-        return self._accounts.names()
+        return self.registry.names()
 
     def clusters(self) -> Iterable[str]:
         """
         The names of the known clusters and of those that have dialled us.
         """
-        dialled = {each.gateway for each in self._gateways.inbound.values()}
-        return dialled | set(self._gateways.remotes)
+        dialled = {each.gateway for each in self.gateways.inbound.values()}
+        return dialled | set(self.gateways.remotes)
 
     def advise(
         self, account: str, gateway: str, mode: str, until: float, most: int | None
@@ -167,23 +165,23 @@ class GatewayAdvice:
         @raise ValueError: if there is too much advice.
         """
         advice = PolicyAdvice(account, gateway, mode, until, most)
-        self._policy.advise(advice)
-        for link in list(self._gateways.inbound.values()):
+        self.policy.advise(advice)
+        for link in list(self.gateways.inbound.values()):
             if link.gateway == gateway and link.traffic is not None:
                 link.traffic.reconsider()
         return advice
 
     def withdraw(self, account: str, gateway: str) -> bool:
-        return self._policy.withdraw(gateway, account)
+        return self.policy.withdraw(gateway, account)
 
     def advice(self) -> Iterable[PolicyAdvice]:
-        return self._policy.advice()
+        return self.policy.advice()
 
     def rowFor(self, gateway: str, account: str) -> Mapping[str, Any] | None:
         """
         The JSON row of the advice in force; C{None} for none.
         """
-        found = self._policy.adviceOn(gateway, account)
+        found = self.policy.adviceOn(gateway, account)
         return None if found is None else adviceRow(found)
 
 

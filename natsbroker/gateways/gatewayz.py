@@ -9,6 +9,7 @@ page shows what the policy has decided: the mode, what is known to be wanted and
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.links.settingsmapper import handshakeOf
@@ -156,23 +157,19 @@ def _account(link: LinkPage, name: str, figures: Mapping[str, Any], wanted: _Wan
 _TIMEOUT = 2.0
 
 
+#: Gives the advice about a gateway and an account.
+Advice = Callable[[str, str], Mapping[str, Any] | None]
+
+
+@dataclass(eq=False)
 class LinkPage:
     """
     @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
     """
 
-    def __init__(
-        self,
-        link: GatewayLink,
-        switchAfter: int,
-        advice: Callable[[str, str], Mapping[str, Any] | None] = lambda gateway, account: None,
-    ) -> None:
-        """
-        @param advice: gives the advice about a gateway and an account.
-        """
-        self.link = link
-        self._advice = advice
-        self.switchAfter = switchAfter
+    link: GatewayLink
+    switchAfter: int
+    advice: Advice = lambda gateway, account: None
 
     @property
     def isConfigured(self) -> bool:
@@ -201,7 +198,7 @@ class LinkPage:
         figures: Mapping[str, Mapping[str, Any]] = {} if traffic is None else traffic.figures()
         if self.link.cluster is not None:
             return figures
-        advised = {name: self._advice(self.link.gateway, name) for name in figures}
+        advised = {name: self.advice(self.link.gateway, name) for name in figures}
         return {
             name: {**each, "advice": advised[name]} if advised[name] else each
             for name, each in figures.items()
@@ -215,49 +212,44 @@ class LinkPage:
         return found
 
 
+@dataclass(eq=False)
 class GatewayPages:
-    def __init__(
-        self,
-        gateways: GatewayRegistry,
-        switchAfter: int,
-        advice: Callable[[str, str], Mapping[str, Any] | None] = lambda gateway, account: None,
-    ) -> None:
-        self._advice = advice
-        self._gateways = gateways
-        self._switchAfter = switchAfter
+    gateways: GatewayRegistry
+    switchAfter: int
+    advice: Advice = lambda gateway, account: None
 
     def contribute(self, monitoring: MonitoringModel) -> None:
         monitoring.links["gateway"].gateways = self
         monitoring.varz.contributions["gateway"] = self.varz
-        monitoring.varz.statistics["gateways"] = self._gateways
+        monitoring.varz.statistics["gateways"] = self.gateways
 
     @property
     def name(self) -> str:
-        return self._gateways.terms.block.name
+        return self.gateways.terms.block.name
 
     @property
     def host(self) -> str:
-        return self._gateways.identity.host
+        return self.gateways.identity.host
 
     @property
     def port(self) -> int:
-        return self._gateways.identity.port
+        return self.gateways.identity.port
 
     def outbound(self) -> Iterable[tuple[str, LinkPage]]:
-        found = self._gateways.outbound.items()
-        return [(name, LinkPage(link, self._switchAfter)) for name, link in found]
+        found = self.gateways.outbound.items()
+        return [(name, LinkPage(link, self.switchAfter)) for name, link in found]
 
     def inbound(self) -> Iterable[tuple[str, LinkPage]]:
-        found = list(self._gateways.inbound.values())
-        return [(link.gateway, LinkPage(link, self._switchAfter, self._advice)) for link in found]
+        found = list(self.gateways.inbound.values())
+        return [(link.gateway, LinkPage(link, self.switchAfter, self.advice)) for link in found]
 
     def varz(self) -> dict[str, Any]:
-        gateway = self._gateways.terms.block
+        gateway = self.gateways.terms.block
         tls = gateway.tls
         own = {
             "name": gateway.name,
             "host": gateway.host,
-            "port": self._gateways.identity.port if gateway.port < 0 else gateway.port,
+            "port": self.gateways.identity.port if gateway.port < 0 else gateway.port,
             "auth_timeout": number(handshakeOf(gateway)),
             "tls_timeout": number(_TIMEOUT if tls is None else tls.timeout),
             "tls_required": tls is not None,
@@ -270,9 +262,9 @@ class GatewayPages:
         return {key: value for key, value in own.items() if value}
 
     def _remote(self, name: str) -> dict[str, Any]:
-        remote = self._gateways.remotes.get(name)
+        remote = self.gateways.remotes.get(name)
         if remote is None:
-            return {"name": name, "urls": self._gateways.gossip.urls()}
-        tls = remote.tls(self._gateways.terms)
+            return {"name": name, "urls": self.gateways.gossip.urls()}
+        tls = remote.tls(self.gateways.terms)
         timeout = {} if tls is None else {"tls_timeout": number(tls.settings.timeout)}
         return {"name": name, **timeout, "urls": remote.addresses}

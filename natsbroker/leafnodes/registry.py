@@ -60,10 +60,7 @@ class LeafPeer(LinkPeer, Protocol):
         Start the handshake. No more input is read in the clear.
         """
 
-    def stayPlain(self) -> None:
-        """
-        Go on without TLS.
-        """
+    def stayPlain(self) -> None: ...
 
 
 class LeafLink(Link):

@@ -9,6 +9,7 @@ are checked one by one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.subjects.grammar import hasWildcard, isSubset, overlaps
@@ -106,12 +107,10 @@ def _concerning(entries: Iterable[bytes], queue: bytes) -> list[bytes]:
     ]
 
 
+@dataclass(slots=True)
 class LeafRules:
-    __slots__ = ("incoming", "outgoing")
-
-    def __init__(self, incoming: Gate, outgoing: Gate) -> None:
-        self.incoming = incoming
-        self.outgoing = outgoing
+    incoming: Gate
+    outgoing: Gate
 
     @property
     def taken(self) -> Gate:
@@ -131,14 +130,6 @@ class LeafRules:
         Whether a message may come from the peer.
         """
         return self.incoming.mayDeliver(subject) or subject.startswith(_ANSWERS)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LeafRules) and (self.incoming, self.outgoing) == (
-            other.incoming,
-            other.outgoing,
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def domainDenials(

@@ -49,18 +49,18 @@ class LinkTLS:
 
 
 @implementer(IOpenSSLClientConnectionCreator)
+@dataclass(frozen=True)
 class DialledConnections:
-    def __init__(self, context: SSL.Context, name: str, owner: Any = None) -> None:
-        self._context = context
-        self._name = name
-        self._owner = owner
+    context: SSL.Context
+    name: str
+    owner: Any = None
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
-        connection = SealedConnection(self._context, None)
-        if self._owner is not None:
-            self._owner.connection = connection
-        if not isAddress(self._name):
-            connection.set_tlsext_host_name(self._name.encode("idna"))
+        connection = SealedConnection(self.context, None)
+        if self.owner is not None:
+            self.owner.connection = connection
+        if not isAddress(self.name):
+            connection.set_tlsext_host_name(self.name.encode("idna"))
         return connection
 
 

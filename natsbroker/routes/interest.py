@@ -8,6 +8,7 @@ For an unknown account it is kept until the account exists.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from twisted.logger import Logger
@@ -37,45 +38,30 @@ class LinkPermissions(Protocol):
     @property
     def taken(self) -> Any: ...
 
-    def mayTell(self, pattern: bytes) -> bool:
-        """
-        Whether the peer receives interest in a pattern.
-        """
+    def mayTell(self, pattern: bytes) -> bool: ...
 
-    def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
-        """
-        Whether interest of the peer is honoured.
-        """
+    def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict: ...
 
 
+@dataclass(slots=True)
 class RoutePermissions:
     """
     @ivar told: the interest that other members receive; C{None} for all.
     @ivar taken: the interest of other members that is honoured; C{None} for all.
     """
 
-    __slots__ = ("_grant", "taken", "told")
+    told: PermissionSet | None = None
+    taken: SubscribePermissions | None = None
+    _grant: Grant = field(init=False, repr=False, compare=False)
 
-    def __init__(
-        self, told: PermissionSet | None = None, taken: SubscribePermissions | None = None
-    ) -> None:
-        self.told = told
-        self.taken = taken
-        self._grant = Grant(publish=told, subscribe=taken)
+    def __post_init__(self) -> None:
+        self._grant = Grant(publish=self.told, subscribe=self.taken)
 
     def mayTell(self, pattern: bytes) -> bool:
         return self._grant.may(Verb.PUBLISH, pattern) is not Verdict.DENIED
 
     def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
         return self._grant.may(Verb.SUBSCRIBE, pattern, queue)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RoutePermissions) and (self.told, self.taken) == (
-            other.told,
-            other.taken,
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 #: What the peer was told of: a pattern, a queue group, and the cluster of a leafnode.

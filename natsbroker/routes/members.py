@@ -137,26 +137,15 @@ class Member:
 
 class GatewayGossipListener(Protocol):
     """
-    Receives the members of the cluster and their gossip about other clusters.
+    Receives the members of the cluster and their gossip about other clusters: see
+    L{natsbroker.gateways.registry.GatewayGossip}.
     """
 
-    def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
-        """
-        @param url: its listener for gateways; empty for none.
-        @param say: sends a line to it.
-        """
+    def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None: ...
 
-    def memberLeft(self, url: str) -> None:
-        """
-        @param url: as for L{memberJoined}.
-        """
+    def memberLeft(self, url: str) -> None: ...
 
-    def heard(self, document: ServerDocument, who: str) -> None:
-        """
-        A member has announced another cluster.
-
-        @param who: names the member in the log.
-        """
+    def heard(self, document: ServerDocument, who: str) -> None: ...
 
 
 class Membership(LinkRegistry[Route]):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from natsbroker.wire.dialects import cluster
 
@@ -82,6 +83,7 @@ class LocalSids:
         return len(self._groups)
 
 
+@dataclass(eq=False, slots=True)
 class RemoteSid:
     """
     @ivar sid: what the peer calls the interest.
@@ -89,14 +91,11 @@ class RemoteSid:
     @ivar maximum: the number of messages after which it ends; 0 for never.
     """
 
-    __slots__ = ("maximum", "pattern", "queue", "sent", "sid")
-
-    def __init__(self, sid: bytes, pattern: bytes, queue: bytes) -> None:
-        self.sid = sid
-        self.pattern = pattern
-        self.queue = queue
-        self.sent = 0
-        self.maximum = 0
+    sid: bytes
+    pattern: bytes
+    queue: bytes
+    sent: int = 0
+    maximum: int = 0
 
     @property
     def isFull(self) -> bool:

@@ -179,6 +179,9 @@ def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
     @param name: of the cluster, where the settings name none.
     """
     permissions, shown = _permissions(cluster)
+    # In the classic dialect there is one connection to each member, which is not compressed.
+    isClassic = cluster.dialect == "classic"
+    poolSize = -1 if isClassic else cluster.pool_size
     return ClusterTerms(
         name=cluster.name or name,
         isDynamic=not cluster.name,
@@ -186,52 +189,32 @@ def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
         password=cluster.password,
         permissions=permissions,
         shownPermissions=shown,
-        poolSize=_poolSize(cluster),
-        dedicated=_dedicated(settings, cluster),
-        targets=tuple(map(_targetFrom(cluster), cluster.routes)),
+        poolSize=poolSize,
+        dedicated=_dedicated(settings, cluster) if poolSize > 0 else (),
+        targets=tuple(_targetFrom(cluster, url) for url in cluster.routes),
         advertises=not cluster.no_advertise,
         headers=not settings.no_header_support,
         maxPayload=settings.max_payload,
         hasTLS=cluster.tls is not None,
         dialect=RouteDialect(cluster.dialect),
-        compression=_compression(cluster),
+        compression=NO_COMPRESSION if isClassic else cluster.compression,
     )
-
-
-def _compression(cluster: Cluster) -> Compression:
-    """
-    How routes are compressed: in the classic dialect, not at all.
-    """
-    return NO_COMPRESSION if cluster.dialect == "classic" else cluster.compression
-
-
-def _poolSize(cluster: Cluster) -> int:
-    """
-    How many connections there are to each member: in the classic dialect, one.
-    """
-    return -1 if cluster.dialect == "classic" else cluster.pool_size
 
 
 def _dedicated(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
     """
     Accounts with connections of their own: with a pool, the system account is one.
     """
-    if _poolSize(cluster) <= 0:
-        return ()
     names = dict.fromkeys(cluster.accounts)
     if not settings.no_system_account:
         names[settings.system_account] = None
     return tuple(names)
 
 
-def _targetFrom(cluster: Cluster) -> Any:
-    def target(url: str) -> RouteTarget:
-        place = splitRoute(url)
-        if place.user:
-            return RouteTarget(place.host, place.port, place.user, place.password or "")
-        return RouteTarget(place.host, place.port, cluster.user, cluster.password)
-
-    return target
+def _targetFrom(cluster: Cluster, url: str) -> RouteTarget:
+    place = splitRoute(url)
+    login = place if place.user else cluster
+    return RouteTarget(place.host, place.port, login.user, login.password or "")
 
 
 def _permissions(cluster: Cluster) -> tuple[RoutePermissions, dict[str, Any]]:

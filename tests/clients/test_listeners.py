@@ -199,7 +199,8 @@ class TestSecured:
         )
         made = Listeners(MemoryReactor(), CONTEXT, [description], None, policy)
         [terms] = self.termsOf(made)
-        assert (terms.timeout, terms.pins, terms.rate) == (7.0, policy.pinned_certs, 3)
+        assert (terms.settings.timeout, terms.settings.connection_rate_limit) == (7.0, 3)
+        assert terms.settings.pinned_certs == policy.pinned_certs
 
     def test_reload(self, description: str) -> None:
         """Its files are read again, and it stays what it is when TLS is switched on and off."""
@@ -208,7 +209,7 @@ class TestSecured:
         made.planTerms(TERMS, TLSSettings(timeout=9.0))()
         [after, other] = self.termsOf(made)
         assert after is not before and after.creator is not before.creator
-        assert (after.timeout, other) == (9.0, TERMS)
+        assert (after.settings.timeout, other) == (9.0, TERMS)
         made.planTerms(None)()
         assert self.termsOf(made)[1] is None
         assert self.termsOf(made)[0].begin is Begin.FIRST

@@ -157,7 +157,7 @@ class TestFirstOrInfo:
 
     def test_quick(self) -> None:
         """A client that begins gets INFO after it; nothing of the handshake is lost."""
-        peer = Peer(Begin.FIRST_OR_INFO, fallback=0.3)
+        peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3)
         assert peer.ask(HELLO) == b""
         assert (peer.isShaking, peer.transport.handshake) == (True, HELLO)
         peer.shake()
@@ -167,7 +167,7 @@ class TestFirstOrInfo:
 
     def test_waits(self) -> None:
         """One that waits gets INFO in the clear after the delay, and then shakes hands."""
-        peer = Peer(Begin.FIRST_OR_INFO, fallback=0.3)
+        peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3)
         peer.world.advance(0.25)
         assert peer.receive() == b""
         peer.world.advance(0.1)
@@ -179,7 +179,7 @@ class TestFirstOrInfo:
 
     def test_plain(self) -> None:
         """One that waits may stay in the clear where that is allowed."""
-        peer = Peer(Begin.FIRST_OR_INFO, fallback=0.3, optional=True)
+        peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3, optional=True)
         peer.world.advance(0.35)
         assert peer.receive().startswith(b"INFO ")
         assert not peer.isShaking
@@ -187,7 +187,7 @@ class TestFirstOrInfo:
 
     def test_gone(self) -> None:
         """One that leaves meanwhile leaves nothing behind."""
-        peer = Peer(Begin.FIRST_OR_INFO, fallback=0.3)
+        peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3)
         peer.transport.hangUp()
         assert peer.closed == "left"
         peer.world.advance(1.0)
@@ -265,7 +265,7 @@ class TestCertificates:
     def test_pinned(self) -> None:
         """A key that is pinned gets in."""
         shown = Given()
-        peer = Peer(Begin.FIRST, pins=frozenset({"00" * 32, shown.pin}))
+        peer = Peer(Begin.FIRST, pinned_certs=frozenset({"00" * 32, shown.pin}))
         peer.shake(shown)
         peer.receive()
         assert works(peer)
@@ -273,7 +273,7 @@ class TestCertificates:
     @pytest.mark.parametrize("shown", [None, Given()])
     def test_notPinned(self, shown: Any) -> None:
         """Another key, or none, is cut before it is greeted."""
-        peer = Peer(Begin.FIRST, pins=frozenset({"00" * 32}))
+        peer = Peer(Begin.FIRST, pinned_certs=frozenset({"00" * 32}))
         peer.shake(shown)
         assert (peer.closed, peer.receive()) == ("aborted", b"")
         assert peer.reason == "TLS Handshake Failure"
@@ -291,12 +291,13 @@ class TestPinsChange:
 
     def repin(self, peer: Peer, *pins: str) -> None:
         """Pin other keys."""
-        peer.factory.terms = replace(peer.factory.terms, pins=frozenset(pins))
+        settings = TLSSettings(pinned_certs=frozenset(pins))
+        peer.factory.terms = replace(peer.factory.terms, settings=settings)
         peer.protocol.termsChanged()
 
     def test_gone(self) -> None:
         """One whose key is no longer among them is cut, as if it had not shaken hands."""
-        peer = self.shaken(pins=frozenset({Given().pin}))
+        peer = self.shaken(pinned_certs=frozenset({Given().pin}))
         assert works(peer)
         with logLines() as lines:
             self.repin(peer, "00" * 32)
@@ -402,13 +403,15 @@ class TestRate:
     def test_throttled(self) -> None:
         """More than the rate are refused in nats-server's words, until the next second."""
         world = World()
-        factory = TLSClientFactory(world.context, TLSTerms(CREATOR, rate=2))
+        factory = TLSClientFactory(
+            world.context, TLSTerms(CREATOR, settings=TLSSettings(connection_rate_limit=2))
+        )
         assert [factory.allowHandshake(1.0) for _ in range(3)] == [True, True, False]
         assert factory.allowHandshake(2.0)
 
     def test_answer(self) -> None:
         """The client learns so in the clear."""
-        peer = Peer(Begin.AFTER_INFO, rate=1)
+        peer = Peer(Begin.AFTER_INFO, connection_rate_limit=1)
         address = IPv4Address("TCP", "127.0.0.1", 50001)
         protocol = peer.factory.buildProtocol(address)
         transport = Secure(peer.world.clock, protocol, address)

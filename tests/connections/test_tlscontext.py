@@ -316,4 +316,4 @@ class TestTerms:
         pins = frozenset({"ab" * 32})
         block = settings(folder, timeout=7.0, pinned_certs=pins, connection_rate_limit=3)
         terms = termsFrom(block, False)
-        assert (terms.timeout, terms.pins, terms.rate) == (7.0, pins, 3)
+        assert terms.settings == block

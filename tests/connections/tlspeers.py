@@ -12,6 +12,7 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import directlyProvides
 
+from natsbroker.config.tls import TLSSettings
 from natsbroker.connections.tls import (
     Begin,
     TLSClientFactory,
@@ -58,11 +59,15 @@ class Peer:
     A client of a listener with some terms.
     """
 
-    def __init__(self, begin: Begin, world: World | None = None, **terms: Any) -> None:
+    def __init__(
+        self, begin: Begin, world: World | None = None, optional: bool = False, **settings: Any
+    ) -> None:
         self.world = world or World()
         self.begin = begin
         isBeforeUs = begin is Begin.BEFORE_US
-        asked = TLSTerms(CREATOR, Begin.AFTER_INFO if isBeforeUs else begin, **terms)
+        usual = {"handshake_first_fallback": 0.05, **settings}
+        begins = Begin.AFTER_INFO if isBeforeUs else begin
+        asked = TLSTerms(CREATOR, begins, TLSSettings(**usual), optional)
         self.factory = TLSClientFactory(self.world.context, asked)
         address = IPv4Address("TCP", "127.0.0.1", 50000)
         self.protocol = self.factory.buildProtocol(address)
