@@ -17,7 +17,7 @@ from natsbroker.links.settings import (
     certificateProblems,
     guardProblems,
     isSpaced,
-    listenAddress,
+    listenerKeys,
     loginOf,
     loginProblems,
     negativeProblems,
@@ -35,30 +35,18 @@ def gatewayFrom(
     block = root.block("gateway")
     if block is None:
         return None
-    default = Gateway()
-    host, port = listenAddress(block, findings)
     login = loginOf(block)
-    findings.refuseEmpty(login, "user", "pass")
+    keys = listenerKeys(block, login, findings, "advertise")
     if login.block("permissions") is not None:
         message = "gateways have no permissions: nats-server ignores them, and so does natsbroker"
         findings.warnings.append(
             ConfigError(message, login.pathTo("permissions"), login.place("permissions"))
         )
     return Gateway(
-        name=block.text("name"),
-        host=host or default.host,
-        port=port,
-        user=login.text("user"),
-        password=login.text("pass"),
-        timeout=login.seconds("timeout"),
+        **keys,
         tls=_tls(block, findings, read),
-        advertise=block.text("advertise"),
-        connect_retries=block.integer("connect_retries"),
-        connect_backoff=block.flag("connect_backoff"),
         gateways=tuple(_remote(each, findings, read) for each in block.blocks("gateways")),
         reject_unknown_cluster=block.flag("reject_unknown_cluster"),
-        write_deadline=block.seconds("write_deadline"),
-        insecure_listen=block.flag("insecure_listen"),
         interest=_interest(block.block("interest")),
     )
 

@@ -58,7 +58,7 @@ class GatewayService(LinkService[str]):
         @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
         settings = dependencies.settings
-        block = _blockOf(settings)
+        block = settings.gateway or Gateway()
         super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
         chosen = dependencies.policy()
@@ -103,7 +103,7 @@ class GatewayService(LinkService[str]):
 
     @property
     def block(self) -> Gateway:
-        return _blockOf(self._settings)
+        return self._settings.gateway or Gateway()
 
     def location(self) -> tuple[str, Sequence[str]]:
         outbound = self.gateways.outbound
@@ -222,13 +222,6 @@ class GatewayService(LinkService[str]):
             self.gateways.accountsChanged()
 
         return apply
-
-
-def _blockOf(settings: Settings) -> Gateway:
-    block = settings.gateway
-    if block is None or not block.isOn:
-        raise ValueError("the settings have no gateway")
-    return block
 
 
 def _fixed(block: Gateway, port: int) -> Gateway:

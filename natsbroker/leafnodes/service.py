@@ -59,7 +59,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         @raise ValueError: if the settings make no sense, or a certificate is no good.
         """
         settings = dependencies.settings
-        block = _blockOf(settings)
+        block = settings.leafnodes or Leafnodes()
         super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
         self._own = authorizerFrom(settings, block, dependencies.checks)
@@ -89,7 +89,7 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     @property
     def block(self) -> Leafnodes:
-        return _blockOf(self._settings)
+        return self._settings.leafnodes or Leafnodes()
 
     def _authorizer(self) -> IAuthorizer:
         return self._own or self._clients.authorizer
@@ -194,7 +194,7 @@ class LeafnodeService(LinkService[LeafRemote]):
     # Changing.
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
-        before, block = self.block, _blockOf(new)
+        before, block = self.block, new.leafnodes or Leafnodes()
         if block.port < 0 < before.port or (block.port < 0 and before.port < 0):
             block = replace(block, port=before.port)
         for each in fields(Leafnodes):
@@ -276,7 +276,3 @@ class LeafnodeService(LinkService[LeafRemote]):
         remote.isWanted = False
         self._diallers.stop(remote)
         self.leafs.hangUp(remote)
-
-
-def _blockOf(settings: Settings) -> Leafnodes:
-    return settings.leafnodes or Leafnodes()

@@ -6,18 +6,69 @@ that is advertised. Error texts are nats-server's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import Any
 
 from natsbroker.config.addresses import checkPort, isLoopback, splitAddress
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.tls import TLSSettings
 
-if TYPE_CHECKING:
-    from natsbroker.gateways.settings import Gateway
-    from natsbroker.routes.settings import Cluster
-
 #: The name of a key that makes no sense, and what is wrong with it.
 Problem = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSettings:
+    """
+    What C{cluster} and C{gateway} have in common.
+
+    @ivar port: where links are listened for; 0 for nowhere, -1 for a random one.
+    @ivar user: for peers that connect here; empty for no login.
+    @ivar timeout: seconds for the login; 0 for the default.
+    @ivar advertise: C{host} or C{host:port} that peers dial.
+    @ivar connect_retries: further attempts to reach a server that is known from gossip.
+    @ivar connect_backoff: the pause between attempts grows.
+    @ivar write_deadline: seconds; 0 for the clients'.
+    @ivar insecure_listen: the operator accepts anybody who reaches the port.
+    """
+
+    name: str = ""
+    host: str = "0.0.0.0"
+    port: int = 0
+    user: str = ""
+    password: str = field(default="", repr=False)
+    timeout: float = 0.0
+    tls: TLSSettings | None = None
+    advertise: str = ""
+    connect_retries: int = 0
+    connect_backoff: bool = False
+    write_deadline: float = 0.0
+    insecure_listen: bool = False
+
+
+def listenerKeys(
+    block: ParsedBlock, login: ParsedBlock, findings: Diagnostics, advertise: str
+) -> dict[str, Any]:
+    """
+    The fields of L{ListenerSettings} but C{tls}.
+
+    @param advertise: the key of the field.
+    """
+    host, port = listenAddress(block, findings)
+    findings.refuseEmpty(login, "user", "pass")
+    return {
+        "name": block.text("name"),
+        "host": host or ListenerSettings().host,
+        "port": port,
+        "user": login.text("user"),
+        "password": login.text("pass"),
+        "timeout": login.seconds("timeout"),
+        "advertise": block.text(advertise),
+        "connect_retries": block.integer("connect_retries"),
+        "connect_backoff": block.flag("connect_backoff"),
+        "write_deadline": block.seconds("write_deadline"),
+        "insecure_listen": block.flag("insecure_listen"),
+    }
 
 
 def listenAddress(block: ParsedBlock, findings: Diagnostics) -> tuple[str, int]:
@@ -53,7 +104,7 @@ def isSpaced(name: str) -> bool:
     return len(name.split()) > 1 or name != name.strip()
 
 
-def guardProblems(settings: Cluster | Gateway, one: str) -> Iterator[Problem]:
+def guardProblems(settings: ListenerSettings, one: str) -> Iterator[Problem]:
     """
     @param one: what an unauthenticated peer becomes.
     """

@@ -10,12 +10,11 @@ from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.tlscontext import bothContextsFrom
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.dialling import DialTerms
+from natsbroker.links.settings import ListenerSettings
 from natsbroker.links.tls import LinkTLS
 
 if TYPE_CHECKING:
-    from natsbroker.gateways.settings import Gateway
     from natsbroker.leafnodes.settings import Leafnodes
-    from natsbroker.routes.settings import Cluster
 
 #: Seconds until a peer must have introduced itself, unless the settings have a limit.
 _HANDSHAKE = 2.0
@@ -24,7 +23,7 @@ _HANDSHAKE = 2.0
 _LONGEST_PAUSE = 30.0
 
 
-def handshakeOf(block: Cluster | Gateway | Leafnodes) -> float:
+def handshakeOf(block: ListenerSettings | Leafnodes) -> float:
     """
     The seconds until a peer must have introduced itself.
     """
@@ -33,7 +32,7 @@ def handshakeOf(block: Cluster | Gateway | Leafnodes) -> float:
     return _HANDSHAKE if block.tls is None else block.tls.timeout + 1.0
 
 
-def limitsOf(settings: Settings, block: Cluster | Gateway | Leafnodes) -> LinkLimits:
+def limitsOf(settings: Settings, block: ListenerSettings | Leafnodes) -> LinkLimits:
     default = LinkLimits()
     return LinkLimits(
         handshake=handshakeOf(block),
@@ -47,7 +46,7 @@ def limitsOf(settings: Settings, block: Cluster | Gateway | Leafnodes) -> LinkLi
     )
 
 
-def backoffTerms(settings: Settings, block: Cluster | Gateway, isConfigured: bool) -> DialTerms:
+def backoffTerms(settings: Settings, block: ListenerSettings, isConfigured: bool) -> DialTerms:
     """
     @param isConfigured: whether the settings name the peer: then it is dialled until it answers.
     """

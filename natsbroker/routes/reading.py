@@ -18,7 +18,7 @@ from natsbroker.links.settings import (
     certificateProblems,
     guardProblems,
     isSpaced,
-    listenAddress,
+    listenerKeys,
     loginOf,
     loginProblems,
     negativeProblems,
@@ -39,31 +39,19 @@ def clusterFrom(
     if block is None:
         return None
     default = Cluster()
-    host, port = listenAddress(block, findings)
     login = loginOf(block)
-    findings.refuseEmpty(login, "user", "pass")
     return Cluster(
-        name=block.text("name"),
-        host=host or default.host,
-        port=port,
-        user=login.text("user"),
-        password=login.text("pass"),
-        timeout=login.seconds("timeout"),
+        **listenerKeys(block, login, findings, "cluster_advertise"),
         permissions=_permissions(block, login, findings),
         routes=block.texts("routes"),
         tls=tlsOf(block, findings, read),
-        advertise=block.text("cluster_advertise"),
         no_advertise=block.flag("no_advertise"),
-        connect_retries=block.integer("connect_retries"),
-        connect_backoff=block.flag("connect_backoff"),
         pool_size=block.integer("pool_size", default.pool_size),
         accounts=block.texts("accounts"),
         ping_interval=block.seconds("ping_interval"),
         ping_max=block.integer("ping_max"),
-        write_deadline=block.seconds("write_deadline"),
         compression=compressionOf(block, findings, ACCEPTED, FAST),
         dialect=block.text("dialect", default.dialect),
-        insecure_listen=block.flag("insecure_listen"),
     )
 
 

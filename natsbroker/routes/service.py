@@ -23,7 +23,7 @@ from natsbroker.links.settingsmapper import backoffTerms, linkTLSFrom
 from natsbroker.routes.classic import GLOBAL_ACCOUNT
 from natsbroker.routes.cluster import Routes
 from natsbroker.routes.dialects import RouteDialect
-from natsbroker.routes.settings import Cluster as ClusterSettings
+from natsbroker.routes.settings import Cluster
 from natsbroker.routes.terms import (
     RouteTarget,
     identityFrom,
@@ -52,7 +52,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
         @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
         settings = dependencies.settings
-        block = _blockOf(settings)
+        block = settings.cluster or Cluster()
         super().__init__(dependencies, linkLimitsFrom(settings, block))
         self._tls = linkTLSFrom(block.tls)
         self._name = "".join(dependencies.random.choices(_LETTERS, k=_NAME_LENGTH))
@@ -74,8 +74,8 @@ class RouteService(LinkService[tuple[str, int, str]]):
         return self.cluster
 
     @property
-    def block(self) -> ClusterSettings:
-        return _blockOf(self._settings)
+    def block(self) -> Cluster:
+        return self._settings.cluster or Cluster()
 
     # Beginning and end.
 
@@ -179,10 +179,3 @@ class RouteService(LinkService[tuple[str, int, str]]):
         gone = {(each.host, each.port) for each in before if each not in targets}
         for key in [each for each in self._diallers if each[:2] in gone]:
             self._diallers.stop(key)
-
-
-def _blockOf(settings: Settings) -> ClusterSettings:
-    block = settings.cluster
-    if block is None or not block.port:
-        raise ValueError("the settings have no cluster")
-    return block
