@@ -52,9 +52,6 @@ def clientTLS(
     clientCertificate: Any = None,
     extraCertificateOptions: dict[str, Any] | None = None,
 ) -> IOpenSSLClientConnectionCreator:
-    """
-    As C{twisted.internet.ssl.optionsForClientTLS}, with the check of the name.
-    """
     options = optionsForClientTLS(
         hostname, trustRoot, clientCertificate, extraCertificateOptions=extraCertificateOptions
     )
@@ -79,10 +76,6 @@ class _Verifying:
 def _judge(
     protocol: Callable[[], Any], wanted: Any
 ) -> Callable[[SSL.Connection, Any, int, int, int], bool]:
-    """
-    What OpenSSL asks about each certificate of a chain.
-    """
-
     def verify(
         connection: SSL.Connection, certificate: Any, error: int, depth: int, isGood: int
     ) -> bool:

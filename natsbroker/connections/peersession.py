@@ -79,9 +79,6 @@ class PeerSession(ABC):
     toleratesProgress = False
 
     def _begin(self, context: Any, peer: Any, decoder: hot.Decoder) -> None:
-        """
-        Called by the constructors of sessions.
-        """
         limits, now = context.limits, context.reactor.seconds()
         self._beginTurns(context.turn)
         self.context = context
@@ -183,8 +180,7 @@ class PeerSession(ABC):
         """
         Go on with what is left of the last operation.
 
-        @return: whether the turn's share of work is used up: what is left of the input, and of the
-            operation, is handled later.
+        @return: whether the turn's share of work is used up: what is left is handled later.
         """
         turn, steps = self._turn, self._steps
         if steps is not None:
@@ -210,9 +206,6 @@ class PeerSession(ABC):
             self._turn.backlog.add(self._goOn)
 
     def _goOn(self) -> None:
-        """
-        Handle what is left over, as far as another share goes.
-        """
         self._isQueued = False
         if self._stall is not None and not self.reason:
             return
@@ -432,7 +425,6 @@ class Stall:
     ) -> None:
         """
         @param outbox: whose owner lags.
-        @param resume: called once when the publisher need not wait any more.
         """
         self._outbox = outbox
         self._resume: Callable[[], None] | None = resume

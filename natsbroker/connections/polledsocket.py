@@ -95,9 +95,6 @@ class PolledSocket:
             self._connection.setReading(isWanted)
 
     def finish(self) -> None:
-        """
-        End the connection when everything that waits was sent.
-        """
         if self._isFinishing:
             return
         self._isFinishing = True

@@ -59,10 +59,6 @@ def _nowhere(data: bytes) -> None:
 
 
 class PolledTransport:
-    """
-    What a protocol uses instead of its transport.
-    """
-
     def __init__(self, poller: Any, transport: Any, session: PolledSession) -> None:
         """
         @param transport: connected, and with nothing written to it yet.
@@ -75,9 +71,6 @@ class PolledTransport:
         )
 
     def write(self, data: bytes) -> None:
-        """
-        Send bytes behind what waits in the outbox.
-        """
         if self._transport.connected:
             self._outbox.write(data)
 
@@ -113,9 +106,6 @@ class PolledTransport:
         return self._outbox.pending
 
     def loseConnection(self) -> None:
-        """
-        Close when everything that waits was sent.
-        """
         self._outbox.flush()
         self._socket.finish()
 
@@ -140,10 +130,8 @@ def pollTransport(poller: Any, transport: Any, session: PolledSession) -> Any:
 
 def relayed(stream: Any, protocol: Any, turn: hot.FlushBatch) -> Any:
     """
-    Have a protocol stand between a connection and its session.
-
     @param stream: what L{pollTransport} gave.
-    @return: what the protocol is to use from now on.
+    @return: what the protocol, which stands between it and its session, is to use from now on.
     """
     if isinstance(stream, PolledTransport):
         stream.relay(protocol, turn)
@@ -152,10 +140,8 @@ def relayed(stream: Any, protocol: Any, turn: hot.FlushBatch) -> Any:
 
 def unsentBy(transport: Any) -> int:
     """
-    How many bytes a transport holds that it has not sent. Those of TLS count as they are encrypted.
-
-    @param transport: a stream transport, perhaps with layers above it.
-    @return: 0 for a transport that keeps them elsewhere.
+    How many bytes a transport, perhaps with layers above it, holds that it has not sent; 0 for one
+    that keeps them elsewhere. Those of TLS count as they are encrypted.
     """
     if isinstance(transport, PolledTransport):
         return transport.unsent

@@ -107,8 +107,6 @@ class TLSTerms:
 @implementer(IHandshakeListener)
 class TLSClientProtocol(ClientProtocol):
     """
-    A client connection that does, or may do, a TLS handshake.
-
     @ivar connection: the OpenSSL connection that we made for it; C{None} so far, or if the
         transport does TLS by itself.
     """
@@ -325,9 +323,6 @@ _GREET_LATE = frozenset({Begin.FIRST, Begin.FIRST_OR_INFO, Begin.BEFORE_US})
 
 
 def _explained(reason: Failure) -> str:
-    """
-    What OpenSSL, or else Twisted, says about a handshake that failed.
-    """
     value = reason.value
     if isinstance(value, SSL.Error) and value.args and isinstance(value.args[0], list):
         return "; ".join(str(each[-1]) for each in value.args[0]) or "unexpected EOF"
@@ -335,10 +330,6 @@ def _explained(reason: Failure) -> str:
 
 
 class TLSClientFactory(Factory):
-    """
-    @ivar terms: for the connections to come.
-    """
-
     noisy = False
 
     def __init__(self, context: ClientContext, terms: TLSTerms) -> None:
@@ -368,9 +359,6 @@ _OLDER = re.compile(r"(ECDHE-(?:RSA|ECDSA))-(.*)")
 
 
 def standardName(cipher: str) -> str:
-    """
-    The standard's name of a cipher suite, for OpenSSL's.
-    """
     found = _OLDER.fullmatch(cipher)
     if found is None:
         return cipher

@@ -247,9 +247,6 @@ def _attempt(what: str, call: Any, *arguments: Any) -> None:
 
 
 def _namesIn(path: str) -> list[str]:
-    """
-    The DNS names that a certificate file is for.
-    """
     certificate = _certificatesIn(path)[0]
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
@@ -267,9 +264,6 @@ def _certificatesIn(path: str) -> list[x509.Certificate]:
 
 
 def _choose(connection: SSL.Connection, named: Sequence[tuple[list[str], Context]]) -> None:
-    """
-    Use the first certificate that is for the name that the client asks for.
-    """
     wanted = (connection.get_servername() or b"").decode("ascii", "replace").lower()
     wildcard = "*." + wanted.partition(".")[2]
     for names, context in named:

@@ -32,9 +32,6 @@ _OVERHEAD = 256
 
 
 def widen(transport: Any) -> None:
-    """
-    Have a transport of Twisted's read and write as much at a time as is worth it with many records.
-    """
     transport.bufferSize = _READ_SIZE
     transport.SEND_LIMIT = _SEND_SIZE
 
@@ -67,10 +64,6 @@ def _addressOf(pointer: Any) -> int:
 
 
 class SealedConnection(SSL.Connection):
-    """
-    A connection with memory BIOs.
-    """
-
     _reading: tuple[Any, hot.Decoder, Callable[[], None]] | None = None
 
     def seal(self) -> Any:
@@ -88,15 +81,11 @@ class SealedConnection(SSL.Connection):
         """
         Put input into a decoder, instead of returning it from L{recv}, from now on.
 
-        @param seal: what L{seal} returned.
         @param proceed: called when there is input in the decoder.
         """
         self._reading = seal, decoder, proceed
 
     def forget(self) -> None:
-        """
-        Put nothing into the decoder any more.
-        """
         self._reading = None
 
     def recv(self, bufsiz: int, flags: int | None = None) -> bytes:
@@ -123,9 +112,8 @@ class Records:
 
     def __init__(self, connection: SSL.Connection, layer: Any, seal: Any = None) -> None:
         """
-        @param connection: its handshake is complete.
-        @param layer: Twisted's protocol between it and the transport.
-        @param seal: a C{hot.Seal} of the connection; C{None} to do without.
+        @param layer: Twisted's protocol between the connection, whose handshake is complete, and
+            the transport.
         """
         self._connection = connection
         self._layer = layer

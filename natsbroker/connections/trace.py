@@ -49,9 +49,7 @@ class Trace:
 
     def __init__(self, client: object, longest: int, headersOnly: bool) -> None:
         """
-        @param client: whose text begins each line.
         @param longest: how many bytes of a payload are shown; 0 for all.
-        @param headersOnly: whether only the headers of messages are shown.
         """
         self._client = client
         self._longest = longest
@@ -72,9 +70,6 @@ class Trace:
         self._line("->>", f"[{text.removeprefix('+')}]")
 
     def delivered(self, message: Message, sid: bytes, headers: bool) -> None:
-        """
-        @param headers: whether the client understands headers.
-        """
         words = [b"MSG", message.shownSubject, sid]
         if message.reply:
             words.append(message.reply)

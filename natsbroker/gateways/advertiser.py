@@ -55,7 +55,6 @@ class GatewayAdvertiser:
         mostRefused: int = _MOST_REFUSED,
     ) -> None:
         """
-        @param ourName: the name of our gateway.
         @param turn: its shares of work limit how much is sent at once.
         @param isRefused: the account was refused before it was known.
         """
@@ -165,9 +164,7 @@ class GatewayAdvertiser:
 
     def _readmit(self, pattern: bytes) -> bool:
         """
-        Forget the refusals that match a pattern.
-
-        @return: whether there were any.
+        @return: whether there were refusals that match a pattern; they are forgotten.
         """
         refused = self.refused
         if not hasWildcard(pattern):

@@ -48,17 +48,12 @@ class PolicyAdvice:
 @implementer(IGatewayInterestPolicy)
 class AdvisedPolicy:
     """
-    Applies advice before another policy.
-
     @ivar policy: decides where there is no advice.
     """
 
     def __init__(
         self, policy: IGatewayInterestPolicy, now: Callable[[], float] = time.time
     ) -> None:
-        """
-        @param now: the time in seconds since the epoch.
-        """
         self.policy = policy
         self._now = now
         self._advice: dict[tuple[str, str], PolicyAdvice] = {}
@@ -67,8 +62,6 @@ class AdvisedPolicy:
 
     def advise(self, advice: PolicyAdvice) -> None:
         """
-        Take advice in place of earlier advice about the same account and gateway.
-
         @raise ValueError: if there is too much, or its time is over.
         """
         key = (advice.gateway, advice.account)
@@ -79,17 +72,11 @@ class AdvisedPolicy:
         self._advice[key] = advice
 
     def withdraw(self, gateway: str, account: str) -> bool:
-        """
-        @return: whether there was any advice.
-        """
         found = self.adviceOn(gateway, account)
         self._advice.pop((gateway, account), None)
         return found is not None
 
     def advice(self) -> list[PolicyAdvice]:
-        """
-        The advice in force.
-        """
         now = self._now()
         self._advice = {key: each for key, each in self._advice.items() if each.until > now}
         return list(self._advice.values())
@@ -161,9 +148,6 @@ class GatewayAdvice:
     def advise(
         self, account: str, gateway: str, mode: str, until: float, most: int | None
     ) -> PolicyAdvice:
-        """
-        @raise ValueError: if there is too much advice.
-        """
         advice = PolicyAdvice(account, gateway, mode, until, most)
         self.policy.advise(advice)
         for link in list(self.gateways.inbound.values()):
@@ -178,9 +162,6 @@ class GatewayAdvice:
         return self.policy.advice()
 
     def rowFor(self, gateway: str, account: str) -> Mapping[str, Any] | None:
-        """
-        The JSON row of the advice in force; C{None} for none.
-        """
         found = self.policy.adviceOn(gateway, account)
         return None if found is None else adviceRow(found)
 

@@ -16,15 +16,7 @@ _REMEMBERED = 1024
 
 
 class ClusterMembers:
-    """
-    Finds members by name and by hash, and sends lines to all of them.
-    """
-
     def __init__(self, cluster: Routes | None, hashOf: Callable[[str], bytes]) -> None:
-        """
-        @param cluster: C{None} for a server without one.
-        @param hashOf: gives the hash of a server's id, as mapped subjects contain it.
-        """
         self._cluster = cluster
         self._hashOf = lru_cache(_REMEMBERED)(hashOf)
 

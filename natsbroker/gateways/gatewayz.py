@@ -43,10 +43,6 @@ Document = dict[str, Any]
 
 
 class _Wanted:
-    """
-    The parameters of a request.
-    """
-
     def __init__(self, query: Query) -> None:
         self.subs, self.subsDetail = askedFor(query)
         self.account = text(query, "acc_name")
@@ -67,9 +63,6 @@ class Gatewayz:
         self.gateways: GatewayPages | None = None
 
     def __call__(self, query: Query) -> Answer:
-        """
-        @raise BadQuery: if a parameter makes no sense.
-        """
         return Answer(200, JSON, bodyOf(self.steps(_Wanted(query))))
 
     def steps(self, wanted: _Wanted) -> Generator[bytes, None, Document]:
@@ -185,9 +178,6 @@ class LinkPage:
         return "" if document is None else document.server_id
 
     def countInterest(self) -> int:
-        """
-        The amount of interest of the peer.
-        """
         if self.link.cluster is None:
             return 0
         counts = self.accounts().values()

@@ -30,10 +30,6 @@ _MOST_UNKNOWN = 10_000
 
 
 class GatewayOrigin(PeerOrigin):
-    """
-    One account at another cluster.
-    """
-
     __slots__ = ()
 
     ORIGIN = "Gateway"
@@ -50,8 +46,6 @@ class InboundTraffic:
     """
     Delivers each message once in this cluster, and to one member of each queue group that its
     sender chose. The sender learns of unwanted messages.
-
-    @ivar handlers: by operation.
     """
 
     def __init__(
@@ -117,9 +111,6 @@ class InboundTraffic:
         return _Account(name, bus, GatewayOrigin(name, self._document.server_name), advertiser)
 
     def _offer(self) -> None:
-        """
-        Give the fast lane the known accounts.
-        """
         lane = self._link.lane
         if lane is not None:
             lane.forget()
@@ -132,9 +123,6 @@ class InboundTraffic:
         return {each.name: each.advertiser.figures() for each in self._accounts.values()}
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
-        """
-        The patterns and queue groups that the other cluster has received.
-        """
         known = self._accounts.get(account.encode("utf-8", "surrogateescape"))
         return () if known is None else known.advertiser.interests()
 

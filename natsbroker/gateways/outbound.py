@@ -33,8 +33,6 @@ _log = Logger(namespace="natsbroker")
 @implementer(IGatewayLink)
 class GatewayAccount:
     """
-    One account at another cluster.
-
     @ivar prefix: the account's name on the wire, with a space behind.
     """
 
@@ -72,8 +70,6 @@ class _OpenAccount(NamedTuple):
 class OutboundTraffic:
     """
     Sends in each account what the policy's table wants, while the connection lasts.
-
-    @ivar handlers: by operation.
     """
 
     def __init__(self, dependencies: GatewayDependencies, link: Any) -> None:
@@ -191,9 +187,7 @@ class OutboundTraffic:
 
     def commanded(self, document: ServerDocument) -> bool:
         """
-        Handle the begin or the end of the list of all subscriptions in an account.
-
-        @return: whether it was one of these commands.
+        @return: whether it was the begin or the end of the list of all subscriptions in an account.
         """
         command = document.gateway_cmd
         if command not in _LISTS:

@@ -24,16 +24,9 @@ SWITCH_AFTER = 1000
 
 @implementer(IGatewayInterestPolicy)
 class ListeningPolicy:
-    """
-    The part that all policies share, for subclasses.
-    """
-
     tellsAll = False
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
-        """
-        @param now: the time in seconds since the epoch.
-        """
         self._now = now
 
     def connected(self, gateway: str, account: str, tellsAll: bool) -> InterestTable:
@@ -114,9 +107,6 @@ class SwitchingPolicy(ListeningPolicy):
     def __init__(
         self, switchAfter: int = SWITCH_AFTER, now: Callable[[], float] = time.time
     ) -> None:
-        """
-        @param switchAfter: the refused subjects after which all interest in an account is sent.
-        """
         super().__init__(now)
         self.switchAfter = switchAfter
 
@@ -126,8 +116,6 @@ class SwitchingPolicy(ListeningPolicy):
 
 def switchAfterOf(section: Mapping[str, Any]) -> int:
     """
-    The refusals after which an account is announced as a whole.
-
     @raise ValueError: if the section is not valid.
     """
     _refuseOthers(section, ("switch_after",))

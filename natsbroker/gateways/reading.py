@@ -29,9 +29,6 @@ from natsbroker.routes.settings import splitRoute
 def gatewayFrom(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Gateway | None:
-    """
-    @param read: gives the text of a path, or raises C{OSError}.
-    """
     block = root.block("gateway")
     if block is None:
         return None

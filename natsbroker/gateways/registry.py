@@ -182,16 +182,10 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         return isLogin((self.terms.block.user, self.terms.block.password), user, password)
 
     def welcomes(self, name: str) -> bool:
-        """
-        Whether the gateway of this name may be connected to ours.
-        """
         block = self.terms.block
         return name != block.name and (not block.reject_unknown_cluster or name in self.remotes)
 
     def isTaken(self, name: str) -> bool:
-        """
-        Whether a server of our own cluster has a name.
-        """
         return bool(name) and (name == self.identity.server_name or self.members.hasName(name))
 
     # Links.
@@ -330,9 +324,6 @@ class GatewayGossip:
         self._urls: Counter[str] = Counter()
 
     def urls(self) -> list[str]:
-        """
-        Where members of our cluster can be dialled.
-        """
         gateways = self._gateways
         own = [gateways.url] if gateways.url else []
         others = [each for each in self._urls if each != gateways.url]
@@ -340,9 +331,7 @@ class GatewayGossip:
 
     def tellOthers(self, link: GatewayLink, name: str) -> None:
         """
-        Send a peer that dialled us the clusters other than its own.
-
-        @param name: the name of its cluster.
+        @param name: the name of the peer's cluster, of which it is not told.
         """
         gateways = self._gateways
         for remote in gateways.remotes.values():
@@ -351,9 +340,6 @@ class GatewayGossip:
                 link.tell(gossipDocument(gateways.identity.server_id, remote.name, addresses))
 
     def spread(self, name: str, urls: Iterable[str]) -> None:
-        """
-        Send the members of our cluster the URLs of another cluster.
-        """
         gateways = self._gateways
         serverName = gateways.identity.server_name
         document = gossipDocument(self._sender, name, urls, serverName)
@@ -364,9 +350,6 @@ class GatewayGossip:
         return f"{_GOSSIP}{self._gateways.identity.server_id}"
 
     def heard(self, document: ServerDocument, who: str) -> None:
-        """
-        @param who: names the member in the log.
-        """
         if document.gateway_cmd != GatewayCommand.GOSSIP:
             _log.error(
                 "Unknown command {command} from server {who}",
@@ -378,9 +361,7 @@ class GatewayGossip:
 
     def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
         """
-        Note a new member of our cluster, and send it the clusters that we have reached.
-
-        @param url: where it listens for gateways; empty for nowhere.
+        @param url: where the new member listens for gateways; empty for nowhere.
         @param say: sends a line to it.
         """
         gateways = self._gateways

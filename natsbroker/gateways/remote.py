@@ -96,9 +96,6 @@ class Remote:
 
     @property
     def pause(self) -> float:
-        """
-        Seconds before the next attempt to dial.
-        """
         if not self.failures:
             return _SOON if self.isImplicit else _REDIAL
         return min(_REDIAL * 2.0 ** min(self.failures - 1, 10), _LONGEST)

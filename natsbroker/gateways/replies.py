@@ -41,17 +41,11 @@ def oldHash(name: str) -> bytes:
 
 class ReplyNames:
     """
-    The reply prefixes of one broker.
-
     @ivar prefix: the broker puts it in front of reply subjects.
     @ivar oldPrefix: the same for clusters from before NATS 2.1.
     """
 
     def __init__(self, cluster: str, server: str) -> None:
-        """
-        @param cluster: the name of our gateway.
-        @param server: our id.
-        """
         self.prefix = b"%b%b.%b." % (NEW, newHash(cluster), newHash(server))
         self.oldPrefix = b"%b%b." % (OLD, oldHash(cluster))
 
@@ -71,10 +65,8 @@ class ReplyNames:
 
     def destination(self, subject: bytes) -> tuple[bytes, bytes] | None:
         """
-        Split a mapped subject.
-
-        @return: the hash of the server of our cluster that mapped it, empty if that is us or not
-            known, and the original subject; C{None} if the subject is not of our cluster.
+        @return: the hash of the server of our cluster that mapped the subject, empty if that is us
+            or not known, and the original subject; C{None} if the subject is not of our cluster.
         """
         prefix, rest = splitMapped(subject)
         if not prefix.startswith(self.answers):
@@ -119,10 +111,8 @@ class GatewayReplyRouter:
 
     def take(self, account: str, message: Message, isFromMember: bool) -> bool:
         """
-        Deliver a message if its subject is mapped.
-
         @param isFromMember: a member of our cluster sent the message: it is delivered here.
-        @return: whether the subject is mapped.
+        @return: whether the subject is mapped, and so the message taken.
         """
         if not prefixOf(message.subject):
             return False

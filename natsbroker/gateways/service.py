@@ -48,15 +48,10 @@ _SOLICIT = 1.0
 
 class GatewayService(LinkService[str]):
     """
-    @ivar advice: takes advice about the messages of other clusters.
     @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
     """
 
     def __init__(self, dependencies: LinkDependencies, cluster: Routes | None) -> None:
-        """
-        @param dependencies: its settings have a C{gateway} block.
-        @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
-        """
         settings = dependencies.settings
         block = settings.gateway or Gateway()
         super().__init__(dependencies, limitsFrom(settings, block))
@@ -173,9 +168,6 @@ class GatewayService(LinkService[str]):
             self.gateways.unreachable(remote)
 
     async def _reach(self, remote: Remote) -> None:
-        """
-        Dial the members of a cluster one after the other until one answers.
-        """
         problem: Exception = ValueError("nobody knows where it is")
         for target in remote.shuffled(self._random):
             try:
@@ -226,8 +218,6 @@ class GatewayService(LinkService[str]):
 
 def _fixed(block: Gateway, port: int) -> Gateway:
     """
-    The part of the settings that cannot change.
-
     @param port: the port in use, if the kernel chose it.
     """
     remotes = sorted((replace(each, tls=None) for each in block.gateways), key=lambda it: it.name)

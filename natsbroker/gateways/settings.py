@@ -14,10 +14,7 @@ from natsbroker.links.settings import ListenerSettings
 @dataclass(frozen=True, slots=True)
 class RemoteGateway:
     """
-    One of C{gateways}: another cluster.
-
-    @ivar urls: where its members are.
-    @ivar tls: for dialling them; C{None} for the TLS of the block.
+    @ivar tls: for dialling its members; C{None} for the TLS of the block.
     """
 
     name: str

@@ -100,9 +100,6 @@ class InterestTable:
     # Changes.
 
     def switch(self, mode: str, now: float) -> None:
-        """
-        @param now: seconds since the epoch.
-        """
         if mode != self.mode:
             self.mode = mode
             self.switches += 1
@@ -112,8 +109,6 @@ class InterestTable:
 
     def want(self, pattern: bytes, queue: bytes) -> None:
         """
-        Send what matches a pattern.
-
         @param queue: the queue group; empty for plain subscriptions.
         @raise natsbroker.subjects.shapes.TooManyShapes: if it takes no more patterns.
         """
@@ -140,17 +135,11 @@ class InterestTable:
         self._plain = SubjectIndex()
 
     def refuse(self, subject: bytes) -> None:
-        """
-        Do not send a literal subject.
-        """
         if len(self._refused) >= self._mostRefused:
             del self._refused[next(iter(self._refused))]
         self._refused[subject] = None
 
     def readmit(self, pattern: bytes) -> None:
-        """
-        Forget the refused subjects that match a pattern.
-        """
         if hasWildcard(pattern):
             for subject in [each for each in self._refused if matches(pattern, each)]:
                 del self._refused[subject]

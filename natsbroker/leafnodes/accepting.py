@@ -180,9 +180,6 @@ class AcceptedLeaf(LeafLink):
         return None
 
     def _permissions(self, grant: Grant) -> bytes:
-        """
-        The INFO with the peer's permissions.
-        """
         return infoLine(
             self.leafs.document(
                 client_id=self.number,

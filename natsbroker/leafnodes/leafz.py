@@ -36,9 +36,6 @@ class Leafz:
         self._state = state
 
     def __call__(self, query: Query) -> Answer:
-        """
-        @raise BadQuery: if a parameter makes no sense.
-        """
         steps = self.steps(flag(query, "subs"), text(query, "acc"))
         return Answer(200, JSON, bodyOf(steps), isLong=True)
 

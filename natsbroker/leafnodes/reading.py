@@ -32,9 +32,6 @@ _COUNTED = ("timeout", "reconnect", "dial_timeout", "write_deadline")
 def leafnodesFrom(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Leafnodes | None:
-    """
-    @param read: gives the text of a path, or raises C{OSError}.
-    """
     block = root.block("leafnodes")
     if block is None:
         return None
@@ -124,12 +121,6 @@ def checkLeafnodes(
     root: ParsedBlock,
     findings: Diagnostics,
 ) -> None:
-    """
-    Report inconsistent values.
-
-    @param accounts: the names of all.
-    @param isOperated: whether accounts are their operators'.
-    """
     block = root.blockOrEmpty("leafnodes")
     findings.errorsAt(block, _problems(leafnodes))
     check = _operatedProblems if isOperated else _accountProblems

@@ -119,8 +119,6 @@ class LeafLink(Link):
 
     def admit(self, grant: Grant) -> IMessageBus | None:
         """
-        Count the connection into its account.
-
         @return: the account's bus; C{None} if the account is missing or full: then the connection
             is closed.
         """
@@ -163,9 +161,6 @@ class LeafLink(Link):
         traffic.tell()
 
     def usePayload(self, grant: Grant | None) -> None:
-        """
-        Limit messages to the size that the grant allows.
-        """
         most = None if grant is None else grant.maxPayload
         self.decoder.maxPayload = self.leafs.settings.max_payload if most is None else most
 
@@ -207,9 +202,6 @@ class LeafLink(Link):
 class LeafRegistry(LinkRegistry[LeafLink]):
     """
     All leafnode connections of one broker; iterating gives those that have started.
-
-    @ivar authorizer: gives the authorizer of accepted leafnodes.
-    @ivar cluster: gives the name of our cluster.
     """
 
     def __init__(
@@ -226,8 +218,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     ) -> None:
         """
         @param redial: called with the remote when a dialled connection is gone.
-        @param notify: takes advisories.
-        @param nonceBytes: makes the bytes of a nonce.
         """
         super().__init__(context)
         self.identity = identity
@@ -249,9 +239,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         return sum(leaf.traffic is not None for leaf in self.everyone())
 
     def denialsFor(self, account: str, domain: str) -> tuple[bytes, ...]:
-        """
-        The JetStream subjects that are kept from a peer of a JetStream domain.
-        """
         settings = self.settings
         jetStream = settings.jetstream
         return domainDenials(
@@ -294,9 +281,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
             self.announce()
 
     def announce(self) -> None:
-        """
-        Send our INFO to all accepted leafnodes.
-        """
         line = infoLine(self.document())
         for leaf in self:
             if not leaf.isDialled:
@@ -340,9 +324,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
             self._redial(leaf.target)
 
     def linksTo(self, target: LeafRemote) -> list[LeafLink]:
-        """
-        The connections to a remote that are not closing.
-        """
         return [leaf for leaf in self.everyone() if leaf.target is target and not leaf.reason]
 
     def hangUp(self, target: LeafRemote) -> None:
@@ -353,8 +334,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
 
     def reauthorize(self, account: str | None = None) -> None:
         """
-        Ask again about accepted leafnodes.
-
         @param account: only in this account; C{None} for all.
         """
         for leaf in self:

@@ -45,9 +45,6 @@ class LeafRemote:
 
     @property
     def urls(self) -> list[RemoteURL]:
-        """
-        The next one first.
-        """
         return list(self._urls)
 
     def next(self) -> RemoteURL:

@@ -35,10 +35,6 @@ _REMEMBERED = 2048
 
 
 class Gate:
-    """
-    The permissions of one direction.
-    """
-
     __slots__ = ("_answers", "_permissions")
 
     def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
@@ -126,9 +122,6 @@ class LeafRules:
         return self.outgoing.verdict(pattern, queue)
 
     def mayCome(self, subject: bytes) -> bool:
-        """
-        Whether a message may come from the peer.
-        """
         return self.incoming.mayDeliver(subject) or subject.startswith(_ANSWERS)
 
 
@@ -195,9 +188,6 @@ def encoded(text: str) -> bytes:
 
 
 def permissionsOf(grant: Grant) -> dict[str, Any]:
-    """
-    The permissions of a spoke's user for INFO.
-    """
     publish, subscribe = grant.publishing, grant.subscribe
     shown: dict[str, Any] = {}
     if subscribe is not None:

@@ -53,9 +53,6 @@ class LeafnodeService(LinkService[LeafRemote]):
         cluster: Callable[[], RouteService | None],
     ) -> None:
         """
-        @param dependencies: its authorizer decides about leafnodes, too, unless the settings have
-            logins for them.
-        @param cluster: gives the routes; C{None} without a cluster.
         @raise ValueError: if the settings make no sense, or a certificate is no good.
         """
         settings = dependencies.settings

@@ -67,7 +67,6 @@ class Dialler:
         over: Callable[[bool], None],
     ) -> None:
         """
-        @param connect: makes one attempt.
         @param what: names the peer in the log.
         @param over: called once with whether the peer answered; not after L{stop}.
         """
@@ -173,8 +172,6 @@ class Diallers(Generic[Key]):
         Dial a peer, unless it is being dialled. Does nothing before L{open} or after L{close}.
 
         @param what: names the peer in the log.
-        @param connect: makes one attempt.
-        @param after: seconds until the first attempt.
         @param over: called once with whether the peer answered; not if dialling was stopped.
         """
         if not self._isOpen or key in self._diallers:

@@ -31,9 +31,7 @@ class LinkIdentity:
 
     def head(self, proto: int) -> dict[str, Any]:
         """
-        What an INFO of every kind of link begins with.
-
-        @param proto: what it claims to understand.
+        @param proto: what an INFO claims to understand.
         """
         return {
             "server_id": self.server_id,

@@ -65,17 +65,15 @@ class ILinkOwner(Interface):
 
 class Link(PeerSession):
     """
-    @cvar CREATED: what the kind of link is called when it is made.
-    @cvar KIND: what it is called when it is closed.
+    @cvar CREATED: what the kind of link is called when it is made, as C{KIND} when it is closed.
     @cvar LETTER: begins the link's number in the log.
-    @ivar handlers: what is done with which operation.
     @ivar isOpen: whether it can be talked on already.
     @ivar isHeld: whether nothing more is read before something that was asked is answered.
     @ivar lane: takes messages before they are frames; C{None} for nothing that does.
     @ivar traffic: what passes over it; C{None} before it is agreed on.
     @ivar isQuiet: whether no PING may be sent, since the peer is about to switch to S2.
-    @ivar measures: whether the round trip is measured in every interval, whatever comes, where
-        the compression depends on it.
+    @ivar measures: whether the round trip is measured in every interval, whatever comes, where the
+        compression depends on it.
     """
 
     CREATED: ClassVar[str]
@@ -128,8 +126,7 @@ class Link(PeerSession):
 
     def secured(self) -> None:
         """
-        The connection is encrypted from now on, after it was talked on in the clear: links of most
-        kinds never are.
+        Links of most kinds are never encrypted after they were talked on in the clear.
         """
         raise RuntimeError("a handshake in the middle of a conversation")
 

@@ -60,9 +60,6 @@ class LinkPort:
 
     @property
     def number(self) -> int:
-        """
-        0 while it does not listen.
-        """
         address = self._address
         return 0 if address is None else int(address.port)
 
@@ -77,9 +74,7 @@ class LinkPort:
 
 async def ended(close: Callable[[Callable[[], None]], None]) -> None:
     """
-    Wait until all links of one kind are gone.
-
-    @param close: closes them, and calls its argument when none is left.
+    @param close: closes the links of one kind, and calls its argument when none is left.
     """
     gone: Deferred[None] = Deferred()
     close(lambda: gone.callback(None))

@@ -19,7 +19,6 @@ class PeerOrigin:
     One account at a peer, which has authenticated its clients and checked their permissions.
 
     @cvar ORIGIN: the kind of connection that services see.
-    @ivar grant: everything in the account.
     """
 
     __slots__ = ("_server", "grant")

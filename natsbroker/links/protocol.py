@@ -43,7 +43,6 @@ MakeLink = Callable[[LinkPeer], Link]
 @implementer(IPushProducer, IHalfCloseableProtocol, IHandshakeListener)
 class LinkProtocol(Protocol):
     """
-    @ivar link: the session; C{None} before there is a connection.
     @ivar connection: the OpenSSL connection that was made for it; C{None} so far.
     """
 
@@ -54,7 +53,6 @@ class LinkProtocol(Protocol):
 
     def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
         """
-        @param tls: C{None} for no TLS.
         @param name: the name in the peer's certificate; C{None} on an accepted connection.
         """
         self._makeLink = makeLink
@@ -149,9 +147,6 @@ class LinkProtocol(Protocol):
             timer.cancel()
 
     def dataReceived(self, data: bytes) -> None:
-        """
-        None comes before the handshake is done.
-        """
         if self._s2 is not None:
             self._s2.received(data)
         elif self.link is not None:

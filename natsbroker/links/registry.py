@@ -66,9 +66,6 @@ class LinkRegistry(Generic[AnyLink]):
                 call()
 
     def close(self, done: Callable[[], None]) -> None:
-        """
-        @param done: called when no link is left.
-        """
         self.isOver = True
         if not self._links:
             done()
@@ -89,16 +86,10 @@ class LinkRegistry(Generic[AnyLink]):
 
     @property
     def slow(self) -> int:
-        """
-        The links that were closed as slow consumers.
-        """
         return sum(self.ended[reason] for reason in _SLOW)
 
     @property
     def stale(self) -> int:
-        """
-        The links that were closed because the peer did not answer.
-        """
         return self.ended[errors.STALE.reason]
 
 

@@ -65,9 +65,6 @@ def decodeBlock(data: bytes, start: int, stop: int, most: int) -> bytes:
 
 
 def _length(data: bytes, start: int, stop: int) -> tuple[int, int]:
-    """
-    The length that a block claims, and where its elements begin.
-    """
     claimed = 0
     for count in range(_LONGEST_VARINT):
         if start + count == stop:
@@ -86,9 +83,6 @@ def _number(data: bytes, place: int, count: int, stop: int, what: str) -> tuple[
 
 
 def _literal(data: bytes, length: int, place: int, stop: int) -> tuple[int, int]:
-    """
-    How long a literal is, and where it ends.
-    """
     if length >= 60:
         length, place = _number(data, place, length - 59, stop, "literal")
     length += 1

@@ -24,15 +24,10 @@ _IN_A_TURN = 1 << 18
 
 
 class S2Link:
-    """
-    @ivar encoder: makes what is sent.
-    """
-
     __slots__ = ("_decoder", "_isBusy", "_isLater", "_isPaused", "_link", "_stream", "encoder")
 
     def __init__(self, link: Link, stream: Any, level: str, data: bytes) -> None:
         """
-        @param level: at which the encoder begins.
         @param data: came behind the last line that was not compressed.
         """
         self.encoder = S2Encoder(level)

@@ -147,9 +147,7 @@ class S2Decoder:
 
     def _next(self) -> bool:
         """
-        Handle one more chunk, or a part of one that is skipped.
-
-        @return: whether there was one.
+        @return: whether there was one more chunk, or a part of one that is skipped.
         """
         if self._skipping:
             self._skip()
@@ -182,9 +180,6 @@ class S2Decoder:
         return True
 
     def _check(self, kind: int, length: int) -> None:
-        """
-        Judge a chunk by its header.
-        """
         largest = min(self.largest, _LARGEST_SNAPPY) if self._isSnappy else self.largest
         if kind == _IDENTIFIER:
             isRight = length == len(_S2)

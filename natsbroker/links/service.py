@@ -126,8 +126,6 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
     async def _listen(self) -> None:
         """
         Listen, and from now on dial.
-
-        @raise StartError: if the place is taken.
         """
         await self._port.open()
         self._identify()
@@ -153,9 +151,6 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
 
     @property
     def port(self) -> int:
-        """
-        0 while it does not listen.
-        """
         return self._port.number
 
     def urls(self) -> list[str]:

@@ -47,7 +47,6 @@ class Links:
     ) -> None:
         """
         @param changed: called when L{clientInfo} may have changed.
-        @param others: kinds that are not the broker's own.
         @raise natsbroker.connections.tlscontext.TLSSettingsError: for a bad certificate.
         """
         self.kinds: tuple[Any, ...] = (*KINDS, *others)
@@ -89,9 +88,6 @@ class Links:
         }
 
     def countNeighbours(self) -> float:
-        """
-        How many other brokers there are; infinity if unknown.
-        """
         return math.fsum(service.neighbours() for service in self._peers())
 
     def addresses(self) -> dict[str, list[str]]:
@@ -123,8 +119,6 @@ class Links:
 
     async def open(self, settings: Settings) -> None:
         """
-        Listen, then dial.
-
         @param settings: in force, with the ports that the kernel chose.
         @raise StartError: if an address is in use.
         """
@@ -145,9 +139,6 @@ class Links:
             service.reauthorize(account)
 
     def leave(self) -> None:
-        """
-        Tell the peers that this broker will stop.
-        """
         for service in self._peers():
             service.leave()
 

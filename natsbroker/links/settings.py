@@ -94,9 +94,6 @@ def listenAddress(block: ParsedBlock, findings: Diagnostics) -> tuple[str, int]:
 
 
 def loginOf(block: ParsedBlock) -> ParsedBlock:
-    """
-    The C{authorization} of a block; an empty one where it has none.
-    """
     return block.block("authorization") or ParsedBlock("", block.position)
 
 
@@ -131,17 +128,11 @@ def loginProblems(user: str, password: str, links: str) -> Iterator[Problem]:
 
 
 def certificateProblems(tls: TLSSettings | None, who: str) -> Iterator[Problem]:
-    """
-    @param who: needs a certificate.
-    """
     if tls is not None and not tls.certs:
         yield "tls", f"{who} need 'cert_file' and 'key_file'"
 
 
 def negativeProblems(settings: object, names: Iterable[str]) -> Iterator[Problem]:
-    """
-    @param names: those that cannot be below 0, as attributes of the settings.
-    """
     for name in names:
         if getattr(settings, name) < 0:
             yield name, "value can not be negative"
@@ -151,8 +142,7 @@ def urlProblems(
     name: str, urls: Iterable[str], split: Callable[[str], object]
 ) -> Iterator[Problem]:
     """
-    @param name: the key that the URLs stand under.
-    @param split: reads one, or raises C{ValueError}.
+    @param split: reads a URL, or raises C{ValueError}.
     """
     for url in urls:
         try:
@@ -164,8 +154,6 @@ def urlProblems(
 def advertiseProblems(name: str, text: str, port: int) -> Iterator[Problem]:
     """
     @param name: the key that the text stands under.
-    @param text: see L{advertised}; empty for none.
-    @param port: likewise.
     """
     if not text:
         return

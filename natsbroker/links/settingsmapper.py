@@ -60,8 +60,6 @@ def backoffTerms(settings: Settings, block: ListenerSettings, isConfigured: bool
 
 def linkTLSFrom(tls: TLSSettings | None) -> LinkTLS | None:
     """
-    TLS between servers that present certificates to each other.
-
     @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
     """
     return None if tls is None else LinkTLS(*bothContextsFrom(tls), tls)

@@ -25,7 +25,7 @@ from natsbroker.connections.tlsrecords import SealedConnection
 @dataclass(frozen=True, slots=True)
 class LinkTLS:
     """
-    The TLS of links. A reload replaces the whole.
+    A reload replaces the whole.
 
     @ivar context: for accepted connections.
     @ivar dialling: for dialled connections.
@@ -74,10 +74,8 @@ def isAddress(host: str) -> bool:
 
 def nameProblem(certificate: Any, name: str) -> str:
     """
-    Say why a certificate is not for the name, or the address, that was dialled.
-
     @param certificate: a C{cryptography} X.509 certificate; C{None} if there is none.
-    @return: empty if it is.
+    @return: why it is not for the name, or the address, that was dialled; empty if it is.
     """
     if certificate is None:
         return "the peer has no certificate"

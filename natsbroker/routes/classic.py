@@ -47,10 +47,6 @@ _HARMLESS = bytes(each if 0x20 < each != 0x7F else 0x78 for each in range(256))
 
 @implementer(ILinkSubscriber)
 class ClassicMember(PeerOrigin):
-    """
-    A peer: where messages for it are sent, and where those from it come from.
-    """
-
     __slots__ = ("_traffic",)
 
     ORIGIN = "Router"
@@ -65,8 +61,6 @@ class ClassicMember(PeerOrigin):
 
 class ClassicTraffic:
     """
-    @ivar dialect: reads the lines.
-    @ivar handlers: what is done with which operation.
     @ivar isVerbose: whether the peer wants to hear that it was understood.
     """
 
@@ -100,9 +94,6 @@ class ClassicTraffic:
     # What this member serves.
 
     def tell(self, accounts: Iterable[str]) -> None:
-        """
-        Tell the peer the interest of the global account, if it is among these, from now on.
-        """
         isWanted = GLOBAL_ACCOUNT in accounts
         announcer, bus = self._announcer, self._bus
         if announcer is not None and not isWanted:
@@ -247,9 +238,6 @@ class ClassicTraffic:
     def _directed(
         self, subject: bytes, reply: bytes, body: bytes, sizeText: bytes, sid: bytes
     ) -> None:
-        """
-        A message for one member of a queue group.
-        """
         bus, queue = self._bus, self._told.group(sid)
         if not queue:
             _log.debug(

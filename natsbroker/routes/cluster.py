@@ -46,8 +46,6 @@ class IncompatiblePeers:
 
     def pause(self, route: Route, usual: float) -> float:
         """
-        The seconds until a peer is dialled again.
-
         @param usual: the pause for a compatible peer.
         """
         target = route.target
@@ -80,9 +78,6 @@ class Routes(Membership):
         self._incompatible = IncompatiblePeers()
 
     def routeFor(self, target: RouteTarget | None) -> Callable[[LinkPeer], Route]:
-        """
-        @param target: the dialled peer; C{None} for accepted connections.
-        """
         return lambda peer: Route(self, peer, target)
 
     # Admission.
@@ -172,9 +167,6 @@ class Routes(Membership):
             self.changed()
 
     def linkGone(self, route: Route) -> None:
-        """
-        Dial again if the peer is still wanted.
-        """
         super().linkGone(route)
         target = route.target
         if target is None or not route.mayRedial or self.isOver or not self._isWanted(target):

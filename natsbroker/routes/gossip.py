@@ -89,8 +89,6 @@ class ClusterGossip:
 
     def tell(self, route: Route, member: Member) -> None:
         """
-        Announce a new member to the others that can use it.
-
         @param route: to the new member.
         """
         document = route.document
@@ -109,9 +107,6 @@ class ClusterGossip:
             listener.say(infoLine(told.changed(gossip_mode=int(mode)).raw))
 
     def heard(self, route: Route, document: ServerDocument) -> None:
-        """
-        Handle an INFO of a peer, about itself or another member.
-        """
         if document.server_id != route.remoteId:
             self._heardOf(document)
         elif document.ldm:
@@ -123,9 +118,6 @@ class ClusterGossip:
             self._setUrls(route, document.connect_urls, document.leafnode_urls)
 
     def tellGateways(self, member: Member, document: ServerDocument) -> None:
-        """
-        Introduce a new member to other clusters, and these to it.
-        """
         gateways, first = self._cluster.gateways, member.first
         member.gatewayUrl = document.gateway_url
         if gateways is not None and first is not None and not first.isClassic:

@@ -70,10 +70,6 @@ _Told = tuple[bytes, bytes, bytes]
 
 @implementer(IClusterInterestWatcher)
 class InterestAdvertiser:
-    """
-    Sends the interest of one account to one peer.
-    """
-
     def __init__(
         self,
         bus: IMessageBus,
@@ -84,8 +80,7 @@ class InterestAdvertiser:
     ) -> None:
         """
         @param gained: sends the peer a pattern, a queue group, its weight, and the cluster of the
-            leafnode.
-        @param lost: withdraws it.
+            leafnode; C{lost} withdraws it.
         @param interestFilter: the subscriptions that count; by default those of this broker.
         """
         self._permissions = permissions
@@ -165,10 +160,6 @@ _Place = tuple[IMessageBus, Any, Any]
 
 
 class RemoteInterest:
-    """
-    What one peer is subscribed to.
-    """
-
     def __init__(
         self,
         busOf: Callable[[str], IMessageBus | None],
@@ -269,9 +260,6 @@ class RemoteInterest:
         known[key] = made
 
     def permit(self, permissions: LinkPermissions) -> None:
-        """
-        Use other permissions, for earlier interest too.
-        """
         if permissions.taken == self._permissions.taken:
             return
         self._permissions = permissions

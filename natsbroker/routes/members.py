@@ -71,15 +71,12 @@ def prevails(newcomer: Route, there: Route, ours: str, now: float) -> bool:
 
 class Member:
     """
-    Another member.
-
     @ivar isPooled: whether it shares connections among accounts.
     @ivar pool: the connections by their place in the pool.
     @ivar dedicated: the connections that are dedicated to an account.
     @ivar size: how many connections the pool is to have.
-    @ivar urls: where clients can connect to it.
+    @ivar urls: where clients can connect to it, as C{leafUrls} for leafnodes.
     @ivar gatewayUrl: where gateways can; empty for nowhere.
-    @ivar leafUrls: where leafnodes can.
     """
 
     def __init__(self, document: ServerDocument) -> None:
@@ -95,9 +92,8 @@ class Member:
 
     def placeFor(self, route: Route, index: int) -> int | None:
         """
-        The place that a connection has in the pool; C{None} if there is none.
-
         @param index: the place that the peer named, if it dialled.
+        @return: C{None} if there is none.
         """
         if not self.isPooled:
             return 0
@@ -152,7 +148,6 @@ class Membership(LinkRegistry[Route]):
     """
     The members of a cluster, and what this one sends about itself.
 
-    @ivar terms: the settings in force.
     @ivar members: the others, by their ids.
     @ivar urls: the addresses of this broker's clients.
     @ivar leafPlace: the address for leafnodes that members announce; empty for none.
@@ -243,9 +238,6 @@ class Membership(LinkRegistry[Route]):
         return tuple(found)
 
     def leafUrls(self) -> tuple[str, ...]:
-        """
-        The addresses for leafnodes of the other members.
-        """
         found: dict[str, None] = {}
         for member in self.members.values():
             found.update(dict.fromkeys(member.leafUrls))

@@ -44,8 +44,6 @@ _SOME_LEAF = b" "
 @implementer(IOutboxLink)
 class RouteAccount(PeerOrigin):
     """
-    One account at a peer: where messages for it are sent, and where those from it come from.
-
     @ivar cluster: of the leafnode at the peer; empty for none.
     @ivar prefix: the account's name and a space; empty where the wire omits it.
     """
@@ -65,7 +63,6 @@ class RouteAccount(PeerOrigin):
     ) -> None:
         """
         @param name: the account on the wire; empty where it is omitted.
-        @param server: the peer's name.
         @param takesOrigin: whether messages of leafnodes name their cluster to the peer.
         """
         super().__init__(account, server)
@@ -86,11 +83,6 @@ class RouteAccount(PeerOrigin):
 
 
 class ModernTraffic:
-    """
-    @ivar dialect: reads the lines.
-    @ivar handlers: what is done with which operation.
-    """
-
     def __init__(
         self,
         link: Link,
@@ -103,7 +95,6 @@ class ModernTraffic:
         replyRouter: GatewayReplyRouter | None = None,
     ) -> None:
         """
-        @param headers: whether the peer understands headers.
         @param namesOrigin: whether the peer names the origin when interest of a leafnode ends.
         @param takesOrigin: whether it understands of which leafnode interest and messages are.
         @param account: the account that the connection is dedicated to; empty for none.
@@ -139,9 +130,6 @@ class ModernTraffic:
     # What this member serves.
 
     def tell(self, accounts: Iterable[str]) -> None:
-        """
-        Tell the peer the interest of these accounts from now on, and of no others.
-        """
         wanted = dict.fromkeys(accounts)
         for name in [each for each in self._announcers if each not in wanted]:
             self._announcers.pop(name).end(True)

@@ -27,9 +27,6 @@ class RoutePool:
         self._dial = dial
 
     def place(self, route: Route, document: ServerDocument) -> None:
-        """
-        Give a route a place, or close it.
-        """
         cluster = self._cluster
         size = cluster.terms.poolSize
         route.isPooled = document.route_pool_size > 0 and size > 0

@@ -32,9 +32,6 @@ _COUNTED = ("connect_retries", "ping_max", "ping_interval", "write_deadline", "t
 def clusterFrom(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Cluster | None:
-    """
-    @param read: gives the text of a path, or raises C{OSError}.
-    """
     block = root.block("cluster")
     if block is None:
         return None
@@ -58,9 +55,6 @@ def clusterFrom(
 def _permissions(
     block: ParsedBlock, login: ParsedBlock, findings: Diagnostics
 ) -> Permissions | None:
-    """
-    The permissions of the block, else those of its C{authorization}.
-    """
     for place in (block, login):
         inner = place.block("permissions")
         if inner is None:
@@ -74,9 +68,6 @@ def _permissions(
 
 
 def checkCluster(cluster: Cluster, root: ParsedBlock, findings: Diagnostics) -> Cluster:
-    """
-    Report inconsistent values, at their place in the file if they have one.
-    """
     findings.errorsAt(root.blockOrEmpty("cluster"), _problems(cluster))
     if cluster.tls is not None and not cluster.tls.verify:
         # Members always show each other their certificates.

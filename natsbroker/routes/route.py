@@ -222,9 +222,6 @@ class Route(Link):
                 self.handlers[op] = partial(self._early, op)
 
     def _early(self, op: int, *arguments: Any) -> None:
-        """
-        A peer without an INFO: only its CONNECT is known.
-        """
         connect = self._connect
         if connect is None or not connect.name:
             self.close(errors.UNKNOWN_OPERATION)
@@ -333,8 +330,6 @@ class Route(Link):
 
     def begin(self, accounts: list[str]) -> None:
         """
-        Let interest and messages pass.
-
         @param accounts: the accounts whose interest is sent over it.
         """
         document = self.document

@@ -44,9 +44,6 @@ class Routez:
         self._state = state
 
     def __call__(self, query: Query) -> Answer:
-        """
-        @raise BadQuery: if a parameter makes no sense.
-        """
         return Answer(200, JSON, bodyOf(self.steps(*askedFor(query))), isLong=True)
 
     def steps(self, isListed: bool, isDetailed: bool) -> Generator[bytes, None, Listing]:

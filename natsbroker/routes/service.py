@@ -47,9 +47,7 @@ _DIAL = 5.0
 class RouteService(LinkService[tuple[str, int, str]]):
     def __init__(self, dependencies: LinkDependencies, changed: Callable[[], None]) -> None:
         """
-        @param dependencies: its settings have a C{cluster} block with a port.
         @param changed: called when it has changed where clients can connect, or the cluster's name.
-        @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
         settings = dependencies.settings
         block = settings.cluster or Cluster()
@@ -127,9 +125,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
 
     def useLeafPlace(self, place: str) -> None:
         """
-        Announce the listener for leafnodes to the other members.
-
-        @param place: as C{host:port}; empty for none.
+        @param place: of the listener for leafnodes, as C{host:port}; empty for none.
         """
         cluster = self.cluster
         if cluster.leafPlace != place:
