@@ -165,10 +165,6 @@ class Account(AccountCore):
 
 @implementer(IMessageBus)
 class Bus:
-    """
-    The bus of an account for one kind of origin.
-    """
-
     __slots__ = ("_account", "_delivery", "account", "kind")
 
     def __init__(self, account: Account, kind: Kind) -> None:
@@ -230,10 +226,6 @@ class Bus:
 
 
 class GatewayBus(Bus):
-    """
-    The bus for messages and interest of other clusters.
-    """
-
     __slots__ = ()
 
     def openGateway(self, link: IGatewayLink, table: IInterestTable) -> GatewayOutput:

@@ -123,9 +123,6 @@ class ImportSetup:
             account.mapSubjects(MappingTable(made, self._random.randrange, self._cluster))
 
     def _domainsOf(self, described: AccountSettings) -> tuple[SubjectMapping, ...]:
-        """
-        The mappings for JetStream's domains, without those that the account has itself.
-        """
         jetstream = self.jetstream
         if described.jetstream:
             found = fromDomain(jetstream.domain) if jetstream.domain else ()
@@ -179,9 +176,6 @@ class ImportSetup:
 
 
 def _isChanged(applied: dict[Account, Any], account: Account, wanted: Any) -> bool:
-    """
-    Note what an account wants, if it is something else than what is applied.
-    """
     if (applied.get(account) or type(wanted)()) == wanted:
         return False
     if wanted:

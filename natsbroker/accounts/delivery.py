@@ -163,9 +163,6 @@ class Delivery:
         return delivered + len(links)
 
     def _publishToLinks(self, kind: Kind, message: Message) -> int:
-        """
-        @return: the number of links.
-        """
         matches = self._matcher.match(message.subject)
         links = self._plainLinks(kind, matches, message)
         for link, _ in links.values():
@@ -301,9 +298,6 @@ class Delivery:
 
 
 def linkOf(subscription: hot.Subscription) -> int:
-    """
-    The identity of the connection of a link's subscription.
-    """
     outbox = subscription.outbox
     return id(subscription.subscriber if outbox is None else outbox)
 
@@ -324,9 +318,6 @@ def _mayTake(subscription: hot.Subscription, message: Message) -> bool:
 
 
 def nearest(members: list[hot.Subscription]) -> list[hot.Subscription]:
-    """
-    The members of a queue group behind links that are served first.
-    """
     if not members:
         return members
     least = min(map(_distance, members))

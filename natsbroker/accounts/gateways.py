@@ -213,9 +213,6 @@ class GatewayTargets:
         return output
 
     def known(self) -> Iterator[hot.Subscription]:
-        """
-        A subscription for each pattern of known interest in other clusters.
-        """
         for output in self._outputs:
             yield from output.known()
 
@@ -279,9 +276,6 @@ class GatewayTargets:
             self._recent.add(pattern)
 
     def isRecent(self, subject: bytes) -> bool:
-        """
-        Whether a subject was subscribed to so recently that other clusters may not know.
-        """
         return self._recent is not None and self._recent.cover(subject)
 
     def asked(self, message: Message) -> None:

@@ -284,9 +284,6 @@ class CycleSearch:
     def _returns(
         self, start: ServiceImport, account: str, subjects: bytes, last: ServiceImport, hops: int
     ) -> bool:
-        """
-        Follow requests on some subjects of an account.
-        """
         if hops > _MOST_HOPS:
             return True
         for mapped in self._mapped(account, subjects):

@@ -26,9 +26,6 @@ _RESPONSES = {SINGLETON: "Singleton", STREAM: "Streamed", CHUNKED: "Chunked"}
 
 
 def exchangesOf(account: AccountSettings) -> dict[str, Any]:
-    """
-    The mappings, exports and imports of an account, without the keys that would be empty.
-    """
     ordered = sorted(account.mappings, key=lambda mapping: mapping.source)
     found = {
         "mappings": {each.source: _destinations(each) for each in ordered},
@@ -39,9 +36,6 @@ def exchangesOf(account: AccountSettings) -> dict[str, Any]:
 
 
 def _destinations(mapping: SubjectMapping) -> list[dict[str, Any]]:
-    """
-    The destinations of a mapping, and where the messages go that none of them gets.
-    """
     found: list[dict[str, Any]] = []
     clusters = dict.fromkeys(["", *[each.cluster for each in mapping.destinations]])
     for cluster in clusters:

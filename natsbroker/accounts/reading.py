@@ -64,18 +64,11 @@ _Made = TypeVar("_Made", Export, Import)
 
 
 class ImportExportReader:
-    """
-    Reads exports, imports and mappings, and remembers their places in the file.
-    """
-
     def __init__(self, findings: Diagnostics) -> None:
         self._findings = findings
         self._places: dict[tuple[str, str, int], ParsedBlock] = {}
 
     def check(self, accounts: abc.Mapping[str, AccountSettings], hasSystem: bool) -> None:
-        """
-        Report exports and imports that do not fit together.
-        """
         for problem in problems(accounts, hasSystem):
             entry = self._places[problem.account, problem.part, problem.index]
             self._findings.error(problem.message, entry.path, entry.position)

@@ -30,10 +30,6 @@ _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 
 @implementer(ISubjectRouter)
 class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
-    """
-    The default subject router.
-    """
-
     def watchChanges(self, changed: Callable[[bytes], None]) -> None:
         """
         This router follows NATS's rules, so it has nothing to announce.
@@ -146,9 +142,6 @@ class AccountRegistry:
             self._dropped(name)
 
     def applySettings(self, described: Mapping[str, AccountSettings]) -> None:
-        """
-        Replace exports, imports and mappings of accounts that were included.
-        """
         names = {*described, *self._described}
         self._described = set(described)
         accounts = {name: self._places[name].account for name in names if name in self._places}

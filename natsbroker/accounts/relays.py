@@ -88,15 +88,9 @@ class ImportPath:
 
 
 def originOf(message: Message) -> Any:
-    """
-    The client that published a message, if it was one (an L{IOrigin}).
-    """
     origin = message.origin
     return origin if origin is not None and IOrigin.providedBy(origin) else None
 
 
 def relaySubscription(account: Any, pattern: bytes, relay: Relay) -> hot.Subscription:
-    """
-    To be attached to the account.
-    """
     return hot.Subscription(account, pattern, b"", int(Kind.INTERNAL), relay, None)

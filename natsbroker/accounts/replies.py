@@ -106,10 +106,6 @@ class RecentSubscriptions:
 
 
 class GatewayReplyMap:
-    """
-    The replies that return over a gateway to where their requests came from.
-    """
-
     def __init__(
         self, clock: IReactorTime, changed: Callable[[bytes], None], period: float = PERIOD
     ) -> None:
@@ -132,9 +128,6 @@ class GatewayReplyMap:
         self._aging.start()
 
     def viaOf(self, subject: bytes) -> bytes:
-        """
-        Empty for a subject that is not entered.
-        """
         return self._young.get(subject) or self._old.get(subject, b"")
 
     def __contains__(self, subject: bytes) -> bool:

@@ -28,9 +28,6 @@ def newInbox() -> bytes:
 
 
 def isNoResponders(message: Message) -> bool:
-    """
-    Whether a reply is the server's status that there are no responders.
-    """
     return not message.payload and message.headers.startswith(_NO_RESPONDERS)
 
 

@@ -177,9 +177,6 @@ class Responses(Relay):
         return True
 
     def _again(self, response: Response) -> None:
-        """
-        Restart the time for the next of several responses.
-        """
         response.since = self.account.clock.seconds()
         same = self._byExport[id(response.export)]
         same[response.subject] = same.pop(response.subject)
@@ -240,10 +237,6 @@ class Responses(Relay):
 
 
 class PendingReplies:
-    """
-    The replies that an account awaits from others.
-    """
-
     __slots__ = ("_replies",)
 
     def __init__(self) -> None:

@@ -102,10 +102,6 @@ class _RenamingLink:
 
 
 class _RenamedPermissions:
-    """
-    The permissions of a leafnode's subscription for subjects of another account.
-    """
-
     __slots__ = ("_original", "_renaming")
 
     def __init__(self, original: hot.Subscription, renaming: Renaming) -> None:
@@ -151,9 +147,6 @@ class Shadows:
         return problems
 
     def refresh(self) -> None:
-        """
-        Drop the exporters' cached matches after a change of subscribers here.
-        """
         for exporter in {each.exporter for each in self._imports}:
             exporter.matcher.changed(b">")
 

@@ -85,7 +85,6 @@ class Authenticator(Revocations):
 
         @param avatar: the result of L{authenticate}. By default, a grant is returned unchanged, a
             name gets everything in the global account, and anything else is denied.
-        @return: a L{Grant}.
         """
         if isinstance(avatar, Grant):
             return avatar

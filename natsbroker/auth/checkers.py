@@ -42,10 +42,6 @@ class IConnection(ICredentials, Interface):
 
 
 class IAvatars(Interface):
-    """
-    The permissions of avatars.
-    """
-
     def grantOf(name: str, request: ConnectRequest) -> Grant:
         """
         @param name: an avatar id as text; empty for a guest.

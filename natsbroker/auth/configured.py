@@ -220,9 +220,6 @@ def _identity(user: User, settings: Settings) -> UserEntry:
 
 
 def grantFrom(user: User, settings: Settings) -> Grant:
-    """
-    @raise ValueError: if a permission is no subject.
-    """
     account = settings.accounts.get(user.account)
     limits = account.limits if account is not None else AccountLimits()
     permissions = user.permissions or Permissions()

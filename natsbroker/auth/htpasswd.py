@@ -63,9 +63,6 @@ _NAMES = {
 
 
 def isCrypt(secret: str) -> bool:
-    """
-    Whether a text is a hash of C{$apr1$}, C{$1$}, C{$5$} or C{$6$}.
-    """
     return _FORM.fullmatch(secret) is not None
 
 

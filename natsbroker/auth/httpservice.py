@@ -107,9 +107,6 @@ def question(request: ConnectRequest, nonce: bool = False) -> bytes:
 
 
 def grantFromAnswer(data: bytes) -> Grant:
-    """
-    @raise FieldError: if the answer is not as it should be.
-    """
     fields = Fields.parse(data)
     _refuseOthers(fields, _NAMES)
     if not fields.text("user"):

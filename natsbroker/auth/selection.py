@@ -46,10 +46,6 @@ class AuthorizerSelection:
         self.chosen: IAuthorizer | None = None
 
     def choose(self, settings: Settings, given: IAuthorizer | None) -> IAuthorizer:
-        """
-        @raise ValueError: see L{authorizerFrom}.
-        @raise zope.interface.exceptions.Invalid: if C{given} is no authorizer.
-        """
         self.chosen = given
         if given is None and self._operators is not None:
             self.chosen = self._operators.authorizer

@@ -95,9 +95,6 @@ class Connz:
 def connectionRow(
     chosen: Chosen, detail: Detail, now: float, namers: Namers = _PLAIN
 ) -> Generator[None, None, Row]:
-    """
-    Made in steps. Its size is bounded.
-    """
     facts = chosen.facts
     closed = chosen.closed
     until = now if closed is None else closed.stop

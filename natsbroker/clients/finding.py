@@ -23,9 +23,6 @@ def sessionOf(connections: Connections, cid: int) -> ClientSession | None:
 
 
 def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str) -> None:
-    """
-    Close the youngest connections of an account that has too many.
-    """
     maximum = accounts.limits(account).max_connections
     if maximum == UNLIMITED or accounts.connections(account) <= maximum:
         return

@@ -327,9 +327,6 @@ _PUBLISHING = (b"P", b"p", b"H", b"h")
 
 
 def _bodies(buffer: bytes, position: int, line: bytes, plan: _Plan, longest: int) -> list[bytes]:
-    """
-    The bodies, with CRLF, of the messages that follow each other with the same line.
-    """
     bodies: list[bytes] = []
     start = len(line)
     step = start + plan.size + 2
@@ -344,9 +341,6 @@ def _bodies(buffer: bytes, position: int, line: bytes, plan: _Plan, longest: int
 
 
 def _isDirect(matches: Matches) -> bool:
-    """
-    Whether all receivers are connections whose outbox may be written to.
-    """
     if matches.links or not all(map(_mayBeWrittenTo, matches.plain)):
         return False
     return all(not there and all(map(_mayBeWrittenTo, here)) for _, here, there in matches.groups)

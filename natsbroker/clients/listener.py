@@ -144,9 +144,6 @@ class PortListener:
         return self
 
     def close(self) -> Deferred[None]:
-        """
-        Listen no more; open connections stay.
-        """
         port, self.port = self.port, None
         if port is None:
             return succeed(None)
@@ -191,9 +188,6 @@ class PortListener:
 
 
 def describe(address: Any) -> str:
-    """
-    C{host:port}, C{[address]:port} or a path.
-    """
     host = getattr(address, "host", None)
     if host is None:
         name = getattr(address, "name", b"") or b""
@@ -202,9 +196,6 @@ def describe(address: Any) -> str:
 
 
 def joined(host: str, port: int) -> str:
-    """
-    With an IPv6 address in brackets.
-    """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -125,9 +125,6 @@ class Listeners:
         return any(listener.port is not None for listener in self._listeners)
 
     def closed(self) -> list[str]:
-        """
-        The listeners that do not listen, in words.
-        """
         return [
             f"client listener {number}"
             for number, listener in enumerate(self._listeners, 1)

@@ -38,9 +38,6 @@ class Login:
         self.denial = errors.AUTHORIZATION
 
     def ask(self, authorizer: IAuthorizer, request: ConnectRequest) -> None:
-        """
-        The authorizer may answer with a plain value, a Deferred or a coroutine.
-        """
         try:
             answer: Any = authorizer.grantFor(request)
         except errors.Unauthorized as denied:

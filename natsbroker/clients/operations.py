@@ -155,7 +155,7 @@ class ClientOperations(PeerSession):
 
     def _ok(self) -> None:
         """
-        A client that says +OK is not answered.
+        Not answered.
         """
 
     def _peerFailed(self, text: bytes) -> None:
@@ -193,9 +193,6 @@ class ClientOperations(PeerSession):
             self.sendInfo()
 
     def sendInfo(self, connect_info: bool = False) -> None:
-        """
-        Send an asynchronous INFO, if the client said in CONNECT that it understands one.
-        """
         if not self._isConnected or self.options["protocol"] < 1 or self.grant is None:
             return
         account = self.grant.account

@@ -269,9 +269,6 @@ class ClientSession(ClientOperations):
             self._admission.bus.refresh()
 
     def _removed(self, subject: str, queue: str, sid: str) -> None:
-        """
-        Report a subscription that ended because it is not allowed.
-        """
         if queue:
             line = errors.QUEUE_REMOVED.line(subject, queue, sid)
         else:
@@ -350,9 +347,6 @@ class ClientSession(ClientOperations):
             self.close(errors.SUBSCRIPTIONS_EXCEEDED)
 
     def tracingChanged(self) -> None:
-        """
-        The fast lane is left or taken again.
-        """
         self._trace = self._makeTrace()
         self._settleDirect()
         if self.grant is not None:
@@ -400,9 +394,6 @@ class ClientSession(ClientOperations):
             super()._cut(error, detail)
 
     def factsAtEnd(self) -> ConnectionFacts:
-        """
-        To be called before anything of the connection is taken apart.
-        """
         return atEnd(self.facts(), self.subscriptions)
 
     def _closing(self, error: errors.WireError) -> None:

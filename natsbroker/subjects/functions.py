@@ -213,9 +213,6 @@ _WILDCARD_CALL = _CALLS["wildcard"]
 
 
 def isCall(token: bytes) -> bool:
-    """
-    Whether a destination token must be a function in braces.
-    """
     return len(token) > 4 and token.startswith(b"{{") and token.endswith(b"}}")
 
 

@@ -48,9 +48,6 @@ def hasWildcard(subject: bytes) -> bool:
 
 
 def isValidLiteral(subject: bytes) -> bool:
-    """
-    Whether a message may be published to it.
-    """
     return isValidSubject(subject) and not hasWildcard(subject)
 
 

@@ -41,10 +41,6 @@ class InvalidPattern(ValueError):
 
 
 class _Few(list[Any]):
-    """
-    The entries of one pattern, from two to a few.
-    """
-
     __slots__ = ()
 
     def discard(self, entry: object) -> bool:
@@ -61,10 +57,6 @@ class _Few(list[Any]):
 
 
 class _Many(dict[int, Any]):
-    """
-    The entries of one pattern by identity, when there are more than a few.
-    """
-
     __slots__ = ()
 
 
@@ -218,9 +210,6 @@ class SubjectIndex(Generic[Entry]):
         return found
 
     def entriesFor(self, pattern: bytes) -> tuple[Entry, ...]:
-        """
-        The entries inserted under exactly this text.
-        """
         there = self._found.get(pattern, _MISSING)
         return () if there is _MISSING else tuple(_each(there))
 
@@ -228,9 +217,6 @@ class SubjectIndex(Generic[Entry]):
         return iter(self._found)
 
     def __iter__(self) -> Iterator[Entry]:
-        """
-        Each entry, once for each pattern that it is inserted under.
-        """
         for there in self._found.values():
             yield from _each(there)
 

@@ -81,9 +81,6 @@ class Mapping:
         return None
 
     def _sharesOf(self, members: list[Destination]) -> tuple[_Share, ...]:
-        """
-        Compile the destinations of one cluster, and the source for the rest.
-        """
         total = sum(member.weight for member in members)
         rest: list[Destination] = []
         if total != 100 and all(member.subject != self.source for member in members):

@@ -209,9 +209,6 @@ class Matcher:
         return self._cache.get(subject)
 
     def changed(self, pattern: bytes) -> None:
-        """
-        Drop the cached matches of all subjects that match a pattern.
-        """
         self.generation += 1
         self._epochs.changed(pattern)
 

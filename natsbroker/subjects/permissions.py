@@ -32,10 +32,6 @@ _MOST_COMPARED = 256
 
 
 class Verdict(Enum):
-    """
-    The outcome for a subscription.
-    """
-
     #: It stands, and whatever it matches may be delivered.
     ALLOWED = "allowed"
 
@@ -192,9 +188,6 @@ class SubscribePermissions(_Permissions):
     __slots__ = ("_answers",)
 
     def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
-        """
-        As L{PermissionSet}.
-        """
         super().__init__(allow, deny, _parseScope)
         self._answers: dict[tuple[bytes, bytes], bool] = {}
 

@@ -43,9 +43,6 @@ def unnumbered(pattern: bytes) -> bytes:
 
 
 def intersection(one: bytes, other: bytes) -> bytes | None:
-    """
-    The pattern of the subjects that both match; C{None} if there are none.
-    """
     left, right = one.split(b"."), other.split(b".")
     made: list[bytes] = []
     for place, token in enumerate(left):

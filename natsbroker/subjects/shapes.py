@@ -31,15 +31,10 @@ _Shape = tuple[int, tuple[int, ...], bool]
 
 
 class TooManyShapes(Exception):
-    """
-    The pattern would bring the wildcard shapes beyond their cap; nothing was inserted.
-    """
+    pass
 
 
 def _shapeOf(pattern: bytes) -> _Shape | None:
-    """
-    C{None} for a literal.
-    """
     if not hasWildcard(pattern):
         return None
     parts = pattern.split(b".")
@@ -124,9 +119,6 @@ class ShapeTable:
         self.generation += 1
 
     def _grow(self, shape: _Shape, grown: int, pattern: bytes) -> None:
-        """
-        Let a shape have longer patterns, or be in use at all.
-        """
         full = shape not in self.counts and len(self.counts) >= self._maxShapes
         if full or self._bytes + grown > self._maxShapes * BYTES_PER_SHAPE:
             raise TooManyShapes(

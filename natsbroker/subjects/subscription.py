@@ -125,10 +125,6 @@ def closeAll(subscriptions: Iterable[Subscription]) -> list[Subscription]:
 
 
 class SidTable:
-    """
-    The subscriptions of one connection by their tags, which are its sids.
-    """
-
     __slots__ = ("_entries",)
 
     def __init__(self) -> None:

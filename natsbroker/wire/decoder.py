@@ -74,9 +74,6 @@ class Decoder:
 
     @property
     def pending(self) -> int:
-        """
-        The bytes that are not part of a returned frame yet.
-        """
         return len(self._buffer) - self._position + sum(map(len, self._chunks))
 
     @property

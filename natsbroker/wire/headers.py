@@ -68,9 +68,6 @@ class Headers:
         return headers
 
     def block(self) -> bytes:
-        """
-        Headers that came from a block and were not changed are that block, byte for byte.
-        """
         if self._block is None:
             self._block = _written(self._status, self._pairs or [])
         return self._block

@@ -42,7 +42,7 @@ _UNAUTHORIZED: Frame = (ops.FAULT, errors.AUTHORIZATION)
 
 class LineRules(Protocol):
     """
-    The limits of a connection, as attributes of L{natsbroker.wire.decoder.Decoder}.
+    As L{natsbroker.wire.decoder.Decoder}.
     """
 
     authorized: bool

@@ -29,9 +29,6 @@ _DOT = ord(".")
 
 
 def prefixOf(subject: bytes) -> bytes:
-    """
-    Empty for a subject that is not mapped.
-    """
     if subject[:1] not in _SIGNS:
         return b""
     if subject.startswith(NEW) and len(subject) > _NEW_LENGTH:

@@ -15,10 +15,6 @@ _SEED_BYTES = 34
 
 
 class Role(IntEnum):
-    """
-    The use of a key: the first byte of its text, which makes the first letter.
-    """
-
     OPERATOR = 14 << 3
     ACCOUNT = 0
     USER = 20 << 3
@@ -34,9 +30,7 @@ class NkeyError(ValueError):
 
 
 class WrongRole(NkeyError):
-    """
-    A text is no seed, or the seed of another role.
-    """
+    pass
 
 
 def encodeKey(role: Role, key: bytes) -> str:

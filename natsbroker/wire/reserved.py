@@ -25,7 +25,4 @@ def isReserved(subject: bytes) -> bool:
 
 
 def isReservedReply(reply: bytes) -> bool:
-    """
-    Whether nobody may ask for an answer at a subject.
-    """
     return reply[:1] in _FIRST and reply.startswith(REPLIES) and reply not in _BARE

@@ -71,9 +71,6 @@ class ServerDecoder:
 
     @property
     def pending(self) -> int:
-        """
-        The bytes that are not part of a returned frame yet.
-        """
         return len(self._buffer) - self._position + sum(map(len, self._chunks))
 
     def append(self, data: bytes) -> None:

@@ -106,9 +106,6 @@ class Message:
 
     @property
     def shownSubject(self) -> bytes:
-        """
-        The subject that clients see.
-        """
         return self.streamSubject or self.subject
 
     @property
@@ -140,9 +137,6 @@ class Message:
         )
 
     def withReplyPrefix(self, via: bytes) -> Message:
-        """
-        For another broker.
-        """
         return Message(
             self.subject,
             self.body,

@@ -89,9 +89,6 @@ class Callouts:
     def ask(
         self, service: AuthCallout, request: ConnectRequest, applicant: CalloutUser
     ) -> Deferred[AuthorizationResponse]:
-        """
-        @return: fires with the response; fails with L{Unauthorized} if it denies.
-        """
         key = Signer(Role.USER, self._random(32)).publicKey
         try:
             bus = self._busFor(service.account)

@@ -119,7 +119,6 @@ class AuthorizationResponse:
     """
     A response that accepts the user.
 
-    @ivar issuer: the key that signed the response.
     @ivar issuerAccount: the account that it signed for, if that is not its own.
     @ivar isSealed: whether it was encrypted for this server.
     """
@@ -131,9 +130,6 @@ class AuthorizationResponse:
 
     @property
     def signer(self) -> str:
-        """
-        The account in whose name it was signed, according to the response.
-        """
         return self.issuerAccount or self.issuer
 
 

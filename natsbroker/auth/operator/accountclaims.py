@@ -118,9 +118,6 @@ class AccountClaims:
 
     @property
     def exchanges(self) -> bool:
-        """
-        Whether it has exports, imports (JetStream included) or mappings.
-        """
         return bool(self.exports or self.imports or self.mappings or self.terms.jetstream)
 
     def isRevoked(self, user: str, issuedAt: int) -> bool:

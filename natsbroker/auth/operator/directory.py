@@ -82,9 +82,6 @@ class AccountDirectory:
         return account in self._known
 
     def known(self, account: str) -> AccountClaims | None:
-        """
-        @return: an account that was found before, even if it has expired.
-        """
         known = self._known.get(account)
         return None if known is None else known.claims
 
@@ -176,12 +173,6 @@ class AccountDirectory:
         return replace(claims, signers={**claims.signers, account: None})
 
     def update(self, account: str, text: str) -> bool:
-        """
-        Replace the JWT of a known account.
-
-        @return: whether the account is known.
-        @raise FieldError: see L{verified}.
-        """
         claims = self.verified(account, text)
         known = self._known.get(account)
         if known is None:

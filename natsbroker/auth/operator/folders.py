@@ -59,7 +59,6 @@ class TokenFolder:
         Read all files again.
 
         @return: the accounts whose JWT has changed or is gone.
-        @raise OSError: if the folder cannot be read or created.
         """
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         before: dict[str, str] = self._tokens
@@ -101,7 +100,6 @@ class TokenFolder:
         """
         @return: whether the JWT has changed.
         @raise FolderError: if there are too many accounts.
-        @raise OSError: if it cannot be written.
         """
         if self._tokens.get(account) == text:
             return False
@@ -116,7 +114,6 @@ class TokenFolder:
         """
         @return: whether there was one.
         @raise FolderError: if deleting is disabled.
-        @raise OSError: if it cannot be deleted.
         """
         if self.deletion is Deletion.REFUSED:
             raise FolderError("delete must be enabled in server config")

@@ -61,9 +61,6 @@ class Values:
     accountTags: tuple[str, ...] = ()
 
     def of(self, place: str) -> list[str]:
-        """
-        @raise FieldError: if there is no such function.
-        """
         function = place.strip()
         found = _TAG.fullmatch(function)
         if found is not None:

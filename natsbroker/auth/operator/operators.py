@@ -163,9 +163,6 @@ def _checkVersion(operator: OperatorClaims) -> None:
 
 
 def _resolverOf(operators: Sequence[OperatorClaims]) -> Resolver | None:
-    """
-    The account server that a single operator names.
-    """
     if len(operators) != 1 or not operators[0].accountServer:
         return None
     return Resolver(URL, operators[0].accountServer.rstrip("/") + "/accounts/")

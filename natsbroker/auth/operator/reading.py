@@ -42,9 +42,6 @@ _Keys = TypeVar("_Keys", tuple[str, ...], dict[str, str])
 
 
 def checkOperators(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
-    """
-    Report settings that exclude operator mode, with nats-server's texts.
-    """
     mode = settings.operator
 
     def error(message: str, name: str) -> None:
@@ -105,9 +102,6 @@ class OperatorModeReader:
         self._findings.error(message, name, self._root.place(name))
 
     def _operator(self, text: str) -> str:
-        """
-        A JWT, or the text of the file that has one.
-        """
         if text.startswith(_JWT):
             return text
         try:

@@ -99,9 +99,6 @@ class FolderResolver:
         self.elsewhere: Callable[[str], Deferred[str]] | None = None
 
     def fetch(self, account: str) -> str | Deferred[str]:
-        """
-        Store JWTs that are found elsewhere.
-        """
         if account in self.folder or self.elsewhere is None:
             return self.folder[account]
         return self.elsewhere(account).addCallback(lambda text: self._keep(account, text))
@@ -134,12 +131,6 @@ class FolderResolver:
         return self._lock.run(self._runInThread, self._saveIfNewer, account, text)
 
     def preload(self, account: str, text: str) -> None:
-        """
-        As L{saveIfNewer}, at once: before the reactor runs.
-
-        @raise natsbroker.auth.operator.folders.FolderError: if there are too many.
-        @raise OSError: if it cannot be written.
-        """
         self._saveIfNewer(account, text)
 
     def read(self) -> Deferred[set[str]]:

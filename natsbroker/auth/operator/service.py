@@ -61,10 +61,6 @@ def serverLimits(settings: Settings) -> ServerLimits:
 
 
 class OperatorService(Service):
-    """
-    A child service of a broker.
-    """
-
     name = "operators"
 
     def __init__(

@@ -64,7 +64,4 @@ class OperatorMode:
 
     @property
     def isOn(self) -> bool:
-        """
-        Whether users need JWTs.
-        """
         return bool(self.operators or self.trusted_keys)

@@ -112,9 +112,6 @@ def decodeToken(text: str, kind: str) -> SignedJWT:
 
 
 def decodeAny(text: str) -> SignedJWT:
-    """
-    @raise FieldError: if it is no valid JWT.
-    """
     if len(text) > LONGEST:
         raise FieldError("too long")
     parts = text.split(".")

@@ -77,9 +77,6 @@ def limitOf(number: int) -> int:
 
 
 def readRules(fields: Fields) -> PermissionClaims:
-    """
-    @raise FieldError: if C{pub}, C{sub} or C{resp} is malformed.
-    """
     publish = fields.block("pub") or Fields([])
     subscribe = fields.block("sub") or Fields([])
     responses = fields.block("resp")
@@ -132,9 +129,6 @@ def check(terms: UserPermissionLimits) -> None:
 
 
 def checkRules(rules: PermissionClaims) -> None:
-    """
-    @raise FieldError: if a subject is invalid.
-    """
     for each in (*rules.publishAllow, *rules.publishDeny):
         if not _isSubject(each):
             raise FieldError(f"pub: {each[:256]!a} is not a subject")
@@ -153,9 +147,6 @@ def _isSubject(text: str) -> bool:
 
 
 def networkOf(text: str) -> IPv4Network | IPv6Network:
-    """
-    @raise FieldError: if the text is not an address and the length of a prefix.
-    """
     if _NETWORK.fullmatch(text):
         try:
             return ip_network(text, strict=False)

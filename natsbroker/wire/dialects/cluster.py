@@ -74,9 +74,6 @@ def splitUnsubscription(line: bytes) -> tuple[bytes, int] | None:
 
 
 def isDirected(sid: bytes) -> bool:
-    """
-    Whether a message with this sid is for one member of a queue group.
-    """
     return sid.startswith(_DIRECTED)
 
 

@@ -37,9 +37,6 @@ FROM_GATEWAY = route.RouteLines(
 
 
 def splitAccount(line: bytes) -> bytes | None:
-    """
-    The argument of A+ or A-; C{None} if it is not one.
-    """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     return arguments[0] if len(arguments) == 1 else None
 
@@ -62,9 +59,6 @@ def commandLine(gateway: str, command: GatewayCommand, account: bytes) -> bytes:
 
 
 def accountOf(document: ServerDocument) -> bytes | None:
-    """
-    The account that a command is about; C{None} if the peer names none.
-    """
     try:
         return b64decode(document.gateway_cmd_payload, validate=True) or None
     except (binascii.Error, ValueError):

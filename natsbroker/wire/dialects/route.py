@@ -176,9 +176,6 @@ def unnamedLostLine(account: bytes, pattern: bytes, queue: bytes) -> bytes:
 def messageFrame(
     account: bytes, message: Message, queues: Sequence[bytes], headers: bool, origin: bytes = b""
 ) -> bytes:
-    """
-    As L{interestLine}, and L{frameOf}.
-    """
     names = _named(account, message.subject)
     if origin:
         return frameOf(b"LMSG", b"%b %b" % (origin, names), message, queues, headers, True)
