@@ -5,15 +5,14 @@ An account and its buses: one for each kind of origin, so the holder of a bus ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from random import Random
+from functools import cached_property
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.accounts.batches import Batcher, passOn
+from natsbroker.accounts.batches import Batcher
 from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.delivery import Later
 from natsbroker.accounts.gateways import GatewayOutput, IGatewayLink
@@ -29,7 +28,6 @@ from natsbroker.interfaces import (
     IOutboxLink,
     IOutboxSubscriber,
     IRunSubscriber,
-    ISubjectRouter,
     ISubscriber,
     ISubscription,
 )
@@ -43,24 +41,22 @@ class Account(AccountCore):
     @ivar responses: the responses that its services owe, and those that it awaits.
     """
 
-    def __init__(
-        self,
-        name: str,
-        router: ISubjectRouter,
-        turn: hot.FlushBatch,
-        random: Random | None = None,
-        clock: IReactorTime | None = None,
-        remembers: bool = True,
-        failed: Callable[[str], None] = passOn,
-    ) -> None:
-        super().__init__(name, router, turn, random, clock, remembers, failed)
-        self.responses = Responses(self)
-        self._shadows: Shadows | None = None
-        self._services: list[hot.Subscription] = []
+    _shadows: Shadows | None = None
+    _services: Sequence[hot.Subscription] = ()
+
+    @cached_property
+    def responses(self) -> Responses:
+        return Responses(self)
+
+    @cached_property
+    def _batchers(self) -> WeakValueDictionary[int, Batcher | hot.Collector]:
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
-        self._batchers: WeakValueDictionary[int, Batcher | hot.Collector] = WeakValueDictionary()
-        self._buses = {kind: Bus(self, kind) for kind in Kind}
-        self._buses[Kind.GATEWAY] = GatewayBus(self, Kind.GATEWAY)
+        return WeakValueDictionary()
+
+    @cached_property
+    def _buses(self) -> dict[Kind, Bus]:
+        buses = {kind: Bus(self, kind) for kind in Kind}
+        return {**buses, Kind.GATEWAY: GatewayBus(self, Kind.GATEWAY)}
 
     def busFor(self, kind: Kind) -> Bus:
         return self._buses[kind]
@@ -144,9 +140,9 @@ class Account(AccountCore):
 
         @return: what went wrong: the router may take no more subscriptions.
         """
-        services, self._services = self._services, []
-        for each in services:
+        for each in self._services:
             self.detach(each)
+        self._services = services = []
         problems: list[Exception] = []
         for each in subscriptions:
             try:
@@ -155,7 +151,7 @@ class Account(AccountCore):
                 # The others shall be done first; the caller tells of it.
                 problems.append(problem)
             else:
-                self._services.append(each)
+                services.append(each)
         return problems
 
     def close(self) -> None:

@@ -18,12 +18,7 @@ from zope.interface import Attribute, implementer
 from natsbroker import hot
 from natsbroker.accounts.interest import AccountInterest
 from natsbroker.accounts.replies import GatewayReplyMap, RecentSubscriptions
-from natsbroker.interfaces import (
-    IInterestTable,
-    ILinkSubscriber,
-    IOutboxLink,
-    ISubjectRouter,
-)
+from natsbroker.interfaces import IInterestTable, ILinkSubscriber, IOutboxLink, ISubjectRouter
 from natsbroker.wire.mapped import NEW, OLD, prefixOf
 from natsbroker.wire.values import Kind, Message
 

@@ -5,6 +5,7 @@ and the shadows of importers' subscriptions. A message carries the imports that 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from zope.interface import implementer
@@ -52,6 +53,7 @@ class Relay:
         """
 
 
+@dataclass(eq=False, slots=True)
 class ImportHop:
     """
     An import that requests, or their responses, pass.
@@ -60,24 +62,19 @@ class ImportHop:
     @ivar share: whether the service receives details about the requestor.
     """
 
-    __slots__ = ("export", "share")
-
-    def __init__(self, export: ServiceExport, share: bool) -> None:
-        self.export = export
-        self.share = share
+    export: ServiceExport
+    share: bool
 
 
+@dataclass(eq=False, slots=True)
 class ImportPath:
     """
     @ivar hops: first to last.
     @ivar requestor: the requestor as the last of them described it; C{None} for responses.
     """
 
-    __slots__ = ("hops", "requestor")
-
-    def __init__(self, hops: tuple[ImportHop, ...], requestor: ClientInfo | None) -> None:
-        self.hops = hops
-        self.requestor = requestor
+    hops: tuple[ImportHop, ...]
+    requestor: ClientInfo | None
 
     def refuses(self, export: ServiceExport) -> bool:
         """

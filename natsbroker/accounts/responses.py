@@ -10,6 +10,7 @@ nothing about the requestor and can answer nothing but the request.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.accounts.core import AccountCore
@@ -30,6 +31,7 @@ _PAIRS = [(one + other).encode("ascii") for one in _DIGITS for other in _DIGITS]
 _MOST_COMPARED = 1024
 
 
+@dataclass(eq=False, slots=True)
 class Response(ImportHop):
     """
     What one request is owed.
@@ -41,25 +43,12 @@ class Response(ImportHop):
     @ivar trigger: the headers that caused a measurement; C{None} without or after it.
     """
 
-    __slots__ = ("origin", "reply", "requestor", "since", "subject", "trigger")
-
-    def __init__(
-        self,
-        subject: bytes,
-        requestor: Responses,
-        reply: bytes,
-        hop: ImportHop,
-        since: float,
-        origin: Any,
-        trigger: Headers | None,
-    ) -> None:
-        super().__init__(hop.export, hop.share)
-        self.subject = subject
-        self.requestor = requestor
-        self.reply = reply
-        self.since = since
-        self.origin = origin
-        self.trigger = trigger
+    subject: bytes
+    requestor: Responses
+    reply: bytes
+    since: float
+    origin: Any
+    trigger: Headers | None
 
 
 class Responses(Relay):
@@ -114,7 +103,7 @@ class Responses(Relay):
             self._forget(next(iter(self._owed.values())))
         subject = self._fresh(trigger is not None)
         now = self.account.clock.seconds()
-        response = Response(subject, requestor, reply, hop, now, origin, trigger)
+        response = Response(hop.export, hop.share, subject, requestor, reply, now, origin, trigger)
         self._owed[subject] = response
         self._byExport.setdefault(id(response.export), {})[subject] = response
         self._watch(response.export)

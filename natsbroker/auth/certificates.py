@@ -218,9 +218,6 @@ def _printed(subject: x509.Name) -> Iterator[str]:
 
 
 def described(certificate: x509.Certificate) -> dict[str, str]:
-    """
-    @return: a certificate as monitoring shows it, with nats-server's keys.
-    """
     subject = _shown(certificate.subject)
     key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     row = {"subject": subject} if subject else {}

@@ -32,10 +32,7 @@ from natsbroker.config.model import (
     User,
 )
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.subjects.permissions import (
-    PermissionSet,
-    SubscribePermissions,
-)
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 #: The credentials in CONNECT. The nkey is one too where there are users with nkeys.

@@ -29,11 +29,7 @@ from natsbroker.auth.authenticator import Revocations
 from natsbroker.auth.fields import FieldError, Fields, encoded
 from natsbroker.auth.httpexchange import exchange
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.subjects.permissions import (
-    PermissionSet,
-    ResponsePermission,
-    SubscribePermissions,
-)
+from natsbroker.subjects.permissions import PermissionSet, ResponsePermission, SubscribePermissions
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, ConnectRequest, Grant
 
@@ -217,9 +213,6 @@ class HTTPAuthorizer(Revocations):
     deadline = True
 
     def __init__(self, terms: HTTPServiceSettings, agent: IAgent, clock: IReactorTime) -> None:
-        """
-        @param agent: sends the requests, and verifies the service's certificate.
-        """
         super().__init__()
         self._clock = clock
         self._key = secrets.token_bytes(32)

@@ -35,9 +35,6 @@ class RequestResponder:
         self._subscriptions: list[ISubscription] = []
 
     def on(self, pattern: bytes, answer: Answer, queue: bytes = b"") -> None:
-        """
-        @param queue: a queue group, one member of which answers.
-        """
         self._subscriptions.append(self._bus.subscribe(pattern, self, answer, queue))
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ newest version of columnar frames that it answers jobs with.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from natsbroker.wire.serverinfo import infoLine
@@ -68,34 +68,25 @@ class ServerInfo:
         @param isSystem: whether that is the system account.
         @param connect_info: whether this INFO answers its CONNECT.
         """
-        fields: dict[str, Any] = {
-            "server_id": self.server_id,
-            "server_name": self.server_name,
-            "version": self.version,
+        ours = {each.name: getattr(self, each.name) for each in fields(self)}
+        ours |= {
             "proto": 1,
-            "git_commit": self.git_commit,
             "go": "",
-            "host": self.host,
-            "port": self.port,
-            "headers": self.headers,
-            "auth_required": self.auth_required,
-            "tls_required": self.tls_required,
-            "tls_verify": self.tls_verify,
-            "tls_available": self.tls_available,
             "max_payload": self.max_payload if max_payload is None else max_payload,
-            "jetstream": self.jetstream,
             "client_id": cid,
             "client_ip": client_ip,
             "nonce": nonce,
-            "cluster": self.cluster,
-            "cluster_dynamic": self.cluster_dynamic,
-            "connect_urls": list(self.connect_urls),
-            "ldm": self.ldm,
             "connect_info": connect_info,
             "remote_account": account,
             "acc_is_sys": isSystem,
-            "xkey": self.xkey,
-            "natsbroker": self.natsbroker,
-            "nb_export": self.nb_export,
         }
-        return infoLine(fields)
+        return infoLine({name: ours[name] for name in _ORDER})
+
+
+_ORDER = (
+    *("server_id", "server_name", "version", "proto", "git_commit", "go", "host", "port"),
+    *("headers", "auth_required", "tls_required", "tls_verify", "tls_available", "max_payload"),
+    *("jetstream", "client_id", "client_ip", "nonce", "cluster", "cluster_dynamic"),
+    *("connect_urls", "ldm", "connect_info", "remote_account", "acc_is_sys", "xkey"),
+    *("natsbroker", "nb_export"),
+)

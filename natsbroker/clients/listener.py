@@ -12,11 +12,7 @@ from typing import Any
 from OpenSSL import SSL
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, execute, maybeDeferred, succeed
-from twisted.internet.endpoints import (
-    TCP4ServerEndpoint,
-    TCP6ServerEndpoint,
-    serverFromString,
-)
+from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint, serverFromString
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
 from twisted.internet.protocol import Factory

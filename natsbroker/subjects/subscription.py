@@ -5,12 +5,14 @@ A subscription, as routers store it and the bus delivers to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 #: Kinds from this one on are links to other brokers; below are clients and services.
 FIRST_LINK_KIND = 3
 
 
+@dataclass(eq=False, slots=True, repr=False)
 class Subscription:
     """
     @ivar queue: the queue group; empty for a plain subscription.
@@ -27,45 +29,18 @@ class Subscription:
         C{subscriptionReweighed} keep the books: the account.
     """
 
-    __slots__ = (
-        "closed",
-        "delivered",
-        "kind",
-        "maximum",
-        "outbox",
-        "owner",
-        "pattern",
-        "permissions",
-        "queue",
-        "subscriber",
-        "tag",
-        "weight",
-    )
-
-    def __init__(
-        self,
-        owner: Any,
-        pattern: bytes,
-        queue: bytes,
-        kind: int,
-        subscriber: Any,
-        tag: Any,
-        outbox: Any = None,
-        permissions: Any = None,
-        weight: int = 1,
-    ) -> None:
-        self.owner = owner
-        self.pattern = pattern
-        self.queue = queue
-        self.kind = kind
-        self.subscriber = subscriber
-        self.tag = tag
-        self.outbox = outbox
-        self.permissions = permissions
-        self.weight = weight
-        self.maximum = 0
-        self.delivered = 0
-        self.closed = False
+    owner: Any
+    pattern: bytes
+    queue: bytes
+    kind: int
+    subscriber: Any
+    tag: Any
+    outbox: Any = None
+    permissions: Any = None
+    weight: int = 1
+    maximum: int = 0
+    delivered: int = 0
+    closed: bool = False
 
     def cancel(self) -> None:
         if not self.closed:

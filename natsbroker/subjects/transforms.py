@@ -32,13 +32,7 @@ purpose:
 
 from __future__ import annotations
 
-from natsbroker.subjects.functions import (
-    InvalidMapping,
-    RandRange,
-    Wildcards,
-    compileToken,
-    isCall,
-)
+from natsbroker.subjects.functions import InvalidMapping, RandRange, Wildcards, compileToken, isCall
 from natsbroker.subjects.grammar import isValidSubject, matches
 
 _INVALID_SUBJECT = "invalid subject"

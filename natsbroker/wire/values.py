@@ -163,27 +163,18 @@ class GroupMessage(Message):
     __slots__ = ()
 
 
+@dataclass(eq=False, slots=True, repr=False)
 class Run:
     """
     Messages that differ in nothing but their bodies: subject, reply subject, origin and the size of
     the header block are the same.
     """
 
-    __slots__ = ("bodies", "headerLength", "origin", "reply", "subject")
-
-    def __init__(
-        self,
-        subject: bytes,
-        reply: bytes,
-        bodies: list[bytes],
-        headerLength: int = 0,
-        origin: object = None,
-    ) -> None:
-        self.subject = subject
-        self.reply = reply
-        self.bodies = bodies
-        self.headerLength = headerLength
-        self.origin = origin
+    subject: bytes
+    reply: bytes
+    bodies: list[bytes]
+    headerLength: int = 0
+    origin: object = None
 
     @property
     def payloads(self) -> list[bytes]:

@@ -41,10 +41,6 @@ class _Placement:
 
 
 class CalloutDelegate:
-    """
-    @ivar limits: what no user may exceed.
-    """
-
     def __init__(
         self, directory: AccountDirectory, callouts: Callouts, limits: ServerLimits
     ) -> None:

@@ -31,16 +31,10 @@ class CurveKeys:
         self.publicKey = encodeKey(Role.CURVE, bytes(self._secret.public_key))
 
     def seal(self, data: bytes, recipient: str, random: Callable[[int], bytes]) -> bytes:
-        """
-        @raise SealError: if the recipient is no such key.
-        """
         nonce = random(_NONCE)
         return _VERSION + bytes(self._box(recipient).encrypt(data, nonce))
 
     def open(self, data: bytes, sender: str) -> bytes:
-        """
-        @raise SealError: if the sender did not encrypt this for us.
-        """
         if data[: len(_VERSION)] != _VERSION:
             raise SealError("not sealed in a known form")
         box = self._box(sender)

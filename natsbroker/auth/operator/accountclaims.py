@@ -92,9 +92,6 @@ class AccountClaims:
 
     @classmethod
     def decode(cls, text: str) -> AccountClaims:
-        """
-        @raise FieldError: if it is not an account's JWT, or invalid.
-        """
         token = decodeToken(text, "account")
         nats = token.nats
         limits = nats.block("limits") or Fields([])

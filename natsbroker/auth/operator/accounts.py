@@ -13,12 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from natsbroker.accounts.importchecks import problems
-from natsbroker.accounts.settings import (
-    Export,
-    Import,
-    SubjectMapping,
-    mappingFrom,
-)
+from natsbroker.accounts.settings import Export, Import, SubjectMapping, mappingFrom
 from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
 from natsbroker.auth.operator.exchangeclaims import ExportClaim, ImportClaim
 from natsbroker.auth.settings import AccountLimits, AccountSettings

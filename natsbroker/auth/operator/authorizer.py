@@ -24,12 +24,7 @@ from natsbroker.auth.nkeys import checkSignature
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
-from natsbroker.auth.operator.userclaims import (
-    UserClaims,
-    UserPermissionLimits,
-    isFrom,
-    validUntil,
-)
+from natsbroker.auth.operator.userclaims import UserClaims, UserPermissionLimits, isFrom, validUntil
 from natsbroker.auth.settings import CONNECTION_TYPES
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant

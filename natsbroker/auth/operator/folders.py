@@ -97,10 +97,6 @@ class TokenFolder:
         return total.to_bytes(32, "big")
 
     def save(self, account: str, text: str) -> bool:
-        """
-        @return: whether the JWT has changed.
-        @raise FolderError: if there are too many accounts.
-        """
         if self._tokens.get(account) == text:
             return False
         if account not in self._tokens and 0 < self._limit <= len(self._tokens):
@@ -111,10 +107,6 @@ class TokenFolder:
         return True
 
     def delete(self, account: str) -> bool:
-        """
-        @return: whether there was one.
-        @raise FolderError: if deleting is disabled.
-        """
         if self.deletion is Deletion.REFUSED:
             raise FolderError("delete must be enabled in server config")
         file = self._fileOf(account)

@@ -33,11 +33,7 @@ from natsbroker.auth.operator.userclaims import (
     limitOf,
 )
 from natsbroker.subjects.grammar import isValidLiteral
-from natsbroker.subjects.permissions import (
-    PermissionSet,
-    ResponsePermission,
-    SubscribePermissions,
-)
+from natsbroker.subjects.permissions import PermissionSet, ResponsePermission, SubscribePermissions
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.grants import Grant
 

@@ -48,9 +48,6 @@ class OperatorClaims:
 
     @classmethod
     def decode(cls, text: str) -> OperatorClaims:
-        """
-        @raise FieldError: if it is not an operator's JWT, or invalid.
-        """
         token = decodeToken(text, "operator")
         nats = token.nats
         claims = cls(

@@ -230,9 +230,6 @@ class UserClaims:
 
     @classmethod
     def decode(cls, text: str) -> UserClaims:
-        """
-        @raise FieldError: if it is not a user's JWT, or invalid.
-        """
         token = decodeToken(text, "user")
         nats = token.nats
         # A limit that is not there is zero, but none in version 1: as nats-server reads them.
