@@ -35,12 +35,21 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from struct import Struct
 from typing import NamedTuple
 
 from natsbroker.interfaces.records import Record
-from natsbroker.storage.records import HEAD_SIZE, Damaged, crc32c, decode, decodeMany, timestampOf
+from natsbroker.storage.records import (
+    HEAD_SIZE,
+    Damaged,
+    crc32c,
+    decode,
+    decodeMany,
+    subjectOf,
+    timestampOf,
+)
 
 HEAD = Struct("<8sBBHIIQQQQqqQI")
 HEAD_LENGTH = HEAD.size + 4
@@ -177,6 +186,7 @@ def chunks(sequences: Sequence[int], blobs: Sequence[bytes]) -> Iterator[Content
         start, base = stop, ends[stop - 1]
 
 
+@dataclass(slots=True, eq=False)
 class Block:
     """
     A block that was read.
@@ -188,23 +198,13 @@ class Block:
     @ivar missingSize: bytes of their subjects, headers and payloads, deleted ones included.
     """
 
-    __slots__ = ("dead", "identity", "missing", "missingSize", "raw", "sequences", "starts")
-
-    def __init__(
-        self,
-        raw: bytes,
-        identity: int,
-        sequences: Sequence[int],
-        starts: Sequence[int],
-        dead: frozenset[int] = NONE,
-    ) -> None:
-        self.raw = raw
-        self.identity = identity
-        self.sequences = sequences
-        self.starts = starts
-        self.dead = dead
-        self.missing: Sequence[int] = ()
-        self.missingSize = 0
+    raw: bytes
+    identity: int
+    sequences: Sequence[int]
+    starts: Sequence[int]
+    dead: frozenset[int] = NONE
+    missing: Sequence[int] = ()
+    missingSize: int = 0
 
     @property
     def first(self) -> int:
@@ -257,14 +257,27 @@ class Block:
         """
         return self.starts[last] - self.starts[first] - HEAD_SIZE * (last - first)
 
-    def living(self) -> Iterator[int]:
+    def living(self, start: int = 0) -> Iterator[int]:
         """
-        The indexes of the records that were not deleted.
+        The indexes of the records from a sequence on that were not deleted.
         """
-        count = len(self.sequences)
+        indexes = range(self.indexOf(start), len(self.sequences))
         if not self.dead:
-            return iter(range(count))
-        return (index for index in range(count) if self.sequences[index] not in self.dead)
+            return iter(indexes)
+        return (index for index in indexes if self.sequences[index] not in self.dead)
+
+    def subject(self, index: int) -> bytes:
+        return subjectOf(self.raw, self.starts[index])
+
+    def blobs(self, indexes: Sequence[int]) -> tuple[list[int], list[bytes]]:
+        """
+        The sequences of some records, and their bytes.
+        """
+        starts = self.starts
+        return (
+            [self.sequences[each] for each in indexes],
+            [self.raw[starts[each] : starts[each + 1]] for each in indexes],
+        )
 
 
 def packDead(first: int, dead: Collection[int]) -> bytes:

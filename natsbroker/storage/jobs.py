@@ -8,22 +8,50 @@ last call counts. A request that cannot be granted does not keep others from bei
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
-from natsbroker.interfaces.records import StoreError
+from natsbroker.interfaces.records import LogBounds, StoreError
 
 
-class IRow(Protocol):
+@dataclass(slots=True)
+class StoredRow:
     """
-    What is known of a log.
+    A log as a store describes it.
 
-    @ivar first: the oldest sequence that may still be there.
+    @ivar identity: the random number under which everything of the log lies.
+    @ivar first: the oldest sequence; C{last + 1} if there is none.
+    @ivar last: the highest that was ever used.
+    @ivar size: bytes of subjects, headers and payloads.
+    @ivar lastTime: the last timestamp that was given.
+    @ivar dropped: whether it is being deleted.
     """
 
-    first: int
+    identity: int
+    name: str
+    first: int = 1
+    last: int = 0
+    count: int = 0
+    size: int = 0
+    lastTime: int = 0
+    dropped: bool = False
+
+    def grow(self, first: int, count: int, size: int, lastTime: int) -> None:
+        """
+        Count records that are appended, whose sequences follow each other.
+        """
+        if not self.count:
+            self.first = first
+        self.count += count
+        self.size += size
+        self.last = first + count - 1
+        self.lastTime = lastTime
+
+    def bounds(self) -> LogBounds:
+        return LogBounds(self.first, self.last, self.count, self.size, self.lastTime)
 
 
 class ILogWriter(Protocol):
@@ -38,15 +66,13 @@ class ILogWriter(Protocol):
     trimmed: bool
 
     @property
-    def row(self) -> IRow:
+    def row(self) -> StoredRow:
         """
         The log as it will be.
         """
 
     def delete(self, sequences: Collection[int]) -> int:
         """
-        Delete single records.
-
         @return: how many were there.
         """
 
@@ -57,7 +83,7 @@ class ILogWriter(Protocol):
 
     def putHolds(self) -> None:
         """
-        Store the holds.
+        Store the holds, and look at all subjects again.
         """
 
     def sweep(self) -> None:
@@ -161,17 +187,21 @@ class AppendJob(LogJob):
         return range(self.first, self.first + len(self.blobs))
 
 
-class DeleteJob(LogJob):
-    def __init__(self, identity: int, sequences: Collection[int]) -> None:
+class WriterJob(LogJob):
+    """
+    A call with the writer of a log; what it returns is the result.
+    """
+
+    def __init__(self, identity: int, do: Callable[[ILogWriter], Any]) -> None:
         super().__init__(identity)
-        self._sequences = list(sequences)
-        self._deleted = 0
+        self._do = do
+        self._result: Any = None
 
     def applyTo(self, writer: ILogWriter) -> None:
-        self._deleted = writer.delete(self._sequences)
+        self._result = self._do(writer)
 
-    def result(self) -> int:
-        return self._deleted
+    def result(self) -> Any:
+        return self._result
 
 
 class DiscardJob(LogJob):
@@ -192,35 +222,6 @@ class DiscardJob(LogJob):
         The first sequence that may still be there.
         """
         return 0 if self._writer is None else self._writer.row.first
-
-
-class SkipJob(LogJob):
-    def __init__(self, identity: int, sequence: int) -> None:
-        super().__init__(identity)
-        self._sequence = sequence
-
-    def applyTo(self, writer: ILogWriter) -> None:
-        writer.skipTo(self._sequence)
-
-
-class HoldJob(LogJob):
-    """
-    Holds of a log to store, as they are when it is applied.
-    """
-
-    def applyTo(self, writer: ILogWriter) -> None:
-        writer.putHolds()
-        writer.sweep()
-
-
-class EnforceJob(LogJob):
-    def __init__(self, identity: int, sweep: bool) -> None:
-        super().__init__(identity)
-        self._sweep = sweep
-
-    def applyTo(self, writer: ILogWriter) -> None:
-        if self._sweep:
-            writer.sweep()
 
 
 class ChangeJob(Job):

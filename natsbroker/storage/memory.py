@@ -17,15 +17,14 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IStateStore, IStoreWatcher, IStreamLog, IStreamStore
 from natsbroker.interfaces.records import NoSuchLog, StoreClosed, StoreError
-from natsbroker.storage.aging import Aging
 from natsbroker.storage.checks import checkChanges, checkLogName, checkSpace
 from natsbroker.storage.memorylog import MemoryLog
-from natsbroker.storage.spaces import SpaceBase
+from natsbroker.storage.policy import Aging
 from natsbroker.storage.watching import StoreHealth
 
 
 @implementer(IStateStore)
-class MemoryStates(SpaceBase):
+class MemoryStates:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._values: dict[bytes, bytes] = {}
@@ -35,6 +34,12 @@ class MemoryStates(SpaceBase):
             return fail(self._store.closed)
         found = sorted(each for each in self._values if each.startswith(prefix))
         return succeed({key: self._values[key] for key in found})
+
+    def put(self, key: bytes, value: bytes) -> Deferred[None]:
+        return self.change({key: value})
+
+    def delete(self, key: bytes) -> Deferred[None]:
+        return self.change({key: None})
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
         checkChanges(changes)

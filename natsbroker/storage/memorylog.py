@@ -27,9 +27,9 @@ from natsbroker.interfaces.records import (
     StoreFull,
     SubjectTally,
 )
-from natsbroker.storage.aging import Aging
 from natsbroker.storage.checks import checkHold, checkSkip
 from natsbroker.storage.exports import Page, digestRange, exportRange
+from natsbroker.storage.policy import Aging, Policy
 from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
 from natsbroker.subjects.grammar import matches
 
@@ -127,11 +127,7 @@ class MemoryLog:
     """
 
     def __init__(
-        self,
-        name: str,
-        hasRoom: Callable[[int], bool],
-        now: Callable[[], int],
-        aging: Aging,
+        self, name: str, hasRoom: Callable[[int], bool], now: Callable[[], int], aging: Aging
     ) -> None:
         """
         @param hasRoom: whether the store has room for further bytes.
@@ -145,9 +141,7 @@ class MemoryLog:
         self.nextSequence = 1
         self._rows = _Records()
         self._lastTime = 0
-        self._retention = Retention()
-        self._holds: dict[str, int] = {}
-        self._floor = 1
+        self._policy = Policy()
         self.closed: StoreError | None = None
 
     @property
@@ -166,7 +160,7 @@ class MemoryLog:
             self._lastTime = max(timestamp or now, self._lastTime)
             self._rows.add(Record(self.nextSequence, self._lastTime, subject, headers, payload))
             self.nextSequence += 1
-        if self._retention.perSubject:
+        if self._policy.retention.perSubject:
             self._enforcePerSubject({entry[0] for entry in batch})
         self.enforce()
         return succeed(range(first, self.nextSequence))
@@ -196,7 +190,7 @@ class MemoryLog:
         return succeed(self._rows.sequenceAt(timestamp) or self.nextSequence)
 
     def retain(self, retention: Retention) -> None:
-        self._retention = retention
+        self._policy.retention = retention
         if retention.age and self.closed is None:
             self._aging.want(self, self.enforce)
         else:
@@ -206,14 +200,13 @@ class MemoryLog:
         self.enforce()
 
     def enforce(self) -> None:
-        retention, rows = self._retention, self._rows
+        policy, rows = self._policy, self._rows
+        age = policy.retention.age
         limit = self._holdFloor()
-        oldestKept = self._now() - retention.age if retention.age else 0
+        cutoff = self._now() - age if age else 0
         while (oldest := rows.oldest()) is not None and oldest.sequence < limit:
-            tooMany = retention.count and len(rows) > retention.count
-            tooLarge = retention.size and rows.size > retention.size and len(rows) > 1
-            tooOld = retention.age and oldest.timestamp < oldestKept
-            if not (tooMany or tooLarge or tooOld):
+            isOld = age and oldest.timestamp < cutoff
+            if not (isOld or policy.isExceeded(len(rows), rows.size)):
                 break
             rows.remove(oldest.sequence)
 
@@ -221,7 +214,7 @@ class MemoryLog:
         limit = self._holdFloor()
         for subject in subjects:
             sequences = self._rows.bySubject.get(subject, {})
-            excess = len(sequences) - self._retention.perSubject
+            excess = len(sequences) - self._policy.retention.perSubject
             for sequence in list(islice(sequences, max(excess, 0))):
                 if sequence < limit:
                     self._rows.remove(sequence)
@@ -230,7 +223,7 @@ class MemoryLog:
         """
         The first sequence that must not go by rule.
         """
-        return min(self._holds.values(), default=self.nextSequence)
+        return min(self._policy.holds.values(), default=self.nextSequence)
 
     def discardBefore(self, sequence: int) -> Deferred[int]:
         if self.closed is not None:
@@ -253,22 +246,22 @@ class MemoryLog:
         return succeed(None)
 
     def hold(self, name: str, floor: int) -> Deferred[None]:
-        checkHold(self._holds, name)
+        checkHold(self._policy.holds, name)
         if self.closed is not None:
             return fail(self.closed)
-        self._holds[name] = floor
+        self._policy.holds[name] = floor
         self.enforce()
         return succeed(None)
 
     def release(self, name: str) -> Deferred[None]:
         if self.closed is not None:
             return fail(self.closed)
-        self._holds.pop(name, None)
-        self.retain(self._retention)
+        self._policy.holds.pop(name, None)
+        self.retain(self._policy.retention)
         return succeed(None)
 
     def holds(self) -> Mapping[str, int]:
-        return dict(self._holds)
+        return dict(self._policy.holds)
 
     def lastFor(self, subject: bytes) -> Deferred[Record | None]:
         if self.closed is not None:

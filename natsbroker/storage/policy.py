@@ -1,20 +1,25 @@
 """
-What a log keeps.
-
-The reactor's thread replaces the values, the thread that writes reads them.
+What a log keeps, and the clock that makes old records go although nothing is appended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
 from natsbroker.interfaces.records import Retention
+
+INTERVAL = 1.0
+"""Seconds between two looks at the age of records."""
 
 
 @dataclass(slots=True)
 class Policy:
     """
+    What one log keeps. The reactor's thread replaces the values, the thread that writes reads them.
+
     @ivar holds: floors by name; replaced, never changed.
     @ivar sweep: while all subjects must be looked at for C{retention.perSubject}: the key to go on
         behind. C{None} when that is done.
@@ -49,3 +54,33 @@ def sweepAgain(policies: Mapping[int, Policy]) -> None:
     for policy in list(policies.values()):
         if policy.retention.perSubject:
             policy.sweep = b""
+
+
+class Aging:
+    def __init__(self, reactor: IReactorTime) -> None:
+        self._reactor = reactor
+        self._wanted: dict[object, Callable[[], None]] = {}
+        self._call: IDelayedCall | None = None
+
+    def want(self, who: object, enforce: Callable[[], None]) -> None:
+        """
+        Call C{enforce} about once a second from now on.
+        """
+        self._wanted[who] = enforce
+        if self._call is None:
+            self._call = self._reactor.callLater(INTERVAL, self._tick)
+
+    def forget(self, who: object) -> None:
+        self._wanted.pop(who, None)
+        if not self._wanted and self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def stop(self) -> None:
+        for who in list(self._wanted):
+            self.forget(who)
+
+    def _tick(self) -> None:
+        self._call = self._reactor.callLater(INTERVAL, self._tick)
+        for enforce in list(self._wanted.values()):
+            enforce()

@@ -1,28 +1,47 @@
 """
-A store that has a thread for writing and some for reading, in the reactor's thread.
+A store that has a thread for writing and some for reading, with its logs and its state, in the
+reactor's thread; as far as that is the same whatever they are kept in.
 
-Watchers learn when writing stops and resumes; after a failure the store is
-opened again, later and later; closing finishes what was asked.
+Watchers learn when writing stops and resumes; after a failure the store is opened again, later and
+later; closing finishes what was asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred, fail
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
 from natsbroker.interfaces import IStoreWatcher
-from natsbroker.interfaces.records import StoreClosed, StoreError
-from natsbroker.storage.aging import Aging
+from natsbroker.interfaces.records import (
+    Columns,
+    LogBounds,
+    RangeDigest,
+    Retention,
+    StoreClosed,
+    StoreError,
+)
+from natsbroker.storage.checks import checkChanges, checkHold, checkSkip
 from natsbroker.storage.committing import CommitThread
-from natsbroker.storage.jobs import Job
-from natsbroker.storage.ownedlogs import OwnedLog
-from natsbroker.storage.policy import Policy
+from natsbroker.storage.exports import Page, digestRange, exportRange
+from natsbroker.storage.jobs import (
+    BarrierJob,
+    ChangeJob,
+    DiscardJob,
+    ILogWriter,
+    Job,
+    StoredRow,
+    WriterJob,
+)
+from natsbroker.storage.policy import Aging, Policy
 from natsbroker.storage.watching import StoreHealth
 
-Log = TypeVar("Log", bound=OwnedLog)
+Log = TypeVar("Log", bound="OwnedLog")
+T = TypeVar("T")
 
 
 class ThreadedStore(Generic[Log]):
@@ -51,8 +70,6 @@ class ThreadedStore(Generic[Log]):
         self._retry = self.retryFirst
         self._retryCall: Any = None
 
-    # The interface
-
     def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
         return self.troubles.watch(watcher)
 
@@ -78,11 +95,29 @@ class ThreadedStore(Generic[Log]):
         The store is being closed; to be overridden by who has more to end.
         """
 
-    # For logs and state
-
     def ask(self, job: Job) -> Deferred[Any]:
+        """
+        @return: has failed already if the job is refused.
+        """
         refused = self._closed or self._committer.submit(job)
         return job.deferred if refused is None else fail(refused)
+
+    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
+        """
+        Call something with the database in a thread that reads.
+        """
+        if self._closed is not None:
+            return fail(self._closed)
+        fetching: Deferred[T] = deferToThreadPool(
+            self._reactor, self._pool, self._read, call, *args
+        )
+        return fetching
+
+    def _read(self, call: Callable[..., T], *args: Any) -> T:
+        """
+        @raise StoreError: if nothing can be read.
+        """
+        raise NotImplementedError
 
     def ageWanted(self, log: Log, wanted: bool) -> None:
         if wanted:
@@ -117,3 +152,137 @@ class ThreadedStore(Generic[Log]):
         closing, self._closing = self._closing, []
         for each in closing:
             each.callback(None)
+
+
+def _notEnforced(failure: Failure) -> None:
+    """
+    Limits were not enforced because nothing can be written; they are when something is again.
+    """
+    if not isinstance(failure.value, StoreError):
+        failure.raiseException()
+
+
+class OwnedLog:
+    """
+    @ivar policy: what is kept; the thread that writes reads it.
+    @ivar closed: what everything fails with, once it is closed or not ours any more.
+    """
+
+    def __init__(self, owner: ThreadedStore[Any], row: StoredRow, policy: Policy) -> None:
+        self._owner = owner
+        self.identity = row.identity
+        self.name = row.name
+        self.policy = policy
+        self.closed: StoreError | None = None
+        self._bounds = row.bounds()
+        self._oldest: int | None = None
+        self.rollBack()
+
+    def rollBack(self) -> None:
+        """
+        Everything that was asked and is not durable has failed.
+        """
+        self.nextSequence = self._bounds.last + 1
+        self._lastTime = self._bounds.lastTime
+
+    def _ask(self, job: Job) -> Deferred[Any]:
+        return self._owner.ask(job) if self.closed is None else fail(self.closed)
+
+    def _askWriter(self, do: Callable[[ILogWriter], Any]) -> Deferred[Any]:
+        return self._ask(WriterJob(self.identity, do))
+
+    def bounds(self) -> LogBounds:
+        return self._bounds
+
+    def skipTo(self, sequence: int) -> Deferred[None]:
+        checkSkip(sequence, self.nextSequence)
+        deferred = self._askWriter(lambda writer: writer.skipTo(sequence))
+        if not deferred.called:
+            self.nextSequence = sequence
+        return deferred
+
+    def delete(self, sequences: Collection[int]) -> Deferred[int]:
+        wanted = list(sequences)
+        return self._askWriter(lambda writer: writer.delete(wanted))
+
+    def discardBefore(self, sequence: int) -> Deferred[int]:
+        return self._ask(DiscardJob(self.identity, sequence))
+
+    def retain(self, retention: Retention) -> None:
+        before = self.policy.retention
+        sweep = bool(retention.perSubject) and retention.perSubject != before.perSubject
+        self.policy.retention = retention
+        self._owner.ageWanted(self, bool(retention.age) and self.closed is None)
+        if retention != before:
+            self._enforce(sweep)
+
+    def _enforce(self, sweep: bool = False) -> None:
+        """
+        Have the limits enforced. If that fails, they are with the next append.
+        """
+        enforcing = self._askWriter(lambda writer: writer.sweep() if sweep else None)
+        enforcing.addErrback(_notEnforced)
+
+    def enforceAge(self) -> None:
+        cutoff = self._owner.now() - self.policy.retention.age
+        if self._bounds.count and (self._oldest is None or self._oldest < cutoff):
+            floor = self.policy.floor
+            if floor is None or self._bounds.first < floor:
+                self._enforce()
+
+    def hold(self, name: str, floor: int) -> Deferred[None]:
+        checkHold(self.policy.holds, name)
+        return self._setHolds({**self.policy.holds, name: floor})
+
+    def release(self, name: str) -> Deferred[None]:
+        if name not in self.policy.holds:
+            return self._ask(BarrierJob())
+        return self._setHolds({k: v for k, v in self.policy.holds.items() if k != name})
+
+    def _setHolds(self, holds: dict[str, int]) -> Deferred[None]:
+        before = self.policy.holds
+        self.policy.holds = holds
+        # They are stored as they are when the job is applied.
+        return self._askWriter(lambda writer: writer.putHolds()).addErrback(
+            self._notHeld, holds, before
+        )
+
+    def _notHeld(self, failure: Failure, holds: dict[str, int], before: dict[str, int]) -> Failure:
+        if self.policy.holds is holds:
+            self.policy.holds = before
+        return failure
+
+    def holds(self) -> Mapping[str, int]:
+        return dict(self.policy.holds)
+
+    def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
+        return exportRange(self._page, start, min(stop, self._bounds.last + 1), maxBytes)
+
+    def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
+        return digestRange(self._page, start, min(stop, self._bounds.last + 1))
+
+    def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
+        """
+        Some records of a range, and what of it is damaged.
+        """
+        raise NotImplementedError
+
+
+class OwnedSpace:
+    """
+    The values of one space of state.
+    """
+
+    def __init__(self, owner: ThreadedStore[Any], space: str) -> None:
+        self._owner = owner
+        self._space = space
+
+    def put(self, key: bytes, value: bytes) -> Deferred[None]:
+        return self.change({key: value})
+
+    def delete(self, key: bytes) -> Deferred[None]:
+        return self.change({key: None})
+
+    def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        checkChanges(changes)
+        return self._owner.ask(ChangeJob(self._space, changes) if changes else BarrierJob())

@@ -45,9 +45,6 @@ class StoreHealth:
         for watcher in self._watchers:
             watcher.recordsDamaged(log, start, stop, reason)
 
-    def isDamaged(self, log: str, sequence: int) -> bool:
-        return any(a <= sequence < b for a, b in self._damaged.get(log, ()))
-
     def damagedIn(self, log: str, start: int, stop: int) -> list[int]:
         """
         The sequences from C{start} to before C{stop} that are known to be damaged, rising.

@@ -103,8 +103,6 @@ class ChannelWriter:
             closing = CloseRequest(clientID=self._id).SerializeToString()
             self._bus.publish(Message(self._subjects.close, closing, newInbox()))
 
-    # Heartbeats.
-
     def deliver(self, message: Message, tag: Any) -> None:
         if message.reply:
             self._bus.publishInternal(message.reply, b"")
@@ -113,8 +111,6 @@ class ChannelWriter:
         """
         Nothing to do: the subscription ends with the service.
         """
-
-    # Writing.
 
     def _drained(self, result: Any) -> None:
         self._running = None

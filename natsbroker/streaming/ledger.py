@@ -106,8 +106,6 @@ class Ledger:
             [each for each in subscriptions if each is not None],
         )
 
-    # What somebody waits for.
-
     def clientCame(self, client: StreamingClient) -> Deferred[None]:
         return self._write({clientKey(client.clientID): _clientState(client)})
 
@@ -134,8 +132,6 @@ class Ledger:
             self._touched.pop(each.number, None)
             changes[subscriptionKey(each.number)] = None
         return changes
-
-    # What is written a little later.
 
     def touched(self, subscription: ChannelSubscription) -> None:
         self._touched[subscription.number] = subscription

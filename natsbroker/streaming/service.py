@@ -95,8 +95,6 @@ class StreamingService(Service):
         self._retreating: Deferred[None] | None = None
         self._again: IDelayedCall | None = None
 
-    # Starting.
-
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
         self._begin()
@@ -185,8 +183,6 @@ class StreamingService(Service):
         ):
             _log.failure("The streaming service failed", result)
 
-    # Standing by.
-
     def _lost(self) -> None:
         """
         Stop serving, because another broker may serve the channels, and try again after a while.
@@ -203,8 +199,6 @@ class StreamingService(Service):
             _log.failure("The streaming service failed", result)
         if self.running:
             self._again = self._reactor.callLater(AGAIN, self._begin)
-
-    # Stopping.
 
     def stopService(self) -> Deferred[None]:
         """
@@ -256,8 +250,6 @@ class StreamingService(Service):
             await context.ledger.finish(subscriptions)
         except StoreError as error:
             _log.error("What was acknowledged last is not written down: {why}", why=str(error))
-
-    # Figures.
 
     @property
     def context(self) -> StreamingContext:

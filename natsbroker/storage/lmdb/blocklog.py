@@ -1,12 +1,11 @@
 """
-The blocks of one log in a write transaction.
+The values of a write transaction, stored with mark, generation and checksum; and the blocks of one
+log in it.
 
 How records become blocks: each commit writes what is new of a log as blocks of up to 64 KiB. A
 last block so small that it lies inside a page of the tree is replaced by one that holds its
 records too; when a log ends with L{MERGE} blocks under half the full size, they become one. So a
 log that grows by single records is written about three times over, and its index stays small.
-
-The row says what there is.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+import lmdb
+
 from natsbroker.storage.blocks import LARGEST_BLOCK, NONE, Block, build, chunks, unpackDead
-from natsbroker.storage.lmdb.layout import LogRow, blockKey, deadKey, sequenceOf
-from natsbroker.storage.lmdb.values import ValueTransaction
-from natsbroker.storage.records import subjectOf
+from natsbroker.storage.envelopes import unwrap, unwrapEither, wrap, wrapTwice
+from natsbroker.storage.lmdb.layout import LogRow, blockKey, deadKey, isTwice, sequenceOf
 from natsbroker.storage.walking import readBlock
 
 INLINE = 1800
@@ -28,6 +28,73 @@ SEALED = LARGEST_BLOCK // 2
 
 MERGE = 16
 """The number of short blocks at the end of a log that are merged."""
+
+
+class ValueTransaction:
+    """
+    A write transaction, as the writers of logs use it.
+
+    @ivar generation: what the values written in it are marked with.
+    @ivar heads: the first blocks of logs, as far as they are known.
+    @ivar now: the wall clock, in nanoseconds.
+    @ivar touched: blocks that were replaced, deleted or had records deleted.
+    @ivar unfinished: logs of which there is more to delete than one commit should.
+    """
+
+    def __init__(
+        self,
+        txn: lmdb.Transaction[bytes],
+        mark: bytes,
+        generation: int,
+        heads: dict[int, Block],
+        now: int,
+    ) -> None:
+        self.txn = txn
+        self.mark = mark
+        self.generation = generation
+        self.heads = heads
+        self.now = now
+        self.touched: set[tuple[int, int]] = set()
+        self.unfinished: set[int] = set()
+
+    def put(self, key: bytes, value: bytes) -> None:
+        fold = wrapTwice if isTwice(key) else wrap
+        self.txn.put(key, fold(self.mark, key[:1], self.generation, key, value))
+
+    def putBlocks(
+        self, identity: int, sequences: Sequence[int], blobs: Sequence[bytes]
+    ) -> Iterator[tuple[int, int]]:
+        """
+        Store records as blocks.
+
+        @return: the first sequence and the length of each.
+        """
+        for contents in chunks(sequences, blobs):
+            raw = build(self.mark, identity, self.generation, contents)
+            first = contents.sequences[0]
+            self.txn.put(blockKey(identity, first), raw)
+            yield first, len(raw)
+
+    def get(self, key: bytes) -> bytes | None:
+        """
+        @raise Damaged: if it is not whole.
+        """
+        raw = self.txn.get(key)
+        if raw is None:
+            return None
+        return unwrapEither(raw, key)[0].value if isTwice(key) else unwrap(raw, key).value
+
+    def deleteSome(self, prefix: bytes, most: int) -> int:
+        """
+        @return: how many were deleted.
+        """
+        deleted = 0
+        with self.txn.cursor() as cursor:
+            found = cursor.set_range(prefix)
+            while found and deleted < most and cursor.key().startswith(prefix):
+                found = cursor.delete() and cursor.key() != b""
+                deleted += 1
+        return deleted
 
 
 class LogBlocks:
@@ -41,8 +108,6 @@ class LogBlocks:
         self._blobs: list[bytes] = []
         self._runs: list[range] = []
         self._written = 0
-
-    # Writing
 
     def flush(self) -> None:
         if not self._blobs:
@@ -64,14 +129,11 @@ class LogBlocks:
             self._merge()
 
     def _write(self, sequences: Sequence[int], blobs: Sequence[bytes]) -> None:
-        transaction, row = self._transaction, self.row
-        for contents in chunks(sequences, blobs):
-            raw = build(transaction.mark, row.identity, transaction.generation, contents)
-            first = contents.sequences[0]
-            transaction.txn.put(blockKey(row.identity, first), raw)
+        row = self.row
+        for first, length in self._transaction.putBlocks(row.identity, sequences, blobs):
             self._written += 1
-            if len(raw) < SEALED:
-                row.tail.append((first, len(raw)))
+            if length < SEALED:
+                row.tail.append((first, length))
             else:
                 row.tail.clear()
 
@@ -84,13 +146,8 @@ class LogBlocks:
         block = self._blockAt(first)
         if block is None or block.missing:
             return None
-        starts = block.starts
-        indexes = list(block.living())
         self._remove(block)
-        return (
-            [block.sequences[each] for each in indexes],
-            [block.raw[starts[each] : starts[each + 1]] for each in indexes],
-        )
+        return block.blobs(list(block.living()))
 
     def _merge(self) -> None:
         """
@@ -109,8 +166,6 @@ class LogBlocks:
                 sequences += taken[0]
                 blobs += taken[1]
         self._write(sequences, blobs)
-
-    # Finding
 
     def _blockAt(self, first: int) -> Block | None:
         txn, identity = self._transaction.txn, self.row.identity
@@ -168,19 +223,17 @@ class LogBlocks:
             if block.sequences[index] == row.first:
                 return block, index
         for block in self.blocksFrom(row.first):
-            for index in block.living():
-                if block.sequences[index] >= row.first:
-                    heads[row.identity] = block
-                    return block, index
+            for index in block.living(row.first):
+                heads[row.identity] = block
+                return block, index
         return None
 
     def _sequencesOf(self, subject: bytes, start: int) -> Iterator[int]:
         start = max(start, self.row.first)
         for block in self.blocksFrom(start):
-            for index in block.living():
-                sequence = block.sequences[index]
-                if sequence >= start and subjectOf(block.raw, block.starts[index]) == subject:
-                    yield sequence
+            for index in block.living(start):
+                if block.subject(index) == subject:
+                    yield block.sequences[index]
 
     def _newest(self, count: int) -> list[int]:
         """
@@ -194,8 +247,7 @@ class LogBlocks:
             if first is None or first > sequence:
                 break
             if block is not None:
-                living = [block.sequences[each] for each in block.living()]
-                found = [each for each in living if each >= self.row.first] + found
+                found = [block.sequences[each] for each in block.living(self.row.first)] + found
             sequence = first - 1
         return found[-count:]
 
@@ -206,29 +258,19 @@ class LogBlocks:
         self.flush()
         drop = self.row.count - count
         for block in self.blocksFrom(self.row.first):
-            living = [each for each in block.living() if block.sequences[each] >= self.row.first]
+            living = list(block.living(self.row.first))
             if len(living) > drop:
                 return block.sequences[living[drop]]
             drop -= len(living)
         return self.row.first
 
-    # Replacing
-
     def _rewrite(self, block: Block, living: Sequence[int]) -> None:
-        transaction, row = self._transaction, self.row
-        self._remove(block)
-        pieces = [block.raw[block.starts[each] : block.starts[each + 1]] for each in living]
-        sequences = [block.sequences[each] for each in living]
-        for contents in chunks(sequences, pieces):
-            raw = build(transaction.mark, row.identity, transaction.generation, contents)
-            transaction.txn.put(blockKey(row.identity, contents.sequences[0]), raw)
-            self._retail(block.first, contents.sequences[0], len(raw))
-
-    def _retail(self, before: int, after: int, length: int) -> None:
         tail = self.row.tail
-        for index, (first, _) in enumerate(tail):
-            if first == before:
-                tail[index] = (after, length)
+        self._remove(block)
+        for written in self._transaction.putBlocks(self.row.identity, *block.blobs(living)):
+            for index, (first, _) in enumerate(tail):
+                if first == block.first:
+                    tail[index] = written
 
     def _forget(self, block: Block) -> None:
         self.row.count = max(self.row.count - len(block.missing), 0)
@@ -240,11 +282,11 @@ class LogBlocks:
         """
         Delete the values of a block, to forget it or to store its records again.
         """
-        transaction, identity = self._transaction, self.row.identity
+        txn, identity = self._transaction.txn, self.row.identity
         first = self._keyOf(block)
-        transaction.delete(blockKey(identity, first))
+        txn.delete(blockKey(identity, first))
         if block.dead:
-            transaction.delete(deadKey(identity, first))
+            txn.delete(deadKey(identity, first))
         self._touch(first)
 
     def _touch(self, first: int) -> None:

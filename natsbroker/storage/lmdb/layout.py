@@ -33,7 +33,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from struct import Struct, error, pack, unpack_from
 
-from natsbroker.interfaces.records import LogBounds
+from natsbroker.storage.jobs import StoredRow
 from natsbroker.storage.records import Damaged
 
 FORMAT_VERSION = 1
@@ -131,32 +131,19 @@ def unpackFormat(value: bytes) -> tuple[int, int]:
 
 
 @dataclass(slots=True)
-class LogRow:
+class LogRow(StoredRow):
     """
     A log as it is stored. The commit thread changes copies of it and keeps the copy when the
     commit succeeded.
 
-    @ivar first: the oldest sequence; C{last + 1} if there is none.
-    @ivar last: the highest that was ever used.
-    @ivar size: bytes of subjects, headers and payloads.
-    @ivar lastTime: the last timestamp that was given.
     @ivar sole: while there are no tallies: the subject of all records.
     @ivar indexed: whether there are tallies.
-    @ivar dropped: whether it is being deleted.
     @ivar quarantined: whether it may only be read.
     @ivar tail: not stored: first sequence and length of the small blocks at the end.
     """
 
-    identity: int
-    name: str
-    first: int = 1
-    last: int = 0
-    count: int = 0
-    size: int = 0
-    lastTime: int = 0
     sole: bytes = b""
     indexed: bool = False
-    dropped: bool = False
     quarantined: bool = False
     tail: list[tuple[int, int]] = field(default_factory=list)
 
@@ -169,26 +156,12 @@ class LogRow:
             self.count,
             self.size,
             self.lastTime,
+            self.dropped,
             self.sole,
             self.indexed,
-            self.dropped,
             self.quarantined,
             list(self.tail),
         )
-
-    def grow(self, first: int, count: int, size: int, lastTime: int) -> None:
-        """
-        Count records that are appended, whose sequences follow each other.
-        """
-        if not self.count:
-            self.first = first
-        self.count += count
-        self.size += size
-        self.last = first + count - 1
-        self.lastTime = lastTime
-
-    def bounds(self) -> LogBounds:
-        return LogBounds(self.first, self.last, self.count, self.size, self.lastTime)
 
     def pack(self) -> bytes:
         name = self.name.encode("utf-8")
@@ -209,9 +182,9 @@ class LogRow:
             raise Damaged(f"a log cannot be read: {failure}") from failure
         if len(name.encode("utf-8")) != nameLength:
             raise Damaged("a log cannot be read: its name is cut off")
-        first, last, count, size, lastTime = numbers
-        bits = (bool(flags & 1), bool(flags & 2), bool(flags & 4))
-        return cls(identity, name, first, last, count, size, lastTime, sole, *bits)
+        row = cls(identity, name, *numbers, sole=sole)
+        row.indexed, row.dropped, row.quarantined = (bool(flags & bit) for bit in (1, 2, 4))
+        return row
 
 
 _ROW = Struct("<QQQQqIIH")

@@ -66,8 +66,6 @@ class Losses:
         if self._call is not None and self._call.active():
             self._call.cancel()
 
-    # See IStoreWatcher.
-
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
         self._add(lossOf(log, start, stop))
 
@@ -75,27 +73,12 @@ class Losses:
         if space:
             self._add(f"{key.decode('ascii', 'backslashreplace')} of {space} is lost")
 
-    def logQuarantined(self, log: str, reason: str) -> None:
+    def _noLoss(self, *arguments: object) -> None:
         """
         No record is lost by it.
         """
 
-    def writesStopped(self, reason: str) -> None:
-        """
-        No record is lost by it.
-        """
-
-    def writesResumed(self) -> None:
-        """
-        No record is lost by it.
-        """
-
-    def logLost(self, log: str) -> None:
-        """
-        No record is lost by it.
-        """
-
-    # Reports.
+    logQuarantined = writesStopped = writesResumed = logLost = _noLoss
 
     def _add(self, line: str) -> None:
         self._lines.append(line)

@@ -407,7 +407,7 @@ def _mend(transaction: LMDBTransaction, found: Survey) -> list[tuple[str, bytes,
         if key[:1] == b"T":
             recount.add(identityOf(own or key))
         if own:
-            transaction.delete(key)
+            transaction.txn.delete(key)
             if transaction.txn.get(own) is None:
                 transaction.txn.put(own, raw)
     for identity in recount & found.rows.keys():

@@ -10,7 +10,6 @@ What was committed before a call is seen by it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import lmdb
@@ -186,7 +185,7 @@ def fetchTallies(
         start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
         more = cursor.set_range(start)
         while more and cursor.key().startswith(literal):
-            tally = _tally(cursor.key(), cursor.value())
+            tally = wholeTally(cursor.key(), cursor.value())
             if tally is not None and matches(pattern, tally.subject):
                 found.append(tally)
             most -= 1
@@ -200,11 +199,14 @@ def _fetchOne(environment: Environment, identity: int, subject: bytes, after: by
     key = tallyKey(identity, subject)
     with environment.reading() as txn:
         raw = txn.get(key)
-    tally = None if raw is None or subject <= after else _tally(key, raw)
+    tally = None if raw is None or subject <= after else wholeTally(key, raw)
     return [] if tally is None else [tally]
 
 
-def _tally(key: bytes, raw: bytes) -> Tally | None:
+def wholeTally(key: bytes, raw: bytes) -> Tally | None:
+    """
+    @return: C{None} if it is damaged.
+    """
     try:
         return Tally.unpack(unwrap(raw, key).value)
     except Damaged:
@@ -238,7 +240,3 @@ def fetchState(
                 broken.append((key, str(failure)))
             more = cursor.next()
     return found, broken
-
-
-def oldest(tallies: Sequence[Tally]) -> int:
-    return min((each.first for each in tallies if each.loose), default=0)

@@ -9,7 +9,7 @@ before the next begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -104,22 +104,19 @@ def _damagedIn(raw: bytes, key: bytes, dead: bytes | None) -> Iterator[tuple[int
             index += 1
 
 
-class IScrubbed(Protocol):
-    def fetch(self, call: Callable[..., ScrubResult], *args: Any) -> Deferred[ScrubResult]:
-        """
-        Call something with the database in a thread that reads.
-        """
-
-    def scrubbed(self, findings: ScrubResult) -> None:
-        """
-        Take what was found.
-        """
-
-
 class Scrubber:
-    def __init__(self, reactor: Any, store: IScrubbed) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        fetch: Callable[..., Deferred[ScrubResult]],
+        found: Callable[[ScrubResult], object],
+    ) -> None:
+        """
+        @param fetch: calls something with the database in a thread that reads.
+        """
         self._reactor = reactor
-        self._store = store
+        self._fetch = fetch
+        self._found = found
         self._after = b""
         self._isStopped = False
         self._call: Any = None
@@ -133,11 +130,11 @@ class Scrubber:
             self._call.cancel()
 
     def _next(self) -> None:
-        reading = self._store.fetch(scrub, self._after, PIECE)
+        reading = self._fetch(scrub, self._after, PIECE)
         reading.addCallbacks(self._read, self._failed)
 
     def _read(self, findings: ScrubResult) -> None:
-        self._store.scrubbed(findings)
+        self._found(findings)
         self._after = findings.after
         self._goOn(INTERVAL if self._after else PAUSE)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +32,7 @@ from natsbroker.interfaces.records import (
     UnknownFormat,
 )
 from natsbroker.storage.checks import checkLogName, checkSpace
-from natsbroker.storage.jobs import BarrierJob, ChangeJob, Job
+from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.commits import LMDBCommit, LMDBCommitter
 from natsbroker.storage.lmdb.environment import asStoreError
@@ -45,8 +45,7 @@ from natsbroker.storage.lmdb.opening import STORE, Opened, openDirectory
 from natsbroker.storage.lmdb.reading import fetchState
 from natsbroker.storage.lmdb.scrubbing import Scrubber, ScrubResult
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.spaces import AskedSpace
-from natsbroker.storage.threaded import ThreadedStore
+from natsbroker.storage.threaded import OwnedSpace, ThreadedStore
 
 T = TypeVar("T")
 
@@ -148,7 +147,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._opening: dict[str, list[Deferred[IStreamLog]]] = {}
         self._ahead: set[LMDBLog] = set()
         self._losses = Losses(reactor, pool, path)
-        self._scrubber = Scrubber(reactor, self)
+        self._scrubber = Scrubber(reactor, self.fetch, self.scrubbed)
 
     def begin(self, lock: Lock, opened: Opened, readers: Any) -> None:
         """
@@ -188,8 +187,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             if row.quarantined:
                 self.troubles.logQuarantined(row.name, "what describes it was lost")
 
-    # The interface
-
     def logs(self) -> Deferred[list[str]]:
         if self._closed is not None:
             return fail(self._closed)
@@ -216,7 +213,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         if log is None:
             policy = self._policies.setdefault(row.identity, Policy())
             policy.holds = self._holds.get(row.identity, {})
-            log = self._logs[row.name] = LMDBLog(self, row, policy)
+            log = self._logs[row.name] = LMDBLog(self, self.cache, row, policy)
             self._byIdentity[row.identity] = log
         return log
 
@@ -295,21 +292,11 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         for key, reason in findings.values:
             self.troubles.stateDamaged(*spaceAndKey(key), reason)
 
-    # For logs and state
-
-    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
-        if self._closed is not None:
-            return fail(self._closed)
-        environment = self._environment
-        deferred: Deferred[T] = deferToThreadPool(
-            self._reactor, self._pool, call, environment, *args
-        )
-        return deferred.addErrback(self._notFetched)
-
-    def _notFetched(self, failure: Failure) -> Failure:
-        if isinstance(failure.value, (lmdb.Error, OSError)):
-            raise StoreFailed(f"the store cannot be read: {failure.value}") from failure.value
-        return failure
+    def _read(self, call: Callable[..., T], *args: Any) -> T:
+        try:
+            return call(self._environment, *args)
+        except (lmdb.Error, OSError) as failure:
+            raise StoreFailed(f"the store cannot be read: {failure}") from failure
 
     # For the thread that writes, called in the reactor's
 
@@ -364,7 +351,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
 
 
 @implementer(IStateStore)
-class LMDBStates(AskedSpace):
+class LMDBStates(OwnedSpace):
     @inlineCallbacks
     def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
         try:
@@ -376,9 +363,6 @@ class LMDBStates(AskedSpace):
         for key, reason in broken:
             self._owner.troubles.stateDamaged(self._space, key[len(head) :], reason)
         return {key[len(head) :]: value for key, value in found}
-
-    def _jobFor(self, changes: Mapping[bytes, bytes | None]) -> Job:
-        return ChangeJob(self._space, changes)
 
 
 #: With which every file of nats-streaming-server's file store begins: its version.

@@ -168,7 +168,7 @@ def _living(file: PageFile, found: Survey, identity: int, row: LogRow) -> Iterat
         if block is None:
             yield head.records, head.size
             continue
-        alive = [each for each in block.living() if block.sequences[each] >= row.first]
+        alive = list(block.living(row.first))
         yield head.records - len(alive), head.size - sum(map(block.length, alive))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import lmdb
 
 from natsbroker.storage.blocks import Block
+from natsbroker.storage.lmdb.blocklog import ValueTransaction
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
     LogRow,
@@ -26,7 +27,6 @@ from natsbroker.storage.lmdb.layout import (
     stateKey,
     tallyPrefix,
 )
-from natsbroker.storage.lmdb.values import ValueTransaction
 from natsbroker.storage.lmdb.writing import LMDBLogWriter
 from natsbroker.storage.policy import Policy
 
@@ -72,7 +72,7 @@ class LMDBTransaction(ValueTransaction):
     def change(self, space: str, changes: Mapping[bytes, bytes | None]) -> None:
         for key, value in changes.items():
             if value is None:
-                self.delete(stateKey(space, key))
+                self.txn.delete(stateKey(space, key))
             else:
                 self.put(stateKey(space, key), value)
 
@@ -96,5 +96,5 @@ class LMDBTransaction(ValueTransaction):
         if left <= 0:
             return False
         for key in (holdsKey, lostKey, rowKey):
-            self.delete(key(row.identity))
+            self.txn.delete(key(row.identity))
         return True

@@ -1,5 +1,6 @@
 """
-One log in a write transaction: what is appended, what is deleted, and what the limits let go.
+One log in a write transaction: what is appended, what is deleted, what the limits let go, and the
+tallies, which a log of more than one subject has for each of them.
 
 What the limits make go in one commit is bounded by what was written in it, so they never
 stop writers; what is left over goes in the next ones.
@@ -12,11 +13,24 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 from natsbroker.storage.blocks import Block, packDead
-from natsbroker.storage.lmdb.layout import LogRow, deadKey, holdsKey, packHolds, rowKey, tallyPrefix
-from natsbroker.storage.lmdb.tallying import LogTallies
-from natsbroker.storage.lmdb.values import ValueTransaction
+from natsbroker.storage.lmdb.blocklog import LogBlocks, ValueTransaction
+from natsbroker.storage.lmdb.layout import (
+    LISTED,
+    LogRow,
+    Tally,
+    deadKey,
+    holdsKey,
+    packHolds,
+    rowKey,
+    tallyKey,
+    tallyPrefix,
+)
+from natsbroker.storage.lmdb.reading import wholeTally
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import timestampOf
+
+MOST_LISTED = 1024
+"""How many sequences a tally lists at most."""
 
 BLOCKS_A_SLICE = 64
 SUBJECTS_A_SLICE = 200
@@ -24,7 +38,7 @@ KEYS_A_SLICE = 1000
 """How much is deleted in one commit, beyond what was written in it."""
 
 
-class LMDBLogWriter(LogTallies):
+class LMDBLogWriter(LogBlocks):
     """
     A log in a transaction.
 
@@ -34,7 +48,10 @@ class LMDBLogWriter(LogTallies):
     """
 
     def __init__(self, transaction: ValueTransaction, row: LogRow, policy: Policy) -> None:
-        super().__init__(transaction, row, policy)
+        super().__init__(transaction, row)
+        self._policy = policy
+        self._tallies: dict[bytes, Tally] = {}
+        self._counted: list[bytes] = []
         self.discardTo = 0
         self.trimmed = True
         self.oldest: int | None = None
@@ -64,13 +81,100 @@ class LMDBLogWriter(LogTallies):
         self._runs.append(sequences)
         self._blobs.extend(blobs)
 
+    def _beginIndex(self) -> None:
+        """
+        From now on there is more than one subject: make the tally of the one that there was.
+        """
+        row = self.row
+        if row.indexed:
+            return
+        row.indexed = True
+        if row.count:
+            self.flush()
+            tally = Tally(row.sole, row.count, row.first)
+            tally.listed.extend(self._newest(LISTED))
+            tally.last = tally.listed[-1] if tally.listed else row.last
+            self._tallies[row.sole] = tally
+        row.sole = b""
+
+    def _tally(self, subject: bytes) -> Tally | None:
+        tally = self._tallies.get(subject)
+        if tally is None:
+            key = tallyKey(self.row.identity, subject)
+            raw = self._transaction.txn.get(key)
+            if raw is None:
+                return None
+            tally = wholeTally(key, raw) or self._recount(subject)
+            self._tallies[subject] = tally
+        return tally
+
+    def _count(self, subjects: Sequence[bytes], sequences: Sequence[int]) -> None:
+        keep = max(LISTED, min(self._policy.retention.perSubject, MOST_LISTED))
+        found: dict[bytes, list[int]] = {}
+        for subject, sequence in zip(subjects, sequences, strict=True):
+            found.setdefault(subject, []).append(sequence)
+        for subject, new in found.items():
+            tally = self._tally(subject)
+            if tally is None:
+                tally = self._tallies[subject] = Tally(subject)
+            tally.add(new, keep)
+        self._counted += found
+
+    def _uncount(self, block: Block, indexes: Sequence[int]) -> None:
+        if not self.row.indexed:
+            return
+        emptied = set()
+        for index in indexes:
+            subject = block.subject(index)
+            tally = self._tally(subject)
+            if tally is not None and tally.count:
+                tally.remove(block.sequences[index])
+                if tally.count and not tally.listed:
+                    emptied.add(subject)
+        for subject in emptied:
+            tally = self._tallies[subject]
+            gone = {block.sequences[index] for index in indexes}
+            self._tallies[subject] = self._recount(subject, tally.first, gone)
+
+    def _recount(self, subject: bytes, start: int = 0, without: Collection[int] = ()) -> Tally:
+        """
+        Count the records of a subject by looking at all.
+        """
+        self.flush()
+        tally = Tally(subject)
+        found = [each for each in self._sequencesOf(subject, start) if each not in without]
+        if found:
+            tally.add(found, MOST_LISTED)
+        return tally
+
+    def recountAll(self) -> None:
+        transaction, row = self._transaction, self.row
+        while transaction.deleteSome(tallyPrefix(row.identity), KEYS_A_SLICE):
+            pass
+        self._tallies = {}
+        for block in self.blocksFrom(row.first):
+            for index in block.living(row.first):
+                subject = block.subject(index)
+                tally = self._tallies.get(subject)
+                if tally is None:
+                    tally = self._tallies[subject] = Tally(subject)
+                tally.add((block.sequences[index],), MOST_LISTED)
+
+    def _writeTallies(self) -> None:
+        transaction = self._transaction
+        for subject, tally in self._tallies.items():
+            key = tallyKey(self.row.identity, subject)
+            if tally.count:
+                transaction.put(key, tally.pack())
+            else:
+                transaction.txn.delete(key)
+        self._tallies = {}
+
     def skipTo(self, sequence: int) -> None:
         if sequence > self.row.last + 1:
             self.row.last = sequence - 1
             if not self.row.count:
                 self.row.first = sequence
-
-    # Deleting
 
     def delete(self, sequences: Collection[int]) -> int:
         """
@@ -117,16 +221,19 @@ class LMDBLogWriter(LogTallies):
         else:
             transaction.put(deadKey(row.identity, first), packDead(first, block.dead))
 
-    # Retention
-
     def trim(self) -> bool:
         """
         Let the oldest records go that the limits, or L{discardTo}, do not allow.
 
         @return: whether that is done; if not, enough was done for one commit.
         """
+        row, policy = self.row, self._policy
         budget = max(BLOCKS_A_SLICE, 4 * self._written)
-        while self._mayTrim():
+        while row.count and (
+            row.first < self.discardTo
+            or policy.isExceeded(row.count, row.size)
+            or policy.retention.age
+        ):
             if budget <= 0:
                 return False
             budget -= 1
@@ -138,19 +245,6 @@ class LMDBLogWriter(LogTallies):
                 return True
         return True
 
-    def _mayTrim(self) -> bool:
-        """
-        Whether something may have to go, as far as the row says.
-        """
-        row, policy = self.row, self._policy
-        if not row.count:
-            return False
-        return bool(
-            row.first < self.discardTo
-            or policy.isExceeded(row.count, row.size)
-            or policy.retention.age
-        )
-
     def _trimBlock(self, block: Block, index: int) -> bool:
         """
         Let records go from the first block.
@@ -158,16 +252,14 @@ class LMDBLogWriter(LogTallies):
         @param index: of its oldest one.
         @return: whether all went.
         """
-        row, retention, floor = self.row, self._policy.retention, self._policy.floor
-        cutoff = self._transaction.now - retention.age if retention.age else 0
+        row, policy, floor = self.row, self._policy, self._policy.floor
+        age = policy.retention.age
+        cutoff = self._transaction.now - age if age else 0
         gone = []
         kept = -1
-        for each in block.living():
-            if each < index:
-                continue
+        for each in block.living(block.sequences[index]):
             sequence = block.sequences[each]
-            must = sequence < self.discardTo or (retention.count and row.count > retention.count)
-            must = must or (retention.size and row.size > retention.size and row.count > 1)
+            must = sequence < self.discardTo or policy.isExceeded(row.count, row.size)
             must = must or timestampOf(block.raw, block.starts[each]) < cutoff
             if not must or (floor is not None and sequence >= floor):
                 kept = each
@@ -213,7 +305,7 @@ class LMDBLogWriter(LogTallies):
         with self._transaction.txn.cursor() as cursor:
             more = cursor.set_range(max(prefix, after + b"\0"))
             while more and cursor.key().startswith(prefix):
-                tally = self._unwrapTally(cursor.key(), cursor.value())
+                tally = wholeTally(cursor.key(), cursor.value())
                 if tally is not None and tally.count > limit:
                     found.append(tally.subject)
                 seen += 1
@@ -239,17 +331,13 @@ class LMDBLogWriter(LogTallies):
                 found += islice(self._sequencesOf(subject, tally.first), excess)
         return [each for each in found if floor is None or each < floor]
 
-    # The end
-
     def sweep(self) -> None:
-        """
-        Look at all subjects, because what may be kept of each has changed.
-        """
         if self._policy.retention.perSubject:
             self._policy.sweep = b""
 
     def putHolds(self) -> None:
         self._transaction.put(holdsKey(self.row.identity), packHolds(self._policy.holds))
+        self.sweep()
 
     def finish(self) -> None:
         self.flush()

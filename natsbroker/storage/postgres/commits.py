@@ -30,7 +30,7 @@ from natsbroker.storage.jobs import Job
 from natsbroker.storage.policy import Policy, sweepAgain
 from natsbroker.storage.postgres.connecting import asStoreError
 from natsbroker.storage.postgres.leasing import Space
-from natsbroker.storage.postgres.rows import PostgresLogRow
+from natsbroker.storage.postgres.schema import PostgresLogRow
 from natsbroker.storage.postgres.session import Session
 from natsbroker.storage.postgres.writing import PostgresTransaction
 

@@ -21,8 +21,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from natsbroker.interfaces.records import LeaseLost, NoSuchLog, StoreFailed
-from natsbroker.storage.postgres.rows import PostgresLogRow
-from natsbroker.storage.postgres.schema import Connection
+from natsbroker.storage.postgres.schema import Connection, PostgresLogRow
 
 FORGOTTEN = 3600
 """Seconds after which a holder that holds nothing is forgotten."""
@@ -154,7 +153,15 @@ def _taken(connection: Connection, holder: int, name: str, row: tuple[Any, ...])
         (identity, first),
     ).fetchone()
     return PostgresLogRow(
-        identity, name, token, first, last, count, size, lastTime, oldest[0] if oldest else 0
+        identity,
+        name,
+        first,
+        last,
+        count,
+        size,
+        lastTime,
+        token=token,
+        oldest=oldest[0] if oldest else 0,
     )
 
 

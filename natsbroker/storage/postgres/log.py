@@ -6,8 +6,8 @@ See the interfaces. What is damaged is reported and left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Generator, Sequence
+from typing import Any
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from zope.interface import implementer
@@ -16,7 +16,6 @@ from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
 from natsbroker.interfaces.records import Entry, Matching, Record, RecordDamaged, SubjectTally
 from natsbroker.storage.exports import Page
 from natsbroker.storage.jobs import AppendJob, BarrierJob
-from natsbroker.storage.ownedlogs import ILogOwner, OwnedLog
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.reading import (
     Found,
@@ -28,39 +27,24 @@ from natsbroker.storage.postgres.reading import (
     fetchTallies,
     findTime,
 )
-from natsbroker.storage.postgres.rows import PostgresLogRow
+from natsbroker.storage.postgres.schema import PostgresLogRow
 from natsbroker.storage.records import encodeBatch
+from natsbroker.storage.threaded import OwnedLog, ThreadedStore
 from natsbroker.subjects.grammar import matches
-
-T = TypeVar("T")
 
 LARGEST = 512 << 20
 """How large a record may be: PostgreSQL takes no row of 1 GiB."""
 
 
-class IPostgresOwner(ILogOwner, Protocol):
-    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
-        """
-        Call something with a connection in a thread that reads.
-        """
-
-
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
 class PostgresLog(OwnedLog):
-    _owner: IPostgresOwner
-
-    def __init__(self, owner: IPostgresOwner, row: PostgresLogRow, policy: Policy) -> None:
-        super().__init__(row.identity, row.name, row.bounds(), policy)
-        self._owner = owner
+    def __init__(self, owner: ThreadedStore[Any], row: PostgresLogRow, policy: Policy) -> None:
+        super().__init__(owner, row, policy)
         self._oldest = row.oldest
-
-    # What the store tells it
 
     def committed(self, row: PostgresLogRow) -> None:
         self._bounds = row.bounds()
         self._oldest = row.oldest
-
-    # Writing
 
     def append(self, batch: Sequence[Entry]) -> Deferred[range]:
         first = self.nextSequence
@@ -75,8 +59,6 @@ class PostgresLog(OwnedLog):
             self.nextSequence = first + len(encoded.blobs)
             self._lastTime = encoded.lastTime
         return deferred
-
-    # Reading
 
     def _span(self, sequence: int = 0) -> Span:
         return Span(self.identity, max(sequence, self._bounds.first), self._bounds.last)
@@ -156,8 +138,6 @@ class PostgresLog(OwnedLog):
         )
         self._told(found)
         return Matching(found.records, found.next)
-
-    # Exports
 
     @inlineCallbacks
     def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:

@@ -161,9 +161,6 @@ def fetchMatching(
     return found._replace(records=records)
 
 
-# Subjects
-
-
 def beginning(pattern: bytes) -> bytes:
     """
     How all subjects begin that a pattern matches, or as much of it as is indexed whole.
@@ -255,9 +252,6 @@ def fetchTallies(
         if len(keys) < SUBJECTS_AT_ONCE or not keys[-1].startswith(prefix):
             return found
         start = keys[-1] + b"\0"
-
-
-# State
 
 
 def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[bytes, bytes, int]]:

@@ -20,6 +20,7 @@ make them once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeAlias
 
@@ -27,6 +28,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from natsbroker.interfaces.records import UnknownFormat
+from natsbroker.storage.jobs import StoredRow
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
@@ -93,6 +95,19 @@ CREATE TABLE state (
 
 _LOCK = int.from_bytes(b"natsstor", "big")
 """The advisory lock that is held while tables are made."""
+
+
+@dataclass(slots=True)
+class PostgresLogRow(StoredRow):
+    """
+    Taken over from a transaction only when that is durable.
+
+    @ivar token: rises whenever the log's lease changes hands.
+    @ivar oldest: the timestamp of the oldest record; 0 for none. Not in the database.
+    """
+
+    token: int = 0
+    oldest: int = 0
 
 
 def prepare(connection: Connection, schema: str) -> None:

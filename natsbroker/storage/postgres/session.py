@@ -23,8 +23,7 @@ from natsbroker.storage.postgres.leasing import (
     newIdentity,
     stillHeld,
 )
-from natsbroker.storage.postgres.rows import PostgresLogRow
-from natsbroker.storage.postgres.schema import Connection, prepare
+from natsbroker.storage.postgres.schema import Connection, PostgresLogRow, prepare
 
 LOCK_WAIT = 2000
 """Milliseconds to wait for a lost connection's transaction to end."""
@@ -58,8 +57,6 @@ class Session:
     def _enter(self) -> None:
         name = f"{socket.gethostname()} {os.getpid()}"
         enter(self.connection, self.holder, name, self._database.lease)
-
-    # Transactions
 
     def begin(self) -> None:
         self._committing = self._isCommitted = False
@@ -134,8 +131,6 @@ class Session:
         if row is None:
             raise StoreFailed("the database has forgotten this broker")
         return int(row[0])
-
-    # Beginning again
 
     def openAgain(
         self, rows: Mapping[int, PostgresLogRow], spaces: Mapping[str, Space]

@@ -29,26 +29,17 @@ from natsbroker.interfaces.records import (
     StoreFull,
 )
 from natsbroker.storage.checks import checkLogName, checkSpace
-from natsbroker.storage.jobs import ChangeJob, Job
+from natsbroker.storage.jobs import Job, LogJob
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.commits import PostgresCommit, PostgresCommitter
 from natsbroker.storage.postgres.connecting import Database, Readers, asStoreError
-from natsbroker.storage.postgres.jobs import (
-    CheckJob,
-    DropNamedJob,
-    GiveUpJob,
-    ListJob,
-    OpenJob,
-    SpaceJob,
-)
 from natsbroker.storage.postgres.leasing import Renewed, renew
 from natsbroker.storage.postgres.log import PostgresLog
 from natsbroker.storage.postgres.reading import fetchState
-from natsbroker.storage.postgres.rows import PostgresLogRow
+from natsbroker.storage.postgres.schema import PostgresLogRow
 from natsbroker.storage.postgres.session import Session
-from natsbroker.storage.postgres.writing import checksum
-from natsbroker.storage.spaces import AskedSpace
-from natsbroker.storage.threaded import ThreadedStore
+from natsbroker.storage.postgres.writing import PostgresTransaction, checksum
+from natsbroker.storage.threaded import OwnedSpace, ThreadedStore
 
 T = TypeVar("T")
 
@@ -99,6 +90,26 @@ def _openBlocking(database: Database) -> Session:
         raise asStoreError(failure) from failure
 
 
+class TransactionJob(Job):
+    """
+    A call with the transaction; what it returns is the result.
+    """
+
+    def __init__(
+        self, do: Callable[[PostgresTransaction], Any], identity: int = 0, space: str = ""
+    ) -> None:
+        super().__init__()
+        self.identity = identity
+        self.space = space
+        self._do = do
+
+    def apply(self, transaction: PostgresTransaction) -> None:
+        self._result = self._do(transaction)
+
+    def result(self) -> Any:
+        return self._result
+
+
 @implementer(ILeasedStore)
 class PostgresStore(ThreadedStore[PostgresLog]):
     """
@@ -126,16 +137,16 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._committer.start()
         self._renewing = Renewing(reactor, self._lease, self._renew, self._renewed)
 
-    # The interface
-
     def logs(self) -> Deferred[list[str]]:
-        return self.ask(ListJob())
+        return self.ask(TransactionJob(PostgresTransaction.names))
 
     def open(self, name: str, create: bool = True) -> Deferred[IStreamLog]:
         checkLogName(name)
         if name in self._logs and self._closed is None:
             return succeed(self._logs[name])
-        return self.ask(OpenJob(name, create)).addCallback(self._opened)
+        return self.ask(
+            TransactionJob(lambda transaction: transaction.openWithHolds(name, create))
+        ).addCallback(self._opened)
 
     def _opened(self, found: tuple[PostgresLogRow, dict[str, int]]) -> IStreamLog:
         row, holds = found
@@ -162,13 +173,15 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         if self._closed is not None or log is None:
             return fail(self._closed or NoSuchLog(f"log {name} is not open"))
         self._end(log, LeaseLost(f"log {name} was given up"))
-        return self.ask(GiveUpJob(log.identity))
+        identity = log.identity
+        return self.ask(TransactionJob(lambda each: each.giveUp(identity), identity))
 
     def drop(self, name: str) -> Deferred[None]:
         log = self._logs.get(name)
         if log is not None:
             self._end(log, StoreClosed(f"log {name} was dropped"))
-        return self.ask(DropNamedJob(name)).addCallbacks(
+        dropping = self.ask(TransactionJob(lambda transaction: transaction.drop(name)))
+        return dropping.addCallbacks(
             self._dropped, self._notDropped, callbackArgs=(name,), errbackArgs=(log,)
         )
 
@@ -202,15 +215,8 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         for waiting in list(self._waiting):
             waiting.fail(closed)
 
-    # For logs and state
-
-    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
-        if self._closed is not None:
-            return fail(self._closed)
-        deferred: Deferred[T] = deferToThreadPool(
-            self._reactor, self._pool, self._readers.call, call, *args
-        )
-        return deferred
+    def _read(self, call: Callable[..., T], *args: Any) -> T:
+        return self._readers.call(call, *args)
 
     # For the thread that writes, called in the reactor's
 
@@ -256,8 +262,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._renewer.close()
         super().stopped()
 
-    # Leases
-
     def _renew(self) -> Deferred[Renewed]:
         return deferToThreadPool(
             self._reactor, self._pool, self._renewer.call, renew, self._holder, self._lease
@@ -265,14 +269,18 @@ class PostgresStore(ThreadedStore[PostgresLog]):
 
     def _renewed(self, held: Renewed) -> None:
         for identity in self._byIdentity.keys() - held.logs:
-            self.ask(CheckJob(identity)).addErrback(lambda failure: failure.trap(StoreError))
+            # It fails if the log is not held any more.
+            self.ask(LogJob(identity)).addErrback(lambda failure: failure.trap(StoreError))
 
 
 @implementer(IStateStore)
-class PostgresStates(AskedSpace):
+class PostgresStates(OwnedSpace):
     @inlineCallbacks
     def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
-        space = yield self._owner.ask(SpaceJob(self._space))
+        reload = TransactionJob(
+            lambda transaction: transaction.space(self._space, isReload=True), space=self._space
+        )
+        space = yield self._owner.ask(reload)
         rows = yield self._owner.fetch(fetchState, space.identity, prefix)
         found = {}
         for key, value, expected in rows:
@@ -283,9 +291,6 @@ class PostgresStates(AskedSpace):
                     self._space, key, "a value does not match its checksum"
                 )
         return found
-
-    def _jobFor(self, changes: Mapping[bytes, bytes | None]) -> Job:
-        return ChangeJob(self._space, changes)
 
 
 RENEWALS = 3

@@ -1,6 +1,9 @@
 """
 What one transaction does to logs and state.
 
+What the limits let go in one transaction is bounded by what was appended in it, so that it never
+stops writers; what is left over is done in the next ones.
+
 The rows that it was given are not changed: L{PostgresTransaction.rows} has those that hold when
 it is durable. Nothing is written to what another broker holds.
 """
@@ -16,10 +19,9 @@ from psycopg import Cursor
 from natsbroker.interfaces.records import LeaseLost, StoreFailed
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.leasing import Space, giveUp, stillHeld, takeLog, takeSpace
-from natsbroker.storage.postgres.rows import PostgresLogRow
-from natsbroker.storage.postgres.schema import Connection, subjectKey
-from natsbroker.storage.postgres.trimming import Trimming
-from natsbroker.storage.records import crc32c, subjectOf, timestampOf
+from natsbroker.storage.postgres.reading import distinctSubjects, readHolds
+from natsbroker.storage.postgres.schema import Connection, PostgresLogRow, subjectKey
+from natsbroker.storage.records import HEAD_SIZE, crc32c, subjectOf, timestampOf
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
@@ -32,6 +34,15 @@ DELETED_AT_ONCE = 5000
 DROPPED_AT_ONCE = 5000
 """How many records of a dropped log one transaction deletes."""
 
+SLICE = 5000
+"""How many records may go in a transaction in any case, besides four for each appended one."""
+
+LOOK = 16
+"""How many records are looked at first, when it is not known how many have to go."""
+
+SUBJECTS_A_SLICE = 500
+"""How many subjects are looked at in a transaction, when the limit for each has changed."""
+
 LARGEST = (1 << 63) - 1
 
 _CHECKED = Struct("<QH")
@@ -41,12 +52,25 @@ def checksum(space: int, key: bytes, value: bytes) -> int:
     return int(crc32c(_CHECKED.pack(space, len(key)) + key + value))
 
 
-class PostgresLogWriter(Trimming):
+class PostgresLogWriter:
+    """
+    @ivar appended: how many records were added in this transaction.
+    @ivar counted: the indexed subjects of those, where each has a limit.
+    @ivar discardTo: records below this sequence are to go.
+    @ivar trimmed: whether all that had to go went.
+    """
+
     def __init__(
         self, transaction: PostgresTransaction, row: PostgresLogRow, policy: Policy
     ) -> None:
-        super().__init__(transaction.connection, row, policy, transaction.now)
         self._transaction = transaction
+        self._connection = transaction.connection
+        self.row = row
+        self.policy = policy
+        self.discardTo = 0
+        self.trimmed = True
+        self.appended = 0
+        self.counted: set[bytes] = set()
 
     def append(self, first: int, blobs: Sequence[bytes], size: int, lastTime: int) -> None:
         """
@@ -56,7 +80,7 @@ class PostgresLogWriter(Trimming):
         if first != row.last + 1:
             raise StoreFailed(f"sequence {first} does not follow {row.last}")
         if not row.count:
-            row.first, row.oldest = first, timestampOf(blobs[0], 0)
+            row.oldest = timestampOf(blobs[0], 0)
         pieces = self._transaction.copied
         known: dict[bytes, bytes] = {}
         for sequence, blob in enumerate(blobs, first):
@@ -74,10 +98,7 @@ class PostgresLogWriter(Trimming):
         if perSubject:
             self.counted.update(known.values())
         self.appended += len(blobs)
-        row.last = first + len(blobs) - 1
-        row.lastTime = lastTime
-        row.count += len(blobs)
-        row.size += size
+        row.grow(first, len(blobs), size, lastTime)
 
     def skipTo(self, sequence: int) -> None:
         self.row.last = sequence - 1
@@ -93,13 +114,14 @@ class PostgresLogWriter(Trimming):
         return deleted
 
     def putHolds(self) -> None:
-        connection, identity = self._transaction.connection, self.row.identity
+        connection, identity = self._connection, self.row.identity
         connection.execute("DELETE FROM hold WHERE log = %s", (identity,))
         for name, floor in self.policy.holds.items():
             connection.execute(
                 "INSERT INTO hold (log, name, floor) VALUES (%s, %s, %s)",
                 (identity, name.encode(), min(max(floor, 0), LARGEST)),
             )
+        self.sweep()
 
     def sweep(self) -> None:
         if self.policy.retention.perSubject:
@@ -109,16 +131,14 @@ class PostgresLogWriter(Trimming):
         """
         Take away its name; its records go bit by bit.
         """
-        self._transaction.connection.execute(
-            "UPDATE log SET name = NULL WHERE id = %s", (self.row.identity,)
-        )
+        self._connection.execute("UPDATE log SET name = NULL WHERE id = %s", (self.row.identity,))
         self.row.dropped = True
 
     def dropSlice(self) -> bool:
         """
         @return: whether nothing is left of the log.
         """
-        connection, identity = self._transaction.connection, self.row.identity
+        connection, identity = self._connection, self.row.identity
         border = connection.execute(
             "SELECT sequence FROM record WHERE log = %s AND sequence >= %s"
             " ORDER BY sequence OFFSET %s LIMIT 1",
@@ -135,6 +155,162 @@ class PostgresLogWriter(Trimming):
         connection.execute("DELETE FROM hold WHERE log = %s", (identity,))
         connection.execute("DELETE FROM log WHERE id = %s", (identity,))
         return True
+
+    def deleteThese(self, sequences: Sequence[int]) -> int:
+        """
+        @return: how many were there.
+        """
+        found = self._connection.execute(
+            "DELETE FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])"
+            " RETURNING sequence, octet_length(data)",
+            (self.row.identity, sequences),
+        ).fetchall()
+        row = self.row
+        row.count -= len(found)
+        row.size -= sum(length - HEAD_SIZE for _, length in found)
+        if any(sequence == row.first for sequence, _ in found):
+            self._findFirst()
+        return len(found)
+
+    def _findFirst(self) -> None:
+        row = self.row
+        found = self._connection.execute(
+            "SELECT sequence, time FROM record WHERE log = %s AND sequence > %s"
+            " ORDER BY sequence LIMIT 1",
+            (row.identity, row.first),
+        ).fetchone()
+        row.first, row.oldest = found or (row.last + 1, 0)
+
+    def trimAll(self) -> bool:
+        """
+        @return: whether that was all; if not, enough was done for one transaction.
+        """
+        budget = SLICE + 4 * self.appended
+        swept = self._trimSubjects(budget)
+        self.trimmed = self._trim(budget)
+        return swept and self.trimmed
+
+    def _wanted(self) -> int:
+        """
+        About how many records have to go, as far as the row says.
+        """
+        row, retention = self.row, self.policy.retention
+        floor = self.policy.floor
+        if not row.count or (floor is not None and row.first >= floor):
+            return 0
+        if row.first < self.discardTo:
+            return min(self.discardTo - row.first, row.count)
+        if retention.count and row.count > retention.count:
+            return row.count - retention.count
+        if retention.size and row.size > retention.size and row.count > 1:
+            return LOOK
+        if retention.age and row.oldest < self._transaction.now - retention.age:
+            return LOOK
+        return 0
+
+    def _trim(self, budget: int) -> bool:
+        """
+        @return: whether that is done; if not, enough was done for one transaction.
+        """
+        look = LOOK
+        while wanted := self._wanted():
+            if budget <= 0:
+                return False
+            number = min(max(wanted, look), budget)
+            look *= 4
+            gone = self._trimSome(number)
+            if not gone:
+                return True
+            budget -= gone
+        return True
+
+    def _trimSome(self, number: int) -> int:
+        """
+        @param number: the most to delete.
+        @return: how many went; 0 if none has to go, or may.
+        """
+        row = self.row
+        rows = self._connection.execute(
+            "SELECT sequence, time, octet_length(data) FROM record"
+            " WHERE log = %s AND sequence >= %s ORDER BY sequence LIMIT %s",
+            (row.identity, row.first, number + 1),
+        ).fetchall()
+        gone = 0
+        for sequence, time, length in rows[:number]:
+            if not self._mustGo(sequence, time):
+                break
+            row.count -= 1
+            row.size -= length - HEAD_SIZE
+            gone += 1
+        if gone:
+            self._connection.execute(
+                "DELETE FROM record WHERE log = %s AND sequence >= %s AND sequence <= %s",
+                (row.identity, rows[0][0], rows[gone - 1][0]),
+            )
+        if gone < len(rows):
+            row.first, row.oldest = rows[gone][:2]
+        else:
+            row.first, row.oldest = row.last + 1, 0
+            row.count = row.size = 0
+        return gone
+
+    def _mustGo(self, sequence: int, time: int) -> bool:
+        """
+        Whether the oldest record has to go, and may.
+        """
+        row, policy, floor = self.row, self.policy, self.policy.floor
+        if floor is not None and sequence >= floor:
+            return False
+        return bool(
+            sequence < self.discardTo
+            or policy.isExceeded(row.count, row.size)
+            or (policy.retention.age and time < self._transaction.now - policy.retention.age)
+        )
+
+    def _trimSubjects(self, budget: int) -> bool:
+        """
+        @return: whether that is done.
+        """
+        policy = self.policy
+        if not policy.retention.perSubject:
+            policy.sweep = None
+            return True
+        if self.counted:
+            budget -= self._trimEach(sorted(self.counted), budget)
+            if budget <= 0:
+                policy.sweep = b""
+        start = policy.sweep
+        if start is None:
+            return True
+        subjects = distinctSubjects(self._connection, self.row.identity, start, SUBJECTS_A_SLICE)
+        if budget <= 0 or self._trimEach(subjects, budget) >= budget:
+            return False
+        if policy.sweep is start:
+            policy.sweep = subjects[-1] + b"\0" if len(subjects) == SUBJECTS_A_SLICE else None
+        return policy.sweep is None
+
+    def _trimEach(self, subjects: Sequence[bytes], budget: int) -> int:
+        """
+        @return: how many went.
+        """
+        limit, floor = self.policy.retention.perSubject, self.policy.floor
+        found = self._connection.execute(
+            "SELECT record.sequence FROM unnest(%s::bytea[]) AS wanted (subject)"
+            " CROSS JOIN LATERAL (SELECT sequence FROM record WHERE log = %s"
+            " AND record.subject = wanted.subject"
+            " ORDER BY sequence DESC OFFSET %s LIMIT 1) AS border"
+            " JOIN record ON record.log = %s AND record.subject = wanted.subject"
+            " AND record.sequence <= border.sequence AND record.sequence < %s LIMIT %s",
+            (
+                list(subjects),
+                self.row.identity,
+                limit,
+                self.row.identity,
+                LARGEST if floor is None else floor,
+                budget,
+            ),
+        ).fetchall()
+        return self.deleteThese([row[0] for row in found]) if found else 0
 
 
 class PostgresTransaction:
@@ -210,6 +386,18 @@ class PostgresTransaction:
         if known is not None and known.token == taken.token:
             taken = known
         return self._write(taken).row
+
+    def openWithHolds(self, name: str, create: bool) -> tuple[PostgresLogRow, dict[str, int]]:
+        row = self.open(name, create)
+        return row, readHolds(self.connection, row.identity)
+
+    def drop(self, name: str) -> int:
+        """
+        @return: the identity that the log had.
+        """
+        identity = self.open(name, create=False).identity
+        self.log(identity).drop()
+        return identity
 
     def _write(self, row: PostgresLogRow) -> PostgresLogWriter:
         """

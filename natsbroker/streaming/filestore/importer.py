@@ -240,8 +240,6 @@ class Importer:
                 "only into an empty one can be imported"
             )
 
-    # Messages.
-
     async def _channel(self, plan: ChannelPlan, report: Report) -> None:
         log: IStreamLog = await self._store.open(logPrefix(self._clusterId) + plan.source.name)
         subject = plan.source.name.encode()
@@ -272,8 +270,6 @@ class Importer:
         if batch:
             await log.append(batch)
             self.written += len(batch)
-
-    # State.
 
     def _final(self, plan: Plan) -> dict[bytes, bytes | None]:
         changes: dict[bytes, bytes | None] = {

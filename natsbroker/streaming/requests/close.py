@@ -36,8 +36,6 @@ class CloseHandler:
         self._run = context.run
         self._replies = context.replies
 
-    # Subscriptions.
-
     def unsubscribe(self, message: Message) -> None:
         self._run(self._end(message, self._subjects.unsubscribe, isForGood=True))
 
@@ -116,8 +114,6 @@ class CloseHandler:
 
     async def _withdrawn(self, gone: list[ChannelSubscription]) -> None:
         await self._ledger.ended(gone)
-
-    # Connections.
 
     def close(self, message: Message) -> None:
         self._run(self._close(message))

@@ -65,8 +65,6 @@ class ConnectHandler:
         self._replies = context.replies
         self._examined: set[str] = set()
 
-    # Coming.
-
     def connect(self, message: Message) -> None:
         try:
             self._run(self._admit(message, *self._checked(message)))
@@ -164,8 +162,6 @@ class ConnectHandler:
             welcome.pingInterval = asked.pingInterval
             welcome.pingMaxOut = asked.pingMaxOut
         return welcome
-
-    # Being there.
 
     def ping(self, message: Message) -> None:
         try:
