@@ -1,32 +1,7 @@
 """
 Blocks: runs of records that are written, found and deleted as one value.
 
-A block is a head, a table and the records. All integers are little-endian::
-
-    ======  ====  ==========================================================
-    offset  size  what
-    ======  ====  ==========================================================
-    0       8     the store's mark, a random number
-    8       1     C{B}
-    9       1     version of this layout, 1
-    10      2     1 if sequences are missing between the first and the last
-    12      4     how many records
-    16      4     length of the whole block
-    20      8     generation: which commit wrote it
-    28      8     the log's identity
-    36      8     first sequence
-    44      8     last sequence
-    52      8     timestamp of the first record
-    60      8     timestamp of the last record
-    68      8     bytes of all subjects, headers and payloads
-    76      4     CRC-32C of the table
-    80      4     CRC-32C of the 80 bytes before it
-    ======  ====  ==========================================================
-
-The table holds for each record, as 4 bytes, where it ends, counted from the end of the table; and
-then, if sequences are missing, for each its sequence less the first one.
-
-What is built can be read; L{natsbroker.storage.walking} reads what was damaged since.
+docs/reference/store-format.md has their layout; L{natsbroker.storage.walking} reads damaged ones.
 """
 
 from __future__ import annotations
@@ -139,9 +114,6 @@ def numbersIn(raw: bytes) -> array[int]:
 
 
 def build(mark: bytes, identity: int, generation: int, contents: Contents) -> bytes:
-    """
-    Make a block of records that all fit into it.
-    """
     sequences, lengths, pieces = contents
     first, last, count = sequences[0], sequences[-1], len(sequences)
     ends = list(accumulate(lengths))
@@ -170,9 +142,6 @@ def build(mark: bytes, identity: int, generation: int, contents: Contents) -> by
 
 
 def chunks(sequences: Sequence[int], blobs: Sequence[bytes]) -> Iterator[Contents]:
-    """
-    Divide records among blocks; C{blobs} has each by itself.
-    """
     lengths = list(map(len, blobs))
     if not lengths:
         return

@@ -1,11 +1,6 @@
 """
-The thread of a store that writes, and what it is asked to.
-
-What is asked while a commit runs waits in a queue, and all of it is the next commit.
-
-Requests are handed to the thread in the order in which they came, and their results reach the
-reactor's thread. After a failure everything in the queue fails with it, at once
-and without being tried.
+The thread of a store that writes. What is asked while a commit runs waits in a queue, and all of
+it is the next commit; after a failure everything in the queue fails, at once and untried.
 """
 
 from __future__ import annotations

@@ -1,27 +1,9 @@
 """
 Envelopes: small values with a checksum that also covers the key under which they belong.
 
-All integers are little-endian::
-
-    ======  ====  ==========================================================
-    offset  size  what
-    ======  ====  ==========================================================
-    0       8     the store's mark, a random number
-    8       1     kind, a letter
-    9       1     version of this layout, 1
-    10      2     length of the key
-    12      4     length of the value
-    16      8     generation: which commit wrote it
-    24      4     CRC-32C of the 24 bytes before it, the key and the value
-    ======  ====  ==========================================================
-
-The key and the value follow. What there is one of for a log, or for a block, is written twice, an
-envelope behind the other; what there is one of for a subject, or a key of state, is not.
-
-Because the mark is random, nobody who publishes can make bytes that look like an envelope of this
-store; so values can be found again anywhere in a damaged file.
-
-What L{unwrap} returns is what L{wrap} was given, or L{Damaged} is raised.
+docs/reference/store-format.md has their layout. Because the mark is random, nobody who publishes
+can make bytes that look like an envelope of this store; so values can be found again anywhere in a
+damaged file.
 """
 
 from __future__ import annotations

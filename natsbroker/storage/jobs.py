@@ -1,6 +1,5 @@
 """
-What a store with a thread that writes is asked to do: one object for each request, applied in a
-transaction.
+What a store with a thread that writes is asked to do: one object for each request.
 
 C{apply} may be called again with another transaction, if the first one failed; only the
 last call counts. A request that cannot be granted does not keep others from being.

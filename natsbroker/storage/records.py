@@ -1,25 +1,8 @@
 """
-Records as bytes: what one looks like on disk, and how it is known to be whole.
-
-A record is 40 bytes of head, then subject, headers and payload. All integers are little-endian::
-
-    ======  ====  ==========================================================
-    offset  size  what
-    ======  ====  ==========================================================
-    0       4     CRC-32C of everything after it
-    4       2     length of the subject
-    6       2     reserved, zero
-    8       4     length of the headers
-    12      4     length of the payload
-    16      8     the log's identity, a random number
-    24      8     sequence
-    32      8     timestamp, nanoseconds since 1970
-    ======  ====  ==========================================================
+Records as bytes; docs/reference/store-format.md has their layout.
 
 The identity is in each record, so a record that turns up in the wrong log is seen; and it is how
 records are found again when everything around them is damaged.
-
-What L{decode} returns is what L{encodeBatch} was given, or L{Damaged} is raised.
 """
 
 from __future__ import annotations

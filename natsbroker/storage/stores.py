@@ -1,9 +1,5 @@
 """
-Finding and opening stores.
-
-A store that is named is one of ours or a plugin's, or is named as missing, with those
-that there are. A store on disk is in a folder of its own, made if it is not there. What only one
-store needs is imported when that is opened.
+Finding and opening stores. What only one store needs is imported when that is opened.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """
 A store that has a thread for writing and some for reading, with its logs and its state, in the
-reactor's thread; as far as that is the same whatever they are kept in.
-
-Watchers learn when writing stops and resumes; after a failure the store is opened again, later and
-later; closing finishes what was asked.
+reactor's thread; as far as that is the same whatever they are kept in. After a failure the store is
+opened again, later and later; closing finishes what was asked.
 """
 
 from __future__ import annotations

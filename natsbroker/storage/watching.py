@@ -1,8 +1,5 @@
 """
-Telling watchers what goes wrong, and remembering it for those that come later.
-
-Each watcher learns of each problem once, of those before its time as well; a damaged
-record is reported once however often it is read.
+Telling watchers what goes wrong, each of them once, and those that come later as well.
 """
 
 from __future__ import annotations

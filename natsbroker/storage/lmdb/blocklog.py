@@ -1,6 +1,5 @@
 """
-The values of a write transaction, stored with mark, generation and checksum; and the blocks of one
-log in it.
+The values of a write transaction, and the blocks of one log in it.
 
 How records become blocks: each commit writes what is new of a log as blocks of up to 64 KiB. A
 last block so small that it lies inside a page of the tree is replaced by one that holds its
@@ -85,9 +84,6 @@ class ValueTransaction:
         return unwrapEither(raw, key)[0].value if isTwice(key) else unwrap(raw, key).value
 
     def deleteSome(self, prefix: bytes, most: int) -> int:
-        """
-        @return: how many were deleted.
-        """
         deleted = 0
         with self.txn.cursor() as cursor:
             found = cursor.set_range(prefix)
@@ -98,10 +94,6 @@ class ValueTransaction:
 
 
 class LogBlocks:
-    """
-    @ivar row: as it will be committed.
-    """
-
     def __init__(self, transaction: ValueTransaction, row: LogRow) -> None:
         self.row = row
         self._transaction = transaction

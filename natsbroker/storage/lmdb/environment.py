@@ -3,12 +3,11 @@ The database, shared by the thread that writes and those that read.
 
 The file is made longer ahead of what is written to it. So a disk that is full is noticed before
 a transaction and not in the middle of one, where LMDB calls it an I/O error; and syncing does not
-have to note a new length each time.
+have to note a new length each time. The map grows before it is full; it is never moved or closed
+under a reader.
 
 After a failure LMDB would refuse to read as well as to write. The file is then opened again, first
 for reading and later for both; readers notice at most that they have to wait.
-
-The map grows before it is full; it is never moved or closed under a reader.
 """
 
 from __future__ import annotations

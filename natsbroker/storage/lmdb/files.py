@@ -1,18 +1,9 @@
 """
 The small files beside the database: the lock, the format, the marks, the count of commits.
 
-Each of them can be lost without losing a record; together with the database they make sure that a
-sequence is never used twice, even if the database is damaged or is an old copy:
-
-  - C{STORE} says what the directory is, in readable text and for later versions.
-  - C{marks-0} and C{marks-1} list the logs, each with a sequence below which it may write. They
-    are written in turn, and are on disk before a log goes beyond.
-  - C{commits} has the generation of the last commit, or of the last frame of the journal. It is
-    written after each and not synced: it survives the end of the process, though not the loss of
-    power.
-  - C{lock} is locked while a process has the store, and has its number.
-
-A file that is damaged reads as if it were not there.
+docs/reference/store-format.md has their layout. Each of them can be lost without losing a record;
+together with the database they make sure that a sequence is never used twice, even if the database
+is damaged or is an old copy. A file that is damaged reads as if it were not there.
 """
 
 from __future__ import annotations

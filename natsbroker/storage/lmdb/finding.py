@@ -1,12 +1,10 @@
 """
-Finding everything in a damaged database that is still whole.
+Finding everything in a damaged database that is still whole; nothing is written.
 
 All values begin with the store's random mark and carry their own keys and checksums, so they can be
 found by searching the file, without its tree. But old copies lie about in it too: in pages that
 are free, and in the free space of pages that are not. So as much of the tree is followed as can be,
 and what lies in pages that were reached counts only if the tree leads to it.
-
-Nothing is written. What is whole and in the tree is found, wherever the damage is.
 """
 
 from __future__ import annotations

@@ -1,28 +1,8 @@
 """
-What lies under which key, and how the values that are no blocks look.
-
-All keys of the one database begin with a letter::
-
-    ==========================  ===========================================================
-    key                         value
-    ==========================  ===========================================================
-    C{B}, identity, sequence    the block of records that begins with that sequence
-    C{F}                        the format and where the generations began
-    C{G}, identity, sequence    which records of that block are gone
-    C{H}, identity              holds: floors by name
-    C{L}, identity              a log: name, bounds, subjects
-    C{S}, length, space, key    a value of state
-    C{T}, identity, subject     what there is of a subject in a log
-    C{X}, identity              ranges of sequences that are known to be lost
-    ==========================  ===========================================================
-
-No letter becomes C{S} or C{T}, of which there may be many, when one bit of it flips.
-
-Identities and sequences are 8 bytes, big-endian, so that they sort; a length is one byte. All
-values but blocks are in envelopes; those of C{F}, C{G}, C{H}, C{L} and C{X} in two each.
+What lies under which key, and how the values that are no blocks look;
 docs/reference/store-format.md has the whole.
 
-What is packed here is unpacked to the same.
+No letter of a key becomes C{S} or C{T}, of which there may be many, when one bit of it flips.
 """
 
 from __future__ import annotations
@@ -182,7 +162,8 @@ class LogRow(StoredRow):
             raise Damaged(f"a log cannot be read: {failure}") from failure
         if len(name.encode("utf-8")) != nameLength:
             raise Damaged("a log cannot be read: its name is cut off")
-        row = cls(identity, name, *numbers, sole=sole)
+        row = cls(identity, name, *numbers)
+        row.sole = sole
         row.indexed, row.dropped, row.quarantined = (bool(flags & bit) for bit in (1, 2, 4))
         return row
 

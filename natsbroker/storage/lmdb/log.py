@@ -1,8 +1,6 @@
 """
-A log in the reactor's thread: gives sequences, encodes what is appended, finds subjects. Blocks at
-hand are decoded at once, the rest when a thread has fetched them.
-
-What is read is verified, record by record; a damaged one is reported and left out.
+A log in the reactor's thread. Blocks at hand are decoded at once, the rest when a thread has
+fetched them. What is read is verified, record by record; a damaged one is reported and left out.
 """
 
 from __future__ import annotations

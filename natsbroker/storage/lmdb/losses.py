@@ -1,11 +1,7 @@
 """
-What a store has lost and nobody has acknowledged.
-
-What is found damaged while the store is open is added to its reports, so that it is known at the
-next start as well.
-
-Files are looked at and written in threads. What cannot be written is remembered as long
-as the store is open.
+What a store has lost and nobody has acknowledged. What is found damaged while the store is open is
+added to its reports, so that it is known at the next start as well; what cannot be written is
+remembered as long as the store is open.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ The layout is that of LMDB 0.9 on a 64-bit machine: a page begins with its numbe
 bytes of padding, flags (2) and either the bounds of its free space (2 and 2) or, on the first
 page of a large value, the number of pages (4). Offsets of nodes follow, 2 bytes each. A node is 8
 bytes (the low and high half of a size, flags, and the key's length), the key, and the value.
-
-L{Damaged} for whatever cannot be followed; never an endless loop.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """
 What the threads that read fetch from the database: raw blocks and values, nothing decoded.
 
-Reading touches the disk and so happens in threads; decoding is Python and happens in the
-reactor's thread, a block at a time, so that neither waits for the other. Where columns are wanted
-and the compiled step is there, decoding is not Python, and happens in the threads as well.
-
-What was committed before a call is seen by it.
+Decoding is Python and happens in the reactor's thread, a block at a time, so that neither waits for
+the other. Where columns are wanted and the compiled step is there, decoding is not Python, and
+happens in the threads as well.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """
-Reports of what a store has lost: directories called C{damaged-1}, C{damaged-2} and so forth.
-
-Each has a text, the damaged database if there was one, and once somebody has acknowledged the loss
-an empty file that says so.
-
-A report is on disk when it is written. Nothing is deleted.
+Reports of what a store has lost: directories called C{damaged-1}, C{damaged-2} and so forth. Each
+has a text, the damaged database if there was one, and once somebody has acknowledged the loss an
+empty file that says so.
 """
 
 from __future__ import annotations

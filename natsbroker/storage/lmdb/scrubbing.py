@@ -1,9 +1,6 @@
 """
 Reading everything in the database from time to time, so that damage is found before somebody needs
 what is damaged.
-
-A pass reads every value once, a little at a time, in a thread that reads; it is over
-before the next begins.
 """
 
 from __future__ import annotations

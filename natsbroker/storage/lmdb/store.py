@@ -1,8 +1,5 @@
 """
-The store on disk, as the reactor's thread sees it.
-
-See L{natsbroker.interfaces.IStreamStore}. Every disk access is in a thread: one that
-writes, and a few that read.
+The store on disk, as the reactor's thread sees it; every disk access is in another one.
 """
 
 from __future__ import annotations

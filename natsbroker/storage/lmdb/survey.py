@@ -3,8 +3,6 @@ What is in a database, found by looking at its tree and at the heads of its bloc
 
 This is what makes opening quick: a million records are a few thousand blocks, and of each only
 the head is read. Records themselves are verified when they are read.
-
-L{Damaged} if the database is not in order; then nothing was changed.
 """
 
 from __future__ import annotations

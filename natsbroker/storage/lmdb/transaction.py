@@ -1,10 +1,6 @@
 """
-One write transaction: what the requests of a group do to the database.
-
-Everything is applied to copies of the rows, which the commit thread keeps if the commit succeeds
-and forgets if it does not.
-
-Nothing here commits, and nothing waits.
+One write transaction. Everything is applied to copies of the rows, which the commit thread keeps if
+the commit succeeds and forgets if it does not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """
-The store in a PostgreSQL database, as the reactor's thread sees it.
-
-See L{natsbroker.interfaces.ILeasedStore}. The database is only spoken to in threads: one
-that writes, a few that read, and one that renews the leases.
+The store in a PostgreSQL database, as the reactor's thread sees it. The database is only spoken to
+in threads: one that writes, a few that read, and one that renews the leases.
 """
 
 from __future__ import annotations

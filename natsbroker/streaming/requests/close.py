@@ -27,40 +27,33 @@ _log = Logger(namespace="natsbroker.streaming")
 
 class CloseHandler:
     def __init__(self, context: StreamingContext) -> None:
-        self._subjects = context.subjects
-        self._clients = context.clients
-        self._channels = context.channels
-        self._redelivery = context.redelivery
-        self._inactivity = context.inactivity
-        self._ledger = context.ledger
-        self._run = context.run
-        self._replies = context.replies
+        self._context = context
 
     def unsubscribe(self, message: Message) -> None:
-        self._run(self._end(message, self._subjects.unsubscribe, isForGood=True))
+        self._context.run(self._end(message, self._context.subjects.unsubscribe, isForGood=True))
 
     def closeSubscription(self, message: Message) -> None:
-        self._run(self._end(message, self._subjects.subClose, isForGood=False))
+        self._context.run(self._end(message, self._context.subjects.subClose, isForGood=False))
 
     async def _end(self, message: Message, subject: bytes, isForGood: bool) -> None:
         try:
             subscription = self._asked(message, subject)
             gone = self.remove(subscription, isForGood)
             if gone:
-                await self._ledger.ended([subscription])
+                await self._context.ledger.ended([subscription])
             else:
-                await self._ledger.flush()
+                await self._context.ledger.flush()
         except (Refused, StoreError) as error:
-            self._replies.subscription(message.reply, str(error))
+            self._context.replies.subscription(message.reply, str(error))
         else:
-            self._replies.subscription(message.reply)
+            self._context.replies.subscription(message.reply)
 
     def _asked(self, message: Message, subject: bytes) -> ChannelSubscription:
         try:
             asked = UnsubscribeRequest.FromString(message.payload)
         except Malformed:
             raise Refused(errors.INVALID_UNSUBSCRIBE_REQUEST) from None
-        channel = self._channels.get(asked.subject)
+        channel = self._context.channels.get(asked.subject)
         if channel is None:
             raise Refused(errors.UNKNOWN_CHANNEL)
         subscription = _find(channel, asked.inbox.encode())
@@ -91,13 +84,13 @@ class CloseHandler:
         isKept = group.isDurable and not isForGood and not group.members
         if isKept:
             group.offline = subscription
-            self._ledger.touched(subscription)
+            self._context.ledger.touched(subscription)
         elif group.members:
-            self._redelivery.handOver(subscription, group)
-            self._ledger.touched(group.members[0])
+            self._context.redelivery.handOver(subscription, group)
+            self._context.ledger.touched(group.members[0])
         else:
             del group.channel.groups[group.key]
-        self._inactivity.left(group.channel)
+        self._context.inactivity.left(group.channel)
         return not isKept
 
     def withdraw(self, subscription: ChannelSubscription) -> None:
@@ -110,30 +103,30 @@ class CloseHandler:
             name=subscription.group.channel.name,
         )
         gone = self.remove(subscription, isForGood=False)
-        self._run(self._withdrawn([subscription] if gone else []))
+        self._context.run(self._withdrawn([subscription] if gone else []))
 
     async def _withdrawn(self, gone: list[ChannelSubscription]) -> None:
-        await self._ledger.ended(gone)
+        await self._context.ledger.ended(gone)
 
     def close(self, message: Message) -> None:
-        self._run(self._close(message))
+        self._context.run(self._close(message))
 
     async def _close(self, message: Message) -> None:
         try:
             await self.dismiss(self._closing(message))
-            for channel in self._channels:
+            for channel in self._context.channels:
                 await channel.settled()
         except (Refused, StoreError) as error:
-            self._replies.close(message.reply, str(error))
+            self._context.replies.close(message.reply, str(error))
         else:
-            self._replies.close(message.reply)
+            self._context.replies.close(message.reply)
 
     def _closing(self, message: Message) -> StreamingClient:
         try:
             asked = CloseRequest.FromString(message.payload)
         except Malformed:
             raise Refused(errors.INVALID_CLOSE_REQUEST) from None
-        client = self._clients.byID.get(asked.clientID)
+        client = self._context.clients.byID.get(asked.clientID)
         if client is None or not requesterOf(message.origin).actsFor(client.owner):
             raise Refused(errors.UNKNOWN_CLIENT_ID)
         return client
@@ -144,7 +137,7 @@ class CloseHandler:
 
         @raise StoreError: if that cannot be written down now; it is tried again.
         """
-        self._clients.unregister(client)
+        self._context.clients.unregister(client)
         subscriptions = list(client.subscriptions.values())
         gone = [each for each in subscriptions if self.remove(each, isForGood=False)]
         _log.debug(
@@ -152,7 +145,7 @@ class CloseHandler:
             id=client.clientID,
             inbox=client.heartbeatInbox,
         )
-        await self._ledger.clientWent(client, gone)
+        await self._context.ledger.clientWent(client, gone)
 
 
 def _find(channel: Channel, inbox: bytes) -> ChannelSubscription | None:

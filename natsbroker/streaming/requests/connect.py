@@ -53,23 +53,15 @@ Dismiss = Callable[[StreamingClient], Coroutine[Any, Any, None]]
 
 class ConnectHandler:
     def __init__(self, context: StreamingContext, dismiss: Dismiss) -> None:
-        self._bus = context.bus
-        self._reactor = context.reactor
-        self._subjects = context.subjects
-        self._settings = context.settings
-        self._clients = context.clients
+        self._context = context
         self._dismiss = dismiss
-        self._deadlines = context.deadlines
-        self._ledger = context.ledger
-        self._run = context.run
-        self._replies = context.replies
         self._examined: set[str] = set()
 
     def connect(self, message: Message) -> None:
         try:
-            self._run(self._admit(message, *self._checked(message)))
+            self._context.run(self._admit(message, *self._checked(message)))
         except Refused as refused:
-            self._replies.connectError(message.reply, str(refused))
+            self._context.replies.connectError(message.reply, str(refused))
 
     def _checked(self, message: Message) -> tuple[Any, Requester]:
         try:
@@ -91,9 +83,9 @@ class ConnectHandler:
             await self._register(asked, requester)
         except (Refused, StoreError) as error:
             _log.debug("[Client:{id}] Connect failed; {why}", id=asked.clientID, why=str(error))
-            self._replies.connectError(message.reply, str(error))
+            self._context.replies.connectError(message.reply, str(error))
         else:
-            self._replies.send(message.reply, self._welcome(asked))
+            self._context.replies.send(message.reply, self._welcome(asked))
 
     async def _makeWay(self, clientID: str, requester: Requester) -> None:
         """
@@ -101,7 +93,7 @@ class ConnectHandler:
 
         @raise Refused: if it is alive.
         """
-        old = self._clients.byID.get(clientID)
+        old = self._context.clients.byID.get(clientID)
         if clientID in self._examined or (old is not None and not requester.actsFor(old.owner)):
             raise Refused(errors.ALREADY_REGISTERED)
         if old is None:
@@ -118,27 +110,27 @@ class ConnectHandler:
     async def _answers(self, client: StreamingClient, timeout: float) -> bool:
         inbox = client.heartbeatInbox.encode()
         try:
-            await request(self._bus, self._reactor, inbox, b"", timeout)
+            await request(self._context.bus, self._context.reactor, inbox, b"", timeout)
         except (NoResponders, RequestTimeout):
             return False
         return True
 
     async def _register(self, asked: Any, requester: Requester) -> None:
-        if asked.clientID in self._clients.byID:
+        if asked.clientID in self._context.clients.byID:
             raise Refused(errors.ALREADY_REGISTERED)
         client = StreamingClient(
             asked.clientID, asked.heartbeatInbox, asked.connID, asked.protocol, requester.name
         )
-        self._clients.register(client)
+        self._context.clients.register(client)
         try:
-            await self._ledger.clientCame(client)
+            await self._context.ledger.clientCame(client)
         except (StoreFull, StoreFailed) as error:
             # It may read. It is written down when the store takes writes again.
             why = str(error)
             _log.warn("[Client:{id}] Not written down yet: {why}", id=client.clientID, why=why)
         except StoreError:
             if client.isRegistered:
-                self._clients.unregister(client)
+                self._context.clients.unregister(client)
             raise
         _log.debug(
             "[Client:{id}] Connected (Inbox={inbox})",
@@ -148,7 +140,7 @@ class ConnectHandler:
         self.watch(client)
 
     def _welcome(self, asked: Any) -> Any:
-        subjects = self._subjects
+        subjects = self._context.subjects
         welcome = ConnectResponse(
             pubPrefix=subjects.publish.decode(),
             subRequests=subjects.subscribe.decode(),
@@ -170,37 +162,37 @@ class ConnectHandler:
             return
         if not message.payload:
             return
-        client = self._clients.byConnection.get(asked.connID)
+        client = self._context.clients.byConnection.get(asked.connID)
         if client is None:
-            self._replies.send(message.reply, PingResponse(error=errors.REPLACED))
+            self._context.replies.send(message.reply, PingResponse(error=errors.REPLACED))
             return
         if client.failures and client.heartbeat is not None:
             # It is there after all, or pretends to be: find out soon.
             client.heartbeat.cancel()
             self._schedule(client, SOON)
-        self._replies.send(message.reply, PingResponse())
+        self._context.replies.send(message.reply, PingResponse())
 
     def watch(self, client: StreamingClient) -> None:
         if client.isRegistered:
-            self._schedule(client, self._settings.hb_interval)
+            self._schedule(client, self._context.settings.hb_interval)
 
     def _schedule(self, client: StreamingClient, seconds: float) -> None:
-        client.heartbeat = self._deadlines.after(seconds, partial(self._beat, client))
+        client.heartbeat = self._context.deadlines.after(seconds, partial(self._beat, client))
 
     def _beat(self, client: StreamingClient) -> None:
         client.heartbeat = None
-        self._run(self._examine(client))
+        self._context.run(self._examine(client))
 
     async def _examine(self, client: StreamingClient) -> None:
-        answered = await self._answers(client, self._settings.hb_timeout)
+        answered = await self._answers(client, self._context.settings.hb_timeout)
         if not client.isRegistered:
             return
         if answered:
             client.failures = 0
         else:
             client.failures += 1
-            if client.failures > self._settings.hb_fail_count:
+            if client.failures > self._context.settings.hb_fail_count:
                 _log.error("[Client:{id}] Timed out on heartbeats", id=client.clientID)
                 await self._dismiss(client)
                 return
-        self._schedule(client, self._settings.hb_interval)
+        self._schedule(client, self._context.settings.hb_interval)

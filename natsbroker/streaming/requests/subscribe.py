@@ -75,31 +75,19 @@ class SubscribeHandler:
         """
         @param acks: receives the acknowledgements, with the subscription as the tag.
         """
-        self._bus = context.bus
-        self._subject = context.subjects.subscribe
-        self._clients = context.clients
-        self._channels = context.channels
-        self._delivery = context.delivery
-        self._redelivery = context.redelivery
+        self._context = context
         self._close = close
-        self._inactivity = context.inactivity
-        self._ledger = context.ledger
-        self._run = context.run
         self._acks = acks
-        self._newInbox = context.newInbox
-        self._now = context.now
-        self._replaceDurable = context.settings.replace_durable
-        self._replies = context.replies
         self.nextNumber = 1
 
     def subscribe(self, message: Message) -> None:
         try:
             asked, requester, client = self._checked(message)
-            channel = self._channels.demand(asked.subject)
+            channel = self._context.channels.demand(asked.subject)
         except Refused as refused:
-            self._replies.subscription(message.reply, str(refused))
+            self._context.replies.subscription(message.reply, str(refused))
         else:
-            self._run(self._serve(message.reply, channel, asked, requester, client))
+            self._context.run(self._serve(message.reply, channel, asked, requester, client))
 
     def _checked(self, message: Message) -> tuple[Any, Requester, StreamingClient]:
         try:
@@ -117,12 +105,14 @@ class SubscribeHandler:
         channel = asked.subject.encode()
         if not isChannel(channel):
             raise Refused(errors.INVALID_SUBJECT)
-        client = self._clients.byID.get(asked.clientID)
+        client = self._context.clients.byID.get(asked.clientID)
         requester = requesterOf(message.origin)
         if client is None or not requester.actsFor(client.owner):
             raise Refused(errors.UNKNOWN_CLIENT_ID)
         inbox = asked.inbox.encode()
-        if not requester.may(self._subject, channel) or (inbox and not _mayHear(requester, inbox)):
+        if not requester.may(self._context.subjects.subscribe, channel) or (
+            inbox and not _mayHear(requester, inbox)
+        ):
             raise Refused(errors.NOT_AUTHORIZED)
         return asked, requester, client
 
@@ -135,7 +125,7 @@ class SubscribeHandler:
         client: StreamingClient,
     ) -> None:
         channel.users += 1
-        self._inactivity.joined(channel)
+        self._context.inactivity.joined(channel)
         try:
             await channel.whenOpen()
             last = channel.log.nextSequence - 1
@@ -149,25 +139,25 @@ class SubscribeHandler:
                 name=channel.name,
                 why=str(error),
             )
-            self._replies.subscription(reply, str(error))
+            self._context.replies.subscription(reply, str(error))
         else:
             ackInbox = subscription.ackInbox.decode()
-            self._replies.send(reply, SubscriptionResponse(ackInbox=ackInbox))
+            self._context.replies.send(reply, SubscriptionResponse(ackInbox=ackInbox))
             self._begin(subscription)
         finally:
             channel.users -= 1
-            self._inactivity.left(channel)
+            self._context.inactivity.left(channel)
 
     def _begin(self, subscription: ChannelSubscription) -> None:
         subscription.isReady = True
         if subscription.isOnHold:
-            self._run(self._redelivery.resume(subscription))
+            self._context.run(self._context.redelivery.resume(subscription))
         else:
-            self._delivery.pump(subscription.group)
+            self._context.delivery.pump(subscription.group)
 
     async def _made(self, channel: Channel, request: _CheckedRequest) -> ChannelSubscription:
         asked = request.asked
-        start = await startAfter(channel, asked, request.last, self._now())
+        start = await startAfter(channel, asked, request.last, self._context.now())
         if not request.client.isRegistered:
             raise Refused(errors.UNKNOWN_CLIENT_ID)
         if channel.isDeleted:
@@ -176,7 +166,7 @@ class SubscribeHandler:
         isResumed = group.offline is not None
         subscription = self._join(group, request)
         try:
-            await self._ledger.changed(subscription)
+            await self._context.ledger.changed(subscription)
         except StoreError as error:
             # One that goes with its client is written down when the store takes writes again.
             if group.isDurable or not isinstance(error, (StoreFull, StoreFailed)):
@@ -221,7 +211,7 @@ class SubscribeHandler:
 
     def _checkDurable(self, group: Group, request: _CheckedRequest) -> None:
         for member in list(group.members):
-            if not self._replaceDurable or not member.isReady:
+            if not self._context.settings.replace_durable or not member.isReady:
                 raise Refused(errors.DUPLICATE_DURABLE)
             self._close.remove(member, isForGood=False)
         offline = group.offline
@@ -240,7 +230,7 @@ class SubscribeHandler:
         subscription.clientID = request.client.clientID
         subscription.inbox = asked.inbox.encode()
         subscription.canHear = _mayHear(request.requester, subscription.inbox)
-        subscription.ackInbox = self._newInbox()
+        subscription.ackInbox = self._context.newInbox()
         subscription.maxInFlight = asked.maxInFlight
         subscription.ackWaitInSecs = asked.ackWaitInSecs
         subscription.owner = "" if group.queue else request.client.owner
@@ -251,7 +241,9 @@ class SubscribeHandler:
         return subscription
 
     def listen(self, subscription: ChannelSubscription) -> None:
-        subscription.acks = self._bus.subscribe(subscription.ackInbox, self._acks, subscription)
+        subscription.acks = self._context.bus.subscribe(
+            subscription.ackInbox, self._acks, subscription
+        )
 
 
 def _mayHear(requester: Requester, inbox: bytes) -> bool:
