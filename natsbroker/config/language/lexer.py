@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, NoReturn, Optional
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
 
 from natsbroker.config.errors import Position, SyntaxProblem
 from natsbroker.config.language.scalars import END, LexemeKind, ScanError, nameOf, scan
@@ -40,9 +40,6 @@ class LineIndex:
 MAX_DEPTH = 100
 """How deep braces and brackets may nest."""
 
-State = Callable[[], Optional["State"]]
-"""Reads on and answers what follows; C{None} at the end."""
-
 SPACES = r"\t\n\v\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """What Go takes for white space, as the inside of a character class."""
 
@@ -57,13 +54,56 @@ class Lexeme(NamedTuple):
     offset: int
 
 
-class Cursor:
+_KEY = re.compile(f"[^{SPACES}=:{END}]*")
+_PATH = re.compile("[^\r\n\t ;}'" + END + "]*")
+_QUOTED_PATH = {quote: re.compile(f"[^{quote}{END}]*") for quote in "\"'"}
+_NOT_A_PATH = {
+    "[": "start of an array",
+    "{": "start of a map",
+    "(": "start of a block",
+    "-": "start of a number",
+    "\\": "escape sequence",
+    "\r": "new line",
+    "\n": "new line",
+}
+_TOP_END = "Expected a top-level value to end with a new line, comment or EOF"
+_BLOCK_END = "Expected a block-level value to end with a new line, comment or EOF"
+_MAP_END = 'Expected a map value terminator "," or a map terminator "}"'
+_ARRAY_END = 'Expected an array value terminator "," or an array terminator "]"'
+
+
+class _Ended(Exception):
+    """
+    The text ends in braces without a key, or where the value of a key belongs: nothing is wrong.
+    """
+
+
+class Lexer:
+    """
+    @ivar places: the lines of the text.
+    """
+
     def __init__(self, text: str, source: str) -> None:
         self.places = LineIndex(source, text)
         self._text = text
         self._offset = 0
-        self._open: list[State] = []
-        self._found: list[Lexeme] = []
+        self._depth = 0
+
+    def __iter__(self) -> Iterator[Lexeme]:
+        """
+        @raise SyntaxProblem: where the text leaves the language.
+        """
+        try:
+            while True:
+                self._skipSpace()
+                if self._peek() == "{":
+                    yield from self._block()
+                else:
+                    self._checkEnd()
+                    yield from self._entry()
+                    self._terminator("\r\n;,}" + END, _TOP_END, isTop=True)
+        except _Ended:
+            return
 
     def _peek(self) -> str:
         return self._text[self._offset] if self._offset < len(self._text) else END
@@ -86,94 +126,172 @@ class Cursor:
             return True
         return False
 
-    def _skippedSeparator(self) -> None:
+    def _skipSpace(self) -> None:
+        self._skip(SPACE)
+        while self._skippedComment():
+            self._skip(SPACE)
+
+    def _skipSeparator(self) -> None:
+        self._skip(SPACE)
         if self._peek() in "=:":
             self._offset += 1
 
-    def _emit(self, kind: LexemeKind) -> None:
-        self._found.append(Lexeme(kind, "", self._offset - 1))
-
-    def _enter(self, resume: State) -> None:
-        if len(self._open) >= MAX_DEPTH:
+    def _enter(self) -> None:
+        if self._depth >= MAX_DEPTH:
             self._fail(f"Nested more than {MAX_DEPTH} levels deep.")
-        self._open.append(resume)
+        self._depth += 1
 
     def _fail(self, message: str) -> NoReturn:
         place = self.places.reached(self._offset)
         raise SyntaxProblem(f"Parse error on line {place.line}: '{message}'", position=place)
 
+    def _mark(self, kind: LexemeKind) -> Lexeme:
+        self._offset += 1
+        return Lexeme(kind, "", self._offset - 1)
 
-_KEY = re.compile(f"[^{SPACES}=:{END}]*")
-_PATH = re.compile("[^\r\n\t ;}'" + END + "]*")
-_QUOTED_PATH = {quote: re.compile(f"[^{quote}{END}]*") for quote in "\"'"}
-_NOT_A_PATH = {
-    "[": "start of an array",
-    "{": "start of a map",
-    "(": "start of a block",
-    "-": "start of a number",
-    "\\": "escape sequence",
-    "\r": "new line",
-    "\n": "new line",
-}
+    def _checkEnd(self) -> None:
+        if self._offset >= len(self._text):
+            raise _Ended
+        if self._peek() in "/" + END:
+            self._offset += 1
+            self._fail("Unexpected EOF.")
 
+    def _terminator(self, ends: str, expected: str, isTop: bool = False) -> str:
+        """
+        @return: the character that ends a value.
+        """
+        while True:
+            self._skip(BLANK)
+            if self._skippedComment():
+                if isTop:
+                    return "\n"
+                continue
+            character = self._take()
+            if character in ends:
+                return character
+            if character != "/":
+                self._fail(f"{expected}, but got '{nameOf(character)}' instead.")
 
-class Nested(Cursor):
-    def _beforeValue(self) -> State:
+    def _block(self) -> Iterator[Lexeme]:
+        """
+        Braces that make no map: their keys are those of the top.
+        """
+        self._offset += 1
+        self._enter()
+        isOpen = True
+        while isOpen:
+            self._skipSpace()
+            if self._peek() == "{":
+                yield from self._block()
+                isOpen = self._isOpenAfterBlock()
+            elif self._peek() == "}":
+                self._offset += 1
+                isOpen = False
+            else:
+                self._checkEnd()
+                yield from self._entry()
+                isOpen = self._terminator("\r\n;,}", _BLOCK_END) != "}"
+        self._depth -= 1
+
+    def _isOpenAfterBlock(self) -> bool:
+        while not self._skippedComment():
+            character = self._take()
+            if character in ";,":
+                return True
+            if character == "}":
+                return False
+            if character not in "\r\n\t /":
+                got = nameOf(character)
+                self._fail(f"Expected a block-level to end with a '}}', but got '{got}' instead.")
+        return True
+
+    def _entry(self) -> Iterator[Lexeme]:
+        self._enter()
+        first = self._peek()
+        if first in "=:":
+            self._fail(f"Unexpected key separator '{first}'")
+        key = self._quotedKey("Unexpected EOF.") if first in "\"'" else self._bareKey()
+        yield key
+        if key.kind is LexemeKind.INCLUDE:
+            self._depth -= 1
+            return
+        self._skip(SPACE)
+        if self._peek() == END:
+            raise _Ended
+        self._skipSeparator()
+        yield from self._value()
+
+    def _value(self) -> Iterator[Lexeme]:
         self._skip(BLANK)
         first = self._peek()
         if first == "[":
-            self._offset += 1
-            self._emit(LexemeKind.ARRAY_START)
-            return self._beforeItem
-        if first == "{":
-            self._offset += 1
-            self._emit(LexemeKind.MAP_START)
-            return self._beforeMapEntry
-        self._scanned()
-        return self._open.pop()
+            yield from self._array()
+        elif first == "{":
+            yield from self._map()
+        else:
+            yield self._scanned()
+        self._depth -= 1
 
-    def _scanned(self) -> None:
+    def _scanned(self) -> Lexeme:
+        start = self._offset
         try:
-            kind, text, end = scan(self._text, self._offset)
+            kind, text, self._offset = scan(self._text, start)
         except ScanError as error:
             self._offset = error.offset
             self._fail(error.message)
-        self._found.append(Lexeme(kind, text, self._offset))
-        self._offset = end
+        return Lexeme(kind, text, start)
 
-    def _beforeMapEntry(self) -> State:
-        self._skip(SPACE)
-        if self._skippedComment():
-            return self._beforeMapEntry
+    def _array(self) -> Iterator[Lexeme]:
+        yield self._mark(LexemeKind.ARRAY_START)
+        while True:
+            self._skipSpace()
+            if self._peek() == "]":
+                self._offset += 1
+                break
+            if self._peek() in "/,":
+                self._offset += 1
+                self._fail("Unexpected array value terminator ','.")
+            self._enter()
+            yield from self._value()
+            if self._terminator("\r\n,/]", _ARRAY_END) == "]":
+                break
+        yield Lexeme(LexemeKind.ARRAY_END, "", self._offset - 1)
+
+    def _map(self) -> Iterator[Lexeme]:
+        yield self._mark(LexemeKind.MAP_START)
+        while True:
+            self._skipSpace()
+            if self._peek() == "}":
+                self._offset += 1
+                break
+            key = self._mapKey()
+            self._enter()
+            yield key
+            if key.kind is LexemeKind.INCLUDE:
+                self._depth -= 1
+            else:
+                yield from self._mapValue()
+            if self._terminator("\r\n;,/}", _MAP_END) == "}":
+                break
+        yield Lexeme(LexemeKind.MAP_END, "", self._offset - 1)
+
+    def _mapKey(self) -> Lexeme:
         first = self._peek()
-        if first == "}":
-            return self._endOfMap()
         if first in "\"'":
             kind = "double quoted" if first == '"' else "quoted"
-            self._quotedKey(f"Unexpected EOF processing {kind} map key.")
-            self._enter(self._afterMapEntry)
-            return self._afterMapKey
+            return self._quotedKey(f"Unexpected EOF processing {kind} map key.")
         if first in "=:":
             self._fail(f"Unexpected key separator '{first}'.")
         if first == "]":
             self._fail(f"Unexpected array end '{first}' processing map.")
         if first == END:
             self._fail("Unexpected EOF processing map.")
-        return self._bareMapKey()
-
-    def _bareMapKey(self) -> State:
-        if self._peek() == "/":  # a single one before a key is no part of the key
+        if first == "/":  # a single one before a key is no part of the key
             self._offset += 1
-        start = self._offset
-        self._skipKey()
-        if self._peek() == END:
-            self._fail("Unexpected EOF processing map key.")
-        self._enter(self._afterMapEntry)
-        return self._keyOrInclude(start, self._afterMapKey)
+        return self._bareKey("Unexpected EOF processing map key.")
 
-    def _afterMapKey(self) -> State:
-        self._skip(SPACE)
-        self._skippedSeparator()
+    def _mapValue(self) -> Iterator[Lexeme]:
+        self._skipSeparator()
         self._skip(SPACE)
         first = self._peek()
         if first == ",":
@@ -182,66 +300,9 @@ class Nested(Cursor):
         if first == "}":
             self._offset += 1
             self._fail("Expected a value but found the end of the map.")
-        return self._beforeValue
+        yield from self._value()
 
-    def _afterMapEntry(self) -> State:
-        self._skip(BLANK)
-        if self._skippedComment():
-            return self._afterMapEntry
-        character = self._take()
-        if character in "\r\n;,/":
-            return self._beforeMapEntry
-        if character == "}":
-            self._offset -= 1
-            return self._endOfMap()
-        self._fail(
-            'Expected a map value terminator "," or a map terminator "}", '
-            f"but got '{nameOf(character)}' instead."
-        )
-
-    def _endOfMap(self) -> State:
-        self._offset += 1
-        self._emit(LexemeKind.MAP_END)
-        return self._open.pop()
-
-    def _beforeItem(self) -> State:
-        self._skip(SPACE)
-        if self._skippedComment():
-            return self._beforeItem
-        first = self._peek()
-        if first == "]":
-            return self._endOfArray()
-        if first in "/,":
-            self._offset += 1
-            self._fail("Unexpected array value terminator ','.")
-        self._enter(self._afterItem)
-        return self._beforeValue
-
-    def _afterItem(self) -> State:
-        self._skip(BLANK)
-        if self._skippedComment():
-            return self._afterItem
-        character = self._take()
-        if character in "\r\n,/":
-            return self._beforeItem
-        if character == "]":
-            self._offset -= 1
-            return self._endOfArray()
-        self._fail(
-            'Expected an array value terminator "," or an array terminator "]", '
-            f"but got '{nameOf(character)}' instead."
-        )
-
-    def _endOfArray(self) -> State:
-        self._offset += 1
-        self._emit(LexemeKind.ARRAY_END)
-        return self._open.pop()
-
-    def _skipKey(self) -> None:
-        self._take()
-        self._skip(_KEY)
-
-    def _quotedKey(self, unfinished: str) -> None:
+    def _quotedKey(self, unfinished: str) -> Lexeme:
         quote = self._take()
         start = self._offset
         end = self._text.find(quote, start)
@@ -250,20 +311,26 @@ class Nested(Cursor):
             self._offset = nul if nul >= 0 else len(self._text)
             self._fail(unfinished)
         self._offset = end + 1
-        self._found.append(Lexeme(LexemeKind.KEY, self._text[start:end], start - 1))
+        return Lexeme(LexemeKind.KEY, self._text[start:end], start - 1)
 
-    def _keyOrInclude(self, start: int, following: State) -> State:
+    def _bareKey(self, unfinished: str = "") -> Lexeme:
         """
-        Take what was just read for a key, or for the word C{include} before a path.
+        Read a key, or the word C{include} and its path.
+
+        @param unfinished: the error of a text that ends with the key, if that is one.
         """
+        start = self._offset
+        self._take()
+        self._skip(_KEY)
+        if unfinished and self._peek() == END:
+            self._fail(unfinished)
         key = self._text[start : self._offset]
         if key.lower() == "include" and self._skip(SPACE):
             self._offset = start + len(key)
-            return self._beforePath
-        self._found.append(Lexeme(LexemeKind.KEY, key, start))
-        return following
+            return self._path()
+        return Lexeme(LexemeKind.KEY, key, start)
 
-    def _beforePath(self) -> State:
+    def _path(self) -> Lexeme:
         self._skip(BLANK)
         first = self._peek()
         if first in _NOT_A_PATH or first.isdecimal():
@@ -271,126 +338,14 @@ class Nested(Cursor):
             what = _NOT_A_PATH.get(first, "start of a number")
             self._fail(f"Expected include value but found {what}")
         start = self._offset
-        path = self._quotedPath() if first in "\"'" else self._skip(_PATH)
-        self._found.append(Lexeme(LexemeKind.INCLUDE, path, start))
-        if first not in "\"'" and self._peek() == "'":
-            self._offset += 1
-        return self._open.pop()
-
-    def _quotedPath(self) -> str:
-        quote = self._take()
-        path = self._skip(_QUOTED_PATH[quote])
-        if self._take() != quote:
-            kind = "double quoted" if quote == '"' else "quoted"
-            self._fail(f"Unexpected EOF in {kind} include")
-        return path
-
-
-class Lexer(Nested):
-    def __iter__(self) -> Iterator[Lexeme]:
-        """
-        @raise SyntaxProblem: where the text leaves the language.
-        """
-        state: State | None = self._beforeEntry
-        while state is not None:
-            state = state()
-            yield from self._found
-            self._found.clear()
-
-    def _beforeEntry(self) -> State | None:
-        self._skip(SPACE)
-        if self._skippedComment():
-            return self._beforeEntry
-        if self._peek() == "{":
-            self._offset += 1
-            self._enter(self._beforeEntry)
-            return self._beforeBlockEntry
-        if self._ended():
-            return None
-        self._enter(self._afterEntry)
-        return self._beforeKey
-
-    def _afterEntry(self) -> State:
-        self._skip(BLANK)
-        if self._skippedComment():
-            return self._beforeEntry
-        character = self._take()
-        if character == "/":
-            return self._afterEntry
-        if character in "\r\n;,}" + END:
-            return self._beforeEntry
-        self._fail(
-            "Expected a top-level value to end with a new line, comment or EOF, "
-            f"but got '{nameOf(character)}' instead."
-        )
-
-    def _beforeBlockEntry(self) -> State | None:
-        self._skip(SPACE)
-        if self._skippedComment():
-            return self._beforeBlockEntry
-        if self._peek() == "{":
-            self._offset += 1
-            self._enter(self._afterBlock)
-            return self._beforeBlockEntry
-        if self._peek() == "}":
-            self._offset += 1
-            return self._open.pop()
-        if self._ended():
-            return None
-        self._enter(self._afterBlockEntry)
-        return self._beforeKey
-
-    def _afterBlockEntry(self) -> State:
-        self._skip(BLANK)
-        if self._skippedComment():
-            return self._afterBlockEntry
-        if self._peek() == "}":
-            return self._afterBlock
-        character = self._take()
-        if character == "/":
-            return self._afterBlockEntry
-        if character in "\r\n;,":
-            return self._beforeBlockEntry
-        self._fail(
-            "Expected a block-level value to end with a new line, comment or EOF, "
-            f"but got '{nameOf(character)}' instead."
-        )
-
-    def _afterBlock(self) -> State:
-        if self._skippedComment():
-            return self._beforeBlockEntry
-        character = self._take()
-        if character in "\r\n\t /":
-            return self._afterBlock
-        if character in ";,":
-            return self._beforeBlockEntry
-        if character == "}":
-            return self._open.pop()
-        got = nameOf(character)
-        self._fail(f"Expected a block-level to end with a '}}', but got '{got}' instead.")
-
-    def _ended(self) -> bool:
-        if self._offset >= len(self._text):
-            return True
-        if self._peek() in "/" + END:
-            self._offset += 1
-            self._fail("Unexpected EOF.")
-        return False
-
-    def _beforeKey(self) -> State | None:
-        first = self._peek()
-        if first in "=:":
-            self._fail(f"Unexpected key separator '{first}'")
-        if first in "\"'":
-            self._quotedKey("Unexpected EOF.")
-            return self._afterKey
-        start = self._offset
-        self._skipKey()
-        return self._keyOrInclude(start, self._afterKey)
-
-    def _afterKey(self) -> State | None:
-        self._skip(SPACE)
-        if self._peek() == END:
-            return None
-        self._skippedSeparator()
-        return self._beforeValue
+        if first in _QUOTED_PATH:
+            self._take()
+            path = self._skip(_QUOTED_PATH[first])
+            if self._take() != first:
+                kind = "double quoted" if first == '"' else "quoted"
+                self._fail(f"Unexpected EOF in {kind} include")
+        else:
+            path = self._skip(_PATH)
+            if self._peek() == "'":
+                self._offset += 1
+        return Lexeme(LexemeKind.INCLUDE, path, start)
