@@ -199,9 +199,6 @@ class Broker(MultiService):
         return ClientFactory(self.clientContext, "IN_PROCESS")
 
     def clientAddress(self) -> tuple[str, int]:
-        """
-        @raise ValueError: if there is none.
-        """
         return self.listeners.firstAddress()
 
     def addresses(self) -> dict[str, list[str]]:
@@ -223,9 +220,6 @@ class Broker(MultiService):
         return self._readiness.wait()
 
     def startService(self) -> None:
-        """
-        @raise StartError: if it is known at once that it cannot listen.
-        """
         announceStart(self.settings, self.serverId, self._parts.choices())
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
             self._parts.poller = SocketPoller(self.reactor, self.clientContext.turn)

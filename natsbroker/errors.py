@@ -232,10 +232,6 @@ class BrokerError(Exception):
 
 
 class ConnectionLimit(BrokerError):
-    """
-    A limit on connections (of the server or of an account) is reached.
-    """
-
     def __init__(self, error: WireError) -> None:
         super().__init__(error.text)
         self.error = error
@@ -265,10 +261,6 @@ class Unauthorized(BrokerError):
 
 
 class NoResponders(BrokerError):
-    """
-    A request has no responders.
-    """
-
     def __init__(self, subject: bytes) -> None:
         super().__init__(f"nobody responds to {subject.decode('utf-8', 'replace')}")
         self.subject = subject

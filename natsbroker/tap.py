@@ -126,9 +126,6 @@ class Options(UsageOptions, AuthOptionMixin):
         return list(self.get("credCheckers", ()))
 
     def read(self, environment: Mapping[str, str]) -> Settings:
-        """
-        Read the configuration file, if there is one, and apply the options.
-        """
         path = self.path
         if not path:
             return buildDefaults(self._override).settings
@@ -136,9 +133,6 @@ class Options(UsageOptions, AuthOptionMixin):
 
     @property
     def path(self) -> str:
-        """
-        The configuration file; empty without one.
-        """
         return configurationFile({**self._flags, "c": self["config"] or ""})
 
     def _override(self, settings: Settings) -> Settings:

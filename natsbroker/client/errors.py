@@ -22,10 +22,6 @@ class ConnectionEnded(ClientError):
 
 
 class ServerError(ClientError):
-    """
-    The server sent C{-ERR}.
-    """
-
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.text = text

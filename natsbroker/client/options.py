@@ -40,9 +40,6 @@ class ConnectOptions:
 
 
 def connectFields(options: ConnectOptions, nonce: str, isTLS: bool) -> dict[str, Any]:
-    """
-    @param nonce: of the server's INFO; empty without.
-    """
     fields: dict[str, Any] = {
         "verbose": False,
         "pedantic": False,

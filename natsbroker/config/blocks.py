@@ -58,10 +58,6 @@ class Diagnostics:
 
 
 class NamedValues(dict[str, object]):
-    """
-    Values by names that the operator chooses.
-    """
-
     def __init__(self) -> None:
         super().__init__()
         self.positions: dict[str, Position] = {}
@@ -95,9 +91,6 @@ class ParsedBlock:
         return self.positions.get(name, self.position)
 
     def take(self, name: str, kind: type[Kind]) -> Kind | None:
-        """
-        @return: a value of a type; C{None} if it is not there, or of another type.
-        """
         value = self.values.get(name)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             return None
@@ -137,9 +130,6 @@ class ParsedBlock:
         return self.take(name, ParsedBlock)
 
     def blockOrEmpty(self, name: str) -> ParsedBlock:
-        """
-        @return: a block, or an empty one that stands where this one does.
-        """
         return self.block(name) or ParsedBlock(self.pathTo(name), self.position)
 
     def blocks(self, name: str) -> list[ParsedBlock]:
@@ -266,9 +256,6 @@ class _BlockReader:
 
 
 def positionsIn(block: ParsedBlock) -> dict[str, str]:
-    """
-    @return: where each key of a block, and each key below it, stands, by its dotted path.
-    """
     found = {block.pathTo(name): str(place) for name, place in block.positions.items()}
     for name, value in block.values.items():
         if isinstance(value, NamedValues):
@@ -284,9 +271,6 @@ def positionsIn(block: ParsedBlock) -> dict[str, str]:
 
 
 def plainValues(value: object) -> object:
-    """
-    @return: what was read, with dictionaries for blocks.
-    """
     if isinstance(value, ParsedBlock):
         return {name: plainValues(inner) for name, inner in value.values.items()}
     if isinstance(value, dict):

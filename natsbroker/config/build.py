@@ -68,9 +68,6 @@ def buildText(
     override: Override = _unchanged,
     read: Callable[[str], str] = readText,
 ) -> Built:
-    """
-    Read a configuration from memory; see L{buildFile}.
-    """
     from natsbroker.config.language.parser import parse
 
     tree = _parsed(lambda: parse(text, environment, source, read))
@@ -78,9 +75,6 @@ def buildText(
 
 
 def buildDefaults(override: Override = _unchanged) -> Built:
-    """
-    Make settings without any file.
-    """
     findings = Diagnostics()
     root = ParsedBlock("", Position())
     settings = check(override(_settings(root, findings, readText)), root, findings)

@@ -131,9 +131,6 @@ class _Checker:
             checkJetStream(self._settings, self._root, self._findings)
 
     def monitoring(self) -> Monitoring:
-        """
-        Check the listeners of the pages, and choose their host where none is named.
-        """
         monitoring = self._settings.monitoring
         if monitoring.http_port and monitoring.https_port:
             ports = f"HTTP ({monitoring.http_port}) and HTTPs ({monitoring.https_port})"

@@ -95,9 +95,6 @@ def takeStreaming(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[
 
 
 def validReport(program: str, settings: Settings) -> str:
-    """
-    @return: what C{-t} prints on standard error for a valid file.
-    """
     file, digest = settings.config_file, settings.config_digest
     return f"{program}: configuration file {file} is valid ({digest})"
 
@@ -112,9 +109,6 @@ def _byFirstName(spelled: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
 
 
 def _asked(given: Mapping[str, FlagValue], rest: Sequence[str]) -> Action | None:
-    """
-    @return: the action that needs no settings; C{None} if it needs some.
-    """
     for name, action in (("v", Action.VERSION), ("h", Action.HELP), ("help_tls", Action.HELP_TLS)):
         if given.get(name):
             return action
@@ -177,9 +171,6 @@ def _configured(
 
 
 def configurationFile(given: Mapping[str, FlagValue]) -> str:
-    """
-    Find the configuration file; nats-streaming-server's own flag for it may be used instead.
-    """
     path, other = str(given.get("c", "")), str(given.get("sc", ""))
     if path and other and path != other:
         raise ConfigError("one configuration file for both: -c or -sc")

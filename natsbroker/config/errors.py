@@ -79,10 +79,6 @@ class SyntaxProblem(ConfigError):
 
 
 class UnknownField(ConfigError):
-    """
-    A key that nothing reads.
-    """
-
     def __init__(self, field: str, path: str, position: Position) -> None:
         super().__init__(f'unknown field "{field}"', path, position)
         self.field = field
@@ -102,10 +98,6 @@ class NotSupportedYet(ConfigError):
 
 
 class ConfigErrors(ConfigError):
-    """
-    All errors, in the order of the file, a line each.
-    """
-
     def __init__(self, errors: Iterable[ConfigError]) -> None:
         self.errors = tuple(errors)
         first = self.errors[0]

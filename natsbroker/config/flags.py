@@ -35,9 +35,6 @@ class Flag(NamedTuple):
 
     @property
     def name(self) -> str:
-        """
-        The longest spelling, for messages, with its dashes.
-        """
         longest = max(self.names, key=len)
         return f"--{longest}" if len(longest) > 3 else f"-{longest}"
 

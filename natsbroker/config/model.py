@@ -245,9 +245,6 @@ class Settings:
         return f"{place}: {key}" if place else key
 
     def placed(self, key: str, text: str) -> str:
-        """
-        @return: an error of a key, behind its place in the file if it has one.
-        """
         return f"{self.at(key)}: {text}" if key in self.places else text
 
     def users(self) -> Iterator[User]:

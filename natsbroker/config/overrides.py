@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 def overriding(
     given: Mapping[str, FlagValue], read: Callable[[str], str]
 ) -> Callable[[Settings], Settings]:
-    """
-    @return: a function that raises L{ConfigError} for a flag with an impossible value.
-    """
-
     def override(settings: Settings) -> Settings:
         for name, value in given.items():
             try:
@@ -102,9 +98,6 @@ def _pure(settings: Settings, value: Any) -> Settings:
 
 
 def _clusterListener(settings: Settings, url: Any) -> Settings:
-    """
-    The listener and the login of a URL replace those of the file.
-    """
     from natsbroker.routes.settings import Cluster
 
     try:

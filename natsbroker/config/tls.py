@@ -98,9 +98,6 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 def tlsOf(
     block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str], name: str = "tls"
 ) -> TLSSettings | None:
-    """
-    @return: C{None} where there is none.
-    """
     inner = block.block(name)
     return None if inner is None else _Block(inner, findings, read).tls()
 

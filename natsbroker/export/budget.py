@@ -59,9 +59,6 @@ class Budget:
         self._isStopped = False
 
     def add(self, task: SteppedTask, owner: object) -> None:
-        """
-        @param owner: the connection that waits for the task.
-        """
         if sum(self._counts.values()) >= MOST or self._counts[id(owner)] >= MOST_EACH:
             raise Refusal(TOO_MANY)
         self._counts[id(owner)] += 1

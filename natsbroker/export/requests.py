@@ -80,9 +80,6 @@ class RequestFields:
     def number(
         self, name: str, least: int = 0, most: int = LARGEST, default: int | None = None
     ) -> int:
-        """
-        @param default: the value of a missing field; C{None} if the field must be there.
-        """
         value = self._fields.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise _bad(f"{name} must be a whole number from {least} to {most}")
@@ -150,9 +147,6 @@ class ApiRequest:
         self.answer(Refusal(reason, **values).answer())
 
     def attempt(self, serve: Callable[[], object]) -> None:
-        """
-        Call what serves the request; answer with the reason if that refuses or fails.
-        """
         try:
             serve()
         except Refusal as refusal:

@@ -213,9 +213,6 @@ class ExportService:
             asked.request.answer({"released": hold})
 
     def _held(self, asked: _LogRequest) -> tuple[IHeldLog, str]:
-        """
-        @return: the log and the name of the hold.
-        """
         if not IHeldLog.providedBy(asked.log):
             raise Refusal(CANNOT_HOLD, kind=self._kind, name=asked.name)
         name = asked.fields.text("name")

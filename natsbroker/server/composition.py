@@ -79,9 +79,6 @@ class Observers:
             self.add(observer)
 
     def add(self, observer: IObserver) -> Callable[[], None]:
-        """
-        @return: a callable that removes the observer.
-        """
         verifyObject(IObserver, observer)
         self._observers.append(observer)
 
@@ -361,9 +358,6 @@ class BrokerParts:
         }
 
     def planners(self) -> list[Planner]:
-        """
-        @return: the owners of settings, in the order in which a reload asks them.
-        """
         return [
             limitsPlanner(self.clients),
             tlsPlanner(self.clients, self.listeners, self.pages),

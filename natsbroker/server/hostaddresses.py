@@ -21,18 +21,12 @@ netifaces) would be a dependency for these ten lines."""
 
 
 def clientUrls(settings: Settings, host: str, port: int) -> tuple[str, ...]:
-    """
-    @return: where clients of other members can connect to this one, as C{host:port}.
-    """
     if settings.client_advertise:
         return (joined(*advertised(settings.client_advertise, port)),)
     return tuple(joined(each, port) for each in addressesOf(host))
 
 
 def addressesOf(host: str) -> list[str]:
-    """
-    @return: the host itself, or the addresses of this machine if that is a wildcard.
-    """
     if host not in _ANYWHERE:
         return [host]
     found = [address for name in _interfaces() if (address := _addressOf(name))]

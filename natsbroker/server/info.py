@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 def infoFrom(
     settings: Settings, serverId: str, host: str, port: int, authRequired: bool, xkey: str = ""
 ) -> ServerInfo:
-    """
-    @param serverId: the broker's id, which is also its name unless the settings name it.
-    @param host: the address of the listener; C{client_advertise} wins over it.
-    """
     tls = settings.tls
     advertised, advertisedPort = _advertised(settings.client_advertise)
     return ServerInfo(
@@ -50,9 +46,6 @@ def infoFrom(
 
 
 def _advertised(text: str) -> tuple[str, int]:
-    """
-    @return: host and port; 0 for the port of the listener.
-    """
     host, colon, port = text.rpartition(":")
     if not colon or port.endswith("]") or not port.isdigit():
         return text.strip("[]"), 0

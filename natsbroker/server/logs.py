@@ -57,9 +57,6 @@ class LineLog:
                 self._write(f"{self._prefix(event)}[{label}] {line}\n")
 
     def _labelOf(self, event: LogEvent) -> str:
-        """
-        @return: the level's name; empty for an event that is not logged.
-        """
         level = event.get("log_level", LogLevel.info)
         ours = str(event.get("log_namespace", "")).startswith("natsbroker")
         if event.get("trace"):

@@ -75,9 +75,6 @@ class Plugins:
         self._builtIn = builtIn
 
     def named(self, interface: InterfaceClass, name: str, key: str = "") -> Any:
-        """
-        @param key: the key that names it, for the error; see L{Settings.at}.
-        """
         known = {each.name: each for each in self._builtIn.get(interface, tuple)()}
         if name in known:
             return known[name]

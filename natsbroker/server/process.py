@@ -34,9 +34,6 @@ class ServerProcess:
         warnings: Iterable[str] = (),
         clientSocket: socket | None = None,
     ) -> None:
-        """
-        @param read: reads the configuration again; C{None} without a file.
-        """
         self.exitCode = 0
         self._settings = settings
         self._reactor = reactor

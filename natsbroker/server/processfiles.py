@@ -39,9 +39,6 @@ class ProcessFiles(Service):
         read: Callable[[], Settings] | None = None,
         pid: int | None = None,
     ) -> None:
-        """
-        @param read: reads the configuration again; C{None} without a file.
-        """
         self._broker = broker
         self._program = program
         self._read = read
@@ -160,10 +157,6 @@ class PidFile:
 
 
 class PortsFile:
-    """
-    A file with the addresses of a process, by service, as JSON.
-    """
-
     def __init__(self, directory: str, program: str, pid: int) -> None:
         self.path = Path(directory) / f"{program}_{pid}.ports"
 

@@ -16,17 +16,11 @@ class Readiness:
     """
 
     def __init__(self, unheard: Callable[[Failure], object] = lambda failure: None) -> None:
-        """
-        @param unheard: called with a failure that no caller waits for.
-        """
         self.outcome: Failure | bool | None = None
         self._unheard = unheard
         self._waiting: list[Deferred[None]] = []
 
     def wait(self) -> Deferred[None]:
-        """
-        @return: fires when it has started, or fails with the reason why it cannot.
-        """
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
         self._fire()

@@ -34,9 +34,6 @@ class ReloadError(BrokerError):
 
 
 def below(changes: Iterable[Change], *paths: str) -> bool:
-    """
-    @return: whether anything at or below one of the paths changed.
-    """
     return any(
         change.path == path or change.path.startswith(path + ".")
         for change in changes

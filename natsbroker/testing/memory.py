@@ -42,10 +42,6 @@ _STOPPING = 60.0
 
 
 class _NoThreads:
-    """
-    A thread pool that works in the thread that asks it.
-    """
-
     def callInThreadWithCallback(
         self, onResult: Callable[[bool, Any], None], call: Callable[..., Any], *args: Any, **kw: Any
     ) -> None:
@@ -243,8 +239,6 @@ class MemoryBroker:
 
     def bus(self, account: str = "$G", isLocal: bool = False) -> Bus:
         """
-        The bus of an account, for a service inside the broker.
-
         @param isLocal: for a service that answers for this broker alone.
         """
         return self.broker.bus(account, isLocal)
@@ -253,9 +247,6 @@ class MemoryBroker:
         self.reactor.pass_(seconds)
 
     def stop(self) -> None:
-        """
-        @raise TimeoutError: if it does not stop.
-        """
         outcome: list[Any] = []
         self.broker.stopService().addBoth(outcome.append)
         end = self.reactor.seconds() + _STOPPING

@@ -29,12 +29,6 @@ class DidNotStart(Exception):
 
 
 class BrokerProcess:
-    """
-    A running broker.
-
-    @ivar port: the port for clients.
-    """
-
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process = process
         self._log = log
@@ -50,10 +44,6 @@ class BrokerProcess:
         return self._log.read_text("utf-8", "replace")
 
     def stop(self, patience: float = 10.0) -> int:
-        """
-        @param patience: the seconds after which it is killed.
-        @return: its exit status.
-        """
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -104,9 +94,6 @@ def startBroker(
 
 
 def _copy(broker: BrokerProcess, stream: Iterable[str] | None, decided: Event) -> None:
-    """
-    Copy the log to its file, and set the port when the broker is ready.
-    """
     port = 0
     for line in stream or ():
         if broker._log.exists():

@@ -80,10 +80,6 @@ class Step(Protocol):
 
 
 class _Conversation:
-    """
-    One connection: its transport, the whole frames not yet taken, and the start of the next one.
-    """
-
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.frames: deque[bytes] = deque()
@@ -114,9 +110,6 @@ class Replay:
         self._said: list[str] = []
 
     def run(self, steps: Sequence[Step]) -> None:
-        """
-        Perform the steps, then close every connection, whatever happened.
-        """
         try:
             for step in steps:
                 step.perform(self)
@@ -149,9 +142,6 @@ class Replay:
         peer.send(data)
 
     def compare(self, name: str, part: Part) -> None:
-        """
-        Take as many frames as the expectation is about.
-        """
         if isinstance(part, bytes):
             frames, rest = splitFrames(part)
             for wanted in [*frames, *([rest] if rest else [])]:
@@ -165,9 +155,6 @@ class Replay:
             self.fail(name, part, f"{frame!r}: {complaint}")
 
     def frame(self, name: str, wanted: object) -> bytes:
-        """
-        @return: the next frame of a connection.
-        """
         conversation = self._conversation(name)
         while True:
             while conversation.frames:

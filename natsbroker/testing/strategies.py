@@ -30,10 +30,6 @@ _ODD_TOKENS = st.sampled_from([b"*a", b"b>", b"**", b"$", "\u00f6".encode(), b"_
 
 @dataclass(frozen=True)
 class Chunk:
-    """
-    @ivar data: the bytes, which need not begin or end where an operation does.
-    """
-
     client: int
     data: bytes
 
@@ -44,9 +40,6 @@ def literalSubjects() -> st.SearchStrategy[bytes]:
 
 
 def patterns() -> st.SearchStrategy[bytes]:
-    """
-    Subjects to subscribe to; most have wildcards.
-    """
     tokens = st.one_of(_TOKENS, _TOKENS, st.just(b"*"), _ODD_TOKENS)
     heads = st.lists(tokens, min_size=1, max_size=3)
     tails = st.sampled_from([[], [], [b">"]])

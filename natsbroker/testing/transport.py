@@ -87,9 +87,6 @@ class MemoryTransport(TransportEnd):
         return len(self._waiting)
 
     def hangUp(self) -> None:
-        """
-        End the connection from the peer's side.
-        """
         self._later(lambda: self._ended("left", ConnectionDone()))
 
     # The protocol's side.

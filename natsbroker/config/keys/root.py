@@ -253,9 +253,6 @@ ROOT = BlockSchema(
 
 
 def everySection(start: BlockSchema = ROOT) -> Iterator[BlockSchema]:
-    """
-    @return: a section and every section below it, each once, in the order of the tables.
-    """
     seen: set[str] = set()
     waiting = [start]
     while waiting:

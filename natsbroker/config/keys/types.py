@@ -74,10 +74,6 @@ class ListType:
 
 @dataclass(frozen=True)
 class MapType:
-    """
-    @ivar variables: an entry that a C{$reference} uses is left out.
-    """
-
     item: Key
     variables: bool = False
     name: str = "a map"

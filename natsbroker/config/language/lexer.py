@@ -79,10 +79,6 @@ class _Ended(Exception):
 
 
 class Lexer:
-    """
-    @ivar places: the lines of the text.
-    """
-
     def __init__(self, text: str, source: str) -> None:
         self.places = LineIndex(source, text)
         self._text = text
@@ -90,9 +86,6 @@ class Lexer:
         self._depth = 0
 
     def __iter__(self) -> Iterator[Lexeme]:
-        """
-        @raise SyntaxProblem: where the text leaves the language.
-        """
         try:
             while True:
                 self._skipSpace()
@@ -157,9 +150,6 @@ class Lexer:
             self._fail("Unexpected EOF.")
 
     def _terminator(self, ends: str, expected: str, isTop: bool = False) -> str:
-        """
-        @return: the character that ends a value.
-        """
         while True:
             self._skip(BLANK)
             if self._skippedComment():

@@ -48,10 +48,6 @@ class Scanned(NamedTuple):
 
 
 class ScanError(ConfigError):
-    """
-    A value that is not well formed.
-    """
-
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
         self.offset = offset
@@ -301,9 +297,6 @@ def integerFrom(text: str) -> int:
 
 
 def floatFrom(text: str) -> float:
-    """
-    @raise ValueError: for anything else, and for what is larger than a double.
-    """
     if _FLOAT.fullmatch(text) is None:
         raise ValueError(f"expected float, but got '{text}'")
     number = float(text)
@@ -313,9 +306,6 @@ def floatFrom(text: str) -> float:
 
 
 def datetimeFrom(text: str) -> datetime:
-    """
-    Read C{YYYY-MM-DDTHH:MM:SSZ}.
-    """
     try:
         if not text.isascii():
             raise ValueError

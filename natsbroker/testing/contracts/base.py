@@ -20,10 +20,6 @@ QUICK = settings(
 
 
 class Contract(SynchronousTestCase):
-    """
-    The base of all suites: trial's assertions with types.
-    """
-
     def same(self, one: object, other: object, about: object = None) -> None:
         self.assertEqual(one, other, about)  # type: ignore[no-untyped-call]
 

@@ -245,10 +245,6 @@ def subscriberTests(
 
 
 def interestWatcherTests(factory: Callable[[], Any]) -> type[SynchronousTestCase]:
-    """
-    Tests for an L{IInterestWatcher}.
-    """
-
     class InterestWatcherTests(Contract):
         def test_provides(self) -> None:
             """A watcher provides the interface."""

@@ -133,10 +133,6 @@ class DurableContract(StoreHarness):
 
 
 class _Model:
-    """
-    What a log should hold, in the simplest way.
-    """
-
     def __init__(self) -> None:
         self.records: dict[int, tuple[bytes, bytes]] = {}
         self.next = 1

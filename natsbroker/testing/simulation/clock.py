@@ -31,12 +31,6 @@ class RunawayError(AssertionError):
 
 @implementer(IReactorTime)
 class SimulatedClock:
-    """
-    A clock that jumps from one event to the next.
-
-    @ivar events: how many have run.
-    """
-
     def __init__(self, start: float = 1_700_000_000.0) -> None:
         self.events = 0
         self._now = start
@@ -73,9 +67,6 @@ class SimulatedClock:
         ]
 
     def advance(self, amount: float) -> None:
-        """
-        Let time pass, with everything that happens in it.
-        """
         end = self._now + amount
         heap, atOnce = self._heap, 0
         while heap and heap[0][0] <= end:
@@ -97,9 +88,6 @@ class SimulatedClock:
         self._now = end
 
     def _isLater(self, call: DelayedCall, when: float) -> bool:
-        """
-        Whether a call does not come now: it was cancelled, or put off.
-        """
         if call.cancelled or call.called:
             return True
         if call.getTime() <= when:

@@ -61,9 +61,6 @@ class Medium:
         return self._digest.hexdigest()
 
     def isHeld(self, source: str, target: str) -> bool:
-        """
-        Whether nothing is carried from one host to another.
-        """
         return (source, target) in self._held
 
 
@@ -231,9 +228,6 @@ class Connection:
         there: IPv4Address,
         over: Callable[[Connection], object],
     ) -> None:
-        """
-        @param over: called when both ends are over.
-        """
         self._over = over
         self.number = number
         self.ends = (dialler.address, answerer.address)

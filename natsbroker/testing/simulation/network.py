@@ -47,10 +47,6 @@ class _Port:
 
 @implementer(IReactorTCP, IReactorTime)
 class Host(Machine):
-    """
-    One machine, as the reactor of what runs on it.
-    """
-
     def __init__(self, network: Network, address: str) -> None:
         super().__init__(address)
         self.network = network
@@ -178,10 +174,6 @@ class Connector:
 
 
 class Network(Medium):
-    """
-    @ivar connections: those that are not over, by number.
-    """
-
     def __init__(self, clock: SimulatedClock, random: Random) -> None:
         super().__init__(clock, random)
         self.connections: dict[int, Connection] = {}
