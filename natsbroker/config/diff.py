@@ -6,9 +6,8 @@ C{accounts.A.limits.max_payload}. Sequences change as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import Field, dataclass, fields, is_dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 from natsbroker.auth.settings import Permissions, User
 from natsbroker.config.keys.root import restarts, secrets
@@ -16,7 +15,6 @@ from natsbroker.config.model import RANDOM_PORT, Settings
 from natsbroker.wire.durations import durationText
 
 _WHOLE = (User, Permissions)
-_UNSET = object()
 
 
 @dataclass(frozen=True)
@@ -75,35 +73,24 @@ def _compared(path: str, old: object, new: object, secret: bool) -> Iterator[Cha
     if old == new:
         return
     if is_dataclass(old) and not isinstance(old, (type, *_WHOLE)) and type(old) is type(new):
-        yield from _comparedRecords(path, fields(old), old, new, secret)
+        for field in fields(old):
+            if not field.compare:
+                continue
+            before, after = getattr(old, field.name), getattr(new, field.name)
+            if field.name == "deferred":
+                yield from map(_discreet, _compared(path, before, after, False))
+            else:
+                below = _below(path, field.name)
+                yield from _compared(below, before, after, secret or not field.repr)
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in {**old, **new}:
-            before, after = old.get(name, _UNSET), new.get(name, _UNSET)
-            yield from _comparedEntries(_below(path, str(name)), before, after, secret)
+            below = _below(path, str(name))
+            if name in old and name in new:
+                yield from _compared(below, old[name], new[name], secret)
+            else:
+                yield Change(below, old.get(name), new.get(name), secret)
     else:
         yield Change(path, old, new, secret)
-
-
-def _comparedEntries(path: str, old: object, new: object, secret: bool) -> Iterator[Change]:
-    if old is _UNSET or new is _UNSET:
-        before = None if old is _UNSET else old
-        yield Change(path, before, None if new is _UNSET else new, secret)
-    else:
-        yield from _compared(path, old, new, secret)
-
-
-def _comparedRecords(
-    path: str, members: Iterable[Field[Any]], old: object, new: object, secret: bool
-) -> Iterator[Change]:
-    for field in members:
-        if not field.compare:
-            continue
-        before, after = getattr(old, field.name), getattr(new, field.name)
-        if field.name == "deferred":
-            yield from map(_discreet, _compared(path, before, after, False))
-        else:
-            below = _below(path, field.name)
-            yield from _compared(below, before, after, secret or not field.repr)
 
 
 def _discreet(change: Change) -> Change:

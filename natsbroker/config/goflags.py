@@ -68,7 +68,11 @@ def parseFlags(
             if not rest:
                 raise FlagError(f"flag needs an argument: -{name}")
             text = rest.pop(0)
-        values[name] = _READERS[kind](name, text)
+        read, wording = _READERS[kind]
+        try:
+            values[name] = read(text)
+        except ValueError as error:
+            raise FlagError(wording.format(name=name, text=text, why=error)) from None
     return values, rest
 
 
@@ -110,10 +114,10 @@ def _boolean(name: str, text: str) -> bool:
     raise FlagError(f'invalid boolean value "{text}" for -{name}: parse error')
 
 
-def _integer(name: str, text: str) -> int:
+def _integer(text: str) -> int:
     found = _INTEGER.fullmatch(text)
     if found is None:
-        raise FlagError(f'invalid value "{text}" for flag -{name}: parse error')
+        raise ValueError("parse error")
     for base, digits in zip(_BASES, found.groups()[1:], strict=True):
         if digits is None:
             continue
@@ -122,30 +126,15 @@ def _integer(name: str, text: str) -> int:
         number = -number if found[1] == "-" else number
         if -_LARGEST <= number < _LARGEST:
             return number
-    raise FlagError(f'invalid value "{text}" for flag -{name}: value out of range')
+    raise ValueError("value out of range")
 
 
-def _duration(name: str, text: str) -> float:
-    try:
-        return secondsFrom(text)
-    except ValueError:
-        raise FlagError(f'invalid value "{text}" for flag -{name}: parse error') from None
-
-
-def _size(name: str, text: str) -> int:
-    try:
-        return integerFrom(text)
-    except ValueError:
-        raise FlagError(f"{name} should be a size, got '{text}'") from None
-
-
-def _string(name: str, text: str) -> str:
-    return text
-
-
-_READERS: dict[FlagType, Callable[[str, str], FlagValue]] = {
-    FlagType.INTEGER: _integer,
-    FlagType.STRING: _string,
-    FlagType.DURATION: _duration,
-    FlagType.SIZE: _size,
+_WRONG = 'invalid value "{text}" for flag -{name}: '
+_READERS: dict[FlagType, tuple[Callable[[str], FlagValue], str]] = {
+    FlagType.INTEGER: (_integer, _WRONG + "{why}"),
+    FlagType.STRING: (str, ""),
+    FlagType.DURATION: (secondsFrom, _WRONG + "parse error"),
+    # As in a configuration file: nats-streaming-server reads sizes so.
+    FlagType.SIZE: (integerFrom, "{name} should be a size, got '{text}'"),
 }
+"""What reads the value of a flag, and the error of one that is wrong."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 
@@ -82,45 +81,24 @@ def _read(
     return columnsOf(kept, following, ())
 
 
-@dataclass(frozen=True)
-class ExportRequest:
-    """
-    @ivar stop: the sequence after the last.
-    @ivar size: the size in bytes; the record that exceeds it is the last.
-    @ivar omitted: columns to leave out.
-    """
-
-    FIELDS: ClassVar = ("start", "stop", "max_bytes", "columns", "version")
-
-    start: int
-    stop: int
-    size: int
-    omitted: frozenset[str]
-
-    @classmethod
-    def of(cls, fields: RequestFields) -> ExportRequest:
-        fields.number("version", 1, VERSION, VERSION)
-        return cls(
-            fields.number("start", 1),
-            fields.number("stop", 1, default=LARGEST),
-            fields.number("max_bytes", 1, MOST_BYTES, EXPORT_BYTES),
-            frozenset(_COLUMNS) - fields.words("columns", _COLUMNS),
-        )
-
-
 class ExportAnswer:
     """
     Frames that follow each other without a gap, the last one marked.
     """
 
+    FIELDS = ("start", "stop", "max_bytes", "columns", "version")
+
     def __init__(
-        self, log: IStreamLog, wanted: ExportRequest, request: ApiRequest, maxPayload: int
+        self, log: IStreamLog, fields: RequestFields, request: ApiRequest, maxPayload: int
     ) -> None:
+        fields.number("version", 1, VERSION, VERSION)
         self._log = log
-        self._wanted = wanted
         self._request = request
-        self._cursor = self._sent = wanted.start
-        self._left = wanted.size
+        self._cursor = self._sent = fields.number("start", 1)
+        self._stop = fields.number("stop", 1, default=LARGEST)
+        # The record that exceeds it is the last.
+        self._left = fields.number("max_bytes", 1, MOST_BYTES, EXPORT_BYTES)
+        self._omitted = frozenset(_COLUMNS) - fields.words("columns", _COLUMNS)
         # A page of rows takes up to 40 bytes a row besides what is in them.
         self._page = max(min(FRAME_BYTES, maxPayload * 3 // 4), 1)
 
@@ -128,7 +106,7 @@ class ExportAnswer:
         if not self._request.isAnswerable:
             return True
         log, cursor = self._log, self._cursor
-        stop = min(self._wanted.stop, log.bounds().last + 1)
+        stop = min(self._stop, log.bounds().last + 1)
         try:
             columns = await page(log, cursor, stop, min(self._left, self._page))
         except StoreError as error:
@@ -143,33 +121,11 @@ class ExportAnswer:
         bounds = log.bounds()
         place = FramePosition(self._sent, self._cursor, bounds.first, bounds.last)
         self._sent = self._cursor
-        frame = encodeFrame(columns, place, self._wanted.omitted, isLast)
+        frame = encodeFrame(columns, place, self._omitted, isLast)
         return not self._request.send(frame) or isLast
 
     def failed(self) -> None:
         self._request.refuse(FAILED)
-
-
-@dataclass(frozen=True)
-class DigestRequest:
-    """
-    @ivar stop: the sequence after the last.
-    @ivar block: the sequences of each block, except the first and the last.
-    """
-
-    FIELDS: ClassVar = ("start", "stop", "block")
-
-    start: int
-    stop: int
-    block: int
-
-    @classmethod
-    def of(cls, fields: RequestFields) -> DigestRequest:
-        return cls(
-            fields.number("start", 1),
-            fields.number("stop", 1),
-            fields.number("block", 1, LARGEST_BLOCK, BLOCK),
-        )
 
 
 class DigestAnswer:
@@ -178,11 +134,14 @@ class DigestAnswer:
     blocks that begin and end at multiples of their size.
     """
 
-    def __init__(self, log: IStreamLog, wanted: DigestRequest, request: ApiRequest) -> None:
+    FIELDS = ("start", "stop", "block")
+
+    def __init__(self, log: IStreamLog, fields: RequestFields, request: ApiRequest) -> None:
         self._log = log
-        self._wanted = wanted
         self._request = request
-        self._cursor = self._begun = wanted.start
+        self._cursor = self._begun = fields.number("start", 1)
+        self._stop = fields.number("stop", 1)
+        self._block = fields.number("block", 1, LARGEST_BLOCK, BLOCK)
         self._size = 0
         self._blocks: list[dict[str, Any]] = []
         self._clear()
@@ -195,11 +154,11 @@ class DigestAnswer:
     async def step(self) -> bool:
         if not self._request.isAnswerable:
             return True
-        log, wanted = self._log, self._wanted
-        stop = min(wanted.stop, log.bounds().last + 1)
+        log, block = self._log, self._block
+        stop = min(self._stop, log.bounds().last + 1)
         if self._cursor >= stop:
             return self._send()
-        end = min((self._cursor // wanted.block + 1) * wanted.block, stop)
+        end = min((self._cursor // block + 1) * block, stop)
         try:
             columns = await page(log, self._cursor, end, FRAME_BYTES)
         except StoreError as error:

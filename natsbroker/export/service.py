@@ -26,7 +26,7 @@ from zope.interface import implementer
 from natsbroker.export.budget import Budget, SteppedTask
 from natsbroker.export.holds import HoldTable
 from natsbroker.export.logs import ILogConsumer, ILogDirectory
-from natsbroker.export.ranges import DigestAnswer, DigestRequest, ExportAnswer, ExportRequest
+from natsbroker.export.ranges import DigestAnswer, ExportAnswer
 from natsbroker.export.requests import (
     BAD_REQUEST,
     CANNOT_HOLD,
@@ -174,12 +174,11 @@ class ExportService:
         asked.request.answer({"sequence": found, "last": asked.log.bounds().last})
 
     async def _export(self, asked: _LogRequest) -> None:
-        wanted = ExportRequest.of(asked.fields)
-        self._begun(ExportAnswer(asked.log, wanted, asked.request, self._maxPayload()), asked)
+        largest = self._maxPayload()
+        self._begun(ExportAnswer(asked.log, asked.fields, asked.request, largest), asked)
 
     async def _digest(self, asked: _LogRequest) -> None:
-        wanted = DigestRequest.of(asked.fields)
-        self._begun(DigestAnswer(asked.log, wanted, asked.request), asked)
+        self._begun(DigestAnswer(asked.log, asked.fields, asked.request), asked)
 
     def _begun(self, task: SteppedTask, asked: _LogRequest) -> None:
         if self._budget is None:
@@ -241,8 +240,8 @@ class ExportService:
 _VERBS: dict[str, tuple[tuple[str, ...], Callable[..., Coroutine[Any, Any, None]] | None]] = {
     "INFO": ((), ExportService._info),
     "FIND": (("time",), ExportService._find),
-    "EXPORT": (ExportRequest.FIELDS, ExportService._export),
-    "DIGEST": (DigestRequest.FIELDS, ExportService._digest),
+    "EXPORT": (ExportAnswer.FIELDS, ExportService._export),
+    "DIGEST": (DigestAnswer.FIELDS, ExportService._digest),
     "HOLD": (("name", "floor", "seconds"), ExportService._hold),
     "RENEW": (("name", "floor", "seconds"), ExportService._renew),
     "RELEASE": (("name",), ExportService._release),

@@ -6,6 +6,7 @@ SHA-256 of the JSON text that Go's C{encoding/json} writes for the tree.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,16 +20,7 @@ from natsbroker.config.language.tree import (
     TableNode,
 )
 
-_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\b": "\\b",
-    "\f": "\\f",
-}
-_SPECIAL = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029\ud800-\udfff]')
+_SPECIAL = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def digestOf(table: TableNode) -> str:
@@ -80,14 +72,14 @@ def _scalar(value: Scalar) -> str:
 
 
 def _string(text: str) -> str:
-    return f'"{_SPECIAL.sub(_escape, text)}"'
+    return _SPECIAL.sub(_escape, json.dumps(text, ensure_ascii=False))
 
 
 def _escape(found: re.Match[str]) -> str:
     character = found.group()
     if "\ud800" <= character <= "\udfff":
         return "\ufffd"  # a byte that is not UTF-8
-    return _ESCAPES.get(character) or f"\\u{ord(character):04x}"
+    return f"\\u{ord(character):04x}"
 
 
 def _float(value: float) -> str:
