@@ -96,3 +96,9 @@ def isLoopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def unspaced(name: str) -> str:
+    if " " in name:
+        raise ValueError("server name cannot contain spaces")
+    return name

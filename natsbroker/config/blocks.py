@@ -17,7 +17,6 @@ from natsbroker.config.keys.types import (
     Key,
     ListType,
     MapType,
-    Unsupported,
     ValueType,
     plain,
 )
@@ -174,9 +173,13 @@ class _BlockReader:
             found = self._value(entry.node, key, block.pathTo(name), entry.position)
             if found is not None:
                 block.values[name] = found[0]
-                if key.unsupported is not None:
-                    path = block.pathTo(name)
-                    self._checkFeature(found[0], key.unsupported, path, entry.position)
+                # A block that is switched off asks for nothing, whatever else it holds.
+                value = found[0]
+                isOff = isinstance(value, ParsedBlock) and not value.flag("enabled", True)
+                feature = key.unsupported
+                if feature is not None and not feature.accepts(False if isOff else value):
+                    message, path = str(feature), block.pathTo(name)
+                    self._findings.errors.append(NotSupportedYet(message, path, entry.position))
         self._unknown(unknown, section, block)
         return block
 
@@ -187,14 +190,6 @@ class _BlockReader:
             elif not (entry.used and section.variables):
                 path = block.pathTo(entry.key)
                 self._findings.errors.append(UnknownField(entry.key, path, entry.position))
-
-    def _checkFeature(
-        self, value: object, feature: Unsupported, path: str, position: Position
-    ) -> None:
-        # A block that is switched off asks for nothing, whatever else it holds.
-        isOff = isinstance(value, ParsedBlock) and not value.flag("enabled", True)
-        if not feature.accepts(False if isOff else value):
-            self._findings.errors.append(NotSupportedYet(str(feature), path, position))
 
     def _value(self, node: Node, key: Key, path: str, position: Position) -> tuple[object] | None:
         """

@@ -36,9 +36,14 @@ def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Setti
     checker = _Checker(settings, root, findings)
     checker.users()
     checker.systemAccount()
-    checker.tls()
-    checker.streaming()
-    checker.jetstream()
+    if settings.tls is not None and not settings.tls.certs:
+        findings.error("a listener needs 'cert_file' and 'key_file'", "tls", root.place("tls"))
+    if settings.streaming is not None:
+        from natsbroker.streaming.reading import checkStreaming
+
+        checkStreaming(settings.streaming, root, findings)
+    if settings.jetstream.isSet:
+        checkJetStream(settings, root, findings)
     checkOperators(settings, root, findings)
     monitoring = checker.monitoring()
     authorization = settings.authorization
@@ -113,22 +118,6 @@ class _Checker:
                 '"no_auth_user"'
             )
             self._error(message, "accounts")
-
-    def tls(self) -> None:
-        tls = self._settings.tls
-        if tls is not None and not tls.certs:
-            self._error("a listener needs 'cert_file' and 'key_file'", "tls")
-
-    def streaming(self) -> None:
-        streaming = self._settings.streaming
-        if streaming is not None:
-            from natsbroker.streaming.reading import checkStreaming
-
-            checkStreaming(streaming, self._root, self._findings)
-
-    def jetstream(self) -> None:
-        if self._settings.jetstream.isSet:
-            checkJetStream(self._settings, self._root, self._findings)
 
     def monitoring(self) -> Monitoring:
         monitoring = self._settings.monitoring

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from natsbroker.config.addresses import checkPort
+from natsbroker.config.addresses import checkPort, unspaced
 from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.config.flags import flagNamed
@@ -72,10 +72,6 @@ def _monitoring(name: str) -> Change:
     return lambda settings, value: changed(settings, f"monitoring.{name}", checkPort(value))
 
 
-def _port(settings: Settings, value: Any) -> Settings:
-    return replace(settings, port=checkPort(value) or DEFAULT_PORT)
-
-
 def _host(settings: Settings, value: Any) -> Settings:
     """
     The pages are where C{--addr} says, too, unless the file names another address for them: with
@@ -85,16 +81,6 @@ def _host(settings: Settings, value: Any) -> Settings:
         monitoring = replace(settings.monitoring, http_host=value, insecure_monitor=True)
         settings = replace(settings, monitoring=monitoring)
     return replace(settings, host=value or Settings().host)
-
-
-def _serverName(settings: Settings, value: Any) -> Settings:
-    if " " in value:
-        raise ValueError("server name cannot contain spaces")
-    return replace(settings, server_name=value)
-
-
-def _pure(settings: Settings, value: Any) -> Settings:
-    return replace(settings, fast_lane=not value)
 
 
 def _clusterListener(settings: Settings, url: Any) -> Settings:
@@ -130,23 +116,22 @@ def _listening(cluster: Cluster, url: str) -> Cluster:
     )
 
 
-def _routes(settings: Settings, value: Any) -> Settings:
-    urls = (url.strip() for url in value.split(","))
-    return changed(settings, "cluster.routes", tuple(url for url in urls if url))
+def _split(urls: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, urls.split(","))))
 
 
 _CHANGES: dict[str, Change] = {
-    "p": _port,
+    "p": lambda settings, port: replace(settings, port=checkPort(port) or DEFAULT_PORT),
     "a": _host,
-    "n": _serverName,
+    "n": lambda settings, name: replace(settings, server_name=unspaced(name)),
     "m": _monitoring("http_port"),
     "ms": _monitoring("https_port"),
     "VV": _logging("trace", "trace_verbose"),
     "DV": _logging("debug", "trace"),
     "DVV": _logging("debug", "trace", "trace_verbose"),
     "cluster": _clusterListener,
-    "routes": _routes,
-    "pure": _pure,
+    "routes": lambda settings, urls: changed(settings, "cluster.routes", _split(urls)),
+    "pure": lambda settings, isPure: replace(settings, fast_lane=not isPure),
 }
 """First spelling of a flag that is more than one setting -> its change."""
 

@@ -29,12 +29,8 @@ def clientUrls(settings: Settings, host: str, port: int) -> tuple[str, ...]:
 def addressesOf(host: str) -> list[str]:
     if host not in _ANYWHERE:
         return [host]
-    found = [address for name in _interfaces() if (address := _addressOf(name))]
+    found = [address for _, name in socket.if_nameindex() if (address := _addressOf(name))]
     return [each for each in found if not isLoopback(each)] or found or ["127.0.0.1"]
-
-
-def _interfaces() -> list[str]:
-    return [name for _, name in socket.if_nameindex()]
 
 
 def _addressOf(interface: str) -> str:

@@ -59,10 +59,9 @@ class ProcessFiles(Service):
             except OSError as error:
                 why = f"Could not write pidfile: {_goText(error)}"
                 raise StartError(settings.placed("pidfile", why)) from error
-        self._broker.whenReady().addCallbacks(self._ready, lambda failure: None)
-
-    def _ready(self, _: None) -> None:
-        self._writePorts(self._broker.settings.ports_file_dir)
+        self._broker.whenReady().addCallbacks(
+            lambda _: self._writePorts(self._broker.settings.ports_file_dir), lambda failure: None
+        )
 
     def _writePorts(self, directory: str) -> None:
         if not directory or not self.running:
@@ -166,9 +165,7 @@ class PortsFile:
 
     def remove(self) -> None:
         try:
-            self.path.unlink()
-        except FileNotFoundError:
-            pass
+            self.path.unlink(missing_ok=True)
         except OSError as error:
             _log.error("Error cleaning up ports file {path}: {e}", path=self.path, e=error)
 

@@ -35,7 +35,8 @@ def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -
     _log.info("  Version:  {ours} (nats-server {theirs})", ours=__version__, theirs=NATS_VERSION)
     _log.info("  Name:     {name}", name=settings.server_name or serverId)
     _log.info("  ID:       {id}", id=serverId)
-    lane = "compiled" if hot.COMPILED and settings.fast_lane else f"off ({_reason()})"
+    isCompiled = hot.COMPILED and settings.fast_lane
+    lane = "compiled" if isCompiled else f"off ({hot.REASON or 'fast_lane: false'})"
     chosen = " ".join(f"{name}={choice}" for name, choice in parts.items())
     _log.info("  On:       {chosen} lane={lane}", chosen=chosen, lane=lane)
     _announceRisks(settings)
@@ -72,10 +73,6 @@ def _announceCallout(settings: Settings) -> None:
     for user in callout.auth_users:
         if user not in known:
             _log.error('Authorization callout user "{name}" not valid', name=user)
-
-
-def _reason() -> str:
-    return hot.REASON or "fast_lane: false"
 
 
 def announceListener(listener: PortListener, settings: Settings) -> None:

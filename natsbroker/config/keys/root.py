@@ -16,6 +16,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from natsbroker.config.addresses import unspaced
 from natsbroker.config.keys.links import CLUSTER, GATEWAY, LEAFNODES
 from natsbroker.config.keys.services import (
     ACCOUNT_JETSTREAM,
@@ -111,12 +112,6 @@ ACCOUNT = BlockSchema(
 ROUTER = BlockSchema("router", "plugin", plugin=Key(STRING))
 
 
-def _unspaced(name: str) -> str:
-    if " " in name:
-        raise ValueError("server name cannot contain spaces")
-    return name
-
-
 def _tokens(number: int) -> int:
     if number > 255:
         raise ValueError("value is too big")
@@ -148,7 +143,7 @@ _PROFILING = Unsupported("profiling", 0)
 
 ROOT = BlockSchema(
     "top level",
-    server_name=Key(STRING, check=_unspaced, restart="ServerName"),
+    server_name=Key(STRING, check=unspaced, restart="ServerName"),
     listen=Key(ADDRESS),
     host=Key(STRING, aliases="net", restart="Host"),
     port=Key(INTEGER, restart="Port"),
