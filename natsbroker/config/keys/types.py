@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.config.addresses import splitAddress
-from natsbroker.config.language.tree import ArrayNode, Node, Scalar, ScalarNode, TableNode
+from natsbroker.config.language.tree import ArrayNode, Node, ScalarNode, TableNode
 from natsbroker.wire.durations import secondsFrom
 
 
@@ -18,12 +18,22 @@ from natsbroker.wire.durations import secondsFrom
 class ValueType:
     """
     @ivar name: with its article, for errors and the reference manual.
-    @ivar read: makes the value; raises C{ValueError} with what is wrong.
+    @ivar kinds: the types of its values in a file; L{TableNode} for a map.
+    @ivar convert: makes the value; raises C{ValueError} with what is wrong.
+    @ivar only: the text that it is, where it is a single word.
     """
 
     name: str
-    takes: Callable[[Node], bool]
-    read: Callable[[Node], object]
+    kinds: tuple[type, ...]
+    convert: Callable[[Any], object] = lambda value: value
+    only: Callable[[str], bool] = lambda text: True
+
+    def takes(self, node: Node) -> bool:
+        value = node.value if isinstance(node, ScalarNode) else node
+        return type(value) in self.kinds and self.only(str(value))
+
+    def read(self, node: Node) -> object:
+        return self.convert(plain(node))
 
 
 class BlockSchema:
@@ -149,88 +159,59 @@ def plain(node: Node) -> object:
     return {entry.key: plain(entry.node) for entry in node}
 
 
-def _leaf(*kinds: type) -> Callable[[Node], bool]:
-    return lambda node: isinstance(node, ScalarNode) and type(node.value) in kinds
+def _seconds(value: str | float) -> float:
+    return secondsFrom(value) if isinstance(value, str) else float(value)
 
 
-def _value(node: Node) -> Scalar:
-    if not isinstance(node, ScalarNode):
-        raise TypeError(f"{type(node).__name__} has no value")
-    return node.value
+def _address(value: str | int) -> tuple[str, int]:
+    return splitAddress(value) if isinstance(value, str) else ("", value)
 
 
-def _seconds(node: Node) -> float:
-    value = _value(node)
-    return secondsFrom(value) if isinstance(value, str) else _number(value)
-
-
-def _number(value: Scalar) -> float:
-    if not isinstance(value, (int, float)):
-        raise TypeError(f"{type(value).__name__} is no number")
-    return float(value)
-
-
-def _address(node: Node) -> tuple[str, int]:
-    value = _value(node)
-    if isinstance(value, str):
-        return splitAddress(value)
-    return "", int(_number(value))
-
-
-def _size(node: Node) -> int:
-    value = _value(node)
+def _size(value: str | int) -> int:
     if isinstance(value, int):
         return value
-    found = re.fullmatch(r"(-?[0-9]{1,18})([KMGT])", str(value))
+    found = re.fullmatch(r"(-?[0-9]{1,18})([KMGT])", value)
     if found is None and value:
         raise ValueError("sizes written as strings must end in K, M, G or T")
     return int(found[1]) << " KMGT".index(found[2]) * 10 if found else 0
 
 
-def _enabled(node: Node) -> bool:
-    value = str(_value(node)).lower()
-    if value not in ("enabled", "enable", "disabled", "disable"):
-        raise ValueError(f"Expected 'enabled' or 'disabled' for string value, got '{value}'")
-    return value.startswith("enable")
+def _enabled(value: str) -> bool:
+    word = value.lower()
+    if word not in ("enabled", "enable", "disabled", "disable"):
+        raise ValueError(f"Expected 'enabled' or 'disabled' for string value, got '{word}'")
+    return word.startswith("enable")
 
 
-def _policy(node: Node) -> str:
-    value = str(_value(node))
+def _policy(value: str) -> str:
     if value not in ("default", "close", "retry"):
         raise ValueError("must be 'default', 'close' or 'retry'")
     return value
 
 
-def _isAlways(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and str(node.value).lower() == "always"
-
-
-def _isHeaders(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and str(node.value).strip().lower() == "headers"
-
-
-def _percentage(node: Node) -> int:
-    value = _value(node)
+def _percentage(value: str | int) -> int:
     text = str(value).removesuffix("%")
     if re.fullmatch(r"[0-9]{1,3}", text) is None or int(text) > 100:
         raise ValueError(f'"{value}" is not a percentage')
     return int(text)
 
 
-BOOLEAN = ValueType("a boolean", _leaf(bool), _value)
-INTEGER = ValueType("an integer", _leaf(int), _value)
-STRING = ValueType("a string", _leaf(str), _value)
-DURATION = ValueType("a duration", _leaf(str), _seconds)
-OLD_DURATION = ValueType("an integer of seconds", _leaf(int), _seconds)
-SECONDS = ValueType("a number of seconds", _leaf(int, float), _seconds)
-ADDRESS = ValueType("a port or host:port", _leaf(int, str), _address)
-SIZE = ValueType("a size", _leaf(int, str), _size)
-PERCENTAGE = ValueType("a percentage", _leaf(int, str), _percentage)
-ENABLED = ValueType('"enabled" or "disabled"', _leaf(str), _enabled)
-ALWAYS = ValueType('"always"', _isAlways, _value)
-WRITE_POLICY = ValueType("a string", _leaf(str), _policy)
-HEADERS = ValueType('"headers"', _isHeaders, lambda node: "headers")
-ANY_MAP = ValueType("a map", lambda node: isinstance(node, TableNode), plain)
+BOOLEAN = ValueType("a boolean", (bool,))
+INTEGER = ValueType("an integer", (int,))
+STRING = ValueType("a string", (str,))
+DURATION = ValueType("a duration", (str,), _seconds)
+OLD_DURATION = ValueType("an integer of seconds", (int,), _seconds)
+SECONDS = ValueType("a number of seconds", (int, float), _seconds)
+ADDRESS = ValueType("a port or host:port", (int, str), _address)
+SIZE = ValueType("a size", (int, str), _size)
+PERCENTAGE = ValueType("a percentage", (int, str), _percentage)
+ENABLED = ValueType('"enabled" or "disabled"', (str,), _enabled)
+ALWAYS = ValueType('"always"', (str,), only=lambda text: text.lower() == "always")
+WRITE_POLICY = ValueType("a string", (str,), _policy)
+HEADERS = ValueType(
+    '"headers"', (str,), lambda text: "headers", lambda text: text.strip().lower() == "headers"
+)
+ANY_MAP = ValueType("a map", (TableNode,))
 
 
 def natural(value: Any) -> Any:
