@@ -18,7 +18,7 @@ Stricter than nats-server 2.15, on purpose:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from natsbroker.auth.operator.reading import checkOperators
 from natsbroker.config.addresses import isLoopback
@@ -56,11 +56,11 @@ def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Setti
     return settings
 
 
+@dataclass
 class _Checker:
-    def __init__(self, settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
-        self._settings = settings
-        self._root = root
-        self._findings = findings
+    _settings: Settings
+    _root: ParsedBlock
+    _findings: Diagnostics
 
     def _error(self, message: str, name: str) -> None:
         self._findings.error(message, name, self._root.place(name))

@@ -102,13 +102,11 @@ def tlsOf(
     return None if inner is None else _Block(inner, findings, read).tls()
 
 
+@dataclass
 class _Block:
-    def __init__(
-        self, block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
-    ) -> None:
-        self._block = block
-        self._findings = findings
-        self._read = read
+    _block: ParsedBlock
+    _findings: Diagnostics
+    _read: Callable[[str], str]
 
     def tls(self) -> TLSSettings:
         block = self._block

@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from natsbroker.export.requests import TOO_MANY, Refusal
+from natsbroker.export.requests import Reason, Refusal
 
 _log = Logger(namespace="natsbroker.export")
 
@@ -60,7 +60,7 @@ class Budget:
 
     def add(self, task: SteppedTask, owner: object) -> None:
         if sum(self._counts.values()) >= MOST or self._counts[id(owner)] >= MOST_EACH:
-            raise Refusal(TOO_MANY)
+            raise Refusal(Reason.TOO_MANY)
         self._counts[id(owner)] += 1
         self._queue.append((task, owner))
         self._plan(0)

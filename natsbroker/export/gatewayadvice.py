@@ -18,18 +18,7 @@ from typing import Any, Protocol
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.export.requests import (
-    ADVICE_REFUSED,
-    BAD_REQUEST,
-    LARGEST,
-    NO_ACCOUNT,
-    NO_ADVICE,
-    NO_GATEWAY,
-    NO_REQUEST,
-    ApiRequest,
-    Refusal,
-    RequestFields,
-)
+from natsbroker.export.requests import LARGEST, ApiRequest, Reason, Refusal, RequestFields
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import Message
@@ -112,7 +101,7 @@ class AdviceService:
         serve = self._verbs.get(message.subject)
         if serve is None:
             verb = message.subject[len(_PREFIX) :].split(b".")[0]
-            raise Refusal(NO_REQUEST, verb=verb.decode("utf-8", "backslashreplace"))
+            raise Refusal(Reason.NO_REQUEST, verb=verb.decode("utf-8", "backslashreplace"))
         return serve(message.payload)
 
     def subscriptionEnded(self, tag: Any) -> None:
@@ -126,19 +115,19 @@ class AdviceService:
         account, gateway = self._about(fields)
         mode = fields.text("mode")
         if mode not in _MODES:
-            raise Refusal(BAD_REQUEST, why=f"mode must be one of: {', '.join(_MODES)}")
+            raise Refusal(Reason.BAD_REQUEST, why=f"mode must be one of: {', '.join(_MODES)}")
         until = _secondsOf(fields.text("until"))
         if not 0 < until - self._now() <= _LONGEST:
-            raise Refusal(BAD_REQUEST, why="until must be in the future, and within a year")
+            raise Refusal(Reason.BAD_REQUEST, why="until must be in the future, and within a year")
         most: int | None = None
         if "max_no_interest" in fields:
             if mode != "optimistic":
-                raise Refusal(BAD_REQUEST, why="max_no_interest needs the mode optimistic")
+                raise Refusal(Reason.BAD_REQUEST, why="max_no_interest needs the mode optimistic")
             most = fields.number("max_no_interest", 0, LARGEST)
         try:
             advice = self._advised.advise(account, gateway, mode, until, most)
         except ValueError as error:
-            raise Refusal(ADVICE_REFUSED, why=error) from None
+            raise Refusal(Reason.ADVICE_REFUSED, why=error) from None
         _log.info(
             'Gateway "{gateway}" is advised to be {mode} in account {account} until {until}',
             gateway=gateway,
@@ -152,7 +141,7 @@ class AdviceService:
         fields = RequestFields(payload, ("account", "gateway"))
         account, gateway = fields.text("account"), fields.text("gateway")
         if not self._advised.withdraw(account, gateway):
-            raise Refusal(NO_ADVICE, account=account, gateway=gateway)
+            raise Refusal(Reason.NO_ADVICE, account=account, gateway=gateway)
         return {"withdrawn": {"account": account, "gateway": gateway}}
 
     def _list(self, payload: bytes) -> dict[str, Any]:
@@ -162,9 +151,9 @@ class AdviceService:
     def _about(self, fields: RequestFields) -> tuple[str, str]:
         account, gateway = fields.text("account"), fields.text("gateway")
         if account not in self._advised.accounts():
-            raise Refusal(NO_ACCOUNT, account=account)
+            raise Refusal(Reason.NO_ACCOUNT, account=account)
         if gateway not in self._advised.clusters():
-            raise Refusal(NO_GATEWAY, gateway=gateway)
+            raise Refusal(Reason.NO_GATEWAY, gateway=gateway)
         return account, gateway
 
 
@@ -184,5 +173,5 @@ def _secondsOf(text: str) -> float:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        raise Refusal(BAD_REQUEST, why="until must be a time such as 2026-11-20T16:00:00Z")
+        raise Refusal(Reason.BAD_REQUEST, why="until must be a time such as 2026-11-20T16:00:00Z")
     return found.timestamp()

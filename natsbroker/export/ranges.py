@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 
-from natsbroker.export.requests import FAILED, LARGEST, STORE, ApiRequest, RequestFields
+from natsbroker.export.requests import LARGEST, ApiRequest, Reason, RequestFields
 from natsbroker.interfaces import IExportableLog, IStreamLog
 from natsbroker.interfaces.records import Columns, Record, StoreError
 from natsbroker.storage.exports import columnsOf
@@ -110,7 +110,7 @@ class ExportAnswer:
         try:
             columns = await page(log, cursor, stop, min(self._left, self._page))
         except StoreError as error:
-            self._request.refuse(STORE, why=error)
+            self._request.refuse(Reason.STORE, why=error)
             return True
         self._cursor = max(columns.next, cursor)
         self._left -= _sizeOf(columns)
@@ -125,7 +125,7 @@ class ExportAnswer:
         return not self._request.send(frame) or isLast
 
     def failed(self) -> None:
-        self._request.refuse(FAILED)
+        self._request.refuse(Reason.FAILED)
 
 
 class DigestAnswer:
@@ -162,7 +162,7 @@ class DigestAnswer:
         try:
             columns = await page(log, self._cursor, end, FRAME_BYTES)
         except StoreError as error:
-            self._request.refuse(STORE, why=error)
+            self._request.refuse(Reason.STORE, why=error)
             return True
         self._add(columns)
         self._cursor = max(columns.next, self._cursor)
@@ -201,7 +201,7 @@ class DigestAnswer:
         return True
 
     def failed(self) -> None:
-        self._request.refuse(FAILED)
+        self._request.refuse(Reason.FAILED)
 
 
 def _sizeOf(columns: Columns) -> int:

@@ -22,27 +22,31 @@ _log = Logger(namespace="natsbroker.export")
 LARGEST = (1 << 63) - 1
 """The largest sequence, and the latest time in nanoseconds."""
 
-BAD_REQUEST = (400, 20001, "bad request: {why}")
-NO_REQUEST = (404, 20002, "there is no request {verb}")
-NO_LOG = (404, 20003, "there is no {kind} {name}")
-MADE_AGAIN = (410, 20004, "{kind} {name} was deleted and made again: its sequences are others")
-TOO_MANY = (429, 20005, "too many requests are waiting: try again later")
-STORE = (503, 20006, "the store fails: {why}")
-CANNOT_HOLD = (501, 20007, "the store of {kind} {name} cannot hold records")
-HOLD_REFUSED = (400, 20008, "the hold is refused: {why}")
-NO_HOLD = (404, 20009, "{kind} {name} has no hold {hold}")
-FAILED = (500, 20010, "the request failed: the log of the broker says why")
-NO_ACCOUNT = (404, 20011, "there is no account {account}")
-NO_GATEWAY = (404, 20012, "there is no cluster {gateway}")
-ADVICE_REFUSED = (400, 20013, "the advice is refused: {why}")
-NO_ADVICE = (404, 20014, "there is no advice about account {account} and cluster {gateway}")
+
+class Reason:
+    """
+    Each has its code as in HTTP, the number by which programs tell it apart, and its text.
+    """
+
+    BAD_REQUEST = (400, 20001, "bad request: {why}")
+    NO_REQUEST = (404, 20002, "there is no request {verb}")
+    NO_LOG = (404, 20003, "there is no {kind} {name}")
+    MADE_AGAIN = (410, 20004, "{kind} {name} was deleted and made again: its sequences are others")
+    TOO_MANY = (429, 20005, "too many requests are waiting: try again later")
+    STORE = (503, 20006, "the store fails: {why}")
+    CANNOT_HOLD = (501, 20007, "the store of {kind} {name} cannot hold records")
+    HOLD_REFUSED = (400, 20008, "the hold is refused: {why}")
+    NO_HOLD = (404, 20009, "{kind} {name} has no hold {hold}")
+    FAILED = (500, 20010, "the request failed: the log of the broker says why")
+    NO_ACCOUNT = (404, 20011, "there is no account {account}")
+    NO_GATEWAY = (404, 20012, "there is no cluster {gateway}")
+    ADVICE_REFUSED = (400, 20013, "the advice is refused: {why}")
+    NO_ADVICE = (404, 20014, "there is no advice about account {account} and cluster {gateway}")
 
 
 class Refusal(Exception):
     """
     A request cannot be granted. No text holds a secret.
-
-    @ivar number: the reason; programs tell reasons apart by it.
     """
 
     def __init__(self, reason: tuple[int, int, str], **values: object) -> None:
@@ -110,7 +114,7 @@ def _isUnicode(text: str) -> bool:
 
 
 def _bad(why: str) -> Refusal:
-    return Refusal(BAD_REQUEST, why=why)
+    return Refusal(Reason.BAD_REQUEST, why=why)
 
 
 class ApiRequest:
@@ -153,4 +157,4 @@ class ApiRequest:
             self.answer(refusal.answer())
         except Exception:
             _log.failure("A request on {subject} failed", subject=self._subject)
-            self.refuse(FAILED)
+            self.refuse(Reason.FAILED)

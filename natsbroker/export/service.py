@@ -27,21 +27,7 @@ from natsbroker.export.budget import Budget, SteppedTask
 from natsbroker.export.holds import HoldTable
 from natsbroker.export.logs import ILogConsumer, ILogDirectory
 from natsbroker.export.ranges import DigestAnswer, ExportAnswer
-from natsbroker.export.requests import (
-    BAD_REQUEST,
-    CANNOT_HOLD,
-    FAILED,
-    HOLD_REFUSED,
-    LARGEST,
-    MADE_AGAIN,
-    NO_HOLD,
-    NO_LOG,
-    NO_REQUEST,
-    STORE,
-    ApiRequest,
-    Refusal,
-    RequestFields,
-)
+from natsbroker.export.requests import LARGEST, ApiRequest, Reason, Refusal, RequestFields
 from natsbroker.interfaces import IHeldLog, IMessageBus, IStreamLog, ISubscriber, ISubscription
 from natsbroker.interfaces.records import StoreError
 from natsbroker.subjects.grammar import isValidSubject, matches
@@ -140,14 +126,14 @@ class ExportService:
             return
         known, serve = _VERBS.get(verb, ((), None))
         if serve is None or not name:
-            raise Refusal(NO_REQUEST, verb=verb)
+            raise Refusal(Reason.NO_REQUEST, verb=verb)
         log = catalogue.find(name)
         if log is None:
-            raise Refusal(NO_LOG, kind=self._kind, name=name)
+            raise Refusal(Reason.NO_LOG, kind=self._kind, name=name)
         fields = RequestFields(payload, ("identity", *known))
         if "identity" in fields and fields.text("identity") != _identityOf(log):
             # Another log of that name had it.
-            raise Refusal(MADE_AGAIN, kind=self._kind, name=name)
+            raise Refusal(Reason.MADE_AGAIN, kind=self._kind, name=name)
         self._run(serve(self, _LogRequest(log, name, fields, request)), request)
 
     @property
@@ -194,7 +180,7 @@ class ExportService:
         try:
             await self._holds.set(log, hold, floor, seconds)
         except ValueError as error:
-            raise Refusal(HOLD_REFUSED, why=error) from None
+            raise Refusal(Reason.HOLD_REFUSED, why=error) from None
         row = self._holds.row(log, hold, floor)
         asked.request.answer({"hold": row, "first": log.bounds().first})
 
@@ -202,7 +188,7 @@ class ExportService:
         log, hold = self._held(asked)
         floor = log.holds().get(hold)
         if floor is None:
-            raise Refusal(NO_HOLD, kind=self._kind, name=asked.name, hold=hold)
+            raise Refusal(Reason.NO_HOLD, kind=self._kind, name=asked.name, hold=hold)
         await self._hold(asked, floor)
 
     async def _release(self, asked: _LogRequest) -> None:
@@ -213,10 +199,10 @@ class ExportService:
 
     def _held(self, asked: _LogRequest) -> tuple[IHeldLog, str]:
         if not IHeldLog.providedBy(asked.log):
-            raise Refusal(CANNOT_HOLD, kind=self._kind, name=asked.name)
+            raise Refusal(Reason.CANNOT_HOLD, kind=self._kind, name=asked.name)
         name = asked.fields.text("name")
         if not name or not name.isprintable():
-            raise Refusal(BAD_REQUEST, why="name must be a text that can be printed")
+            raise Refusal(Reason.BAD_REQUEST, why="name must be a text that can be printed")
         return asked.log, name
 
     def _run(self, coroutine: Coroutine[Any, Any, None], request: ApiRequest) -> None:
@@ -229,12 +215,12 @@ class ExportService:
         if not isinstance(result, Failure) or self._catalogue is None:
             return
         if isinstance(result.value, StoreError):
-            request.refuse(STORE, why=result.value)
+            request.refuse(Reason.STORE, why=result.value)
         elif isinstance(result.value, Refusal):
             request.answer(result.value.answer())
         else:
             _log.failure("A request of a job failed", result)
-            request.refuse(FAILED)
+            request.refuse(Reason.FAILED)
 
 
 _VERBS: dict[str, tuple[tuple[str, ...], Callable[..., Coroutine[Any, Any, None]] | None]] = {
@@ -256,7 +242,7 @@ def _identityOf(log: IStreamLog) -> str:
 def _names(catalogue: ILogDirectory, fields: RequestFields) -> dict[str, Any]:
     pattern = fields.text("pattern", ">").encode("utf-8")
     if not isValidSubject(pattern):
-        raise Refusal(BAD_REQUEST, why="pattern must be a subject")
+        raise Refusal(Reason.BAD_REQUEST, why="pattern must be a subject")
     after = fields.text("after", "")
     found = [each for each in catalogue.names() if matches(pattern, each.encode("utf-8"))]
     left = [each for each in found if each > after]

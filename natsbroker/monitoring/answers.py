@@ -55,30 +55,22 @@ class Answer:
 Page = Callable[[Query], Answer]
 
 
+@dataclass
 class Listing:
     """
     A document that ends with a list which may be long.
 
     @ivar head: the members before the list; not empty.
+    @ivar key: the member of the list.
     @ivar rows: the list; C{None} is a pause.
+    @ivar countKey: the member of C{head} that receives the number of rows; empty for none.
     """
 
-    def __init__(
-        self,
-        head: dict[str, Any],
-        key: str,
-        rows: Iterable[dict[str, Any] | None],
-        countKey: str = "",
-        isShownEmpty: bool = True,
-    ) -> None:
-        """
-        @param countKey: the member of C{head} that receives the number of rows; empty for none.
-        """
-        self.head = head
-        self.rows = rows
-        self._key = key
-        self._countKey = countKey
-        self._isShownEmpty = isShownEmpty
+    head: dict[str, Any]
+    key: str
+    rows: Iterable[dict[str, Any] | None]
+    countKey: str = ""
+    isShownEmpty: bool = True
 
     def body(self, largest: int = LARGEST) -> Iterator[bytes]:
         """
@@ -102,14 +94,14 @@ class Listing:
         yield from self._text(rows)
 
     def _text(self, rows: list[str]) -> Iterator[bytes]:
-        if self._countKey:
-            self.head[self._countKey] = len(rows)
+        if self.countKey:
+            self.head[self.countKey] = len(rows)
         head = "".join(indented(self.head))[: -len("\n}")]
         if not rows:
-            empty = f',\n  "{self._key}": []' if self._isShownEmpty else ""
+            empty = f',\n  "{self.key}": []' if self.isShownEmpty else ""
             yield f"{head}{empty}\n}}".encode()
             return
-        start = f'{head},\n  "{self._key}": [\n'
+        start = f'{head},\n  "{self.key}": [\n'
         for row in rows:
             yield (start + row).encode("utf-8")
             start = ",\n"

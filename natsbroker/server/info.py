@@ -4,7 +4,7 @@ INFO, and the addresses at which the broker listens.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from natsbroker import NATS_VERSION, __version__
@@ -52,24 +52,17 @@ def _advertised(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+@dataclass
 class ServerInfoPublisher:
     """
     Keeps INFO up to date, with the ports that the kernel chose once they are known.
     """
 
-    def __init__(
-        self,
-        keys: ServerKeys,
-        context: ClientContext,
-        listeners: Listeners,
-        pages: MonitoringService | None,
-        links: Links,
-    ) -> None:
-        self._keys = keys
-        self._context = context
-        self._listeners = listeners
-        self._pages = pages
-        self._links = links
+    _keys: ServerKeys
+    _context: ClientContext
+    _listeners: Listeners
+    _pages: MonitoringService | None
+    _links: Links
 
     def inUse(self, settings: Settings) -> Settings:
         port = self._listeners.firstAddress()[1] if self._listeners.isOpen else 0

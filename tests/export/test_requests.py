@@ -8,8 +8,7 @@ import json
 
 import pytest
 
-from natsbroker.export import requests
-from natsbroker.export.requests import LARGEST, NO_LOG, ApiRequest, Refusal, RequestFields
+from natsbroker.export.requests import LARGEST, ApiRequest, Reason, Refusal, RequestFields
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
@@ -84,7 +83,7 @@ def test_noText(value: str) -> None:
 
 def test_answer() -> None:
     """A refusal is an answer with its code, its number and its text."""
-    refusal = Refusal(NO_LOG, kind="channel", name="a.{b}")
+    refusal = Refusal(Reason.NO_LOG, kind="channel", name="a.{b}")
     assert refusal.answer() == {
         "error": {"code": 404, "err_code": 20003, "description": "there is no channel a.{b}"}
     }
@@ -92,5 +91,5 @@ def test_answer() -> None:
 
 def test_numbersDiffer() -> None:
     """Each reason has a number of its own."""
-    reasons = [each for each in vars(requests).values() if isinstance(each, tuple)]
+    reasons = [each for each in vars(Reason).values() if isinstance(each, tuple)]
     assert len({number for _, number, _ in reasons}) == len(reasons) == 14

@@ -4,13 +4,14 @@ What the contract tests of stores share: the harness that makes a store, and ent
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from unittest import SkipTest
 
 from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces import IStreamLog, IStreamStore
-from natsbroker.interfaces.records import Entry, Record
+from natsbroker.interfaces.records import Entry, Record, Retention
 
 if TYPE_CHECKING:
     from unittest import TestCase
@@ -89,8 +90,13 @@ class StoreHarness(_Base):
         self.addCleanup(lambda: self.wait(store.close()))
         return store
 
-    def log(self, name: str = "log") -> Any:
-        return self.wait(self.store().open(name))
+    def log(self, entries: Sequence[Entry] = (), retention: Retention | None = None) -> Any:
+        log: Any = self.wait(self.store().open("log"))
+        if retention is not None:
+            log.retain(retention)
+        if entries:
+            self.wait(log.append(entries))
+        return log
 
     def allOf(self, log: IStreamLog, start: int = 1) -> list[Record]:
         found: list[Record] = []

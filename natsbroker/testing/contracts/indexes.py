@@ -81,8 +81,7 @@ class SubjectContract(StoreHarness):
 
     def test_talliesOfOneSubject(self) -> None:
         """A log of one subject counts right through deletes, and when a second one comes."""
-        log = self.log()
-        self.wait(log.append(numbered(0, 10, b"a")))
+        log = self.log(numbered(0, 10, b"a"))
         self.wait(log.delete([1, 10]))
         self.assertEqual(self.tallies(log), {b"a": (8, 2, 9)})
         self.assertEqual(self.wait(log.lastFor(b"a")).sequence, 9)
@@ -102,8 +101,7 @@ class SubjectContract(StoreHarness):
 
     def test_keepsPerSubject(self) -> None:
         """The limit of records per subject holds."""
-        log = self.log()
-        log.retain(Retention(perSubject=2))
+        log = self.log(retention=Retention(perSubject=2))
         for turn in range(6):
             batch = [entry(b"%d" % turn, b"k.%d" % each) for each in range(turn, 6)]
             self.wait(log.append(batch))
@@ -115,8 +113,7 @@ class SubjectContract(StoreHarness):
 
     def test_keepsOnePerSubject(self) -> None:
         """With one record for each subject, a log is a table of last values."""
-        log = self.log()
-        log.retain(Retention(perSubject=1))
+        log = self.log(retention=Retention(perSubject=1))
         random = Random(5)
         expected: dict[bytes, bytes] = {}
         for turn in range(300):
@@ -128,8 +125,7 @@ class SubjectContract(StoreHarness):
 
     def test_perSubjectLowered(self) -> None:
         """A lower limit for each subject reaches what is there already."""
-        log = self.log()
-        self.wait(log.append([entry(b"", b"k.%d" % (each % 7)) for each in range(700)]))
+        log = self.log([entry(b"", b"k.%d" % (each % 7)) for each in range(700)])
         log.retain(Retention(perSubject=3))
         for _ in range(40):
             self.wait(log.append([]))
@@ -137,8 +133,7 @@ class SubjectContract(StoreHarness):
 
     def test_perSubjectManyKept(self) -> None:
         """Limits for each subject may be large."""
-        log = self.log()
-        log.retain(Retention(perSubject=150))
+        log = self.log(retention=Retention(perSubject=150))
         for start in range(0, 900, 60):
             batch = [entry(b"%d" % each, b"k.%d" % (each % 3)) for each in range(start, start + 60)]
             self.wait(log.append(batch))

@@ -136,8 +136,7 @@ class LogContract(StoreHarness):
 
     def test_readLimits(self) -> None:
         """A read stops at its limit of records, or after the record that reaches that of bytes."""
-        log = self.log()
-        self.wait(log.append([entry(b"x" * 99) for _ in range(1000)]))
+        log = self.log([entry(b"x" * 99) for _ in range(1000)])
         self.assertEqual([each.sequence for each in self.wait(log.read(5, 3))], [5, 6, 7])
         self.assertEqual(len(self.wait(log.read(1, 1000, 1000))), 10)
         self.assertEqual(len(self.wait(log.read(1, 1000, 1))), 1)

@@ -14,8 +14,7 @@ __all__ = ["HeldContract", "RetainedContract"]
 class RetainedContract(StoreHarness):
     def test_delete(self) -> None:
         """Single records go, wherever they are; what is not there is passed over."""
-        log = self.log()
-        self.wait(log.append(numbered(0, 10)))
+        log = self.log(numbered(0, 10))
         self.assertEqual(self.wait(log.delete([3, 5, 5, 99, 0])), 2)
         self.assertEqual(self.wait(log.delete([3])), 0)
         self.assertEqual(self.sequences(log), [1, 2, 4, 6, 7, 8, 9, 10])
@@ -25,8 +24,7 @@ class RetainedContract(StoreHarness):
 
     def test_deleteTheEnds(self) -> None:
         """The bounds follow when the oldest go, and no sequence is used again."""
-        log = self.log()
-        self.wait(log.append(numbered(0, 5)))
+        log = self.log(numbered(0, 5))
         self.wait(log.delete([1, 2, 5]))
         bounds = log.bounds()
         self.assertEqual((bounds.first, bounds.last, bounds.count), (3, 5, 2))
@@ -35,8 +33,7 @@ class RetainedContract(StoreHarness):
 
     def test_deleteAll(self) -> None:
         """A log whose records are all deleted is empty and goes on counting."""
-        log = self.log()
-        self.wait(log.append(numbered(0, 300)))
+        log = self.log(numbered(0, 300))
         self.assertEqual(self.wait(log.delete(range(1, 301))), 300)
         bounds = log.bounds()
         self.assertEqual((bounds.first, bounds.last, bounds.count, bounds.size), (301, 300, 0, 0))
@@ -45,8 +42,7 @@ class RetainedContract(StoreHarness):
 
     def test_deleteMany(self) -> None:
         """Deleting every second of many records leaves the others."""
-        log = self.log()
-        self.wait(log.append([entry(b"%d" % each * 30) for each in range(3000)]))
+        log = self.log([entry(b"%d" % each * 30) for each in range(3000)])
         self.assertEqual(self.wait(log.delete(range(1, 3001, 2))), 1500)
         self.assertEqual(self.sequences(log), list(range(2, 3001, 2)))
         self.assertEqual(self.wait(log.delete(range(2, 2001, 2))), 1000)
@@ -64,8 +60,7 @@ class RetainedContract(StoreHarness):
 
     def test_discardBefore(self) -> None:
         """All records below a sequence go."""
-        log = self.log()
-        self.wait(log.append([entry(b"x" * 98) for _ in range(2000)]))
+        log = self.log([entry(b"x" * 98) for _ in range(2000)])
         self.assertEqual(self.wait(log.discardBefore(1234)), 1234)
         bounds = log.bounds()
         self.assertEqual((bounds.first, bounds.count, bounds.size), (1234, 767, 767 * 99))
@@ -74,16 +69,14 @@ class RetainedContract(StoreHarness):
 
     def test_discardEverything(self) -> None:
         """Discarding beyond the end empties the log; the sequences go on."""
-        log = self.log()
-        self.wait(log.append(numbered(0, 10)))
+        log = self.log(numbered(0, 10))
         self.assertEqual(self.wait(log.discardBefore(99999)), 11)
         self.assertEqual(log.bounds().count, 0)
         self.assertEqual(self.wait(log.append([entry(b"x")])), range(11, 12))
 
     def test_skipTo(self) -> None:
         """Sequences can be skipped, forwards only."""
-        log = self.log()
-        self.wait(log.append(numbered(0, 2)))
+        log = self.log(numbered(0, 2))
         skipped = log.skipTo(10_000_000_000)
         appended = log.append(numbered(2, 4))
         self.wait(skipped)
@@ -113,8 +106,7 @@ class RetainedContract(StoreHarness):
 
     def test_keepsACount(self) -> None:
         """The limit of records holds by the time an append is durable."""
-        log = self.log()
-        log.retain(Retention(count=100))
+        log = self.log(retention=Retention(count=100))
         for start in range(0, 5000, 70):
             self.wait(log.append(numbered(start, start + 70)))
             bounds = log.bounds()
@@ -125,8 +117,7 @@ class RetainedContract(StoreHarness):
 
     def test_keepsBytes(self) -> None:
         """The limit of bytes holds, but the newest record always stays."""
-        log = self.log()
-        log.retain(Retention(size=1000))
+        log = self.log(retention=Retention(size=1000))
         for _ in range(10):
             self.wait(log.append([entry(b"x" * 99) for _ in range(7)]))
             self.assertLessEqual(log.bounds().size, 1000)
@@ -138,9 +129,7 @@ class RetainedContract(StoreHarness):
 
     def test_keepsAnAge(self) -> None:
         """Records go when they are too old, without any append."""
-        log = self.log()
-        log.retain(Retention(age=10 * SECOND))
-        self.wait(log.append(numbered(0, 3)))
+        log = self.log(numbered(0, 3), Retention(age=10 * SECOND))
         self.advance(6)
         self.wait(log.append(numbered(3, 5)))
         self.assertEqual(self.sequences(log), [1, 2, 3, 4, 5])
@@ -161,9 +150,7 @@ class RetainedContract(StoreHarness):
 
     def test_clockSetBack(self) -> None:
         """When the clock is set back, nothing goes early and timestamps do not fall."""
-        log = self.log()
-        log.retain(Retention(age=100 * SECOND))
-        self.wait(log.append(numbered(0, 3)))
+        log = self.log(numbered(0, 3), Retention(age=100 * SECOND))
         self.time -= 3600 * SECOND
         self.wait(log.append(numbered(3, 6)))
         self.advance(50)
@@ -174,17 +161,14 @@ class RetainedContract(StoreHarness):
 
     def test_limitsTogether(self) -> None:
         """The limit that allows least counts."""
-        log = self.log()
-        log.retain(Retention(count=50, size=300))
-        self.wait(log.append([entry(b"x" * 9) for _ in range(100)]))
+        log = self.log([entry(b"x" * 9) for _ in range(100)], Retention(count=50, size=300))
         self.assertEqual(log.bounds().count, 30)
         self.wait(log.append([entry(b"") for _ in range(100)]))
         self.assertEqual(log.bounds().count, 50)
 
     def test_limitsLowered(self) -> None:
         """Lower limits reach what is there already."""
-        log = self.log()
-        self.wait(log.append([entry(b"x" * 500) for _ in range(3000)]))
+        log = self.log([entry(b"x" * 500) for _ in range(3000)])
         log.retain(Retention(count=10))
         for _ in range(40):
             self.wait(log.append([]))
@@ -192,18 +176,14 @@ class RetainedContract(StoreHarness):
 
     def test_limitsLifted(self) -> None:
         """A log without limits keeps everything again."""
-        log = self.log()
-        log.retain(Retention(count=5))
-        self.wait(log.append(numbered(0, 10)))
+        log = self.log(numbered(0, 10), Retention(count=5))
         log.retain(Retention())
         self.wait(log.append(numbered(10, 20)))
         self.assertEqual(log.bounds().count, 15)
 
     def test_retentionAndDeletes(self) -> None:
         """What was deleted from the middle does not count for the limits."""
-        log = self.log()
-        log.retain(Retention(count=10))
-        self.wait(log.append(numbered(0, 10)))
+        log = self.log(numbered(0, 10), Retention(count=10))
         self.wait(log.delete([2, 4, 6, 8]))
         self.wait(log.append(numbered(10, 14)))
         self.assertEqual(self.sequences(log), [1, 3, 5, 7, 9, 10, 11, 12, 13, 14])
@@ -214,9 +194,7 @@ class RetainedContract(StoreHarness):
 class HeldContract(StoreHarness):
     def test_holdKeeps(self) -> None:
         """Retention and discardBefore do not pass the lowest floor."""
-        log = self.log()
-        log.retain(Retention(count=10))
-        self.wait(log.append(numbered(0, 10)))
+        log = self.log(numbered(0, 10), Retention(count=10))
         self.wait(log.hold("archive", 5))
         self.wait(log.hold("other", 8))
         self.assertEqual(log.holds(), {"archive": 5, "other": 8})
@@ -232,8 +210,7 @@ class HeldContract(StoreHarness):
 
     def test_holdMoves(self) -> None:
         """A hold of the same name replaces the one before."""
-        log = self.log()
-        log.retain(Retention(count=1))
+        log = self.log(retention=Retention(count=1))
         self.wait(log.hold("a", 1))
         self.wait(log.append(numbered(0, 10)))
         self.assertEqual(log.bounds().count, 10)
@@ -243,9 +220,7 @@ class HeldContract(StoreHarness):
 
     def test_holdAge(self) -> None:
         """Age does not pass a hold either."""
-        log = self.log()
-        log.retain(Retention(age=SECOND))
-        self.wait(log.append(numbered(0, 10)))
+        log = self.log(numbered(0, 10), Retention(age=SECOND))
         self.wait(log.hold("a", 4))
         self.advance(5)
         self.wait(log.append([]))
@@ -254,8 +229,7 @@ class HeldContract(StoreHarness):
 
     def test_deleteInspiteOfHold(self) -> None:
         """A single record can be deleted although it is held."""
-        log = self.log()
-        self.wait(log.append(numbered(0, 5)))
+        log = self.log(numbered(0, 5))
         self.wait(log.hold("a", 1))
         self.assertEqual(self.wait(log.delete([3])), 1)
         self.assertEqual(self.sequences(log), [1, 2, 4, 5])
