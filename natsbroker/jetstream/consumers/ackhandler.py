@@ -1,0 +1,209 @@
+"""
+What acknowledgements do to a consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from natsbroker.jetstream.consumers.acks import Ack, AckKind, DeliveredAs, parseAck, parseAckSubject
+from natsbroker.jetstream.consumers.core import ConsumerCore
+from natsbroker.jetstream.model.consumerconfig import AckPolicy
+from natsbroker.wire.values import Message
+
+__all__ = ["AckHandler"]
+
+#: Sampling in percent that includes every acknowledgement.
+ALL = 100
+
+
+class AckHandler:
+    """
+    Handles acknowledgements. One that settles a message is answered, if an answer was asked for,
+    when that is durable.
+    """
+
+    def __init__(self, core: ConsumerCore, request: Callable[[bytes, bytes], object]) -> None:
+        """
+        @param request: takes a pull request: its reply subject and its body.
+        """
+        self._core = core
+        self._request = request
+        self._settled: list[int] = []
+        self.sampling = 0
+        self.configured()
+
+    def configured(self) -> None:
+        """
+        Follow the configuration.
+        """
+        text = self._core.config.sample_freq.removesuffix("%")
+        self.sampling = int(text) if text.isdigit() else 0
+
+    def acknowledged(self, message: Message) -> None:
+        """
+        Handle the message that a client sent to an acknowledgement subject.
+        """
+        delivery = parseAckSubject(message.subject)
+        if delivery is None:
+            return
+        ack = parseAck(message.payload)
+        kind, reply = ack.kind, message.reply
+        if kind is AckKind.ACK:
+            if self._settle(delivery, True):
+                self._answerDurably(reply)
+        elif kind is AckKind.NEXT:
+            self._settle(delivery, True)
+            if reply:
+                self._request(reply, ack.request)
+        elif kind is AckKind.TERMINATE:
+            self._terminate(delivery, ack.reason, reply)
+        else:
+            if kind is AckKind.NAK:
+                self._nak(delivery, ack)
+            elif kind is AckKind.PROGRESS:
+                self._progress(delivery)
+            if reply:
+                self._core.account.send(reply)
+
+    def finish(self) -> None:
+        """
+        End a batch of acknowledgements.
+        """
+        settled, self._settled = self._settled, []
+        if settled:
+            self._core.settled(settled)
+        self._core.lastActive = self._core.monotonic()
+
+    def _answerDurably(self, reply: bytes) -> None:
+        if reply:
+            self._core.writer.whenDurable(partial(self._core.account.send, reply))
+
+    # Settling.
+
+    def _settle(self, delivery: DeliveredAs, isSampled: bool) -> bool:
+        """
+        Settle a message, or with some policies all up to it.
+
+        @return: whether the client gets an answer.
+        """
+        core = self._core
+        pending, sequence = core.pending, delivery.sequence
+        if sequence >= core.cursor.position and sequence > pending.deliveredStream:
+            return False
+        if not core.needsAcks:
+            return core.isRetaining
+        if core.acksAll:
+            self._settleThrough(delivery)
+            return True
+        if isSampled and self.sampling:
+            self._sample(delivery)
+        wasCounted = sequence in pending.counts
+        if pending.settle(sequence) or wasCounted:
+            self._settled.append(sequence)
+            self._changed(sequence)
+        return True
+
+    def _settleThrough(self, delivery: DeliveredAs) -> None:
+        pending, sequence = self._core.pending, delivery.sequence
+        first = min(delivery.consumerSequence, pending.delivered)
+        if first <= pending.floor or sequence <= pending.floorStream:
+            return
+        settled = pending.settleThrough(first, sequence)
+        self._settled += settled
+        for each in settled:
+            self._core.cursor.forgetAgain(each)
+        self._changed(sequence)
+
+    def _changed(self, sequence: int) -> None:
+        core = self._core
+        core.lastAcked = core.account.now()
+        core.cursor.forgetAgain(sequence)
+        core.writer.touched()
+
+    def confirmed(self, headers: bytes) -> None:
+        """
+        With the policy C{flow_control}: settle what the answer to a flow control request confirms.
+        """
+        core = self._core
+        if core.config.ack_policy is not AckPolicy.FLOW_CONTROL:
+            return
+        sequence = _numberIn(headers, b"Nats-Last-Stream")
+        if sequence:
+            number = _numberIn(headers, b"Nats-Last-Consumer")
+            self._settle(DeliveredAs(1, sequence, number), False)
+            self.finish()
+
+    def _sample(self, delivery: DeliveredAs) -> None:
+        core = self._core
+        entry = core.pending.entries.get(delivery.sequence)
+        if entry is None:
+            return
+        if self.sampling < ALL and core.random.randrange(ALL) > self.sampling:
+            return
+        redeliveries = core.pending.counts.get(delivery.sequence, 0)
+        delay = core.monotonic() - (entry[1] - core.waitAfter(redeliveries))
+        core.account.advise(
+            f"METRIC.CONSUMER.ACK.{core.stream.name}.{core.name}",
+            "metric.v1.consumer_ack",
+            stream=core.stream.name,
+            consumer=core.name,
+            consumer_seq=delivery.consumerSequence,
+            stream_seq=delivery.sequence,
+            ack_time=round(max(delay, 0.0) * 1e9),
+            deliveries=delivery.deliveries,
+        )
+
+    # The other kinds.
+
+    def _terminate(self, delivery: DeliveredAs, reason: str, reply: bytes) -> None:
+        isAnswered = self._settle(delivery, False)
+        self._core.adviseTerminated(
+            delivery.sequence, delivery.consumerSequence, delivery.deliveries, reason
+        )
+        if isAnswered:
+            self._answerDurably(reply)
+
+    def _nak(self, delivery: DeliveredAs, ack: Ack) -> None:
+        core = self._core
+        pending, sequence = core.pending, delivery.sequence
+        if not pending.floor < delivery.consumerSequence <= pending.delivered:
+            return
+        if sequence not in pending:
+            return
+        fields: dict[str, Any] = {
+            "consumer_seq": delivery.consumerSequence,
+            "stream_seq": sequence,
+            "deliveries": delivery.deliveries,
+        }
+        core.advise("MSG_NAKED", "nak", **fields)
+        if ack.delay is None:
+            pending.enqueue((sequence,))
+        else:
+            due = core.monotonic() + ack.delay / 1e9
+            pending.postpone(sequence, due, False)
+            core.watchPending(due)
+            core.cursor.forgetAgain(sequence)
+        core.writer.touched()
+
+    def _progress(self, delivery: DeliveredAs) -> None:
+        core = self._core
+        if delivery.sequence in core.pending:
+            redeliveries = core.pending.counts.get(delivery.sequence, 0)
+            due = core.monotonic() + core.waitAfter(redeliveries)
+            core.pending.postpone(delivery.sequence, due, not core.backoff)
+            core.watchPending(due)
+            core.writer.touched()
+
+
+def _numberIn(headers: bytes, name: bytes) -> int:
+    """
+    The number in a header; 0 if there is none.
+    """
+    for line in headers.split(b"\r\n"):
+        if line.startswith(name + b":"):
+            text = line[len(name) + 1 :].strip()
+            return int(text) if text.isdigit() else 0
+    return 0

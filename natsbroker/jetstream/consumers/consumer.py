@@ -1,0 +1,470 @@
+"""
+A consumer: delivers the messages of a stream and keeps track of what was acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
+from zope.interface import implementer
+
+from natsbroker.interfaces import IBatchSubscriber, ISubscription
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.consumers.ackhandler import AckHandler
+from natsbroker.jetstream.consumers.contracts import ConsumerStream
+from natsbroker.jetstream.consumers.core import ConsumerCore, filtersOf
+from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
+from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
+from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp, formatTime
+from natsbroker.wire.values import Message
+
+__all__ = ["Consumer", "ResetRefused"]
+
+#: The status for clients that wait when the consumer stops, and whether it has pending counts.
+ENDINGS = {
+    "deleted": (b"409 Consumer Deleted", False),
+    "shutdown": (b"409 Server Shutdown", True),
+    "leadership": (b"409 Leadership Change", False),
+}
+
+#: What a subscription receives.
+_ACKS, _PULLS, _FLOW = range(3)
+
+#: The API level of this server.
+API_LEVEL = 5
+
+
+class ResetRefused(ValueError):
+    """
+    A consumer cannot be reset to a sequence. The text says why.
+    """
+
+
+@implementer(IBatchSubscriber)
+class Consumer:
+    """
+    One consumer.
+
+    @ivar stream: whose messages it delivers.
+    @ivar name: unique in the stream.
+    @ivar created: nanoseconds since 1970.
+    @ivar core: its positions and timers.
+    """
+
+    def __init__(
+        self,
+        stream: ConsumerStream,
+        name: str,
+        config: ConsumerConfig,
+        created: int,
+        state: bytes | None = None,
+        random: Random | None = None,
+    ) -> None:
+        """
+        @param state: the value of L{natsbroker.jetstream.consumers.state.stateKey} that an earlier
+            run has left.
+        @param random: for ids and samples.
+        """
+        self.stream = stream
+        self.name = name
+        self.created = created
+        self._state = state
+        self._isStopped = False
+        self._subscriptions: list[ISubscription] = []
+        self.core = ConsumerCore(stream, name, config, random or Random())
+        self.core.owner = self
+        self._pull: PullDeliverer | None = None
+        self._push: PushDeliverer | None = None
+        if config.deliver_subject:
+            self._push = PushDeliverer(self.core, self._bound)
+        else:
+            self._pull = PullDeliverer(self.core)
+        self._acks = AckHandler(self.core, self._requested)
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """
+        The configuration in force.
+        """
+        return self.core.config
+
+    @property
+    def filters(self) -> tuple[bytes, ...]:
+        """
+        The patterns of the messages that it delivers; empty for all.
+        """
+        return self.core.cursor.filters
+
+    def wants(self, subject: bytes) -> bool:
+        """
+        Whether it delivers messages with a subject.
+        """
+        return self.core.cursor.wants(subject)
+
+    def needs(self, sequence: int) -> bool:
+        """
+        Whether a message of a subject that it wants is not settled: it is not delivered yet, is
+        pending, or reached the limit of deliveries without an acknowledgement.
+        """
+        core, pending = self.core, self.core.pending
+        if sequence in pending.entries or sequence in pending.counts:
+            return True
+        if core.needsAcks and not core.acksAll:
+            return sequence > pending.deliveredStream and sequence >= core.cursor.position
+        return sequence > pending.floorStream
+
+    # Life.
+
+    def start(self) -> Deferred[None]:
+        """
+        Take up the earlier state or the position of the deliver policy, then serve.
+
+        @return: fires when it serves and, for a new consumer, its position is durable.
+        """
+        return ensureDeferred(self._start())
+
+    async def _start(self) -> None:
+        core, state, self._state = self.core, self._state, None
+        isNew = not await core.restore(state)
+        if isNew:
+            await core.position()
+        await core.cursor.recount()
+        core.writer.touched()
+        if isNew:
+            await core.writer.flush()
+        if self._isStopped:
+            return
+        self._subscribe()
+        core.isServing = True
+        core.lastActive = core.monotonic()
+        self._pausedUntil()
+        self._watchActivity()
+        self._deliverer.begin()
+
+    @property
+    def _deliverer(self) -> PullDeliverer | PushDeliverer:
+        deliverer = self._pull or self._push
+        if deliverer is None:
+            raise RuntimeError("a consumer delivers by pull or by push")
+        return deliverer
+
+    def _subscribe(self) -> None:
+        account = self.stream.account
+        names = f"{self.stream.name}.{self.name}"
+        prefixes = ["$JS.API"]
+        if account.domain:
+            prefixes.append(f"$JS.{account.domain}.API")
+        patterns = [(f"{each}.CONSUMER.MSG.NEXT.{names}", _PULLS) for each in prefixes]
+        patterns.append((f"$JS.ACK.{names}.*.*.*.*.*", _ACKS))
+        if self.config.flow_control:
+            patterns.append((f"$JS.FC.{names}.>", _FLOW))
+        self._subscriptions = [
+            account.bus.subscribe(pattern.encode(), self, tag) for pattern, tag in patterns
+        ]
+
+    def stop(self, reason: str) -> Deferred[None]:
+        """
+        Serve no more. Clients that wait are notified.
+
+        @param reason: C{deleted}, C{shutdown} or C{leadership}. If it is deleted, the caller
+            deletes the state, which is not written after this call.
+        @return: fires when what has changed is durable.
+        """
+        core = self.core
+        wasServing, core.isServing = core.isServing, False
+        subscriptions, self._subscriptions = self._subscriptions, []
+        for each in subscriptions:
+            each.cancel()
+        core.timers.stop()
+        if wasServing:
+            self._deliverer.end(*ENDINGS[reason])
+        self._isStopped = True
+        if reason == "deleted" or not wasServing:
+            core.writer.stop()
+            return succeed(None)
+        return core.writer.flush()
+
+    # Messages from clients.
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        self.deliverMany([(message, tag)])
+
+    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+        hadAcks = False
+        for message, tag in messages:
+            if not self.core.isServing:
+                break
+            if tag == _ACKS:
+                self._acks.acknowledged(message)
+                hadAcks = True
+            elif tag == _PULLS:
+                self._pulled(message)
+            else:
+                self._flowAnswered(message)
+        if hadAcks:
+            self._acks.finish()
+            self.core.pump()
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        Its subscriptions have no limits, so this is never called.
+        """
+
+    def _pulled(self, message: Message) -> None:
+        reply = message.reply
+        if not reply:
+            return
+        if self._pull is None:
+            self._refuse(reply, b"409 Consumer is push based")
+        elif message.headerLength and _isLevelTooHigh(message.headers):
+            self._refuse(reply, b"412 Required Api Level")
+        else:
+            self._requested(reply, message.payload)
+
+    def _requested(self, reply: bytes, body: bytes) -> None:
+        if self._pull is None:
+            self._refuse(reply, b"409 Consumer is push based")
+        else:
+            self._pull.requested(reply, body)
+
+    def _refuse(self, reply: bytes, status: bytes) -> None:
+        self.stream.account.send(reply, b"", b"NATS/1.0 %b\r\n\r\n" % status)
+
+    def _flowAnswered(self, message: Message) -> None:
+        if self._push is not None and self._push.answered(message.subject):
+            self._acks.confirmed(message.headers)
+            self.core.pump()
+
+    # Changes of the stream.
+
+    def stored(self, records: Sequence[Record]) -> None:
+        """
+        Messages became durable.
+
+        @param records: at least one, in order of sequence.
+        """
+        core = self.core
+        if core.cursor.stored(records, self._deliverer.canDeliver()) and core.isServing:
+            core.pump()
+
+    def removed(self, sequences: Collection[int], before: int, isPurge: bool = False) -> None:
+        """
+        Messages are gone: some, and all below C{before}.
+
+        @param isPurge: whether those below C{before} were purged, and not removed by a limit: the
+            consumer continues there, and publishes no advisories.
+        """
+        core = self.core
+        core.cursor.removed(sequences, before)
+        pending = core.pending
+        count = len(pending)
+        for each in sequences:
+            if each in pending.entries or each in pending.counts:
+                core.gone(each)
+        core.goneBefore(before, isPurge)
+        core.writer.touched()
+        if core.isServing and len(pending) < count:
+            core.pump()  # There is room for others.
+
+    # Administration.
+
+    def update(self, config: ConsumerConfig) -> Deferred[None]:
+        """
+        Apply a configuration that was checked against the present one.
+
+        @return: fires when the number of pending messages is counted again.
+        """
+        core = self.core
+        previous = core.config
+        config = replace(config, pause_until=previous.pause_until)
+        core.configured(config)
+        self._deliverer.configured()
+        self._acks.configured()
+        if previous.ack_wait != config.ack_wait and not (previous.backoff or config.backoff):
+            core.pending.shift((config.ack_wait - previous.ack_wait) / 1e9)
+            due = core.pending.nextDue()
+            if due is not None:
+                core.watchPending(due)
+        if filtersOf(config) != core.cursor.filters:
+            core.cursor.refilter(filtersOf(config))
+        self._watchActivity()
+        core.pump()
+        return ensureDeferred(core.cursor.recount())
+
+    def pause(self, until: int) -> None:
+        """
+        Deliver nothing until some time, or resume with one that has passed.
+
+        @param until: nanoseconds since 1970.
+        """
+        core = self.core
+        core.config = replace(core.config, pause_until=Timestamp(until))
+        self._pausedUntil()
+        self._advisePause()
+        core.pump()
+
+    def _pausedUntil(self) -> None:
+        core = self.core
+        until = core.config.pause_until
+        remaining = 0 if until is None else int(until) - core.account.now()
+        core.isPaused = remaining > 0
+        if core.isPaused:
+            core.timers.set(self._pauseEnded, core.monotonic() + remaining / 1e9)
+        else:
+            core.timers.clear(self._pauseEnded)
+
+    def _pauseEnded(self) -> None:
+        self._pausedUntil()
+        if not self.core.isPaused:
+            self._advisePause()
+            self.core.pump()
+
+    def _advisePause(self) -> None:
+        core = self.core
+        until = ZERO_TIME if core.config.pause_until is None else core.config.pause_until
+        fields = {"paused": core.isPaused, "pause_until": formatTime(until)}
+        core.advise("PAUSE", "consumer_pause", **fields)
+
+    def unpin(self, group: str) -> None:
+        """
+        Release the pinned client of a priority group.
+        """
+        if self._pull is not None:
+            self._pull.unpin(group)
+
+    def reset(self, sequence: int | None = None) -> Deferred[int]:
+        """
+        Begin again at a sequence, by default behind the acknowledgement floor.
+
+        @return: the sequence, once the change is durable; fails with L{ResetRefused}.
+        """
+        return ensureDeferred(self._reset(sequence or 0))
+
+    async def _reset(self, sequence: int) -> int:
+        core = self.core
+        if not sequence:
+            sequence = core.pending.floorStream + 1
+        else:
+            await self._checkReset(sequence)
+        core.begin(sequence)
+        core.writer.touched()
+        await core.cursor.recount()
+        core.pump()
+        await core.writer.flush()
+        return sequence
+
+    async def _checkReset(self, sequence: int) -> None:
+        config = self.config
+        if config.deliver_policy is DeliverPolicy.ALL:
+            return
+        if config.deliver_policy is DeliverPolicy.BY_START_SEQUENCE:
+            if sequence < config.opt_start_seq:
+                raise ResetRefused("below start seq")
+        elif config.deliver_policy is DeliverPolicy.BY_START_TIME:
+            start = await self.stream.sequenceAt(int(config.opt_start_time or 0))
+            if sequence < start:
+                raise ResetRefused("below start time")
+        else:
+            raise ResetRefused("not allowed")
+
+    # Inactivity.
+
+    def _bound(self, isBound: bool) -> None:
+        """
+        The deliver subject gained or lost its interest.
+        """
+        core = self.core
+        core.lastActive = core.monotonic()
+        if isBound:
+            core.timers.clear(self._inactive)
+        else:
+            self._watchActivity()
+
+    def _watchActivity(self) -> None:
+        core = self.core
+        threshold = core.config.inactive_threshold
+        if threshold <= 0 or (self._push is not None and self._push.isBound):
+            core.timers.clear(self._inactive)
+        elif core.isServing:
+            core.timers.set(self._inactive, core.lastActive + threshold / 1e9)
+
+    def _inactive(self) -> None:
+        """
+        End the consumer, unless a client uses it or may be working on its messages.
+        """
+        core, now = self.core, self.core.monotonic()
+        threshold = core.config.inactive_threshold / 1e9
+        if self._pull is not None:
+            last = core.lastActive
+            if self._pull.waiting and self._pull.examine():
+                last = now
+            last = max(last, core.pending.lastDue())
+            if last + threshold > now + 1e-9:
+                core.timers.set(self._inactive, last + threshold)
+                return
+        self.stop("deleted")
+        self.stream.consumerEnded(self)
+
+    # Facts.
+
+    def info(self) -> dict[str, Any]:
+        """
+        What CONSUMER.INFO shows, in its order, without type and C{ts}: the latter stands before
+        C{priority_groups}, the last key here.
+        """
+        core, config = self.core, self.config
+        pending = core.pending
+        shown: dict[str, Any] = {
+            "stream_name": self.stream.name,
+            "name": self.name,
+            "created": formatTime(self.created),
+            "config": config,
+            "delivered": _position(pending.delivered, pending.deliveredStream, core.lastDelivered),
+            "ack_floor": _position(pending.floor, pending.floorStream, core.lastAcked),
+            "num_ack_pending": len(pending),
+            "num_redelivered": 0 if config.max_deliver == 1 else len(pending.counts),
+            "num_waiting": self._pull.examine() if self._pull is not None else 0,
+            "num_pending": core.cursor.numPending,
+        }
+        if self._push is not None and self._push.isBound:
+            shown["push_bound"] = True
+        if config.pause_until is not None:
+            remaining = int(config.pause_until) - core.account.now()
+            if remaining > 0:
+                shown["paused"] = True
+                shown["pause_remaining"] = remaining
+        if config.priority_groups and self._pull is not None:
+            shown["priority_groups"] = [self._groupInfo(config.priority_groups[0])]
+        return shown
+
+    def _groupInfo(self, name: str) -> dict[str, Any]:
+        shown: dict[str, Any] = {"group": name}
+        if self._pull is not None and self._pull.group.pin:
+            shown["pinned_client_id"] = self._pull.group.pin
+            shown["pinned_ts"] = formatTime(self._pull.group.pinnedAt)
+        else:
+            shown["pinned_ts"] = formatTime(ZERO_TIME)
+        return shown
+
+
+def _position(consumerSequence: int, sequence: int, lastActive: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {"consumer_seq": consumerSequence, "stream_seq": sequence}
+    if lastActive:
+        shown["last_active"] = formatTime(lastActive)
+    return shown
+
+
+def _isLevelTooHigh(headers: bytes) -> bool:
+    """
+    Whether a request requires an API level that this server does not have.
+    """
+    for line in headers.split(b"\r\n"):
+        if line.startswith(b"Nats-Required-Api-Level:"):
+            text = line.partition(b":")[2].strip()
+            return bool(text) and (not text.isdigit() or int(text) > API_LEVEL)
+    return False

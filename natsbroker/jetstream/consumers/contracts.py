@@ -1,0 +1,150 @@
+"""
+What a consumer needs of its stream and of its account.
+
+The classes are protocols, because the modules of streams and accounts import consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+
+from natsbroker.interfaces import IMessageBus, IStateStore
+from natsbroker.interfaces.records import Matching, Record
+from natsbroker.jetstream.model.streamconfig import StreamConfig
+from natsbroker.streaming.deadlines import Deadlines
+
+__all__ = ["ConsumerAccount", "ConsumerStream"]
+
+
+class ConsumerAccount(Protocol):
+    """
+    The account of a consumer's stream.
+    """
+
+    @property
+    def name(self) -> str:
+        """The account's name."""
+
+    @property
+    def domain(self) -> str:
+        """The JetStream domain; empty for none."""
+
+    @property
+    def bus(self) -> IMessageBus:
+        """The account's bus for services of this broker."""
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """Timers, by a clock that is never set."""
+
+    @property
+    def now(self) -> Callable[[], int]:
+        """The wall clock, in nanoseconds since 1970."""
+
+    def send(
+        self,
+        subject: bytes,
+        payload: bytes = b"",
+        headers: bytes = b"",
+        reply: bytes = b"",
+        streamSubject: bytes = b"",
+    ) -> int:
+        """
+        Publish a message.
+
+        @return: the number of receivers.
+        """
+
+    def advise(self, subject: str, kind: str, **fields: Any) -> None:
+        """
+        Publish an advisory or a metric, if there is interest.
+
+        @param subject: what follows C{$JS.EVENT.}.
+        @param kind: its type, what follows C{io.nats.jetstream.}.
+        """
+
+    def watchInterest(
+        self, subject: bytes, queue: bytes, changed: Callable[[bool], None]
+    ) -> Callable[[], None]:
+        """
+        Report whether a subject has interest: at once, and with each change.
+
+        @param queue: counts members of this queue group only; empty for any subscription.
+        @return: called to end it.
+        """
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> object:
+        """
+        Run a coroutine in the background; its failure is logged.
+        """
+
+
+class ConsumerStream(Protocol):
+    """
+    The stream of a consumer.
+    """
+
+    @property
+    def account(self) -> ConsumerAccount:
+        """Whose stream it is."""
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+
+    @property
+    def config(self) -> StreamConfig:
+        """With all defaults filled in."""
+
+    @property
+    def states(self) -> IStateStore:
+        """Where the states of its consumers are."""
+
+    @property
+    def first(self) -> int:
+        """The first sequence; C{last + 1}, or 0 in a stream that was never used, if empty."""
+
+    @property
+    def last(self) -> int:
+        """The last sequence that is durable."""
+
+    def read(
+        self, filters: tuple[bytes, ...], sequence: int, limit: int = 256, maxBytes: int = 1 << 20
+    ) -> Deferred[Matching]:
+        """
+        Messages that match one of the filters, or any without filters, at or after a sequence.
+        """
+
+    def get(self, sequence: int) -> Deferred[Record | None]:
+        """
+        One message.
+        """
+
+    def count(self, filters: tuple[bytes, ...], sequence: int) -> Deferred[int]:
+        """
+        The number of matching messages at or after a sequence.
+        """
+
+    def lastPerSubject(self, filters: tuple[bytes, ...]) -> Deferred[list[int]]:
+        """
+        The sequence of the last message of each matching subject, sorted.
+        """
+
+    def sequenceAt(self, timestamp: int) -> Deferred[int]:
+        """
+        The first sequence that is not older than a time.
+        """
+
+    def settled(self, consumer: Any, sequences: Collection[int]) -> None:
+        """
+        A consumer acknowledged or terminated messages.
+        """
+
+    def consumerEnded(self, consumer: Any) -> None:
+        """
+        A consumer was inactive for too long, and has stopped. The stream deletes its configuration
+        and its state, and advises of the deletion.
+        """

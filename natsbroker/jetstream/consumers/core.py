@@ -1,0 +1,380 @@
+"""
+What the parts of a consumer share: its configuration, positions, timers and durable state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from random import Random
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.consumers.acks import ackFormat
+from natsbroker.jetstream.consumers.contracts import ConsumerStream
+from natsbroker.jetstream.consumers.cursor import RecordCursor
+from natsbroker.jetstream.consumers.pending import PendingAcks
+from natsbroker.jetstream.consumers.state import ConsumerState, DamagedState, stateKey
+from natsbroker.jetstream.consumers.statewriter import StateWriter
+from natsbroker.jetstream.consumers.timers import ConsumerTimers
+from natsbroker.jetstream.model.consumerconfig import (
+    AckPolicy,
+    ConsumerConfig,
+    DeliverPolicy,
+)
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy
+
+__all__ = ["ConsumerCore", "filtersOf", "randomToken"]
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+#: Seconds by which a redelivery may be late.
+TOGETHER = 0.001
+
+#: What advisories say about a message that the stream has removed.
+REMOVED = "Unacknowledged message was deleted"
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def randomToken(random: Random, length: int) -> str:
+    """
+    A token for subjects and ids.
+    """
+    return "".join(random.choices(_DIGITS, k=length))
+
+
+def filtersOf(config: ConsumerConfig) -> tuple[bytes, ...]:
+    """
+    The patterns of the messages that a consumer delivers; empty for all.
+    """
+    if config.filter_subject:
+        return (config.filter_subject.encode(),)
+    return tuple(each.encode() for each in config.filter_subjects)
+
+
+class ConsumerCore:
+    """
+    @ivar pending: what is delivered.
+    @ivar cursor: what is not delivered yet.
+    @ivar pump: delivers what can be delivered; the delivery of the consumer sets it.
+    @ivar owner: the consumer.
+    @ivar ackFormat: see L{natsbroker.jetstream.consumers.acks.ackFormat}.
+    @ivar needsAcks: whether deliveries are pending until they are acknowledged.
+    @ivar acksAll: whether an acknowledgement settles the deliveries before it.
+    @ivar maxDeliver: deliveries of one message; 0 for any number.
+    @ivar maxPending: messages that may be pending; 0 for any number.
+    @ivar isReserving: whether deliveries are recorded durably before they are sent, because a
+        crash must not lead to more deliveries than C{maxDeliver}.
+    @ivar isPaused: whether nothing is delivered now.
+    @ivar isServing: whether the consumer has started and not ended.
+    @ivar lastDelivered: when the last message was delivered, in nanoseconds since 1970, or 0.
+    @ivar lastAcked: likewise for the last acknowledgement that was accepted.
+    @ivar lastActive: when a client last did something, by the monotonic clock.
+    """
+
+    def __init__(
+        self, stream: ConsumerStream, name: str, config: ConsumerConfig, random: Random
+    ) -> None:
+        self.stream = stream
+        self.account = stream.account
+        self.name = name
+        self.random = random
+        self.pending = PendingAcks()
+        self.pump: Callable[[], object] = _nothing
+        self.owner: Any = None
+        self.cursor = RecordCursor(stream, filtersOf(config), self._ready, self._queue)
+        self.timers = ConsumerTimers(self.account.deadlines)
+        self.monotonic = self.account.deadlines.now
+        self.ackFormat = ackFormat(stream.name, name)
+        self.start = 0
+        states = None if config.mem_storage else stream.states
+        key = stateKey(stream.name, name)
+        self.writer = StateWriter(states, key, self._encoded, self.account.deadlines)
+        self.isPaused = False
+        self.isServing = False
+        self.lastDelivered = 0
+        self.lastAcked = 0
+        self.lastActive = self.monotonic()
+        self.configured(config)
+
+    def configured(self, config: ConsumerConfig) -> None:
+        """
+        Follow a configuration.
+        """
+        self.config = config
+        policy = config.ack_policy
+        self.needsAcks = policy is not AckPolicy.NONE
+        self.acksAll = policy in (AckPolicy.ALL, AckPolicy.FLOW_CONTROL)
+        self.maxDeliver = max(config.max_deliver, 0)
+        self.maxPending = max(config.max_ack_pending, 0) if self.needsAcks else 0
+        self.isReserving = self.maxDeliver > 0 and self.needsAcks and self.writer.isKept
+        self.backoff = tuple(each / 1e9 for each in config.backoff)
+        self.wait = config.ack_wait / 1e9
+        self.settlesAtDelivery = not self.needsAcks and self.isRetaining
+
+    @property
+    def isRetaining(self) -> bool:
+        """
+        Whether the stream removes messages that its consumers have settled.
+        """
+        return self.stream.config.retention is not RetentionPolicy.LIMITS
+
+    def settled(self, sequences: Collection[int]) -> None:
+        """
+        Messages are acknowledged or terminated: the stream may remove them.
+        """
+        if sequences and self.isRetaining:
+            self.stream.settled(self.owner, sequences)
+
+    def _ready(self) -> None:
+        if self.isServing:
+            self.pump()
+
+    def _queue(self, limit: int) -> list[int]:
+        return self.pending.queue(limit)
+
+    # Time.
+
+    def waitAfter(self, redeliveries: int) -> float:
+        """
+        Seconds until a message is due again, by the number of its redeliveries so far.
+        """
+        if self.backoff:
+            return self.backoff[min(redeliveries, len(self.backoff) - 1)]
+        return self.wait
+
+    def watchPending(self, due: float) -> None:
+        """
+        See to it that pending messages are looked at when one is due.
+        """
+        # Messages that are due at almost the same time are handled together, by being late.
+        when = due + TOGETHER
+        known = self.timers.timeOf(self.ackWaitPassed)
+        if known is None or when < known:
+            self.timers.set(self.ackWaitPassed, when)
+
+    def ackWaitPassed(self) -> None:
+        """
+        Queue the pending messages that are due, or give them up after their last delivery.
+        """
+        pending = self.pending
+        expired = pending.expired(self.monotonic())
+        if self.maxDeliver == 1 or (self.maxDeliver and pending.counts):
+            expired = [each for each in expired if not self._givesUpAtExpiry(each)]
+        pending.enqueue(expired)
+        due = pending.nextDue()
+        if due is not None:
+            self.watchPending(due)
+        self.writer.touched()
+        self.pump()
+
+    def _givesUpAtExpiry(self, sequence: int) -> bool:
+        """
+        Give up a message that has no delivery left, if that is known before the next one. As in
+        nats-server that is so with C{max_deliver} 1, or after a reduction of it.
+        """
+        deliveries = self.pending.counts.get(sequence, 0) or 1
+        if deliveries < self.maxDeliver:
+            return False
+        if deliveries == self.maxDeliver:
+            self.adviseMaxDeliveries(sequence, deliveries)
+        self.pending.giveUp(sequence, deliveries)
+        return True
+
+    # Advisories.
+
+    def advise(self, event: str, kind: str, **fields: Any) -> None:
+        """
+        Publish an advisory about this consumer.
+
+        @param event: what follows C{$JS.EVENT.ADVISORY.CONSUMER.}, without the names.
+        """
+        subject = f"ADVISORY.CONSUMER.{event}.{self.stream.name}.{self.name}"
+        names = {"stream": self.stream.name, "consumer": self.name}
+        self.account.advise(subject, f"advisory.v1.{kind}", **names, **fields)
+
+    def adviseMaxDeliveries(self, sequence: int, deliveries: int) -> None:
+        """
+        Advise that a message is not delivered any more.
+        """
+        self.advise("MAX_DELIVERIES", "max_deliver", stream_seq=sequence, deliveries=deliveries)
+
+    def adviseTerminated(
+        self, sequence: int, consumerSequence: int, deliveries: int, reason: str
+    ) -> None:
+        """
+        Advise that a message was terminated.
+        """
+        fields: dict[str, Any] = {
+            "consumer_seq": consumerSequence,
+            "stream_seq": sequence,
+            "deliveries": deliveries,
+        }
+        if reason:
+            fields["reason"] = reason
+        self.advise("MSG_TERMINATED", "terminated", **fields)
+
+    # Messages that the stream removed.
+
+    def gone(self, sequence: int) -> None:
+        """
+        A message was removed from the stream. If it was pending, it counts as terminated.
+        """
+        entry = self.pending.entries.get(sequence)
+        deliveries = self.pending.counts.get(sequence, 0) + 1
+        self.pending.settle(sequence)
+        if entry is not None:
+            self.adviseTerminated(sequence, entry[0], deliveries, REMOVED)
+
+    def goneBefore(self, sequence: int, isPurge: bool) -> None:
+        """
+        All messages below a sequence were removed.
+
+        @param isPurge: whether the consumer continues at C{sequence} without advisories.
+        """
+        pending = self.pending
+        for each, first, redeliveries in pending.removeBefore(sequence):
+            if not isPurge:
+                self.adviseTerminated(each, first, redeliveries + 1, REMOVED)
+        if isPurge and pending.deliveredStream < sequence - 1:
+            pending.deliveredStream = sequence - 1
+            if not pending.entries:
+                pending.floor, pending.floorStream = pending.delivered, sequence - 1
+
+    # The durable state.
+
+    def _encoded(self) -> bytes:
+        pending, cursor = self.pending, self.cursor
+        offset = self.account.now() - round(self.monotonic() * 1e9)
+        return ConsumerState(
+            pending.delivered,
+            pending.deliveredStream,
+            pending.floor,
+            pending.floorStream,
+            self.start,
+            cursor.resume if cursor.resume > pending.deliveredStream else 0,
+            [
+                (sequence, first, round(due * 1e9) + offset)
+                for sequence, (first, due) in pending.entries.items()
+            ],
+            pending.counts,
+        ).encode()
+
+    async def restore(self, value: bytes | None) -> bool:
+        """
+        Take up the state of an earlier run, as far as the stream still has what it is about.
+
+        A state can be ahead of its stream after a power cut, and messages can be gone. Positions
+        are brought back to the end of the stream, and pending messages outside it are dropped.
+
+        @return: false if there is no state to take up.
+        """
+        if value is None:
+            return False
+        try:
+            state = ConsumerState.decode(value)
+        except DamagedState as error:
+            name, why = f"{self.stream.name} > {self.name}", str(error)
+            _log.error("Consumer {name} starts from the beginning: {why}", name=name, why=why)
+            return False
+        first, last = max(self.stream.first, 1), self.stream.last
+        end = max(last, state.start)
+        pending = self.pending
+        pending.restart(1)
+        pending.delivered = state.delivered
+        pending.deliveredStream = min(state.deliveredStream, end)
+        pending.floor = min(state.floor, state.delivered)
+        pending.floorStream = min(state.floorStream, pending.deliveredStream)
+        self.start = state.start
+        self._restorePending(state, first, last)
+        position = max(pending.deliveredStream + 1, 1)
+        skip: list[int] = []
+        if state.resume >= position:
+            found = await self.stream.lastPerSubject(self.cursor.filters)
+            skip = [each for each in found if position <= each <= state.resume]
+        self.cursor.restart(position, state.resume, skip)
+        return True
+
+    def _restorePending(self, state: ConsumerState, first: int, last: int) -> None:
+        pending, now, wall = self.pending, self.monotonic(), self.account.now()
+        longest = max((self.wait, *self.backoff))
+        for sequence, consumerSequence, due in state.pending:
+            if first <= sequence <= last and sequence > pending.floorStream:
+                wait = min(max((due - wall) / 1e9, 0.0), longest)
+                pending.restored(sequence, min(consumerSequence, pending.delivered), now + wait)
+        pending.counts.update(
+            (sequence, count)
+            for sequence, count in state.counts.items()
+            if first <= sequence <= last
+        )
+        pending.raiseFloor()
+        soonest = pending.nextDue()
+        if soonest is not None:
+            self.watchPending(soonest)
+
+    async def position(self) -> None:
+        """
+        Begin where the deliver policy says.
+
+        @raise natsbroker.interfaces.records.StoreError: if the stream cannot be read.
+        """
+        stream, policy = self.stream, self.config.deliver_policy
+        first, last = max(stream.first, 1), stream.last
+        position, resume, skip = first, 0, []
+        if policy is DeliverPolicy.NEW:
+            position = last + 1
+        elif policy is DeliverPolicy.BY_START_SEQUENCE:
+            position = max(self.config.opt_start_seq, first)
+        elif policy is DeliverPolicy.BY_START_TIME and self.config.opt_start_time is not None:
+            found = await stream.sequenceAt(int(self.config.opt_start_time))
+            position = min(max(found, first), last + 1)
+        elif policy is DeliverPolicy.LAST and not self.cursor.filters:
+            position = max(last, first)
+        elif policy is DeliverPolicy.LAST_PER_SUBJECT and stream.config.max_msgs_per_subject == 1:
+            position = first  # Every message is the last of its subject.
+        elif policy in (DeliverPolicy.LAST, DeliverPolicy.LAST_PER_SUBJECT):
+            sequences = await stream.lastPerSubject(self.cursor.filters)
+            if policy is DeliverPolicy.LAST:
+                position = max(max(sequences, default=first), first)
+            else:
+                skip, resume = sequences, last
+                position = max(sequences[0] if sequences else last, first)
+        self.begin(position, resume, skip)
+
+    def begin(self, position: int, resume: int = 0, skip: list[int] | None = None) -> None:
+        """
+        Begin at a sequence, with nothing delivered.
+        """
+        self.start = position - 1
+        self.pending.restart(position)
+        self.cursor.restart(position, resume, skip or ())
+        self.lastDelivered = self.lastAcked = 0
+
+    # Delivery.
+
+    def delivered(self, record: Record, redeliveries: int, now: float) -> None:
+        """
+        Count a delivery.
+
+        @param redeliveries: of the message, this one included.
+        """
+        pending, sequence = self.pending, record.sequence
+        due = now + self.waitAfter(redeliveries)
+        if redeliveries:
+            pending.redeliver(sequence, due, not self.backoff)
+            self.cursor.forgetAgain(sequence)
+        else:
+            self.cursor.take()
+            if not self.needsAcks:
+                pending.unacknowledged(sequence)
+                return
+            pending.deliver(sequence, due, not self.backoff)
+        self.watchPending(due)
+
+
+def _nothing() -> None:
+    """
+    The pump of a consumer that has none yet.
+    """

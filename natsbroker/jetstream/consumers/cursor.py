@@ -1,0 +1,354 @@
+"""
+The messages that a consumer has not delivered yet, and those that it delivers again, as far as they
+are read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from twisted.logger import Logger
+
+from natsbroker.interfaces.records import Record, StoreError
+from natsbroker.jetstream.consumers.contracts import ConsumerStream
+from natsbroker.subjects.grammar import matches
+
+__all__ = ["RecordCursor", "fetchRecords"]
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+#: Messages that are read at once, and that are kept for a consumer that takes none.
+PIECE = 256
+
+#: Bytes that are read at once.
+PIECE_BYTES = 1 << 20
+
+#: Seconds after which a read that failed is tried again.
+RETRY = 1.0
+
+#: Single messages with gaps of up to this many others between them are read together.
+_GAP = 4
+
+#: Subjects of which is remembered whether they match the filters.
+_SUBJECTS = 4096
+
+
+async def fetchRecords(stream: ConsumerStream, sequences: Sequence[int]) -> dict[int, Record]:
+    """
+    Read single messages, those near each other together.
+
+    @param sequences: rising.
+    @return: those that the stream still has, by sequence.
+    """
+    found: dict[int, Record] = {}
+    wanted = set(sequences)
+    place = 0
+    while place < len(sequences):
+        end = place + 1
+        while end < len(sequences) and sequences[end] - sequences[end - 1] <= _GAP:
+            end += 1
+        first, last = sequences[place], sequences[end - 1]
+        if first == last:
+            record = await stream.get(first)
+            if record is not None:
+                found[first] = record
+            place = end
+            continue
+        matching = await stream.read((), first, last - first + 1, PIECE_BYTES)
+        found.update((each.sequence, each) for each in matching.records if each.sequence in wanted)
+        covered = max(matching.next, first + 1)
+        while place < end and sequences[place] < covered:
+            place += 1
+    return found
+
+
+class RecordCursor:
+    """
+    The position of a consumer in its stream.
+
+    @ivar position: the first sequence that was neither delivered nor skipped.
+    @ivar resume: for C{last_per_subject}: the sequence up to which only the last message of each
+        subject is delivered; else 0.
+    @ivar isBusy: whether a read or a count is under way, so that more may be known soon.
+    """
+
+    def __init__(
+        self,
+        stream: ConsumerStream,
+        filters: tuple[bytes, ...],
+        ready: Callable[[], object],
+        queue: Callable[[int], list[int]],
+    ) -> None:
+        """
+        @param filters: empty for all messages.
+        @param ready: called when a read has ended.
+        @param queue: gives the first sequences of the redelivery queue, up to a number of them.
+        """
+        self._stream = stream
+        self._ready = ready
+        self._queue = queue
+        self._matching: dict[bytes, bool] = {}
+        self.filters = filters
+        self._generation = self._changes = 0
+        self._isStale = True
+        self.isBusy = False
+        self.restart(1)
+
+    def restart(self, position: int, resume: int = 0, skip: Collection[int] = ()) -> None:
+        """
+        Begin at another position. The count of pending messages is to be taken afterwards.
+
+        @param skip: for C{last_per_subject}: the sequences up to C{resume} that are delivered.
+        """
+        self._generation += 1
+        self.position = position
+        self.resume = resume
+        self._skip = deque(skip)
+        self._buffer: deque[Record] = deque()
+        self._scan = resume + 1 if resume and not skip else position
+        self._again: dict[int, Record | None] = {}
+        self._remaining = 0
+        self._counted = self._last = self._stream.last
+        self._stale()
+
+    def refilter(self, filters: tuple[bytes, ...]) -> None:
+        """
+        Continue at the same position with other filters.
+        """
+        self.filters = filters
+        self._matching.clear()
+        self.restart(self.position)
+
+    def wants(self, subject: bytes) -> bool:
+        """
+        Whether messages with a subject are delivered.
+        """
+        if not self.filters:
+            return True
+        known = self._matching.get(subject)
+        if known is None:
+            if len(self._matching) >= _SUBJECTS:
+                self._matching.clear()
+            known = any(matches(each, subject) for each in self.filters)
+            self._matching[subject] = known
+        return known
+
+    # The number of pending messages.
+
+    @property
+    def numPending(self) -> int:
+        """
+        The messages that were not delivered yet.
+        """
+        if not self._skip and self.position > self._stream.last:
+            return 0
+        return max(self._remaining, 0)
+
+    @property
+    def isCounted(self) -> bool:
+        """
+        Whether the number of pending messages is exact.
+        """
+        return not self._isStale
+
+    async def recount(self) -> None:
+        """
+        Count the pending messages, again if there was a change meanwhile.
+
+        @raise natsbroker.interfaces.records.StoreError: if they cannot be counted.
+        """
+        for isLastTry in (False, False, True):
+            if not self._isStale:
+                return
+            changes, position = self._changes, max(self.position, self.resume + 1)
+            counted = await self._stream.count(self.filters, position)
+            if changes == self._changes or isLastTry:
+                position = max(self.position, self.resume + 1)
+                self._remaining = counted + len(self._skip)
+                self._remaining += sum(1 for each in self._buffer if each.sequence < position)
+                self._counted = self._last = self._stream.last
+                self._isStale = False
+
+    def _stale(self) -> None:
+        self._isStale = True
+        self._changes += 1
+
+    def stored(self, records: Sequence[Record], keep: bool) -> bool:
+        """
+        Messages became durable.
+
+        @param records: in order of sequence.
+        @param keep: whether the consumer can deliver, so that reading them again can be saved.
+        @return: whether there are any for the consumer.
+        """
+        self._changes += 1
+        counted, self._counted = self._counted, max(self._counted, records[-1].sequence)
+        wanted: Sequence[Record] = records
+        if self.filters:
+            wanted = [each for each in records if self.wants(each.subject)]
+        if records[0].sequence > counted:
+            self._remaining += len(wanted)
+        else:
+            self._remaining += sum(1 for each in wanted if each.sequence > counted)
+        isCovered = self._scan > self._last and not self._skip and not self.isBusy
+        self._last = max(self._last, records[-1].sequence)
+        if isCovered and keep and len(self._buffer) < PIECE:
+            scan = self._scan
+            self._buffer.extend(each for each in wanted if each.sequence >= scan)
+            self._scan = max(scan, records[-1].sequence + 1)
+        return bool(wanted)
+
+    def removed(self, sequences: Collection[int], before: int) -> None:
+        """
+        Messages are gone: some, and all below C{before}.
+        """
+        for each in sequences:
+            if each in self._again:
+                self._again[each] = None
+        gone = set(sequences)
+        if before > self.position:
+            self._discardBefore(before)
+        if gone and max(gone) >= self.position:
+            self._discard(gone)
+
+    def _discardBefore(self, before: int) -> None:
+        self._again = {each: record for each, record in self._again.items() if each >= before}
+        while self._buffer and self._buffer[0].sequence < before:
+            self._buffer.popleft()
+        while self._skip and self._skip[0] < before:
+            self._skip.popleft()
+        self.position = before
+        self._scan = max(self._scan, before)
+        if before > self._counted:
+            self._remaining = 0
+        else:
+            self._remaining = min(self._remaining, self._counted - before + 1)
+            self._stale()
+
+    def _discard(self, gone: set[int]) -> None:
+        if not self.filters and not self._skip and self.resume < self.position:
+            inside = [each for each in gone if self.position <= each <= self._counted]
+            self._remaining -= len(inside)
+        else:
+            self._stale()
+        if any(each.sequence in gone for each in self._buffer):
+            self._buffer = deque(each for each in self._buffer if each.sequence not in gone)
+        if self._skip:
+            self._skip = deque(each for each in self._skip if each not in gone)
+
+    # Reading.
+
+    def peek(self) -> Record | None:
+        """
+        The next message; C{None} if there is none, or if it is still being read.
+        """
+        if self._isStale and not self.isBusy:
+            self._run(self.recount)
+        if self._isStale:
+            return None
+        if not self._buffer and not self.isBusy:
+            if self._skip:
+                self._run(self._readSkip)
+            elif self._scan <= self._stream.last:
+                self._run(self._read)
+        if self._buffer:
+            return self._buffer[0]
+        if not self.isBusy and not self._skip and self._scan > self._stream.last:
+            self.position = max(self.position, self._scan)
+        return None
+
+    @property
+    def isAtEnd(self) -> bool:
+        """
+        Whether there is no further message now.
+        """
+        if self._buffer or self._skip or self.isBusy or self._isStale:
+            return False
+        return self._scan > self._stream.last
+
+    def take(self) -> None:
+        """
+        The next message is delivered.
+        """
+        sequence = self._buffer.popleft().sequence
+        self._remaining -= 1
+        self.position = sequence + 1
+        if sequence <= self.resume and not self._skip:
+            if not self._buffer or self._buffer[0].sequence > self.resume:
+                self.position = self.resume + 1
+
+    def _run(self, work: Callable[[], Awaitable[None]]) -> None:
+        self.isBusy = True
+        self._stream.account.run(self._guard(work))
+
+    async def _guard(self, work: Callable[[], Awaitable[None]]) -> None:
+        """
+        Run a read, and try again later if the store fails.
+        """
+        try:
+            await work()
+        except StoreError as error:
+            name, why = self._stream.name, str(error)
+            _log.error("Cannot read stream {name}: {why}", name=name, why=why)
+            self._stream.account.deadlines.after(RETRY, self._retry)
+            return
+        self.isBusy = False
+        self._ready()
+
+    def _retry(self) -> None:
+        self.isBusy = False
+        self._ready()
+
+    async def _read(self) -> None:
+        generation, scan = self._generation, self._scan
+        matching = await self._stream.read(self.filters, scan, PIECE, PIECE_BYTES)
+        if generation == self._generation:
+            position = self.position
+            self._buffer.extend(each for each in matching.records if each.sequence >= position)
+            self._scan = max(self._scan, matching.next)
+
+    async def _readSkip(self) -> None:
+        generation = self._generation
+        wanted = [self._skip[place] for place in range(min(PIECE, len(self._skip)))]
+        found = await fetchRecords(self._stream, wanted)
+        if generation != self._generation:
+            return
+        for sequence in wanted:
+            if not self._skip or self._skip[0] != sequence:
+                continue  # It was removed meanwhile.
+            self._skip.popleft()
+            record = found.get(sequence)
+            if record is None:
+                self._remaining -= 1
+            else:
+                self._buffer.append(record)
+        if not self._skip:
+            self._scan = max(self._scan, self.resume + 1)
+
+    # Messages that are delivered again.
+
+    def again(self, sequence: int) -> tuple[bool, Record | None]:
+        """
+        One message of those that are delivered again.
+
+        @return: whether it is known, and the message; C{None} if it is gone.
+        """
+        if sequence not in self._again and not self.isBusy:
+            self._run(self._readAgain)
+        if sequence in self._again:
+            return True, self._again[sequence]
+        return False, None
+
+    def forgetAgain(self, sequence: int) -> None:
+        """
+        A message was delivered again, or is not wanted any more.
+        """
+        self._again.pop(sequence, None)
+
+    async def _readAgain(self) -> None:
+        generation = self._generation
+        wanted = sorted(self._queue(PIECE))
+        found = await fetchRecords(self._stream, wanted)
+        if generation == self._generation:
+            self._again = {each: found.get(each) for each in wanted}

@@ -1,0 +1,337 @@
+"""
+The delivery of messages: which one is next, and how it goes out.
+
+Messages that are delivered again precede new ones. A consumer with a limit of deliveries records
+them durably before it sends, so that no crash makes it exceed the limit. What follows meanwhile
+waits in the same queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.consumers.core import ConsumerCore
+from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
+
+__all__ = ["ConsumerDeliverer", "headerAdded", "headersOnly"]
+
+#: Messages that are delivered before other work has its turn.
+SLICE = 256
+
+#: Gaps between stored messages that a replay at the original pace does not keep, in nanoseconds.
+SHORTEST_GAP = 1_000_000
+
+
+class _Held(NamedTuple):
+    """
+    Something to send when the state of the consumer is durable.
+
+    @ivar sequence: of the message in the stream; 0 for a status.
+    """
+
+    reply: bytes
+    payload: bytes
+    headers: bytes
+    ack: bytes
+    subject: bytes
+    sequence: int
+
+
+def headerAdded(headers: bytes, name: bytes, value: bytes) -> bytes:
+    """
+    A header block with one more header at its end.
+    """
+    block = headers[:-2] if headers else b"NATS/1.0\r\n"
+    return b"%b%b: %b\r\n\r\n" % (block, name, value)
+
+
+def headersOnly(record: Record) -> Record:
+    """
+    A message without its payload, whose size is a header instead.
+    """
+    size = b"%d" % len(record.payload)
+    headers = headerAdded(record.headers, b"Nats-Msg-Size", size)
+    return record._replace(headers=headers, payload=b"")
+
+
+class ConsumerDeliverer:
+    """
+    What deliveries to pull requests and to a deliver subject have in common. Subclasses choose the
+    receiver.
+
+    @ivar isAtEnd: whether the last attempt to deliver ended because no message can be delivered
+        now, and not because one is being read, must wait, or is one too many.
+    """
+
+    def __init__(self, core: ConsumerCore) -> None:
+        self.core = core
+        self.isAtEnd = False
+        self._isPumping = False
+        self._held: deque[_Held] = deque()
+        self._heldCount = 0
+        self._sentCount = 0
+        self._replayUntil = 0
+        self._lastStamp = 0
+        self._pacedSequence = 0
+        self._pacedUntil = 0.0
+        self._settled: list[int] = []
+        core.pump = self.pump
+
+    # What subclasses define.
+
+    def canDeliver(self) -> bool:
+        """
+        Whether a message has a receiver now.
+        """
+        raise NotImplementedError
+
+    def deliver(self, record: Record, deliveries: int, pending: int) -> bool:
+        """
+        Send one message, and count the delivery.
+
+        @param deliveries: of the message, this one included.
+        @param pending: messages that the consumer still has after this one.
+        @return: false if no receiver takes it now.
+        """
+        raise NotImplementedError
+
+    def waits(self) -> None:
+        """
+        Nothing can be delivered now.
+        """
+
+    def configured(self) -> None:
+        """
+        The configuration has changed.
+        """
+
+    def end(self, status: bytes, isCounted: bool) -> None:
+        """
+        The consumer stops.
+
+        @param status: for clients that wait.
+        @param isCounted: whether it has the pending counts of their requests.
+        """
+
+    # The loop.
+
+    def begin(self) -> None:
+        """
+        The consumer starts.
+        """
+        core = self.core
+        if core.config.replay_policy is ReplayPolicy.ORIGINAL:
+            self._replayUntil = core.stream.last
+            self._lastStamp = 0
+        self.pump()
+
+    def pump(self) -> None:
+        """
+        Deliver what can be delivered. Long work is continued in the next turn of the reactor.
+        """
+        core = self.core
+        if self._isPumping or not core.isServing:
+            return
+        self._isPumping = True
+        delivered = 0
+        try:
+            while delivered < SLICE and self._deliverNext():
+                delivered += 1
+        finally:
+            self._isPumping = False
+        if delivered:
+            self._finished()
+        if delivered >= SLICE:
+            core.timers.set(self.pump, core.monotonic())
+        else:
+            self.waits()
+
+    def _finished(self) -> None:
+        """
+        Note some deliveries.
+        """
+        core = self.core
+        core.lastDelivered = core.account.now()
+        core.lastActive = core.monotonic()
+        core.writer.touched()
+        if self._held:
+            self._releaseLater()
+        if self._settled:
+            settled, self._settled = self._settled, []
+            core.settled(settled)
+
+    def _deliverNext(self) -> bool:
+        """
+        Deliver one message.
+
+        @return: whether there may be more.
+        """
+        core = self.core
+        self.isAtEnd = core.isPaused
+        if core.isPaused or not core.isServing or not self.canDeliver():
+            return False
+        pending = core.pending
+        if pending.queueLength:
+            again = self._nextAgain()
+            if again is not None:
+                record, deliveries = again
+                return self._deliver(record, deliveries, core.cursor.numPending)
+            if pending.queueLength:
+                return False
+        if core.maxPending and len(pending.entries) >= core.maxPending:
+            return False
+        found = core.cursor.peek()
+        if found is None:
+            self.isAtEnd = core.cursor.isAtEnd
+            return False
+        return self._deliver(found, 1, core.cursor.numPending - 1)
+
+    def _nextAgain(self) -> tuple[Record, int] | None:
+        """
+        The first message of the redelivery queue, with the number of its deliveries.
+
+        @return: C{None} if there is none, or if it is still being read.
+        """
+        core = self.core
+        pending = core.pending
+        while sequence := pending.nextQueued():
+            deliveries = pending.counts.get(sequence, 0) + 2
+            if core.maxDeliver and deliveries > core.maxDeliver:
+                if deliveries == core.maxDeliver + 1:
+                    core.adviseMaxDeliveries(sequence, core.maxDeliver)
+                pending.giveUp(sequence, deliveries - 1)
+                core.cursor.forgetAgain(sequence)
+                core.writer.touched()
+                continue
+            isKnown, record = core.cursor.again(sequence)
+            if not isKnown:
+                return None
+            if record is not None:
+                return record, deliveries
+            core.gone(sequence)
+            core.cursor.forgetAgain(sequence)
+            core.writer.touched()
+        return None
+
+    def _deliver(self, record: Record, deliveries: int, pending: int) -> bool:
+        core = self.core
+        if self._replayUntil and not self._isDue(record):
+            return False
+        if core.config.headers_only:
+            record = headersOnly(record)
+        if not self.deliver(record, deliveries, pending):
+            self.isAtEnd = True
+            return False
+        if core.settlesAtDelivery:
+            self._settled.append(record.sequence)
+        return True
+
+    # The original pace.
+
+    def _isDue(self, record: Record) -> bool:
+        """
+        Whether a message may be delivered now, at the pace in which messages were stored.
+        """
+        if record.sequence > self._replayUntil:
+            self._replayUntil = 0
+            return True
+        gap = record.timestamp - self._lastStamp if self._lastStamp else 0
+        if gap > SHORTEST_GAP and not self.isAfter(record.sequence, gap / 1e9):
+            return False
+        self._lastStamp = record.timestamp
+        return True
+
+    def isAfter(self, sequence: int, seconds: float) -> bool:
+        """
+        Delay one message.
+
+        @param seconds: from the first call for this message.
+        @return: whether they have passed; if not, it is tried again then.
+        """
+        core = self.core
+        now = core.monotonic()
+        if self._pacedSequence != sequence:
+            self._pacedSequence, self._pacedUntil = sequence, now + seconds
+        if now + 1e-9 >= self._pacedUntil:
+            return True
+        core.timers.set(self.pump, self._pacedUntil)
+        return False
+
+    # Sending.
+
+    def ackSubject(self, record: Record, deliveries: int, pending: int) -> bytes:
+        """
+        The reply subject of a delivery.
+        """
+        core = self.core
+        return core.ackFormat % (
+            deliveries,
+            record.sequence,
+            core.pending.delivered + 1,
+            record.timestamp,
+            pending if pending > 0 else 0,
+        )
+
+    def send(self, reply: bytes, record: Record, ack: bytes) -> bool:
+        """
+        Send a message, or hold it until its delivery is recorded.
+
+        @return: whether there is a receiver.
+        """
+        core = self.core
+        if not core.isReserving:
+            return core.account.send(reply, record.payload, record.headers, ack, record.subject) > 0
+        if not core.account.bus.hasInterest(reply):
+            return False
+        self._hold(
+            _Held(reply, record.payload, record.headers, ack, record.subject, record.sequence)
+        )
+        return True
+
+    def _hold(self, held: _Held) -> None:
+        self._held.append(held)
+        self._heldCount += 1
+
+    def heartbeat(self) -> bytes:
+        """
+        The header block of a heartbeat, without its last line.
+        """
+        lastConsumer, lastStream = self.core.pending.delivered, self.core.cursor.position - 1
+        lines = b"Nats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n" % (lastConsumer, lastStream)
+        return b"NATS/1.0 100 Idle Heartbeat\r\n" + lines
+
+    def status(self, reply: bytes, headers: bytes, ack: bytes = b"") -> None:
+        """
+        Send a status behind the messages that are held.
+
+        @param headers: the header block.
+        """
+        if not self._held:
+            self.core.account.send(reply, b"", headers, ack)
+            return
+        self._hold(_Held(reply, b"", headers, ack, b"", 0))
+        if not self._isPumping:
+            self._releaseLater()
+
+    def _releaseLater(self) -> None:
+        self.core.writer.whenDurable(partial(self._release, self._heldCount))
+
+    def _release(self, count: int) -> None:
+        """
+        Send what was held.
+
+        @param count: the messages and statuses that were held when the state was written.
+        """
+        send: Callable[..., int] = self.core.account.send
+        while self._sentCount < count:
+            self._sentCount += 1
+            held = self._held.popleft()
+            receivers = send(held.reply, held.payload, held.headers, held.ack, held.subject)
+            if not receivers and held.sequence:
+                self.core.pending.enqueue((held.sequence,))
+        if self.core.pending.queueLength:
+            self.core.pump()

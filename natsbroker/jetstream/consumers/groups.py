@@ -1,0 +1,123 @@
+"""
+The priority group of a pull consumer: which of the waiting requests may have a message.
+
+As in nats-server a consumer has one pinned client, whatever the number of its groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from natsbroker.jetstream.consumers.pull import PullRequest
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
+
+__all__ = ["PriorityGroup", "Verdict"]
+
+
+class Verdict:
+    """
+    What happens to a waiting request.
+
+    @cvar SERVE: it may have a message.
+    @cvar SERVE_PINNED: likewise, and its client is pinned with this.
+    @cvar WAIT: it waits on.
+    @cvar WRONG_PIN: it ends, because its client is not pinned any more.
+    """
+
+    SERVE = 0
+    SERVE_PINNED = 1
+    WAIT = 2
+    WRONG_PIN = 3
+
+
+class PriorityGroup:
+    """
+    The state of priority policies.
+
+    @ivar pin: the id of the pinned client; empty for none.
+    @ivar pinnedAt: when it was pinned, in nanoseconds since 1970; 0 for none.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        newId: Callable[[], str],
+        now: Callable[[], int],
+    ) -> None:
+        """
+        @param newId: makes the id of a pinned client.
+        @param now: the wall clock.
+        """
+        self.configured(config)
+        self._newId = newId
+        self._now = now
+        self.pin = ""
+        self.pinnedAt = 0
+
+    def configured(self, config: ConsumerConfig) -> None:
+        """
+        Follow a configuration.
+        """
+        self.policy = config.priority_policy
+        self.isPinning = self.policy is PriorityPolicy.PINNED_CLIENT
+
+    def isWrongPin(self, request: PullRequest) -> bool:
+        """
+        Whether a new request has an id that is not that of the pinned client.
+        """
+        terms = request.terms
+        if not self.pin or terms is None:
+            return False
+        return bool(terms.pin) and terms.pin != self.pin
+
+    def isFromPinned(self, request: PullRequest) -> bool:
+        """
+        Whether a request is from the pinned client.
+        """
+        terms = request.terms
+        return bool(self.pin) and terms is not None and terms.pin == self.pin
+
+    def judge(self, request: PullRequest, pending: int, ackPending: int) -> int:
+        """
+        @param pending: messages that the consumer has not delivered yet.
+        @param ackPending: messages that are not acknowledged.
+        @return: a constant of L{Verdict}.
+        """
+        if self.isPinning:
+            return self._judgePinned(request)
+        if self.policy is PriorityPolicy.OVERFLOW and not _overflows(request, pending, ackPending):
+            return Verdict.WAIT
+        return Verdict.SERVE
+
+    def _judgePinned(self, request: PullRequest) -> int:
+        terms = request.terms
+        if not self.pin:
+            if terms is not None and terms.pin:
+                return Verdict.WRONG_PIN
+            if terms is None or not terms.group:
+                return Verdict.SERVE
+            self.pin = terms.pin = self._newId()
+            self.pinnedAt = self._now()
+            return Verdict.SERVE_PINNED
+        if terms is None or not terms.pin:
+            return Verdict.WAIT
+        return Verdict.SERVE if terms.pin == self.pin else Verdict.WRONG_PIN
+
+    def unpin(self) -> None:
+        """
+        Pin the client of the next request instead.
+        """
+        self.pin = ""
+        self.pinnedAt = 0
+
+
+def _overflows(request: PullRequest, pending: int, ackPending: int) -> bool:
+    """
+    Whether one of the bounds that a request gives is reached, or it gives none.
+    """
+    terms = request.terms
+    if terms is None or (terms.minPending <= 0 and terms.minAckPending <= 0):
+        return True
+    if 0 < terms.minPending <= pending:
+        return True
+    return 0 < terms.minAckPending <= ackPending

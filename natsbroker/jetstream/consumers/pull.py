@@ -1,0 +1,333 @@
+"""
+Pull requests, and those of them that wait.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from natsbroker.jetstream.model import gojson
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
+from natsbroker.wire.durations import nanosecondsText
+
+__all__ = ["GroupTerms", "PullRefused", "PullRequest", "WaitingRequests", "checkPull", "parsePull"]
+
+_NEVER = float("inf")
+
+#: Where a request without a priority is among those that have one.
+_LAST_PRIORITY = 1 << 31
+
+#: The fields of a request with their types, in Python and in Go.
+_FIELDS: dict[str, tuple[type, str]] = {
+    "expires": (int, "time.Duration"),
+    "batch": (int, "int"),
+    "max_bytes": (int, "int"),
+    "no_wait": (bool, "bool"),
+    "idle_heartbeat": (int, "time.Duration"),
+    "group": (str, "string"),
+    "min_pending": (int, "int64"),
+    "min_ack_pending": (int, "int64"),
+    "id": (str, "string"),
+    "priority": (int, "int"),
+}
+
+#: What Go calls the values of JSON.
+_KINDS: dict[type, str] = {str: "string", bool: "bool", int: "number", list: "object"}
+
+
+class PullRefused(ValueError):
+    """
+    A pull request is refused. The text is the status and its description.
+    """
+
+
+@dataclass(slots=True)
+class GroupTerms:
+    """
+    What a pull request says about its priority group.
+
+    @ivar pin: the id of a pinned client.
+    """
+
+    group: str = ""
+    minPending: int = 0
+    minAckPending: int = 0
+    pin: str = ""
+    priority: int = 0
+
+
+class PullRequest:
+    """
+    A request for messages.
+
+    @ivar reply: where the messages go.
+    @ivar batch: the messages that it may still have.
+    @ivar delivered: the messages that it had.
+    @ivar room: the bytes that it may still have; 0 for any number.
+    @ivar expires: when it ends, by the monotonic clock; infinite for never.
+    @ivar isNoWait: whether it ends with the messages that there are.
+    @ivar heartbeat: seconds between heartbeats; 0 for none.
+    @ivar heartbeatDue: when the next heartbeat is due; infinite for never.
+    @ivar terms: C{None} if the request is not an object.
+    """
+
+    __slots__ = (
+        "batch",
+        "delivered",
+        "expires",
+        "heartbeat",
+        "heartbeatDue",
+        "isNoWait",
+        "reply",
+        "room",
+        "terms",
+    )
+
+    def __init__(self, reply: bytes, batch: int = 1) -> None:
+        self.reply = reply
+        self.batch = max(batch, 1)
+        self.delivered = 0
+        self.room = 0
+        self.expires = _NEVER
+        self.isNoWait = False
+        self.heartbeat = 0.0
+        self.heartbeatDue = _NEVER
+        self.terms: GroupTerms | None = None
+
+    @property
+    def isForever(self) -> bool:
+        """
+        Whether it has no expiry.
+        """
+        return self.expires == _NEVER
+
+    @property
+    def priority(self) -> int:
+        """
+        The smaller, the earlier it is served.
+        """
+        return _LAST_PRIORITY if self.terms is None else self.terms.priority
+
+    def pendingHeaders(self) -> bytes:
+        """
+        The lines of a status that say what the request did not get.
+        """
+        return b"Nats-Pending-Messages: %d\r\nNats-Pending-Bytes: %d\r\n" % (self.batch, self.room)
+
+
+def parsePull(body: bytes, reply: bytes, now: float) -> PullRequest:
+    """
+    Read a pull request: an object, a number, or anything else for one message.
+
+    @param now: by the monotonic clock.
+    @raise PullRefused: for an object that is malformed.
+    """
+    text = body.strip()
+    if not text.startswith(b"{"):
+        return PullRequest(reply, _number(text))
+    try:
+        fields = _decoded(text)
+    except ValueError as error:
+        raise PullRefused(f"400 Bad Request - {error}") from error
+    request = PullRequest(reply, fields.get("batch", 0))
+    request.room = max(fields.get("max_bytes", 0), 0)
+    request.isNoWait = fields.get("no_wait", False)
+    expires = fields.get("expires", 0)
+    heartbeat = fields.get("idle_heartbeat", 0)
+    if heartbeat > 0:
+        if heartbeat * 2 > expires:
+            raise PullRefused("400 Bad Request - heartbeat value too large")
+        request.heartbeat = heartbeat / 1e9
+        request.heartbeatDue = now + request.heartbeat
+    if expires:
+        request.expires = now + expires / 1e9
+    request.terms = GroupTerms(
+        fields.get("group", ""),
+        fields.get("min_pending", 0),
+        fields.get("min_ack_pending", 0),
+        fields.get("id", ""),
+        fields.get("priority", 0),
+    )
+    return request
+
+
+def _decoded(text: bytes) -> dict[str, Any]:
+    """
+    The fields of a request. Unknown ones are ignored, and case in names, as Go does.
+
+    @raise ValueError: with Go's words, for a malformed object or a field of a wrong type.
+    """
+    try:
+        pairs = json.loads(text, object_pairs_hook=list)
+    except ValueError:
+        try:
+            node = gojson.read(text)
+        except gojson.JsonEndError:
+            raise ValueError("unexpected end of JSON input") from None
+        rest = gojson.skipSpace(text, node.end)
+        wrong = text[rest : rest + 1].decode(errors="replace")
+        raise ValueError(f"invalid character '{wrong}' after top-level value") from None
+    fields: dict[str, Any] = {}
+    for key, value in pairs:
+        name = key if key in _FIELDS else key.lower()
+        if name in _FIELDS and value is not None:
+            fields[name] = _checked(name, value)
+    return fields
+
+
+def _checked(name: str, value: object) -> object:
+    kind, shown = _FIELDS[name]
+    if type(value) is kind:
+        return value
+    given = f"number {value}" if isinstance(value, float) else _KINDS.get(type(value), "array")
+    field = f"JSApiConsumerGetNextRequest.{name}"
+    raise ValueError(f"json: cannot unmarshal {given} into Go struct field {field} of type {shown}")
+
+
+def _number(text: bytes) -> int:
+    try:
+        return int(text) if len(text) < 20 and b"_" not in text else 1
+    except ValueError:
+        return 1
+
+
+def checkPull(request: PullRequest, config: ConsumerConfig, now: float) -> None:
+    """
+    Apply the limits of the consumer and the rules of its priority policy.
+
+    @raise PullRefused: if the request exceeds or breaks one.
+    """
+    if 0 < config.max_batch < request.batch:
+        raise PullRefused(f"409 Exceeded MaxRequestBatch of {config.max_batch}")
+    if config.max_expires > 0 and not request.isForever:
+        if request.expires > now + config.max_expires / 1e9 + 1e-6:
+            limit = nanosecondsText(config.max_expires)
+            raise PullRefused(f"409 Exceeded MaxRequestExpires of {limit}")
+    if 0 < config.max_bytes < request.room:
+        raise PullRefused(f"409 Exceeded MaxRequestMaxBytes of {config.max_bytes}")
+    if request.terms is not None:
+        _checkTerms(request.terms, config)
+
+
+def _checkTerms(terms: GroupTerms, config: ConsumerConfig) -> None:
+    policy = config.priority_policy
+    if (terms.minPending or terms.minAckPending) and policy is not PriorityPolicy.OVERFLOW:
+        raise PullRefused("400 Bad Request - Not a Overflow Priority consumer")
+    if terms.pin and policy is not PriorityPolicy.PINNED_CLIENT:
+        raise PullRefused("400 Bad Request - Not a Pinned Client Priority consumer")
+    if not 0 <= terms.priority <= 9:
+        raise PullRefused("400 Bad Request - Priority must be between 0 and 9")
+    if policy is PriorityPolicy.NONE:
+        return
+    if not terms.group:
+        raise PullRefused("400 Bad Request - Priority Group missing")
+    if terms.group not in config.priority_groups:
+        raise PullRefused("400 Bad Request - Invalid Priority Group")
+
+
+class WaitingRequests:
+    """
+    The pull requests that wait, in the order in which they are served: one message each in turn.
+    With priorities, requests of the smallest number take turns before others have any.
+
+    @ivar limit: the most requests.
+    """
+
+    def __init__(self, limit: int, isPrioritized: bool = False) -> None:
+        self.limit = limit
+        self.isPrioritized = isPrioritized
+        self._requests: deque[PullRequest] = deque()
+        self._noWaits = 0
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[PullRequest]:
+        return iter(list(self._requests))
+
+    @property
+    def isFull(self) -> bool:
+        return len(self._requests) >= self.limit
+
+    @property
+    def hasNoWait(self) -> bool:
+        """
+        Whether one of them has C{no_wait}.
+        """
+        return self._noWaits > 0
+
+    @property
+    def wanted(self) -> int:
+        """
+        The messages that all of them may still have.
+        """
+        return sum(each.batch for each in self._requests)
+
+    def add(self, request: PullRequest) -> None:
+        """
+        Add a request behind the others, or behind those of its priority.
+        """
+        self._noWaits += request.isNoWait
+        if self.isPrioritized:
+            self._insert(request)
+        else:
+            self._requests.append(request)
+
+    def _insert(self, request: PullRequest) -> None:
+        priority = request.priority
+        for place, each in enumerate(self._requests):
+            if each.priority > priority:
+                self._requests.insert(place, request)
+                return
+        self._requests.append(request)
+
+    def first(self) -> PullRequest:
+        """
+        The request whose turn it is. There must be one.
+        """
+        return self._requests[0]
+
+    def rotate(self) -> None:
+        """
+        Put the first request behind the others.
+        """
+        self._requests.rotate(-1)
+
+    def served(self) -> PullRequest:
+        """
+        Give the first request one message. It leaves when it has all that it may have.
+        """
+        request = self._requests[0]
+        request.batch -= 1
+        request.delivered += 1
+        if request.batch <= 0:
+            self._requests.popleft()
+            self._noWaits -= request.isNoWait
+        elif self.isPrioritized:
+            self._insert(self._requests.popleft())
+        elif len(self._requests) > 1:
+            self._requests.rotate(-1)
+        return request
+
+    def remove(self, request: PullRequest) -> None:
+        """
+        Take a request out, if it is there.
+        """
+        try:
+            self._requests.remove(request)
+        except ValueError:
+            return  # It had all its messages and left by itself.
+        self._noWaits -= request.isNoWait
+
+    def clear(self) -> list[PullRequest]:
+        """
+        Take all requests out.
+        """
+        requests = list(self._requests)
+        self._requests.clear()
+        self._noWaits = 0
+        return requests

@@ -1,0 +1,278 @@
+"""
+Delivery to pull requests.
+"""
+
+from __future__ import annotations
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.consumers.core import ConsumerCore, randomToken
+from natsbroker.jetstream.consumers.deliverer import ConsumerDeliverer, headerAdded
+from natsbroker.jetstream.consumers.groups import PriorityGroup, Verdict
+from natsbroker.jetstream.consumers.pull import (
+    PullRefused,
+    PullRequest,
+    WaitingRequests,
+    checkPull,
+    parsePull,
+)
+from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
+
+__all__ = ["PullDeliverer"]
+
+_NEVER = float("inf")
+
+#: Seconds between two examinations of the waiting requests because there is no room for another.
+_EXAMINATION = 1.0
+
+
+class PullDeliverer(ConsumerDeliverer):
+    """
+    Gives each waiting request a message in turn.
+
+    @ivar waiting: the requests.
+    @ivar group: the pinned client, and who may have a message.
+    """
+
+    def __init__(self, core: ConsumerCore) -> None:
+        super().__init__(core)
+        config = core.config
+        isPrioritized = config.priority_policy is PriorityPolicy.PRIORITIZED
+        self.waiting = WaitingRequests(config.max_waiting or 512, isPrioritized)
+        self.group = PriorityGroup(config, self._newPin, core.account.now)
+        self._pinnedGroup = ""
+        self._examined = -_NEVER
+
+    def _newPin(self) -> str:
+        return randomToken(self.core.random, 22)
+
+    def configured(self) -> None:
+        self.group.configured(self.core.config)
+        self.waiting.isPrioritized = self.group.policy is PriorityPolicy.PRIORITIZED
+
+    # Requests.
+
+    def requested(self, reply: bytes, body: bytes) -> None:
+        """
+        Take a pull request.
+        """
+        core = self.core
+        now = core.monotonic()
+        core.lastActive = now
+        try:
+            request = parsePull(body, reply, now)
+            checkPull(request, core.config, now)
+            if core.config.priority_policy is not PriorityPolicy.NONE:
+                self._checkPin(request)
+            self._checkPending(request, now)
+        except PullRefused as refused:
+            self._refuse(reply, str(refused).encode())
+            return
+        if self.waiting.isFull:
+            # A client with heartbeats notices their absence. An error would make it ask at once.
+            if not request.heartbeat:
+                self._refuse(reply, b"409 Exceeded MaxWaiting")
+            return
+        self.waiting.add(request)
+        self._watch(request)
+        self.pump()
+
+    def _refuse(self, reply: bytes, status: bytes) -> None:
+        self.status(reply, b"NATS/1.0 %b\r\n\r\n" % status)
+
+    def _checkPin(self, request: PullRequest) -> None:
+        if self.group.isWrongPin(request):
+            raise PullRefused("423 Nats-Pin-Id mismatch")
+        if self.group.isFromPinned(request) and request.terms is not None:
+            self._startPinTimer(request.terms.group)
+
+    def _checkPending(self, request: PullRequest, now: float) -> None:
+        """
+        Decide about a request that does not wait for new messages.
+        """
+        core = self.core
+        if self.waiting.isFull and now - self._examined > _EXAMINATION:
+            self.examine()
+        if not request.isNoWait:
+            return
+        pending = core.cursor.numPending + core.pending.queueLength
+        if not pending and core.cursor.isCounted and request.isForever:
+            raise PullRefused("404 No Messages")
+        if pending:
+            self.examine()
+            if pending < self.waiting.wanted:
+                raise PullRefused("408 Requests Pending")
+
+    def _watch(self, request: PullRequest) -> None:
+        when = min(request.expires, request.heartbeatDue)
+        if when < _NEVER:
+            known = self.core.timers.timeOf(self._timePassed)
+            if known is None or when < known:
+                self.core.timers.set(self._timePassed, when)
+
+    def _timePassed(self) -> None:
+        self.examine(isAtEnd=True)
+        self.pump()
+
+    def examine(self, isAtEnd: bool = False) -> int:
+        """
+        Look at all waiting requests: send heartbeats, and end those that have expired or whose
+        client is gone.
+
+        @param isAtEnd: whether requests that do not wait for new messages end.
+        @return: the requests that wait on.
+        """
+        core = self.core
+        now = self._examined = core.monotonic()
+        hasInterest = core.account.bus.hasInterest
+        next_ = _NEVER
+        for request in self.waiting:
+            if self._ends(request, now, isAtEnd) or not hasInterest(request.reply):
+                self.waiting.remove(request)
+                continue
+            if request.heartbeatDue <= now + 1e-9:
+                self.status(request.reply, self.heartbeat() + b"\r\n")
+                request.heartbeatDue = now + request.heartbeat
+            next_ = min(next_, request.expires, request.heartbeatDue)
+        if next_ < _NEVER:
+            core.timers.set(self._timePassed, next_)
+        return len(self.waiting)
+
+    def _ends(self, request: PullRequest, now: float, isAtEnd: bool) -> bool:
+        """
+        End a request if its time has come, with a status.
+        """
+        if request.expires <= now + 1e-9:
+            self._endWith(request, b"408 Request Timeout")
+            return True
+        if isAtEnd and request.isNoWait and (request.isForever or request.delivered):
+            self._refuse(request.reply, b"404 No Messages")
+            return True
+        return False
+
+    def _endWith(self, request: PullRequest, status: bytes) -> None:
+        lines = request.pendingHeaders()
+        self.status(request.reply, b"NATS/1.0 %b\r\n%b\r\n" % (status, lines))
+
+    # Delivery.
+
+    def canDeliver(self) -> bool:
+        return len(self.waiting) > 0
+
+    def waits(self) -> None:
+        if self.isAtEnd and self.waiting.hasNoWait:
+            for request in self.waiting:
+                if request.isNoWait and self._ends(request, self.core.monotonic(), True):
+                    self.waiting.remove(request)
+
+    def deliver(self, record: Record, deliveries: int, pending: int) -> bool:
+        core, waiting = self.core, self.waiting
+        ack = self.ackSubject(record, deliveries, pending)
+        size = len(record.subject) + len(ack) + len(record.headers) + len(record.payload)
+        now = core.monotonic()
+        for _ in range(len(waiting)):
+            request = waiting.first()
+            if not self._maySend(request, size, now, pending + (deliveries == 1)):
+                continue
+            sent = record
+            if self.group.isPinning:
+                pin = self.group.pin.encode()
+                sent = record._replace(headers=headerAdded(record.headers, b"Nats-Pin-Id", pin))
+            if not self.send(request.reply, sent, ack):
+                waiting.remove(request)
+                continue
+            self._served(size, now)
+            core.delivered(record, deliveries - 1, now)
+            return True
+        return False
+
+    def _maySend(self, request: PullRequest, size: int, now: float, pending: int) -> bool:
+        """
+        Whether the first request may have a message. If not, it has ended or is now the last.
+        """
+        waiting, group = self.waiting, self.group
+        if request.expires <= now:
+            self._endWith(request, b"408 Request Timeout")
+            waiting.remove(request)
+            return False
+        verdict = Verdict.SERVE
+        if group.policy is not PriorityPolicy.NONE:
+            verdict = group.judge(request, pending, len(self.core.pending))
+        if verdict == Verdict.WAIT:
+            waiting.rotate()
+            return False
+        if verdict == Verdict.WRONG_PIN:
+            self._endWith(request, b"423 Nats-Wrong-Pin-Id")
+            waiting.remove(request)
+            return False
+        if verdict == Verdict.SERVE_PINNED and request.terms is not None:
+            self._pinned(request.terms.group)
+        if 0 < request.room < size:
+            self._endWith(request, b"409 Message Size Exceeds MaxBytes")
+            waiting.remove(request)
+            if verdict == Verdict.SERVE_PINNED:
+                self._unpin()
+            return False
+        return True
+
+    def _served(self, size: int, now: float) -> None:
+        """
+        The first request got a message.
+        """
+        first = self.waiting.first()
+        if first.room:
+            first.room -= size
+            if not first.room:
+                first.batch = 1
+        request = self.waiting.served()
+        if request.batch > 0:
+            if request.heartbeat:
+                request.heartbeatDue = now + request.heartbeat
+        elif request.room:
+            self._endWith(request, b"409 Batch Completed")
+
+    # The pinned client.
+
+    def _pinned(self, group: str) -> None:
+        self._startPinTimer(group)
+        self._advisePin("PINNED", "consumer_group_pinned", group, pinned_id=self.group.pin)
+
+    def _startPinTimer(self, group: str) -> None:
+        core = self.core
+        self._pinnedGroup = group
+        core.timers.set(self._pinTimePassed, core.monotonic() + core.config.priority_timeout / 1e9)
+
+    def _pinTimePassed(self) -> None:
+        if self.group.pin:
+            self._unpin()
+            self._adviseUnpinned(self._pinnedGroup, "timeout")
+            self.pump()
+
+    def _unpin(self) -> None:
+        self.group.unpin()
+        self.core.timers.clear(self._pinTimePassed)
+
+    def unpin(self, group: str) -> None:
+        """
+        Pin another client, because an administrator wants it.
+        """
+        self._unpin()
+        self._adviseUnpinned(group, "admin")
+        self.pump()
+
+    def _adviseUnpinned(self, group: str, reason: str) -> None:
+        self._advisePin("UNPINNED", "consumer_group_unpinned", group, reason=reason)
+
+    def _advisePin(self, event: str, kind: str, group: str, **fields: str) -> None:
+        core = self.core
+        names = {"account": core.account.name, "stream": core.stream.name, "consumer": core.name}
+        subject = f"ADVISORY.CONSUMER.{event}.{core.stream.name}.{core.name}"
+        core.account.advise(subject, f"advisory.v1.{kind}", **names, group=group, **fields)
+
+    # The end.
+
+    def end(self, status: bytes, isCounted: bool) -> None:
+        for request in self.waiting.clear():
+            if isCounted:
+                self._endWith(request, status)
+            else:
+                self._refuse(request.reply, status)

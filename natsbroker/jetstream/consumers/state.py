@@ -1,0 +1,142 @@
+"""
+The durable state of a consumer: a value of the account's state in a compact binary form.
+
+A header has the version of the form and the positions; columns of numbers follow. A column begins
+with its number of values, their width in bytes, and their minimum, to which all are relative.
+The store checks values for damage, so this form has no checksum.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+__all__ = ["ConsumerState", "DamagedState", "stateKey"]
+
+VERSION = 1
+
+_HEADER = struct.Struct("<BQQQQQQ")
+_COLUMN = struct.Struct("<IBq")
+_NARROW = 1 << 32
+
+#: Pending messages that a value has room for; a store takes values of up to 16 MiB.
+MOST_PENDING = 600_000
+
+
+class DamagedState(ValueError):
+    """
+    A value is not the state of a consumer.
+    """
+
+
+def stateKey(stream: str, consumer: str) -> bytes:
+    """
+    The key of a consumer's state. It is a digest, because names may be longer than a key.
+    """
+    return b"position/" + sha256(f"{stream}/{consumer}".encode()).hexdigest().encode()
+
+
+@dataclass(slots=True)
+class ConsumerState:
+    """
+    Where a consumer is.
+
+    @ivar delivered: the consumer sequence of the last delivery.
+    @ivar deliveredStream: the stream sequence of the newest message that was delivered.
+    @ivar floor: the acknowledgement floor, as a consumer sequence.
+    @ivar floorStream: the same as a stream sequence.
+    @ivar start: the stream sequence before the first message of the consumer, from its deliver
+        policy or its last reset. The stream may end below it.
+    @ivar resume: for C{last_per_subject}: up to this sequence only the last message of each subject
+        is delivered; 0 if all are.
+    @ivar pending: the stream sequence of each pending message, the consumer sequence of its first
+        delivery, and the time at which it is due, in nanoseconds since 1970; by stream sequence.
+    @ivar counts: redeliveries by stream sequence.
+    """
+
+    delivered: int = 0
+    deliveredStream: int = 0
+    floor: int = 0
+    floorStream: int = 0
+    start: int = 0
+    resume: int = 0
+    pending: list[tuple[int, int, int]] = field(default_factory=list)
+    counts: dict[int, int] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """
+        The value for the store. If more messages are pending than it has room for, the newest ones
+        are left out as if they had not been delivered yet, so none of them is lost.
+        """
+        pending, last = self.pending, self.deliveredStream
+        if len(pending) > MOST_PENDING:
+            pending = pending[:MOST_PENDING]
+            last = pending[-1][0]
+        counts = {each: count for each, count in self.counts.items() if each <= last}
+        columns = [
+            [each[0] for each in pending],
+            [each[1] for each in pending],
+            [each[2] for each in pending],
+            counts,
+            counts.values(),
+        ]
+        header = _HEADER.pack(
+            VERSION,
+            self.delivered,
+            last,
+            self.floor,
+            min(self.floorStream, last),
+            self.start,
+            self.resume,
+        )
+        return header + b"".join(map(_encoded, columns))
+
+    @classmethod
+    def decode(cls, value: bytes) -> ConsumerState:
+        """
+        @raise DamagedState: if the value has another form.
+        """
+        try:
+            version, delivered, last, floor, floorStream, start, resume = _HEADER.unpack_from(value)
+            if version != VERSION:
+                raise DamagedState(f"version {version} of a consumer's state is not known")
+            columns, offset = [], _HEADER.size
+            for _ in range(5):
+                column, offset = _decoded(value, offset)
+                columns.append(column)
+            sequences, firsts, times, counted, counts = columns
+            pending = list(zip(sequences, firsts, times, strict=True))
+            redeliveries = dict(zip(counted, counts, strict=True))
+            return cls(delivered, last, floor, floorStream, start, resume, pending, redeliveries)
+        except (struct.error, ValueError) as error:
+            raise DamagedState(f"a consumer's state is damaged: {error}") from error
+
+
+def _encoded(column: Collection[int]) -> bytes:
+    if not column:
+        return _COLUMN.pack(0, 4, 0)
+    lowest = min(column)
+    isNarrow = max(column) - lowest < _NARROW
+    values = array("I" if isNarrow else "Q", [each - lowest for each in column])
+    return _COLUMN.pack(len(column), values.itemsize, lowest) + _littleEndian(values).tobytes()
+
+
+def _decoded(value: bytes, offset: int) -> tuple[Iterable[int], int]:
+    count, width, lowest = _COLUMN.unpack_from(value, offset)
+    offset += _COLUMN.size
+    end = offset + count * width
+    if width not in (4, 8) or end > len(value):
+        raise ValueError("a column is cut off")
+    values = array("I" if width == 4 else "Q")
+    values.frombytes(value[offset:end])
+    return [each + lowest for each in _littleEndian(values)], end
+
+
+def _littleEndian(values: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values

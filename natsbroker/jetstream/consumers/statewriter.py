@@ -1,0 +1,142 @@
+"""
+Writes the state of a consumer: late and many changes together, or at once if an answer depends on
+it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.interfaces import IStateStore
+from natsbroker.interfaces.records import LeaseLost, StoreClosed, StoreError
+from natsbroker.streaming.deadlines import Deadline, Deadlines
+
+__all__ = ["StateWriter"]
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+#: Seconds for which changes are collected that nothing depends on. After a crash, messages that
+#: were acknowledged in this time without a reply subject are delivered again.
+LATE = 0.2
+
+#: Seconds after which a write that failed is tried again.
+RETRY = 1.0
+
+
+class StateWriter:
+    """
+    Keeps the value of one key up to date. One write is in flight at a time.
+    """
+
+    def __init__(
+        self,
+        states: IStateStore | None,
+        key: bytes,
+        encode: Callable[[], bytes],
+        deadlines: Deadlines,
+    ) -> None:
+        """
+        @param states: C{None} for a consumer whose state is not kept.
+        @param encode: gives the present value.
+        """
+        self._states = states
+        self._key = key
+        self._encode = encode
+        self._deadlines = deadlines
+        self._version = 0
+        self._durable = 0
+        self._writing = 0
+        self._timer: Deadline | None = None
+        self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
+        self._isStopped = False
+
+    @property
+    def isKept(self) -> bool:
+        """
+        Whether the state survives the process.
+        """
+        return self._states is not None
+
+    def touched(self) -> None:
+        """
+        The state has changed.
+        """
+        if self._states is None or self._isStopped:
+            return
+        self._version += 1
+        if self._timer is None and not self._writing:
+            self._timer = self._deadlines.after(LATE, self._write)
+
+    def whenDurable(self, call: Callable[[], object]) -> None:
+        """
+        Write changes at once.
+
+        @param call: called when all changes up to now are durable; immediately if they are. Calls
+            are made in order.
+        """
+        if self._durable == self._version and not self._waiting:
+            call()
+        elif not self._isStopped:
+            self._waiting.append((self._version, call))
+            if not self._writing:
+                self._write()
+
+    def flush(self) -> Deferred[None]:
+        """
+        Write changes at once.
+
+        @return: fires when all changes up to now are durable.
+        """
+        done: Deferred[None] = Deferred()
+        self.whenDurable(lambda: done.callback(None))
+        return done
+
+    def stop(self) -> None:
+        """
+        Write nothing more. Calls that wait are not made.
+        """
+        self._isStopped = True
+        self._waiting.clear()
+        self._cancelTimer()
+
+    def _cancelTimer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _write(self) -> None:
+        self._cancelTimer()
+        if self._states is None or self._isStopped:
+            return
+        self._writing = self._version
+        try:
+            written = self._states.put(self._key, self._encode())
+        except ValueError:
+            _log.failure("The state of a consumer cannot be written")
+            self._writing = 0
+            return
+        written.addCallbacks(self._written, self._failed)
+
+    def _written(self, result: None) -> None:
+        self._durable, self._writing = self._writing, 0
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= self._durable:
+            waiting.popleft()[1]()
+        if waiting and not self._writing:
+            self._write()
+        elif self._durable != self._version and self._timer is None and not self._isStopped:
+            self._timer = self._deadlines.after(LATE, self._write)
+
+    def _failed(self, failure: Failure) -> None:
+        self._writing = 0
+        failure.trap(StoreError)
+        if failure.check(StoreClosed, LeaseLost):
+            self.stop()
+        elif not self._isStopped:
+            _log.error("A consumer's state is not written: {why}", why=str(failure.value))
+            self._timer = self._deadlines.after(RETRY, self._write)

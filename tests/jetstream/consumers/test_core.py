@@ -1,0 +1,84 @@
+"""
+What the parts of a consumer share.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from natsbroker.jetstream.consumers.core import ConsumerCore, filtersOf, randomToken
+from natsbroker.jetstream.consumers.state import ConsumerState
+from natsbroker.jetstream.model.consumerconfig import AckPolicy, DeliverPolicy
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy
+from tests.jetstream.consumers.support import SECOND, ConsumerStage
+
+
+@pytest.fixture
+def stage() -> ConsumerStage:
+    """A stage with an empty stream."""
+    return ConsumerStage()
+
+
+def test_filters(stage: ConsumerStage) -> None:
+    """One filter, several, or none."""
+    assert filtersOf(stage.config()) == ()
+    assert filtersOf(stage.config(filter_subject="s.a")) == (b"s.a",)
+    assert filtersOf(stage.config(filter_subjects=("s.a", "s.b"))) == (b"s.a", b"s.b")
+
+
+def test_randomToken() -> None:
+    """Tokens are letters and digits, and differ."""
+    random = Random(1)
+    tokens = {randomToken(random, 22) for _ in range(50)}
+    assert len(tokens) == 50
+    assert all(len(each) == 22 and each.isalnum() for each in tokens)
+
+
+def test_configuration(stage: ConsumerStage) -> None:
+    """Unlimited values are 0, and a consumer without acknowledgements has no limits of them."""
+    core = ConsumerCore(stage.stream, "C", stage.config(max_ack_pending=-1), Random(1))
+    assert (core.maxDeliver, core.maxPending, core.isReserving) == (0, 0, False)
+    core.configured(stage.config(max_deliver=3, ack_wait=2 * SECOND))
+    assert (core.maxDeliver, core.maxPending, core.isReserving) == (3, 1000, True)
+    assert core.waitAfter(7) == 2.0
+    core.configured(stage.config(backoff=(SECOND, 3 * SECOND)))
+    assert [core.waitAfter(each) for each in range(4)] == [1.0, 3.0, 3.0, 3.0]
+    core.configured(stage.config(ack_policy=AckPolicy.NONE, max_deliver=3, max_ack_pending=5))
+    assert (core.maxPending, core.isReserving, core.settlesAtDelivery) == (0, False, False)
+
+
+def test_settled() -> None:
+    """Only a stream that removes what is settled learns it."""
+    for retention in RetentionPolicy:
+        stage = ConsumerStage(retention)
+        core = ConsumerCore(stage.stream, "C", stage.config(), Random(1))
+        core.settled([1])
+        expected = [] if retention is RetentionPolicy.LIMITS else [1]
+        assert stage.stream.settledSequences == expected
+
+
+def test_singleMessagePerSubject() -> None:
+    """In a stream with one message for each subject, each is the last: nothing is looked up."""
+    stage = ConsumerStage(max_msgs_per_subject=1)
+    stage.publish(2)
+    config = stage.config(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subject="s.*")
+    core = ConsumerCore(stage.stream, "C", config, Random(1))
+    ensureDeferred(core.position())
+    assert (core.cursor.position, core.cursor.resume) == (1, 0)
+
+
+def test_stateOfBrokenConsumer(stage: ConsumerStage) -> None:
+    """However a state came about, positions are in order after it is taken up."""
+    stage.publish(4)
+    core = ConsumerCore(stage.stream, "C", stage.config(), Random(1))
+    state = ConsumerState(3, 9, 8, 20, 0, 0, [(4, 9, 0), (7, 3, 0)], {})
+    taken: list[bool] = []
+    ensureDeferred(core.restore(state.encode())).addCallback(taken.append)
+    pending = core.pending
+    assert taken == [True]
+    assert pending.floor <= pending.delivered == 3
+    assert pending.floorStream <= pending.deliveredStream == 4
+    assert len(pending) == 0

@@ -1,0 +1,217 @@
+"""
+Reading the messages of a consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred, fail
+
+from natsbroker.interfaces.records import Matching, StoreFailed
+from natsbroker.jetstream.consumers.cursor import RecordCursor, fetchRecords
+from tests.jetstream.consumers.support import ConsumerStage
+
+
+@pytest.fixture
+def stage() -> ConsumerStage:
+    """A stage with an empty stream."""
+    return ConsumerStage()
+
+
+class Reader:
+    """
+    A cursor, and how often it became ready.
+    """
+
+    def __init__(self, stage: ConsumerStage, *filters: bytes) -> None:
+        self.stage = stage
+        self.ready = 0
+        self.queue: list[int] = []
+        self.cursor = RecordCursor(
+            stage.stream, filters, self._isReady, lambda limit: self.queue[:limit]
+        )
+        self.restart(1)
+
+    def restart(self, *position: Any) -> None:
+        """Begin elsewhere."""
+        self.cursor.restart(*position)
+        ensureDeferred(self.cursor.recount())
+        self.stage.advance(1)
+
+    def _isReady(self) -> None:
+        self.ready += 1
+
+    def take(self) -> int:
+        """The sequence of the next message; 0 for none."""
+        record = self.cursor.peek()
+        if record is None:
+            return 0
+        self.cursor.take()
+        return record.sequence
+
+
+def test_fetchRecords(stage: ConsumerStage) -> None:
+    """Single messages are found, near each other and far apart."""
+    stage.publish(40)
+    stage.stream.delete(3, 30)
+    found: list[dict[int, Any]] = []
+    wanted = [1, 2, 3, 5, 20, 30, 31, 39, 50]
+    ensureDeferred(fetchRecords(stage.stream, wanted)).addCallback(found.append)
+    assert sorted(found[0]) == [1, 2, 5, 20, 31, 39]
+
+
+def test_countGoesWithDelivery(stage: ConsumerStage) -> None:
+    """The number of pending messages falls with deliveries and rises with new messages."""
+    stage.publish(3)
+    reader = Reader(stage)
+    assert reader.cursor.numPending == 3
+    assert [reader.take(), reader.cursor.numPending] == [1, 2]
+    stage.stream.publish("s.a")
+    (record,) = stage.stream.records()[3:]
+    assert reader.cursor.stored([record], True)
+    assert reader.cursor.numPending == 3
+    assert [reader.take() for _ in range(4)] == [2, 3, 4, 0]
+    assert (reader.cursor.numPending, reader.cursor.isAtEnd) == (0, True)
+
+
+def test_filters(stage: ConsumerStage) -> None:
+    """Only matching messages are counted, kept and read."""
+    for subject in ("s.a", "s.b", "s.a"):
+        stage.stream.publish(subject)
+    reader = Reader(stage, b"s.a")
+    assert reader.cursor.numPending == 2
+    stage.stream.publish("s.b")
+    assert not reader.cursor.stored(stage.stream.records()[3:], True)
+    assert [reader.take() for _ in range(3)] == [1, 3, 0]
+    assert reader.cursor.position == 5
+
+
+def test_manySubjects(stage: ConsumerStage) -> None:
+    """Any number of subjects can be judged."""
+    cursor = Reader(stage, b"s.*.x").cursor
+    wanted = [cursor.wants(b"s.%d.%b" % (n, b"xy"[n % 2 : n % 2 + 1])) for n in range(10_000)]
+    assert wanted == [True, False] * 5000
+
+
+def test_storedBeforeNotice(stage: ConsumerStage) -> None:
+    """A message that is read before its notice comes is counted once."""
+    reader = Reader(stage)
+    stage.stream.publish("s.a")
+    assert reader.take() == 1
+    reader.cursor.stored(stage.stream.records(), True)
+    stage.stream.publish("s.a")
+    reader.cursor.stored(stage.stream.records()[1:], True)
+    assert (reader.cursor.numPending, reader.take()) == (1, 2)
+
+
+def test_keepsOnlyWhatIsWanted(stage: ConsumerStage) -> None:
+    """Messages for a consumer that takes none are read later."""
+    reader = Reader(stage)
+    stage.publish(2)
+    records = stage.stream.records()
+    reader.cursor.stored(records[:1], False)
+    reader.cursor.stored(records[1:], True)
+    assert [reader.take() for _ in range(3)] == [1, 2, 0]
+
+
+def test_slowRead(stage: ConsumerStage) -> None:
+    """While a read is under way there is no message, and no end."""
+    stage.publish(2)
+    reader = Reader(stage)
+    stage.stream.lag = 1.0
+    assert (reader.take(), reader.cursor.isAtEnd, reader.ready) == (0, False, 0)
+    stage.advance(1)
+    assert (reader.ready, reader.take(), reader.take()) == (1, 1, 2)
+
+
+def test_restartDuringRead(stage: ConsumerStage) -> None:
+    """What an earlier read finds after a restart is not delivered."""
+    stage.publish(5)
+    reader = Reader(stage)
+    stage.stream.lag = 1.0
+    assert reader.take() == 0
+    reader.cursor.restart(4)
+    stage.advance(3)
+    stage.stream.lag = 0.0
+    assert [reader.take() for _ in range(3)] == [4, 5, 0]
+    assert reader.cursor.numPending == 0
+
+
+def test_removedDuringCount(stage: ConsumerStage) -> None:
+    """A count during which messages are removed is repeated."""
+    stage.publish(5)
+    reader = Reader(stage)
+    stage.stream.lag = 1.0
+    reader.cursor.restart(1)
+    assert reader.take() == 0
+    stage.advance(0.5)
+    stage.stream.log.discardBefore(4)
+    reader.cursor.removed((), 4)
+    stage.advance(5)
+    assert reader.cursor.isCounted
+    assert reader.cursor.numPending == 2
+
+
+def test_skipList(stage: ConsumerStage) -> None:
+    """Of the messages up to a sequence only some are delivered, then all."""
+    stage.publish(8)
+    reader = Reader(stage)
+    reader.restart(2, 6, [2, 4, 5])
+    assert reader.cursor.numPending == 5
+    stage.stream.log.delete([4])
+    reader.cursor.removed([4], 0)
+    assert [reader.take() for _ in range(5)] == [2, 5, 7, 8, 0]
+    assert reader.cursor.numPending == 0
+
+
+def test_skipListOfOldMessages(stage: ConsumerStage) -> None:
+    """Messages of the list that are gone are left out."""
+    stage.publish(8)
+    reader = Reader(stage)
+    reader.restart(2, 6, [2, 4, 5])
+    stage.stream.log.delete([4])
+    assert [reader.take() for _ in range(5)] == [2, 5, 7, 8, 0]
+    assert reader.cursor.numPending == 0
+    reader.restart(2, 6, [2, 4, 5])
+    stage.stream.log.discardBefore(5)
+    reader.cursor.removed((), 5)
+    assert [reader.take() for _ in range(4)] == [5, 7, 8, 0]
+
+
+def test_again(stage: ConsumerStage) -> None:
+    """Messages that are delivered again are read together; a missing one is known to be."""
+    stage.publish(5)
+    stage.stream.log.delete([4])
+    reader = Reader(stage)
+    reader.queue = [4, 2]
+    assert reader.cursor.again(4) == (True, None)
+    isKnown, record = reader.cursor.again(2)
+    assert isKnown and record is not None and record.sequence == 2
+    reader.cursor.removed([2], 0)
+    assert reader.cursor.again(2) == (True, None)
+    reader.cursor.forgetAgain(2)
+    stage.stream.lag = 1.0
+    assert reader.cursor.again(2) == (False, None)
+
+
+def test_failedRead(
+    stage: ConsumerStage,
+    monkeypatch: pytest.MonkeyPatch,
+    flushLoggedErrors: Callable[..., list[Any]],
+) -> None:
+    """After a read that failed it is tried again."""
+    stage.publish(1)
+    reader = Reader(stage)
+
+    def broken(*arguments: Any) -> Deferred[Matching]:
+        return fail(StoreFailed("broken"))
+
+    monkeypatch.setattr(stage.stream, "read", broken)
+    assert (reader.take(), reader.cursor.isAtEnd) == (0, False)
+    monkeypatch.undo()
+    assert reader.take() == 0
+    stage.advance(1)
+    assert (reader.ready, reader.take()) == (1, 1)

@@ -1,0 +1,291 @@
+"""
+Which message is delivered, and when.
+"""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.consumers.deliverer import headerAdded, headersOnly
+from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy
+from tests.jetstream.consumers.support import BEGINNING, SECOND, ConsumerStage, numbers
+
+
+@pytest.fixture
+def stage() -> ConsumerStage:
+    """A stage with an empty stream."""
+    return ConsumerStage()
+
+
+def test_headers() -> None:
+    """A header is added at the end of a block, or makes one."""
+    assert headerAdded(b"", b"A", b"1") == b"NATS/1.0\r\nA: 1\r\n\r\n"
+    assert headerAdded(b"NATS/1.0\r\nA: 1\r\n\r\n", b"B", b"2") == (
+        b"NATS/1.0\r\nA: 1\r\nB: 2\r\n\r\n"
+    )
+
+
+def test_headersOnly() -> None:
+    """Without the payload, its size is a header."""
+    record = headersOnly(Record(1, 2, b"s.a", b"", b"four"))
+    assert (record.headers, record.payload) == (b"NATS/1.0\r\nNats-Msg-Size: 4\r\n\r\n", b"")
+
+
+class TestRedelivery:
+    """Messages that are not acknowledged."""
+
+    def test_afterWait(self, stage: ConsumerStage) -> None:
+        """They are delivered again in order of sequence, before new ones."""
+        stage.publish(3)
+        stage.consumer(ack_wait=SECOND)
+        inbox = stage.inbox()
+        stage.pull(inbox, b"2")
+        stage.advance(0.5)
+        stage.pull(inbox, b"1")
+        inbox.take()
+        stage.advance(1.1)
+        stage.publish(1)
+        stage.pull(inbox, b"9")
+        assert [numbers(each)[:2] for each in inbox.take()] == [(2, 1), (2, 2), (2, 3), (1, 4)]
+
+    def test_whenTooMany(self, stage: ConsumerStage) -> None:
+        """Too many pending messages stop new ones only."""
+        stage.publish(3)
+        stage.consumer(ack_wait=SECOND, max_ack_pending=1)
+        inbox = stage.inbox()
+        stage.pull(inbox, b"9")
+        stage.advance(1.1)
+        assert inbox.texts() == ["1", "1"]
+
+    def test_backoff(self, stage: ConsumerStage) -> None:
+        """With a backoff each delivery has its own wait, and the last value repeats."""
+        stage.publish(1)
+        stage.consumer(
+            backoff=(SECOND // 10, SECOND * 3 // 10), max_deliver=4, ack_wait=SECOND // 10
+        )
+        inbox = stage.inbox()
+        stage.pull(inbox, b"9")
+        times = []
+        for _ in range(200):
+            times += [round(stage.clock.seconds(), 1)] * len(inbox.take())
+            stage.advance(0.01)
+        assert times == [0.0, 0.1, 0.4, 0.7]
+        assert stage.advisories == ["max_deliver"]
+
+    def test_countsAreShown(self, stage: ConsumerStage) -> None:
+        """Redelivered messages are counted until they are settled."""
+        stage.publish(2)
+        consumer = stage.consumer(ack_wait=SECOND)
+        inbox = stage.inbox()
+        stage.pull(inbox, b"4")
+        stage.advance(1.1)
+        assert consumer.info()["num_redelivered"] == 2
+        stage.ack(inbox.take()[-1])
+        assert consumer.info()["num_redelivered"] == 1
+
+    def test_damagedOrRemoved(self, stage: ConsumerStage) -> None:
+        """A message that is gone without notice is terminated when it is to be delivered again."""
+        stage.publish(2)
+        consumer = stage.consumer(ack_wait=SECOND)
+        inbox = stage.inbox()
+        stage.pull(inbox, b"9")
+        stage.stream.log.delete([1])
+        stage.advance(1.1)
+        assert inbox.texts() == ["1", "2", "2"]
+        assert stage.advisories == ["terminated"]
+        assert consumer.info()["ack_floor"] == {"consumer_seq": 1, "stream_seq": 1}
+
+    def test_slowReads(self, stage: ConsumerStage) -> None:
+        """Messages that have to be read first come in the same order."""
+        stage.publish(600)
+        stage.stream.lag = 0.01
+        stage.clock.callLater(0, lambda: None)
+        consumer = stage.config(ack_wait=SECOND)
+        started = stage.startLater(consumer)
+        stage.advance(0.1)
+        assert started == [None]
+        inbox = stage.inbox()
+        stage.pull(inbox, b"600")
+        stage.advance(0.2)
+        assert [numbers(each)[1] for each in inbox.take()] == list(range(1, 601))
+        stage.pull(inbox, b"600")
+        stage.advance(1.2)
+        assert [numbers(each)[:2] for each in inbox.take()] == [(2, n) for n in range(1, 601)]
+
+
+class TestMaxDeliver:
+    """The limit of deliveries."""
+
+    def test_one(self, stage: ConsumerStage) -> None:
+        """With a single delivery the message is given up when its wait has passed."""
+        stage.publish(1)
+        consumer = stage.consumer(ack_wait=SECOND, max_deliver=1)
+        inbox = stage.inbox()
+        stage.pull(inbox, b"9")
+        assert inbox.texts() == ["1"]
+        assert stage.advisories == []
+        stage.advance(1.1)
+        assert stage.advisories == ["max_deliver"]
+        info = consumer.info()
+        assert (info["num_ack_pending"], info["num_redelivered"]) == (0, 0)
+        assert inbox.texts() == []
+
+    def test_two(self, stage: ConsumerStage) -> None:
+        """With more it is given up when it would be delivered once more: at the next request."""
+        stage.publish(1)
+        consumer = stage.consumer(ack_wait=SECOND, max_deliver=2)
+        inbox = stage.inbox()
+        stage.pull(inbox, b"2")
+        stage.advance(1.1)
+        assert inbox.texts() == ["1", "1"]
+        stage.advance(5)
+        assert stage.advisories == []
+        assert consumer.info()["num_ack_pending"] == 1
+        stage.pull(inbox)
+        assert stage.fakeAccount.advisories == [
+            ("max_deliver", {"stream": "S", "consumer": "C", "stream_seq": 1, "deliveries": 2})
+        ]
+        info = consumer.info()
+        assert (info["num_ack_pending"], info["num_redelivered"]) == (0, 1)
+        assert consumer.needs(1)
+
+    def test_lateAck(self) -> None:
+        """A work queue keeps a message that was given up, until it is acknowledged after all."""
+        stage = ConsumerStage(RetentionPolicy.WORKQUEUE)
+        stage.publish(1)
+        consumer = stage.consumer(ack_wait=SECOND, max_deliver=1)
+        inbox = stage.inbox()
+        stage.pull(inbox)
+        (message,) = inbox.take()
+        stage.advance(1.1)
+        assert (stage.stream.settledSequences, consumer.needs(1)) == ([], True)
+        stage.ack(message)
+        assert (stage.stream.settledSequences, consumer.needs(1)) == ([1], False)
+
+    def test_nak(self, stage: ConsumerStage) -> None:
+        """A negative acknowledgement gives no further delivery."""
+        stage.publish(1)
+        stage.consumer(max_deliver=1)
+        inbox = stage.inbox()
+        stage.pull(inbox)
+        stage.ack(inbox.take()[0], b"-NAK")
+        stage.pull(inbox)
+        assert inbox.texts() == []
+        assert stage.advisories == ["nak", "max_deliver"]
+
+    def test_recordedFirst(self, stage: ConsumerStage) -> None:
+        """A delivery is durable before it is sent, and statuses wait for their turn."""
+        stage.publish(1)
+        consumer = stage.consumer(max_deliver=3)
+        inbox = stage.inbox()
+        writes: list[Deferred[None]] = []
+        states = stage.stream.states
+        real = states.put
+
+        def put(key: bytes, value: bytes) -> Deferred[None]:
+            real(key, value)
+            writes.append(Deferred())
+            return writes[-1]
+
+        states.put = put  # type: ignore[method-assign]
+        stage.pull(inbox, b'{"batch":2,"expires":1000000000}')
+        assert inbox.texts() == []
+        stage.advance(1)
+        assert inbox.texts() == []
+        writes[0].callback(None)
+        stage.settle()
+        assert inbox.texts() == ["1", "408 Request Timeout"]
+        assert consumer.info()["num_ack_pending"] == 1
+
+    def test_notReceived(self, stage: ConsumerStage) -> None:
+        """A message whose client left before it was sent goes to another one."""
+        stage.publish(1)
+        stage.consumer(max_deliver=3)
+        first, second = stage.inbox(), stage.inbox()
+        writes: list[Deferred[None]] = []
+        states = stage.stream.states
+        real = states.put
+
+        def put(key: bytes, value: bytes) -> Deferred[None]:
+            real(key, value)
+            writes.append(Deferred())
+            return writes[-1]
+
+        states.put = put  # type: ignore[method-assign]
+        stage.pull(first)
+        stage.pull(second)
+        first.close()
+        writes.pop().callback(None)
+        writes.pop().callback(None)
+        stage.settle()
+        assert second.texts() == ["1"]
+
+
+class TestPace:
+    """When messages are delivered."""
+
+    def test_original(self, stage: ConsumerStage) -> None:
+        """A replay at the original pace keeps the gaps between stored messages."""
+        for wait in (0.0, 2.0, 0.5):
+            stage.advance(wait)
+            stage.publish(1)
+        stage.consumer(replay_policy=ReplayPolicy.ORIGINAL)
+        inbox = stage.inbox()
+        stage.pull(inbox, b"9")
+        assert inbox.texts() == ["1"]
+        stage.advance(1.9)
+        assert inbox.texts() == []
+        stage.advance(0.1)
+        assert inbox.texts() == ["2"]
+        stage.advance(0.5)
+        assert inbox.texts() == ["3"]
+        stage.advance(3)
+        stage.publish(1)
+        assert inbox.texts() == ["4"]
+
+    def test_paused(self, stage: ConsumerStage) -> None:
+        """A consumer that is paused delivers nothing; requests wait, and expire."""
+        stage.publish(2)
+        consumer = stage.consumer()
+        consumer.pause(BEGINNING + 5 * SECOND)
+        waiting, expiring, impatient = stage.inbox(), stage.inbox(), stage.inbox()
+        stage.pull(waiting)
+        stage.pull(expiring, b'{"batch":1,"expires":1000000000}')
+        stage.pull(impatient, b'{"batch":1,"no_wait":true}')
+        assert impatient.texts() in (["404 No Messages"], ["408 Requests Pending"])
+        stage.advance(2)
+        assert expiring.texts() == ["408 Request Timeout"]
+        info = consumer.info()
+        assert (info["paused"], info["pause_remaining"]) == (True, 3 * SECOND)
+        stage.advance(3)
+        assert waiting.texts() == ["1"]
+        assert "paused" not in consumer.info()
+        assert stage.advisories == ["consumer_pause", "consumer_pause"]
+
+    def test_resumed(self, stage: ConsumerStage) -> None:
+        """A time in the past resumes, and stays in the configuration."""
+        stage.publish(1)
+        consumer = stage.consumer()
+        consumer.pause(BEGINNING + 5 * SECOND)
+        inbox = stage.inbox()
+        stage.pull(inbox)
+        consumer.pause(BEGINNING - 1)
+        stage.settle()
+        assert inbox.texts() == ["1"]
+        assert consumer.config.pause_until == BEGINNING - 1
+        stage.advance(9)
+        assert len(stage.advisories) == 2
+
+    def test_pauseOfConfiguration(self, stage: ConsumerStage) -> None:
+        """A consumer may begin paused."""
+        stage.publish(1)
+        stage.consumer(pause_until=stage.timestamp(4))
+        inbox = stage.inbox()
+        stage.pull(inbox)
+        stage.advance(3.9)
+        assert inbox.texts() == []
+        stage.advance(0.2)
+        assert inbox.texts() == ["1"]

@@ -1,0 +1,334 @@
+"""
+The bookkeeping of pending messages, also against a model that computes everything from scratch.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from natsbroker.jetstream.consumers.pending import PendingAcks
+
+
+def filled(count: int, wait: float = 10.0) -> PendingAcks:
+    """
+    Messages 1 to C{count}, delivered once at time 0.
+    """
+    pending = PendingAcks()
+    for sequence in range(1, count + 1):
+        pending.deliver(sequence, wait)
+    return pending
+
+
+def floors(pending: PendingAcks) -> tuple[int, int]:
+    """
+    The acknowledgement floor as consumer sequence and stream sequence.
+    """
+    return pending.floor, pending.floorStream
+
+
+class TestFloors:
+    """Where the acknowledgement floor is."""
+
+    def test_outOfOrder(self) -> None:
+        """The floor moves when the oldest message is settled, over those settled before."""
+        pending = filled(4)
+        assert pending.settle(2)
+        assert floors(pending) == (0, 0)
+        assert pending.settle(1)
+        assert floors(pending) == (2, 2)
+
+    def test_gaps(self) -> None:
+        """The stream floor ends just below the oldest pending message."""
+        pending = PendingAcks()
+        for sequence in (5, 9, 20):
+            pending.deliver(sequence, 1.0)
+        pending.settle(5)
+        assert floors(pending) == (1, 8)
+
+    def test_staysWithoutSettling(self) -> None:
+        """A delivery does not move it, also with nothing pending."""
+        pending = filled(1)
+        pending.settle(1)
+        pending.deliver(10, 1.0)
+        assert floors(pending) == (1, 1)
+
+    def test_redelivered(self) -> None:
+        """A redelivered message keeps its place below later ones."""
+        pending = filled(2)
+        pending.redeliver(1, 5.0)
+        assert pending.delivered == 3
+        pending.settle(1)
+        assert floors(pending) == (1, 1)
+        pending.settle(2)
+        assert floors(pending) == (3, 2)
+
+    def test_secondSettling(self) -> None:
+        """A message is settled once."""
+        pending = filled(1)
+        assert [pending.settle(1), pending.settle(1)] == [True, False]
+
+    def test_through(self) -> None:
+        """Settling all up to one gives those that were pending."""
+        pending = filled(5)
+        pending.settle(2)
+        assert pending.settleThrough(4, 4) == [1, 3, 4]
+        assert floors(pending) == (4, 4)
+        assert list(pending.entries) == [5]
+
+    def test_removeBefore(self) -> None:
+        """Messages that are gone count as settled."""
+        pending = filled(4)
+        pending.redeliver(2, 5.0)
+        assert pending.removeBefore(3) == [(1, 1, 0), (2, 2, 1)]
+        assert floors(pending) == (2, 2)
+        assert pending.removeBefore(3) == []
+        assert pending.counts == {}
+
+    def test_unacknowledged(self) -> None:
+        """Messages without acknowledgements take the floor along."""
+        pending = PendingAcks()
+        pending.unacknowledged(7)
+        assert (pending.delivered, pending.deliveredStream, *floors(pending)) == (1, 7, 1, 7)
+
+    def test_manySettledBehindOne(self) -> None:
+        """A message that stays pending does not make the others accumulate."""
+        pending = filled(1)
+        for sequence in range(2, 20_000):
+            pending.deliver(sequence, float(sequence))
+            pending.settle(sequence)
+        assert len(pending._order) < 5000
+        assert pending._tracked < 5000
+        pending.settle(1)
+        assert floors(pending) == (19_999, 19_999)
+
+    def test_raiseFloor(self) -> None:
+        """After a restore the floor is just below the oldest message."""
+        pending = PendingAcks()
+        pending.delivered, pending.deliveredStream = 9, 30
+        pending.restored(20, 6, 1.0)
+        pending.raiseFloor()
+        assert floors(pending) == (5, 19)
+
+
+class TestRedelivery:
+    """The redelivery queue and times."""
+
+    def test_expired(self) -> None:
+        """What is due is reported once, in order of sequence."""
+        pending = PendingAcks()
+        pending.deliver(1, 3.0)
+        pending.deliver(2, 2.0)
+        pending.deliver(3, 9.0)
+        assert pending.nextDue() == 2.0
+        assert pending.expired(3.0) == [1, 2]
+        assert pending.expired(3.0) == []
+        assert pending.nextDue() == 9.0
+
+    def test_postponed(self) -> None:
+        """A message that was postponed is due at the new time only, and leaves the queue."""
+        pending = filled(2)
+        pending.enqueue([1])
+        pending.postpone(1, 20.0)
+        assert pending.queue(9) == []
+        assert pending.expired(10.0) == [2]
+        assert pending.expired(20.0) == [1]
+
+    def test_queueKeepsOrder(self) -> None:
+        """Messages are queued once, and those that are not pending are not."""
+        pending = filled(4)
+        pending.enqueue([3, 9])
+        pending.enqueue([1, 3, 4])
+        pending.settle(1)
+        assert (pending.queue(9), pending.queue(1)) == ([3, 4], [3])
+        assert pending.nextQueued() == 3
+        pending.redeliver(3, 50.0)
+        assert (pending.nextQueued(), pending.queueLength) == (4, 1)
+        pending.settle(4)
+        assert pending.nextQueued() == 0
+
+    def test_settledIsNotDue(self) -> None:
+        """There is no next time without pending messages."""
+        pending = filled(2)
+        pending.settle(1)
+        pending.settle(2)
+        assert pending.nextDue() is None
+        assert pending.lastDue() == 0.0
+
+    def test_shift(self) -> None:
+        """Another wait moves all times."""
+        pending = filled(2)
+        pending.shift(5.0)
+        assert (pending.expired(14.9), pending.expired(15.0)) == ([], [1, 2])
+
+    def test_giveUp(self) -> None:
+        """A message that is given up is not pending, and still counted."""
+        pending = filled(2)
+        pending.giveUp(1, 3)
+        assert (list(pending.entries), pending.counts) == ([2], {1: 3})
+        assert floors(pending) == (1, 1)
+
+    def test_restart(self) -> None:
+        """A restart forgets everything."""
+        pending = filled(3)
+        pending.restart(10)
+        assert (pending.delivered, pending.deliveredStream, *floors(pending)) == (0, 9, 0, 9)
+        assert pending.nextDue() is None
+
+
+class PendingMachine(RuleBasedStateMachine):
+    """
+    Any sequence of operations gives what a naive model has.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pending = PendingAcks()
+        self.now = 0.0
+        self.next = 1
+        self.entries: dict[int, list[float]] = {}
+        self.counts: dict[int, int] = {}
+        self.queue: list[int] = []
+        self.floor = (0, 0)
+        self.delivered = (0, 0)
+
+    def settled(self, sequence: int) -> None:
+        """Remove a message from the model, and move its floor as nats-server does."""
+        first = int(self.entries.pop(sequence)[0])
+        if sequence in self.queue:
+            self.queue.remove(sequence)
+        if not self.entries:
+            self.floor = self.delivered
+        elif first == self.floor[0] + 1:
+            oldest = min(self.entries)
+            self.floor = (int(self.entries[oldest][0]) - 1, oldest - 1)
+
+    @rule(gap=st.integers(0, 3), wait=st.sampled_from([1.0, 2.0, 7.0]), regular=st.booleans())
+    def deliver(self, gap: int, wait: float, regular: bool) -> None:
+        """Deliver a message."""
+        sequence = self.next + gap
+        self.next = sequence + 1
+        self.pending.deliver(sequence, self.now + wait, regular)
+        self.delivered = (self.delivered[0] + 1, sequence)
+        self.entries[sequence] = [self.delivered[0], self.now + wait]
+
+    @precondition(lambda self: self.queue)
+    @rule(wait=st.sampled_from([1.0, 3.0]))
+    def redeliver(self, wait: float) -> None:
+        """Deliver the first message of the queue again."""
+        sequence = self.pending.nextQueued()
+        assert sequence == self.queue[0]
+        self.pending.redeliver(sequence, self.now + wait)
+        self.queue.remove(sequence)
+        self.counts[sequence] = self.counts.get(sequence, 0) + 1
+        self.delivered = (self.delivered[0] + 1, self.delivered[1])
+        self.entries[sequence][1] = self.now + wait
+
+    @precondition(lambda self: self.entries)
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        """Acknowledge one message."""
+        sequence = data.draw(st.sampled_from(sorted(self.entries)))
+        assert self.pending.settle(sequence)
+        self.counts.pop(sequence, None)
+        self.settled(sequence)
+
+    @precondition(lambda self: self.entries)
+    @rule(data=st.data())
+    def giveUp(self, data: st.DataObject) -> None:
+        """Give up one message."""
+        sequence = data.draw(st.sampled_from(sorted(self.entries)))
+        self.pending.giveUp(sequence, 5)
+        self.counts[sequence] = 5
+        self.settled(sequence)
+
+    @precondition(lambda self: self.entries)
+    @rule(data=st.data())
+    def through(self, data: st.DataObject) -> None:
+        """Acknowledge all messages up to one."""
+        sequence = data.draw(st.sampled_from(sorted(self.entries)))
+        first = int(self.entries[sequence][0])
+        gone = [each for each in sorted(self.entries) if each <= sequence]
+        assert self.pending.settleThrough(first, sequence) == gone
+        for each in gone:
+            del self.entries[each]
+        self.queue = [each for each in self.queue if each > sequence]
+        self.counts = {each: n for each, n in self.counts.items() if each > sequence}
+        self.floor = (first, sequence)
+
+    @rule(ahead=st.integers(0, 12))
+    def removeBefore(self, ahead: int) -> None:
+        """The stream removes its oldest messages."""
+        before = self.floor[1] + ahead
+        gone = [each for each in sorted(self.entries) if each < before]
+        removed = self.pending.removeBefore(before)
+        assert [each[0] for each in removed] == gone
+        assert [each[2] for each in removed] == [self.counts.get(each, 0) for each in gone]
+        if gone:
+            last = int(self.entries[gone[-1]][0])
+            for each in gone:
+                del self.entries[each]
+                self.counts.pop(each, None)
+            self.queue = [each for each in self.queue if each >= before]
+            if self.entries:
+                oldest = min(self.entries)
+                first = int(self.entries[oldest][0]) - 1
+                self.floor = (max(last, first), oldest - 1)
+            else:
+                self.floor = self.delivered
+
+    @precondition(lambda self: self.entries)
+    @rule(data=st.data(), wait=st.sampled_from([0.0, 0.5, 4.0]), regular=st.booleans())
+    def postpone(self, data: st.DataObject, wait: float, regular: bool) -> None:
+        """Set another time."""
+        sequence = data.draw(st.sampled_from(sorted(self.entries)))
+        self.pending.postpone(sequence, self.now + wait, regular)
+        self.entries[sequence][1] = self.now + wait
+        if sequence in self.queue:
+            self.queue.remove(sequence)
+
+    @precondition(lambda self: self.entries)
+    @rule(data=st.data())
+    def nak(self, data: st.DataObject) -> None:
+        """Queue one message."""
+        sequence = data.draw(st.sampled_from(sorted(self.entries)))
+        self.pending.enqueue([sequence])
+        if sequence not in self.queue:
+            self.queue.append(sequence)
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 5.0]))
+    def passTime(self, seconds: float) -> None:
+        """Let time pass, and queue what is due."""
+        self.now += seconds
+        due = [
+            each
+            for each, (_, when) in sorted(self.entries.items())
+            if when <= self.now and each not in self.queue
+        ]
+        expired = self.pending.expired(self.now)
+        assert expired == due
+        self.pending.enqueue(expired)
+        self.queue += due
+
+    @invariant()
+    def same(self) -> None:
+        """Everything is as in the model."""
+        pending = self.pending
+        assert {each: first for each, (first, _) in pending.entries.items()} == {
+            each: first for each, (first, _) in self.entries.items()
+        }
+        assert floors(pending) == self.floor
+        assert (pending.delivered, pending.deliveredStream) == self.delivered
+        assert pending.queue(1 << 30) == self.queue
+        assert {n: c for n, c in pending.counts.items() if n in self.entries} == {
+            n: c for n, c in self.counts.items() if n in self.entries
+        }
+
+    @invariant()
+    def nextDue(self) -> None:
+        """The next time is that of the message that is due first and not queued."""
+        times = [when for each, (_, when) in self.entries.items() if each not in self.queue]
+        assert self.pending.nextDue() == min(times, default=None)
+
+
+TestPendingMachine = PendingMachine.TestCase

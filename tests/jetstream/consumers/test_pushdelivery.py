@@ -1,0 +1,219 @@
+"""
+Deliveries to a deliver subject.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.jetstream.model.consumerconfig import AckPolicy
+from tests.jetstream.consumers.support import SECOND, ConsumerStage, Inbox, numbers
+
+
+@pytest.fixture
+def stage() -> ConsumerStage:
+    """A stage with an empty stream."""
+    return ConsumerStage()
+
+
+def bound(stage: ConsumerStage) -> Inbox:
+    """
+    A subscription to the deliver subject.
+    """
+    inbox = stage.inbox(subject=b"d")
+    stage.fakeAccount.interest(b"d", True)
+    stage.settle()
+    return inbox
+
+
+class TestInterest:
+    """Delivery follows the interest in the deliver subject."""
+
+    def test_waits(self, stage: ConsumerStage) -> None:
+        """Nothing is delivered before there is interest."""
+        stage.publish(2)
+        consumer = stage.consumer(deliver_subject="d")
+        assert "push_bound" not in consumer.info()
+        inbox = bound(stage)
+        assert inbox.texts() == ["1", "2"]
+        assert consumer.info()["push_bound"] is True
+        stage.publish(1)
+        assert inbox.texts() == ["3"]
+
+    def test_interestAtStart(self, stage: ConsumerStage) -> None:
+        """With interest it begins at once, under the stream's subjects."""
+        inbox = stage.inbox(subject=b"d")
+        stage.publish(1)
+        stage.consumer(deliver_subject="d", ack_policy=AckPolicy.NONE)
+        (message,) = inbox.take()
+        assert (message.subject, message.shownSubject) == (b"d", b"s.a")
+
+    def test_continues(self, stage: ConsumerStage) -> None:
+        """After an interruption it goes on with the next message."""
+        consumer = stage.consumer(deliver_subject="d")
+        inbox = bound(stage)
+        stage.publish(1)
+        inbox.close()
+        stage.publish(1)  # Found out by the delivery, before any notice.
+        assert "push_bound" not in consumer.info()
+        stage.fakeAccount.interest(b"d", False)
+        stage.publish(1)
+        again = bound(stage)
+        assert [numbers(each) for each in again.take()] == [(1, 2, 2, 1), (1, 3, 3, 0)]
+
+    def test_headersOnly(self, stage: ConsumerStage) -> None:
+        """Payloads can be left out."""
+        inbox = stage.inbox(subject=b"d")
+        stage.stream.publish("s.a", "four", b"NATS/1.0\r\nA: 1\r\n\r\n")
+        stage.consumer(deliver_subject="d", headers_only=True)
+        (message,) = inbox.take()
+        assert message.headers == b"NATS/1.0\r\nA: 1\r\nNats-Msg-Size: 4\r\n\r\n"
+        assert message.payload == b""
+
+    def test_anotherSubject(self, stage: ConsumerStage) -> None:
+        """With another deliver subject all pending messages are delivered again, there."""
+        consumer = stage.consumer(deliver_subject="d")
+        old = bound(stage)
+        stage.publish(2)
+        new = stage.inbox(subject=b"e")
+        consumer.update(stage.config(deliver_subject="e"))
+        stage.settle()
+        assert [numbers(each)[:2] for each in new.take()] == [(2, 1), (2, 2)]
+        assert old.texts() == ["1", "2"]
+
+
+class TestHeartbeats:
+    """Idle heartbeats."""
+
+    def test_onlyWhileIdle(self, stage: ConsumerStage) -> None:
+        """A heartbeat comes when nothing was delivered for its time."""
+        stage.consumer(deliver_subject="d", idle_heartbeat=SECOND)
+        inbox = bound(stage)
+        stage.advance(0.8)
+        stage.publish(1)
+        assert inbox.texts() == ["1"]
+        stage.advance(0.9)
+        assert inbox.texts() == []
+        stage.advance(0.1)
+        (status,) = inbox.take()
+        assert (status.subject, status.headers) == (
+            b"d",
+            b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 1\r\n\r\n",
+        )
+        stage.advance(3)
+        assert inbox.texts() == ["100 Idle Heartbeat"] * 3
+
+    def test_skippedMessages(self, stage: ConsumerStage) -> None:
+        """Messages that a filter leaves out count as passed, from the second heartbeat on."""
+        stage.consumer(deliver_subject="d", idle_heartbeat=SECOND, filter_subject="s.b")
+        inbox = bound(stage)
+        stage.publish(3)
+        stage.advance(2)
+        first, second = inbox.take()
+        assert b"Nats-Last-Consumer: 0\r\nNats-Last-Stream: 0\r\n" in first.headers
+        assert b"Nats-Last-Consumer: 0\r\nNats-Last-Stream: 3\r\n" in second.headers
+
+    def test_notWithoutInterest(self, stage: ConsumerStage) -> None:
+        """Without interest there are none, and they come back with it."""
+        stage.consumer(deliver_subject="d", idle_heartbeat=SECOND)
+        stage.advance(5)
+        inbox = bound(stage)
+        assert inbox.texts() == []
+        stage.advance(1)
+        assert inbox.texts() == ["100 Idle Heartbeat"]
+
+
+class TestFlowControl:
+    """The flow control window."""
+
+    def flowing(self, stage: ConsumerStage) -> Inbox:
+        """A consumer with forty messages of 100,000 bytes."""
+        inbox = stage.inbox(subject=b"d")
+        for _ in range(40):
+            stage.stream.publish("s.a", "x" * 100_000)
+        stage.consumer(
+            deliver_subject="d",
+            flow_control=True,
+            idle_heartbeat=SECOND,
+            ack_policy=AckPolicy.NONE,
+        )
+        return inbox
+
+    def test_window(self, stage: ConsumerStage) -> None:
+        """A request comes at half the window, and beyond it nothing until the answer."""
+        inbox = self.flowing(stage)
+        got = inbox.take()
+        statuses = [place for place, each in enumerate(got) if each.headers]
+        assert (statuses, len(got)) == ([11], 22)
+        request = got[11]
+        assert request.headers == b"NATS/1.0 100 FlowControl Request\r\n\r\n"
+        assert request.reply.startswith(b"$JS.FC.S.C.")
+        assert len(request.reply) == len(b"$JS.FC.S.C.") + 4
+        stage.send(request.reply)
+        more = inbox.take()
+        assert [each.payload for each in more if each.payload] == [b"x" * 100_000] * 19
+        assert sum(1 for each in more if each.headers) == 1
+
+    def test_stalled(self, stage: ConsumerStage) -> None:
+        """While an answer is owed, heartbeats name its subject."""
+        inbox = self.flowing(stage)
+        request = inbox.take()[11].reply
+        stage.advance(1)
+        (status,) = inbox.take()
+        assert b"\r\nNats-Consumer-Stalled: " + request + b"\r\n\r\n" in status.headers
+
+    def test_otherAnswer(self, stage: ConsumerStage) -> None:
+        """An answer to another request has no effect."""
+        inbox = self.flowing(stage)
+        inbox.take()
+        stage.send(b"$JS.FC.S.C.abcd")
+        assert inbox.texts() == []
+
+    def test_asAcknowledgement(self, stage: ConsumerStage) -> None:
+        """With the policy C{flow_control} an answer settles what it names, and idleness asks."""
+        inbox = stage.inbox(subject=b"d")
+        stage.publish(3)
+        consumer = stage.consumer(
+            deliver_subject="d",
+            flow_control=True,
+            idle_heartbeat=SECOND,
+            ack_policy=AckPolicy.FLOW_CONTROL,
+        )
+        stage.advance(1)
+        request = inbox.take()[-1]
+        assert request.headers.startswith(b"NATS/1.0 100 FlowControl Request")
+        answer = b"NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 2\r\n\r\n"
+        stage.send(request.reply, b"", b"", answer)
+        info = consumer.info()
+        assert info["ack_floor"]["stream_seq"] == 2
+        assert info["num_ack_pending"] == 1
+
+
+class TestRate:
+    """The rate limit."""
+
+    def test_limited(self) -> None:
+        """Beyond a burst of the largest message, messages are spaced."""
+        stage = ConsumerStage(max_msg_size=1000)
+        inbox = stage.inbox(subject=b"d")
+        for _ in range(3):
+            stage.stream.publish("s.a", "x" * 900)
+        stage.consumer(deliver_subject="d", rate_limit_bps=8000)
+        assert len(inbox.take()) == 1
+        stage.advance(0.8)
+        assert inbox.take() == []
+        stage.advance(0.2)
+        assert len(inbox.take()) == 1
+        stage.advance(1)
+        assert len(inbox.take()) == 1
+
+    def test_changed(self) -> None:
+        """The limit can be lifted."""
+        stage = ConsumerStage(max_msg_size=1000)
+        inbox = stage.inbox(subject=b"d")
+        for _ in range(3):
+            stage.stream.publish("s.a", "x" * 900)
+        consumer = stage.consumer(deliver_subject="d", rate_limit_bps=8000)
+        consumer.update(stage.config(deliver_subject="d"))
+        stage.settle()
+        assert len(inbox.take()) == 3

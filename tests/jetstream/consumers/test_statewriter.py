@@ -1,0 +1,183 @@
+"""
+When the state of a consumer is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from natsbroker.interfaces import IStateStore
+from natsbroker.interfaces.records import StoreClosed, StoreFull
+from natsbroker.jetstream.consumers.statewriter import StateWriter
+from natsbroker.streaming.deadlines import Deadlines
+
+
+@implementer(IStateStore)
+class SlowStates:
+    """
+    A state store whose writes end when the test wants.
+
+    @ivar written: the values so far, with the Deferreds of their writes.
+    """
+
+    def __init__(self) -> None:
+        self.written: list[tuple[bytes, Deferred[None]]] = []
+
+    def put(self, key: bytes, value: bytes) -> Deferred[None]:
+        self.written.append((value, Deferred()))
+        return self.written[-1][1]
+
+    def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
+        raise NotImplementedError
+
+    def delete(self, key: bytes) -> Deferred[None]:
+        raise NotImplementedError
+
+    def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        raise NotImplementedError
+
+
+class Bench:
+    """
+    A writer of a number.
+    """
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.states = SlowStates()
+        self.value = 0
+        self.calls: list[Any] = []
+        self.writer = StateWriter(
+            self.states,
+            b"key",
+            lambda: b"%d" % self.value,
+            Deadlines(self.clock, self.clock.seconds),
+        )
+
+    def change(self) -> None:
+        """Change the number."""
+        self.value += 1
+        self.writer.touched()
+
+    def when(self, name: object) -> Callable[[], None]:
+        """A call that is noted."""
+        return lambda: self.calls.append(name)
+
+    @property
+    def values(self) -> list[bytes]:
+        """What was written."""
+        return [value for value, _ in self.states.written]
+
+    def finish(self) -> None:
+        """End the newest write."""
+        self.states.written[-1][1].callback(None)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """A writer."""
+    return Bench()
+
+
+def test_collected(bench: Bench) -> None:
+    """Changes that nothing depends on are written together, a little later."""
+    bench.change()
+    bench.change()
+    assert bench.values == []
+    bench.clock.advance(0.2)
+    assert bench.values == [b"2"]
+
+
+def test_oneInFlight(bench: Bench) -> None:
+    """Changes during a write are written after it."""
+    bench.change()
+    bench.writer.whenDurable(bench.when(1))
+    bench.change()
+    bench.writer.whenDurable(bench.when(2))
+    assert (bench.values, bench.calls) == ([b"1"], [])
+    bench.finish()
+    assert (bench.values, bench.calls) == ([b"1", b"2"], [1])
+    bench.finish()
+    assert bench.calls == [1, 2]
+
+
+def test_nothingChanged(bench: Bench) -> None:
+    """Without changes there is nothing to wait for."""
+    bench.writer.whenDurable(bench.when(1))
+    assert (bench.values, bench.calls) == ([], [1])
+
+
+def test_lateChange(bench: Bench) -> None:
+    """A change during a write that nothing depends on is written later."""
+    bench.change()
+    bench.writer.whenDurable(bench.when(1))
+    bench.change()
+    bench.finish()
+    assert bench.values == [b"1"]
+    bench.clock.advance(0.2)
+    assert bench.values == [b"1", b"2"]
+
+
+def test_changeWhileCalled(bench: Bench) -> None:
+    """A call may change the state again."""
+    bench.change()
+    bench.writer.whenDurable(bench.change)
+    bench.finish()
+    bench.clock.advance(0.2)
+    assert bench.values == [b"1", b"2"]
+
+
+def test_failureIsRetried(bench: Bench, flushLoggedErrors: Callable[..., list[Any]]) -> None:
+    """A write that fails is tried again, and calls wait for it."""
+    bench.change()
+    bench.writer.whenDurable(bench.when(1))
+    bench.states.written[-1][1].errback(StoreFull("full"))
+    assert bench.calls == []
+    bench.clock.advance(1)
+    bench.finish()
+    assert (bench.values, bench.calls) == ([b"1", b"1"], [1])
+
+
+def test_closedStore(bench: Bench) -> None:
+    """After the store is closed nothing is tried again."""
+    bench.change()
+    bench.writer.whenDurable(bench.when(1))
+    bench.states.written[-1][1].errback(StoreClosed("closed"))
+    bench.clock.advance(5)
+    assert (bench.values, bench.calls, bench.clock.getDelayedCalls()) == ([b"1"], [], [])
+
+
+def test_stopped(bench: Bench) -> None:
+    """A writer that is stopped writes nothing."""
+    bench.change()
+    bench.writer.stop()
+    bench.change()
+    bench.writer.whenDurable(bench.when(1))
+    bench.clock.advance(5)
+    assert (bench.values, bench.calls) == ([], [])
+
+
+def test_notKept() -> None:
+    """The state of a consumer in memory is durable at once."""
+    clock = Clock()
+    calls: list[int] = []
+    writer = StateWriter(None, b"key", lambda: b"", Deadlines(clock, clock.seconds))
+    writer.touched()
+    writer.whenDurable(lambda: calls.append(1))
+    assert (calls, writer.isKept, clock.getDelayedCalls()) == ([1], False, [])
+
+
+def test_flush(bench: Bench) -> None:
+    """A flush fires when the changes are durable."""
+    bench.change()
+    fired: list[None] = []
+    bench.writer.flush().addCallback(fired.append)
+    assert fired == []
+    bench.finish()
+    assert fired == [None]
