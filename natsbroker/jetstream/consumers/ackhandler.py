@@ -13,13 +13,13 @@ from natsbroker.jetstream.consumers.core import ConsumerCore
 from natsbroker.jetstream.model.consumerconfig import AckPolicy
 from natsbroker.wire.values import Message
 
-__all__ = ["AckHandler"]
+__all__ = ["ConsumerAckHandler"]
 
 #: Sampling in percent that includes every acknowledgement.
 ALL = 100
 
 
-class AckHandler:
+class ConsumerAckHandler:
     """
     Handles acknowledgements. One that settles a message is answered, if an answer was asked for,
     when that is durable.

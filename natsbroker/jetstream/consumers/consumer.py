@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IBatchSubscriber, ISubscription
 from natsbroker.interfaces.records import Record
-from natsbroker.jetstream.consumers.ackhandler import AckHandler
+from natsbroker.jetstream.consumers.ackhandler import ConsumerAckHandler
 from natsbroker.jetstream.consumers.contracts import ConsumerStream
 from natsbroker.jetstream.consumers.core import ConsumerCore, filtersOf
 from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
@@ -84,7 +84,7 @@ class Consumer:
             self._push = PushDeliverer(self.core, self._bound)
         else:
             self._pull = PullDeliverer(self.core)
-        self._acks = AckHandler(self.core, self._requested)
+        self._acks = ConsumerAckHandler(self.core, self._requested)
 
     @property
     def config(self) -> ConsumerConfig:

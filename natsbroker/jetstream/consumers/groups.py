@@ -11,10 +11,10 @@ from collections.abc import Callable
 from natsbroker.jetstream.consumers.pull import PullRequest
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
 
-__all__ = ["PriorityGroup", "Verdict"]
+__all__ = ["GroupVerdict", "PriorityGroup"]
 
 
-class Verdict:
+class GroupVerdict:
     """
     What happens to a waiting request.
 
@@ -81,27 +81,27 @@ class PriorityGroup:
         """
         @param pending: messages that the consumer has not delivered yet.
         @param ackPending: messages that are not acknowledged.
-        @return: a constant of L{Verdict}.
+        @return: a constant of L{GroupVerdict}.
         """
         if self.isPinning:
             return self._judgePinned(request)
         if self.policy is PriorityPolicy.OVERFLOW and not _overflows(request, pending, ackPending):
-            return Verdict.WAIT
-        return Verdict.SERVE
+            return GroupVerdict.WAIT
+        return GroupVerdict.SERVE
 
     def _judgePinned(self, request: PullRequest) -> int:
         terms = request.terms
         if not self.pin:
             if terms is not None and terms.pin:
-                return Verdict.WRONG_PIN
+                return GroupVerdict.WRONG_PIN
             if terms is None or not terms.group:
-                return Verdict.SERVE
+                return GroupVerdict.SERVE
             self.pin = terms.pin = self._newId()
             self.pinnedAt = self._now()
-            return Verdict.SERVE_PINNED
+            return GroupVerdict.SERVE_PINNED
         if terms is None or not terms.pin:
-            return Verdict.WAIT
-        return Verdict.SERVE if terms.pin == self.pin else Verdict.WRONG_PIN
+            return GroupVerdict.WAIT
+        return GroupVerdict.SERVE if terms.pin == self.pin else GroupVerdict.WRONG_PIN
 
     def unpin(self) -> None:
         """

@@ -7,7 +7,7 @@ from __future__ import annotations
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.core import ConsumerCore, randomToken
 from natsbroker.jetstream.consumers.deliverer import ConsumerDeliverer, headerAdded
-from natsbroker.jetstream.consumers.groups import PriorityGroup, Verdict
+from natsbroker.jetstream.consumers.groups import GroupVerdict, PriorityGroup
 from natsbroker.jetstream.consumers.pull import (
     PullRefused,
     PullRequest,
@@ -194,22 +194,22 @@ class PullDeliverer(ConsumerDeliverer):
             self._endWith(request, b"408 Request Timeout")
             waiting.remove(request)
             return False
-        verdict = Verdict.SERVE
+        verdict = GroupVerdict.SERVE
         if group.policy is not PriorityPolicy.NONE:
             verdict = group.judge(request, pending, len(self.core.pending))
-        if verdict == Verdict.WAIT:
+        if verdict == GroupVerdict.WAIT:
             waiting.rotate()
             return False
-        if verdict == Verdict.WRONG_PIN:
+        if verdict == GroupVerdict.WRONG_PIN:
             self._endWith(request, b"423 Nats-Wrong-Pin-Id")
             waiting.remove(request)
             return False
-        if verdict == Verdict.SERVE_PINNED and request.terms is not None:
+        if verdict == GroupVerdict.SERVE_PINNED and request.terms is not None:
             self._pinned(request.terms.group)
         if 0 < request.room < size:
             self._endWith(request, b"409 Message Size Exceeds MaxBytes")
             waiting.remove(request)
-            if verdict == Verdict.SERVE_PINNED:
+            if verdict == GroupVerdict.SERVE_PINNED:
                 self._unpin()
             return False
         return True

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.jetstream.consumers.groups import PriorityGroup, Verdict
+from natsbroker.jetstream.consumers.groups import GroupVerdict, PriorityGroup
 from natsbroker.jetstream.consumers.pull import GroupTerms, PullRequest
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
 
@@ -33,34 +33,34 @@ def test_pinned() -> None:
     """The first request pins its client, and others wait or end."""
     pinned = group(PriorityPolicy.PINNED_CLIENT)
     first = request()
-    assert pinned.judge(first, 1, 0) == Verdict.SERVE_PINNED
+    assert pinned.judge(first, 1, 0) == GroupVerdict.SERVE_PINNED
     assert (pinned.pin, pinned.pinnedAt, first.terms and first.terms.pin) == ("P1", 77, "P1")
-    assert pinned.judge(first, 1, 0) == Verdict.SERVE
-    assert pinned.judge(request(), 1, 0) == Verdict.WAIT
-    assert pinned.judge(PullRequest(b"r"), 1, 0) == Verdict.WAIT
-    assert pinned.judge(request(pin="old"), 1, 0) == Verdict.WRONG_PIN
+    assert pinned.judge(first, 1, 0) == GroupVerdict.SERVE
+    assert pinned.judge(request(), 1, 0) == GroupVerdict.WAIT
+    assert pinned.judge(PullRequest(b"r"), 1, 0) == GroupVerdict.WAIT
+    assert pinned.judge(request(pin="old"), 1, 0) == GroupVerdict.WRONG_PIN
     assert pinned.isFromPinned(request(pin="P1"))
     assert not pinned.isFromPinned(request())
     assert pinned.isWrongPin(request(pin="old"))
     assert not pinned.isWrongPin(request())
     pinned.unpin()
     assert (pinned.pin, pinned.pinnedAt) == ("", 0)
-    assert pinned.judge(first, 1, 0) == Verdict.WRONG_PIN
+    assert pinned.judge(first, 1, 0) == GroupVerdict.WRONG_PIN
     assert not pinned.isWrongPin(request(pin="old"))
-    assert pinned.judge(PullRequest(b"r"), 1, 0) == Verdict.SERVE
-    assert pinned.judge(request(), 1, 0) == Verdict.SERVE_PINNED
+    assert pinned.judge(PullRequest(b"r"), 1, 0) == GroupVerdict.SERVE
+    assert pinned.judge(request(), 1, 0) == GroupVerdict.SERVE_PINNED
 
 
 @pytest.mark.parametrize(
     ("terms", "pending", "ackPending", "verdict"),
     [
-        ({}, 0, 0, Verdict.SERVE),
-        ({"minPending": 3}, 2, 9, Verdict.WAIT),
-        ({"minPending": 3}, 3, 0, Verdict.SERVE),
-        ({"minAckPending": 3}, 9, 2, Verdict.WAIT),
-        ({"minAckPending": 3}, 0, 3, Verdict.SERVE),
-        ({"minPending": 3, "minAckPending": 3}, 0, 3, Verdict.SERVE),
-        ({"minPending": 3, "minAckPending": 3}, 2, 2, Verdict.WAIT),
+        ({}, 0, 0, GroupVerdict.SERVE),
+        ({"minPending": 3}, 2, 9, GroupVerdict.WAIT),
+        ({"minPending": 3}, 3, 0, GroupVerdict.SERVE),
+        ({"minAckPending": 3}, 9, 2, GroupVerdict.WAIT),
+        ({"minAckPending": 3}, 0, 3, GroupVerdict.SERVE),
+        ({"minPending": 3, "minAckPending": 3}, 0, 3, GroupVerdict.SERVE),
+        ({"minPending": 3, "minAckPending": 3}, 2, 2, GroupVerdict.WAIT),
     ],
 )
 def test_overflow(terms: dict[str, int], pending: int, ackPending: int, verdict: int) -> None:
@@ -71,4 +71,4 @@ def test_overflow(terms: dict[str, int], pending: int, ackPending: int, verdict:
 
 def test_others() -> None:
     """Without such a policy every request is served."""
-    assert group(PriorityPolicy.PRIORITIZED).judge(request(), 1, 0) == Verdict.SERVE
+    assert group(PriorityPolicy.PRIORITIZED).judge(request(), 1, 0) == GroupVerdict.SERVE
