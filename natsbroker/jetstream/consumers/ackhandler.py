@@ -93,8 +93,6 @@ class ConsumerAckHandler:
         pending, sequence = core.pending, delivery.sequence
         if sequence >= core.cursor.position and sequence > pending.deliveredStream:
             return False
-        if not core.needsAcks:
-            return core.isRetaining
         if core.acksAll:
             self._settleThrough(delivery)
             return True
@@ -190,10 +188,11 @@ class ConsumerAckHandler:
 
     def _progress(self, delivery: DeliveredAs) -> None:
         core = self._core
-        if delivery.sequence in core.pending:
+        pending = core.pending
+        if delivery.sequence in pending and not pending.isQueued(delivery.sequence):
             redeliveries = core.pending.counts.get(delivery.sequence, 0)
             due = core.monotonic() + core.waitAfter(redeliveries)
-            core.pending.postpone(delivery.sequence, due, not core.backoff)
+            pending.postpone(delivery.sequence, due, not core.backoff)
             core.watchPending(due)
             core.writer.touched()
 

@@ -34,7 +34,7 @@ class DeliveredAs(NamedTuple):
 
 class AckKind(Enum):
     """
-    What a client says about a message.
+    The kinds of acknowledgements.
     """
 
     ACK = "+ACK"

@@ -160,7 +160,8 @@ class Consumer:
         if account.domain:
             prefixes.append(f"$JS.{account.domain}.API")
         patterns = [(f"{each}.CONSUMER.MSG.NEXT.{names}", _PULLS) for each in prefixes]
-        patterns.append((f"$JS.ACK.{names}.*.*.*.*.*", _ACKS))
+        if self.core.needsAcks:
+            patterns.append((f"$JS.ACK.{names}.*.*.*.*.*", _ACKS))
         if self.config.flow_control:
             patterns.append((f"$JS.FC.{names}.>", _FLOW))
         self._subscriptions = [

@@ -36,7 +36,7 @@ _FIELDS: dict[str, tuple[type, str]] = {
 }
 
 #: What Go calls the values of JSON.
-_KINDS: dict[type, str] = {str: "string", bool: "bool", int: "number", list: "object"}
+_KINDS: dict[type, str] = {str: "string", bool: "bool", list: "object"}
 
 
 class PullRefused(ValueError):
@@ -162,7 +162,7 @@ def _decoded(text: bytes) -> dict[str, Any]:
     @raise ValueError: with Go's words, for a malformed object or a field of a wrong type.
     """
     try:
-        pairs = json.loads(text, object_pairs_hook=list)
+        pairs = json.loads(text, object_pairs_hook=list, parse_float=_Fraction)
     except ValueError:
         try:
             node = gojson.read(text)
@@ -179,13 +179,28 @@ def _decoded(text: bytes) -> dict[str, Any]:
     return fields
 
 
+class _Fraction(str):
+    """
+    A number with a fraction or an exponent, as it is written.
+    """
+
+
 def _checked(name: str, value: object) -> object:
     kind, shown = _FIELDS[name]
-    if type(value) is kind:
+    isNumber = isinstance(value, (int, _Fraction)) and not isinstance(value, bool)
+    if type(value) is kind and (kind is not int or _isInRange(value)):
         return value
-    given = f"number {value}" if isinstance(value, float) else _KINDS.get(type(value), "array")
-    field = f"JSApiConsumerGetNextRequest.{name}"
-    raise ValueError(f"json: cannot unmarshal {given} into Go struct field {field} of type {shown}")
+    given = "number" if isNumber else _KINDS.get(type(value), "array")
+    if isNumber and kind is int:
+        given = f"number {value}"
+    raise ValueError(f"json: cannot unmarshal {given} into Go struct field .{name} of type {shown}")
+
+
+def _isInRange(value: object) -> bool:
+    """
+    Whether a number has room in 64 bits.
+    """
+    return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
 
 
 def _number(text: bytes) -> int:

@@ -138,17 +138,10 @@ class TestNone:
     """No acknowledgements."""
 
     def test_nothingPending(self, stage: ConsumerStage) -> None:
-        """Delivered messages are settled, and acknowledgements have no answer."""
-        inbox, messages = delivered(stage, 2, ack_policy=AckPolicy.NONE)
+        """Delivered messages are settled, and acknowledgements have no receiver."""
+        _, messages = delivered(stage, 2, ack_policy=AckPolicy.NONE)
         assert positions(stage) == (2, 2, 0)
-        stage.ack(messages[0], b"", inbox.subject)
-        assert inbox.texts() == []
-
-    def test_progressIsAnswered(self, stage: ConsumerStage) -> None:
-        """Other payloads are answered as always."""
-        inbox, messages = delivered(stage, 1, ack_policy=AckPolicy.NONE)
-        stage.ack(messages[0], b"+WPI", inbox.subject)
-        assert inbox.texts() == [""]
+        assert not stage.clients.hasInterest(messages[0].reply)
 
     def test_settlesAtDelivery(self) -> None:
         """A stream that removes what is settled learns of deliveries."""
@@ -233,6 +226,14 @@ class TestOthers:
         stage.advance(0.9)
         assert inbox.texts() == []
         stage.advance(0.2)
+        assert inbox.texts() == ["1"]
+
+    def test_progressOfQueued(self, stage: ConsumerStage) -> None:
+        """A message that waits for its redelivery is delivered all the same."""
+        inbox, messages = delivered(stage, 1)
+        stage.ack(messages[0], b"-NAK")
+        stage.ack(messages[0], b"+WPI")
+        stage.pull(inbox)
         assert inbox.texts() == ["1"]
 
     def test_next(self, stage: ConsumerStage) -> None:

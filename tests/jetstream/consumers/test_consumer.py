@@ -557,7 +557,7 @@ class TestReset:
         stage.pull(inbox, b"9")
         assert inbox.texts() == ["4", "5"]
 
-    def test_refused(self, stage: ConsumerStage) -> None:
+    def test_beyondPolicy(self, stage: ConsumerStage) -> None:
         """It cannot go where the deliver policy does not reach."""
         mixed(stage)
         cases: list[tuple[dict[str, Any], str]] = [

@@ -181,7 +181,7 @@ def test_skipListOfOldMessages(stage: ConsumerStage) -> None:
     assert [reader.take() for _ in range(4)] == [5, 7, 8, 0]
 
 
-def test_again(stage: ConsumerStage) -> None:
+def test_deliveredAgain(stage: ConsumerStage) -> None:
     """Messages that are delivered again are read together; a missing one is known to be."""
     stage.publish(5)
     stage.stream.log.delete([4])

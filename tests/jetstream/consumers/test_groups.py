@@ -69,6 +69,6 @@ def test_overflow(terms: dict[str, int], pending: int, ackPending: int, verdict:
     assert overflow.judge(request(**terms), pending, ackPending) == verdict
 
 
-def test_others() -> None:
+def test_prioritized() -> None:
     """Without such a policy every request is served."""
     assert group(PriorityPolicy.PRIORITIZED).judge(request(), 1, 0) == GroupVerdict.SERVE

@@ -35,7 +35,16 @@ class TestParse:
 
     @pytest.mark.parametrize(
         ("body", "batch"),
-        [(b"7", 7), (b" 7\n", 7), (b"-7", 1), (b"1_0", 1), (b"x", 1), (b"[1]", 1), (b"9" * 30, 1)],
+        [
+            (b"7", 7),
+            (b" 7\n", 7),
+            (b"+7", 7),
+            (b"-7", 1),
+            (b"1_0", 1),
+            (b"x", 1),
+            (b"[1]", 1),
+            (b"9" * 30, 1),
+        ],
     )
     def test_number(self, body: bytes, batch: int) -> None:
         """A number is the batch; what is no number means one message."""
@@ -50,18 +59,25 @@ class TestParse:
             (b"{} x", "invalid character 'x' after top-level value"),
             (
                 b'{"batch":"1"}',
-                "json: cannot unmarshal string into Go struct field "
-                "JSApiConsumerGetNextRequest.batch of type int",
+                "json: cannot unmarshal string into Go struct field .batch of type int",
             ),
             (
                 b'{"expires":1.5}',
-                "json: cannot unmarshal number 1.5 into Go struct field "
-                "JSApiConsumerGetNextRequest.expires of type time.Duration",
+                "json: cannot unmarshal number 1.5 into Go struct field .expires "
+                "of type time.Duration",
             ),
             (
                 b'{"no_wait":1}',
-                "json: cannot unmarshal number into Go struct field "
-                "JSApiConsumerGetNextRequest.no_wait of type bool",
+                "json: cannot unmarshal number into Go struct field .no_wait of type bool",
+            ),
+            (
+                b'{"batch":1e2}',
+                "json: cannot unmarshal number 1e2 into Go struct field .batch of type int",
+            ),
+            (
+                b'{"batch":99999999999999999999}',
+                "json: cannot unmarshal number 99999999999999999999 into Go struct field .batch "
+                "of type int",
             ),
             (
                 b'{"idle_heartbeat":3,"expires":5}',
