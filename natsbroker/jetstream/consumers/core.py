@@ -226,6 +226,7 @@ class ConsumerCore:
         deliveries = self.pending.counts.get(sequence, 0) + 1
         self.pending.settle(sequence)
         if entry is not None:
+            self.lastAcked = self.account.now()
             self.adviseTerminated(sequence, entry[0], deliveries, REMOVED)
 
     def goneBefore(self, sequence: int, isPurge: bool) -> None:
@@ -236,6 +237,7 @@ class ConsumerCore:
         """
         pending = self.pending
         for each, first, redeliveries in pending.removeBefore(sequence):
+            self.lastAcked = self.account.now()
             if not isPurge:
                 self.adviseTerminated(each, first, redeliveries + 1, REMOVED)
         if isPurge and pending.deliveredStream < sequence - 1:

@@ -96,7 +96,7 @@ class TestRedelivery:
         stage.advance(1.1)
         assert inbox.texts() == ["1", "2", "2"]
         assert stage.advisories == ["terminated"]
-        assert consumer.info()["ack_floor"] == {"consumer_seq": 1, "stream_seq": 1}
+        assert consumer.info()["ack_floor"]["stream_seq"] == 1
 
     def test_slowReads(self, stage: ConsumerStage) -> None:
         """Messages that have to be read first come in the same order."""
