@@ -1,0 +1,89 @@
+"""
+The rules of a consumer's configuration that need no other request. The answers of nats-server to
+many more are in L{tests.jetstream.model.test_consumerupdates}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.jetstream.model.consumerchecks import (
+    checkConsumer,
+    filtersOf,
+    sampleRate,
+    withConsumerDefaults,
+)
+from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.limits import (
+    NO_ACCOUNT_LIMITS,
+    NO_SERVER_LIMITS,
+    ConfiguredLimits,
+    JetStreamLimits,
+)
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
+
+_STREAM = StreamConfig(name="S", num_replicas=1)
+
+
+@pytest.mark.parametrize(
+    ("account", "server", "most"),
+    [(-1, 0, 1000), (5, 0, 5), (-1, 7, 7), (5, 7, 5), (5000, 6000, 1000)],
+)
+def test_maxAckPending(account: int, server: int, most: int) -> None:
+    """The default is the lowest of the limits, and more than a limit is refused."""
+    limits = (
+        _STREAM,
+        JetStreamLimits(max_ack_pending=account),
+        ConfiguredLimits(max_ack_pending=server),
+    )
+    explicit = ConsumerConfig(ack_policy=AckPolicy.EXPLICIT)
+    assert withConsumerDefaults(explicit, *limits).max_ack_pending == most
+    if most < 1000:
+        config = ConsumerConfig(max_ack_pending=most + 1, max_deliver=-1)
+        with pytest.raises(
+            JetStreamError, match=f"exceeds system limit of [{most}{server or most}]"
+        ):
+            checkConsumer(config, *limits)
+
+
+def test_maxBatch() -> None:
+    """The server's limit is the default of pull consumers, and more is refused."""
+    server = ConfiguredLimits(max_request_batch=9)
+    limits = (_STREAM, NO_ACCOUNT_LIMITS, server)
+    assert withConsumerDefaults(ConsumerConfig(), *limits).max_batch == 9
+    push = ConsumerConfig(deliver_subject="d")
+    assert withConsumerDefaults(push, *limits).max_batch == 0
+    with pytest.raises(JetStreamError, match="max request batch exceeds server limit of 9"):
+        checkConsumer(ConsumerConfig(max_batch=10), *limits)
+    with pytest.raises(JetStreamError, match="max_request_batch must be set"):
+        withConsumerDefaults(ConsumerConfig(), *limits, pedantic=True)
+
+
+def test_replicas() -> None:
+    """A consumer of a stream that waits for acknowledgements has as many replicas as its stream."""
+    stream = StreamConfig(name="S", num_replicas=3, retention=RetentionPolicy.INTEREST)
+    with pytest.raises(JetStreamError, match="must match interest retention stream's replicas"):
+        checkConsumer(ConsumerConfig(num_replicas=1), stream, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS)
+
+
+def test_filters() -> None:
+    """The one filter is the last of them."""
+    assert filtersOf(ConsumerConfig()) == ()
+    assert filtersOf(ConsumerConfig(filter_subject="a")) == ("a",)
+    assert filtersOf(ConsumerConfig(filter_subjects=("a", "b"))) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [("", 0), ("50", 50), ("50%", 50), ("+7", 7), ("150", 150)]
+)
+def test_sampleRate(text: str, rate: int) -> None:
+    """A rate is a percentage with or without the sign."""
+    assert sampleRate(ConsumerConfig(sample_freq=text)) == rate
+
+
+def test_names() -> None:
+    """A durable name follows the rules of names."""
+    config = ConsumerConfig(durable_name="a.b", max_deliver=-1)
+    with pytest.raises(JetStreamError, match="consumer durable name can not contain"):
+        checkConsumer(config, _STREAM, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS)
