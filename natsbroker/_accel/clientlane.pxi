@@ -306,9 +306,6 @@ cdef class Lane:
         decoder.messageBytes += run.count * size
         return run.count
     cdef inline void delivered(self, Matches matches, Py_ssize_t end, Py_ssize_t size) noexcept:
-        """
-        Note that a message, which ends there, was delivered.
-        """
         cdef Decoder decoder = self.decoder
         if matches.counter is not None:
             matches.counter.messages += 1
@@ -585,9 +582,6 @@ cdef class Lane:
         return reached or message.replyLength < 0 or not self.noResponders
 
     cdef Choice nextChoice(self):
-        """
-        An empty choice.
-        """
         if self.choice is None:
             self.choice = Choice()
         self.choice.clear()
@@ -794,9 +788,6 @@ cdef class Lane:
         return True
 
     cdef inline int count(self, Subscription subscription) except -1:
-        """
-        Note that a service was given one more message.
-        """
         subscription.delivered += 1
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             subscription.owner.subscriptionFinished(subscription)

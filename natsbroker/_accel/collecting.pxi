@@ -43,9 +43,6 @@ cdef class Collector:
         object origin,
         object tag,
     ) except -1:
-        """
-        Keep a message for the turn's end.
-        """
         if (
             self.bodies is None or tag is not self.tag or origin is not self.origin
             or header != self.header

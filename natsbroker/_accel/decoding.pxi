@@ -66,9 +66,6 @@ cdef class Decoder:
         self.stop += count
 
     cdef int makeRoom(self, Py_ssize_t count) except -1:
-        """
-        Have a buffer of our own with room for that many bytes after the present ones.
-        """
         cdef Py_ssize_t waiting = self.stop - self.start
         cdef Py_ssize_t wanted
         cdef char* data
@@ -117,9 +114,6 @@ cdef class Decoder:
         return 0
 
     cdef inline void came(self, Py_ssize_t count) noexcept:
-        """
-        That many bytes were read into the room.
-        """
         self.received += count
         if self.fault is None:
             self.stop += count

@@ -105,9 +105,6 @@ cdef inline bint isNamed(
 
 
 cdef bint takesHeaders(tuple links):
-    """
-    Whether all of these links understand headers.
-    """
     cdef Subscription subscription
     for subscription in links:
         if not (<Outbox?> subscription.outbox).headers:

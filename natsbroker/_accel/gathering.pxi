@@ -144,10 +144,6 @@ def gatherBlocks(
     """
     Turn blocks that follow each other into columns.
 
-    @param raws: the bytes of each.
-    @param identity: the log's.
-    @param sequence: where to begin.
-    @param stop: before where to stop.
     @param maxBytes: stop when subjects, headers and payloads have that many bytes.
     @return: the sequences, timestamps, ends of subjects, subjects, ends of headers, headers, ends
         of payloads and payloads, all as bytes, numbers eight bytes each in the machine's order;

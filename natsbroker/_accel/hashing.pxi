@@ -87,9 +87,6 @@ cdef class Table:
             place = (place + 1) & mask
 
     cdef int put(self, uint64_t hash, bytes key, object value) except -1:
-        """
-        Add a key that is not there.
-        """
         if self.used * 4 >= self.size * 3:
             self.grow()
         self.keys.append(key)

@@ -34,9 +34,6 @@ cdef class PatternMap:
         free(self.seats)
 
     cdef inline Py_ssize_t find(self, const char* text, Py_ssize_t length) noexcept:
-        """
-        The seat of a key, or -1.
-        """
         cdef uint32_t hash
         cdef Py_ssize_t mask, seat
         cdef PyObject* key

@@ -66,9 +66,6 @@ cdef class InternalPublisher:
         return matches.plain
 
     cdef int give(self, Subscription subscription, bytes subject, bytes payload) except -1:
-        """
-        Put a message into one outbox.
-        """
         cdef Outbox outbox = <Outbox?> subscription.outbox
         cdef bytes sid = <bytes?> subscription.tag
         cdef Py_ssize_t length = PyBytes_GET_SIZE(subject)

@@ -44,12 +44,8 @@ cdef class LinkLane:
         bint isGateway=False, int leaf=0, bytes cluster not None=b"", gate=None,
     ):
         """
-        @param decoder: where the messages are.
-        @param outbox: of the same connection.
         @param dedicated: the account that the connection is dedicated to; empty for none.
-        @param isGateway: whether it leads to another cluster.
         @param leaf: the kind of a leafnode, as an integer; 0 for none.
-        @param cluster: the leafnode's.
         @param gate: asked whether a message to a subject may come from the leafnode (C{allows});
             None for any.
         """
@@ -82,9 +78,6 @@ cdef class LinkLane:
         self.settledMatcher = None
 
     cdef Matcher matcherOf(self, const char* account, Py_ssize_t length):
-        """
-        The matcher of an account, or None.
-        """
         cdef bytes name
         if (
             self.lastAccount is None or PyBytes_GET_SIZE(self.lastAccount) != length

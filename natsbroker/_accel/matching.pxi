@@ -487,9 +487,6 @@ cdef class SidTable:
         return <Subscription> PyList_GET_ITEM(self.entries, self.slots[slot] - 1)
 
     cdef Py_ssize_t find(self, bytes sid) except -2:
-        """
-        The slot of a sid, or -1.
-        """
         cdef Py_ssize_t slot
         if self.used == 0:
             return -1

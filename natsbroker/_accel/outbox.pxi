@@ -489,9 +489,6 @@ cdef class Outbox:
         return 0
 
     cdef int notSent(self, int trouble) except -1:
-        """
-        The socket took nothing.
-        """
         if trouble == EINTR:
             return self.sendNow()
         if trouble == EAGAIN:
@@ -537,11 +534,6 @@ cdef class Outbox:
         return self.notSent(trouble)
 
     cdef size_t piecesInto(self, iovec* pieces) noexcept:
-        """
-        What waits, in order.
-
-        @return: how many pieces it is in.
-        """
         cdef Py_ssize_t place = 0
         cdef size_t count = 0
         cdef int number
@@ -563,9 +555,6 @@ cdef class Outbox:
         return count
 
     cdef int settle(self) except -1:
-        """
-        Have nothing lent any more.
-        """
         self.spill()
         return self.keepLoans()
 

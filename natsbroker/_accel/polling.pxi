@@ -65,9 +65,6 @@ cdef class Connection:
         @param proceed: called when there is input that the lane did not take.
         @param blocked: called when the socket takes no more output; and again for what came to wait
             meanwhile, when it has taken what waited then.
-        @param unblocked: called when it has taken everything again.
-        @param ended: called when the peer sends no more.
-        @param lost: called when it is gone.
         @param failed: called while an exception is handled that an event of the socket caused.
         """
         self.poller = poller
@@ -99,9 +96,6 @@ cdef class Connection:
         outbox.attach(self.fd, self.outputBlocked)
 
     def watch(self):
-        """
-        Begin.
-        """
         self.isWatched = True
         self.wantsRead = True
         self.poller.connections[self.fd] = self
@@ -119,17 +113,11 @@ cdef class Connection:
             self.delist()
 
     def setReading(self, bint wanted):
-        """
-        Whether input is wanted.
-        """
         if self.isWatched and wanted != self.wantsRead:
             self.wantsRead = wanted
             self.poller.control(EPOLL_CTL_MOD, self)
 
     def outputBlocked(self):
-        """
-        The socket takes no more.
-        """
         if not self.isWatched:
             return
         if not self.wantsWrite:
@@ -222,9 +210,6 @@ cdef class Poller:
             raise OSError(errno, "epoll_create1 failed")
 
     def fileno(self):
-        """
-        What the reactor watches.
-        """
         return self.epoll
 
     def close(self):

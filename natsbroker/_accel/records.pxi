@@ -110,9 +110,6 @@ def crc32c(bytes data not None, bint byMachine=True):
 
 
 cdef inline int keepItem(object tuple, Py_ssize_t place, object item) except -1:
-    """
-    Fill a place in a new tuple.
-    """
     Py_INCREF(item)
     PyTuple_SET_ITEM(tuple, place, item)
     return 0
@@ -188,12 +185,7 @@ def decodeRecords(
     """
     Read records that lie behind each other and whose sequences follow each other.
 
-    @param recordClass: L{natsbroker.interfaces.Record}.
     @param starts: where each record begins; one more item, where the last one ends.
-    @param begin: the index of the first one.
-    @param end: the index behind the last one.
-    @param identity: the log's.
-    @param sequence: the first one's.
     @param maxBytes: stop when their subjects, headers and payloads have that many bytes.
     @return: the records up to the first one that is not whole or not what it should be.
     """

@@ -96,9 +96,6 @@ cdef struct Frames:
 
 
 cdef inline Py_ssize_t givenSize(Frames* run, Subscription subscription):
-    """
-    How long a receiver's frames are.
-    """
     return (
         (5 if run.hasHeader else 4) + run.length + 1
         + PyBytes_GET_SIZE(<bytes?> subscription.tag) + 1 + run.restLength + run.whole - run.line
@@ -124,7 +121,6 @@ cdef Py_ssize_t longestRun(
     nobody overflows, no receiver counts its messages or has to be asked, and all get the same.
 
     @param receivers: all direct, each with an outbox of its own.
-    @param own: the publisher's outbox.
     @param mustReach: whether somebody has to get it.
     """
     cdef Py_ssize_t place
@@ -151,9 +147,6 @@ cdef Py_ssize_t longestRun(
 
 
 cdef int giveRun(Frames* run, Subscription subscription) except -1:
-    """
-    Put the frames that follow the first one into a receiver's outbox.
-    """
     cdef Outbox outbox = <Outbox?> subscription.outbox
     cdef bytes sid = <bytes?> subscription.tag
     cdef Py_ssize_t sidLength = PyBytes_GET_SIZE(sid)

@@ -80,7 +80,6 @@ def readPublishes(list payloads not None, Py_ssize_t start):
     Read PubMsgs as long as they are from one client and for one channel, and without a reply
     subject.
 
-    @param start: where to begin.
     @return: clientID, channel, connID, the guids and the data of all, and the bytes of data; None
         if already the first one is left to the library.
     """
@@ -116,9 +115,6 @@ def readPublishes(list payloads not None, Py_ssize_t start):
 
 
 cdef inline int lengthOf(uint64_t number) noexcept nogil:
-    """
-    How many bytes a number has when it is written.
-    """
     cdef int length = 1
     while number > 127:
         number >>= 7
@@ -173,7 +169,6 @@ def readAcks(list payloads not None, Py_ssize_t start, bytes channel not None):
     """
     Read Acks as long as they are for one channel.
 
-    @param start: where to begin.
     @return: the sequences; fewer than there are payloads if one is left to the library.
     """
     cdef list found = []
@@ -214,8 +209,6 @@ def writeMessages(
 
     @param messageClass: L{natsbroker.streaming.messages.StoredMessage}.
     @param records: tuples of sequence, timestamp, subject, headers and payload.
-    @param start: where to begin.
-    @param channel: its name.
     @return: fewer than there are records if one has headers, which are not looked at here.
     """
     cdef list found = []

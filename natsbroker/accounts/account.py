@@ -81,7 +81,7 @@ class Account(AccountCore):
         subscription = hot.Subscription(
             self, pattern, queue, int(kind), subscriber, tag, outbox, weight=weight
         )
-        self._turn.work += SUBSCRIPTION
+        self._batch.work += SUBSCRIPTION
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
         self.interest.added(subscription)
@@ -110,13 +110,13 @@ class Account(AccountCore):
 
     def cancelAll(self, subscriptions: Iterable[hot.Subscription]) -> None:
         closed = hot.closeAll(subscriptions)
-        self._turn.backlog.exhaust(map(self.subscriptionCancelled, closed))
+        self._batch.backlog.exhaust(map(self.subscriptionCancelled, closed))
 
     def _batcherFor(self, subscriber: Any) -> Batcher | hot.Collector:
         batcher = self._batchers.get(id(subscriber))
         if batcher is None:
             make = hot.Collector if IRunSubscriber.providedBy(subscriber) else Batcher
-            batcher = self._batchers[id(subscriber)] = make(subscriber, self._turn, self.failed)
+            batcher = self._batchers[id(subscriber)] = make(subscriber, self._batch, self.failed)
         return batcher
 
     def importStreams(self, imports: Sequence[ImportedStream]) -> list[Exception]:

@@ -31,20 +31,20 @@ class Batcher:
     def __init__(
         self,
         subscriber: IBatchSubscriber,
-        turn: hot.FlushBatch,
+        batch: hot.FlushBatch,
         failed: Callable[[str], None] = passOn,
     ) -> None:
         """
         @param failed: called with a sentence while an exception of the subscriber is handled.
         """
         self._subscriber = subscriber
-        self._turn = turn
+        self._batch = batch
         self._failed = failed
         self._messages: list[tuple[Message, Any]] = []
 
     def deliver(self, message: Message, tag: Any) -> None:
         if not self._messages:
-            self._turn.atEnd(self._deliverMany)
+            self._batch.atEnd(self._deliverMany)
         self._messages.append((message, tag))
 
     def subscriptionEnded(self, tag: Any) -> None:

@@ -63,7 +63,7 @@ class AccountCore:
         self,
         name: str,
         router: ISubjectRouter,
-        turn: hot.FlushBatch,
+        batch: hot.FlushBatch,
         random: Random | None = None,
         clock: IReactorTime | None = None,
         remembers: bool = True,
@@ -82,15 +82,15 @@ class AccountCore:
         self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
         self.failed = failed
         self._router = router
-        self._turn = turn
+        self._batch = batch
         self._mapping: MappingTable | None = None
         self.interest = AccountInterest(
-            router, lambda: chain(self.gateways.known(), self._mappedPatterns()), turn, failed
+            router, lambda: chain(self.gateways.known(), self._mappedPatterns()), batch, failed
         )
         self.gateways = GatewayTargets(self, router, self.interest, self.clock, failed, remembers)
         self.matcher = self.gateways.matcher
         self.delivery = Delivery(
-            self.matcher, self.gateways, self.random, turn, failed, self.subscriptionFinished
+            self.matcher, self.gateways, self.random, batch, failed, self.subscriptionFinished
         )
         router.watchChanges(self.matcher.changed)
 
@@ -120,7 +120,7 @@ class AccountCore:
         self.interest.removed(subscription)
 
     def subscriptionCancelled(self, subscription: hot.Subscription) -> None:
-        self._turn.work += SUBSCRIPTION
+        self._batch.work += SUBSCRIPTION
         pattern = subscription.pattern
         try:
             self._router.remove(pattern, subscription)

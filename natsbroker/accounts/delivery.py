@@ -47,7 +47,7 @@ class Delivery:
         matcher: hot.Matcher,
         gateways: GatewayTargets,
         random: Random,
-        turn: hot.FlushBatch,
+        batch: hot.FlushBatch,
         failed: Callable[[str], None],
         finished: Callable[[hot.Subscription], None],
     ) -> None:
@@ -55,7 +55,7 @@ class Delivery:
         @param finished: called with a subscription that has had its last message.
         """
         self.filters: list[IPublishFilter] = []
-        self._turn = turn
+        self._batch = batch
         self._random = random
         self._matcher = matcher
         self._gateways = gateways
@@ -109,7 +109,7 @@ class Delivery:
         if matches.counter is not None and kind is Kind.CLIENT and path is None:
             matches.counter.add(1, len(message.body), matches.copies)
         count = len(matches.plain) + len(matches.groups)
-        self._turn.work += self._matcher.takeCost() + count % _STEP * RECEIVER
+        self._batch.work += self._matcher.takeCost() + count % _STEP * RECEIVER
         steps = self._deliver(kind, message, matches, path, asked)
         if later is not None and count >= DIVISIBLE:
             later(steps)
@@ -141,13 +141,13 @@ class Delivery:
                 if self.deliverTo(subscription, message, kind, path):
                     delivered += 1
                 if not place % _STEP:
-                    self._turn.work += _STEP * RECEIVER
+                    self._batch.work += _STEP * RECEIVER
                     yield
             if matches.links:
                 links = self._plainLinks(kind, matches, message)
         for place, group in enumerate(matches.groups, 1):
             if not place % _STEP:
-                self._turn.work += _STEP * RECEIVER
+                self._batch.work += _STEP * RECEIVER
                 yield
             if queues is not None:
                 if group[0] not in queues:

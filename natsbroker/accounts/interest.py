@@ -182,17 +182,17 @@ class AccountInterest:
         self,
         subscriptions: Iterable[Subscription],
         standIns: Callable[[], Iterable[Subscription]],
-        turn: hot.FlushBatch,
+        batch: hot.FlushBatch,
         failed: Callable[[str], None] = passOn,
     ) -> None:
         """
         @param subscriptions: of the account; read when the first watcher of a filter comes.
         @param standIns: makes subscriptions that stand for other interest.
-        @param turn: limits the work of one turn.
+        @param batch: limits the work of one turn.
         """
         self._subscriptions = subscriptions
         self._standIns = standIns
-        self._turn = turn
+        self._batch = batch
         self._failed = failed
         self._counts: dict[InterestFilter, _Count] = {}
         self._last = 0
@@ -210,7 +210,7 @@ class AccountInterest:
             count = self._counts[interestFilter] = _Count(
                 interestFilter, self._subscriptions, self._standIns(), self._failed
             )
-            self._turn.work += len(count) >> _COPY
+            self._batch.work += len(count) >> _COPY
         watched, number = count, self._last
         self._last += 1
         watched.users += 1
@@ -218,17 +218,17 @@ class AccountInterest:
 
         def steps() -> Iterator[None]:
             for work in watched.counted():
-                self._turn.work += work
+                self._batch.work += work
                 yield
             if isWatching:
                 for work in watched.told(number, watcher):
-                    self._turn.work += work
+                    self._batch.work += work
                     yield
             if isWatching and whenTold is not None:
                 whenTold()
 
         if isPatient:
-            self._turn.backlog.exhaust(steps())
+            self._batch.backlog.exhaust(steps())
         else:
             for _ in steps():
                 pass

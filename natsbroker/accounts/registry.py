@@ -68,7 +68,7 @@ class AccountRegistry:
 
     def __init__(
         self,
-        turn: hot.FlushBatch,
+        batch: hot.FlushBatch,
         makeRouter: Callable[[str], ISubjectRouter],
         random: Random,
         clock: IReactorTime | None = None,
@@ -77,7 +77,7 @@ class AccountRegistry:
         @param clock: limits the wait for answers to imported services; without one, there are no
             such services.
         """
-        self._turn = turn
+        self._batch = batch
         self._makeRouter = makeRouter
         self._random = random
         self._clock = clock
@@ -154,7 +154,7 @@ class AccountRegistry:
     def _made(self, name: str) -> Account:
         router = self._makeRouter(name)
         made = Account(
-            name, router, self._turn, self._random, self._clock, self._remembers, _log.failure
+            name, router, self._batch, self._random, self._clock, self._remembers, _log.failure
         )
         made.location = lambda: self.location()
         for watcher in self._watchers:

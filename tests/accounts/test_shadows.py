@@ -143,7 +143,7 @@ class TestDelivery:
     def test_echo(self, market: Market) -> None:
         """Who does not want to hear itself does not, and a group has another member."""
         market.stream("A", "A", b"a", b"b")
-        person = Connection(market["A"]._turn)
+        person = Connection(market["A"]._batch)
         person.outbox.echo = False
         market.subscribe("A", b"b", who=person)
         assert market.publish("A", b"a", origin=person) == 0
@@ -152,7 +152,7 @@ class TestDelivery:
     def test_denied(self, market: Market) -> None:
         """What a subscriber may not have under its own name is left out."""
         market.stream("B", "A", b"a.>", b"b.>")
-        person: Any = Connection(market["B"]._turn)
+        person: Any = Connection(market["B"]._batch)
         market.subscribe("B", b"b.>", who=person)
         person.subscription.permissions = SubscribePermissions([b">"], [b"b.secret"])
         assert [market.publish("A", b"a." + each) for each in (b"secret", b"open")] == [0, 1]
