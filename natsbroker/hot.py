@@ -52,7 +52,7 @@ Seal: Any = None
 SyncedWriter: Any = None
 LinkLane: Any = None
 
-#: Steps in front of L{natsbroker.storage.records}, of L{natsbroker.storage.gathering} and of
+#: Steps in front of L{natsbroker.storage.records}, of L{natsbroker.storage.exports} and of
 #: Google's protobuf library, for what comes in bulk; C{None} where they are not compiled.
 decodeRecords: Any = None
 encodeRecords: Any = None

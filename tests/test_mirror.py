@@ -37,7 +37,6 @@ ELSEWHERE = {
     "storage/checks.py": _PARTS,
     "storage/envelopes.py": _PARTS,
     "storage/committing.py": _PARTS,
-    "storage/exports.py": _PARTS,
     "storage/jobs.py": _PARTS,
     "storage/policy.py": _PARTS,
     "storage/threaded.py": _PARTS,

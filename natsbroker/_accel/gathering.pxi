@@ -1,4 +1,4 @@
-# A step in front of natsbroker.storage.gathering: blocks of records as columns, without an object for
+# A step in front of natsbroker.storage.exports: blocks of records as columns, without an object for
 # a record, and without the interpreter's lock while it works.
 
 cdef extern from "Python.h":

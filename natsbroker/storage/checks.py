@@ -41,9 +41,6 @@ def checkChanges(changes: Mapping[bytes, bytes | None]) -> None:
 
 
 def checkHold(holds: Collection[str], name: str) -> None:
-    """
-    @param holds: the names of those that are there.
-    """
     _checkText("a hold", name, LONGEST_SPACE)
     if name not in holds and len(holds) >= MOST_HOLDS:
         raise ValueError(f"the log has {len(holds)} holds already")

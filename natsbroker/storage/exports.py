@@ -15,20 +15,37 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 
+from natsbroker import hot
 from natsbroker.interfaces.records import Columns, RangeDigest, Record
+from natsbroker.subjects.grammar import hasWildcard
 
 _ROW = Struct("<QqIII")
+_SIZE = slice(68, 76)
 
 
 class Page(NamedTuple):
     """
     @ivar next: the first sequence that was not looked at.
-    @ivar damaged: sequences that should have been among the records.
+    @ivar damaged: sequences that should have been among the records, and are damaged.
     """
 
     records: list[Record]
     next: int
-    damaged: Sequence[int] = ()
+    damaged: list[int]
+
+
+def beginning(pattern: bytes) -> bytes:
+    """
+    How all subjects begin that a pattern matches.
+    """
+    tokens: list[bytes] = []
+    for token in pattern.split(b"."):
+        if hasWildcard(token):
+            # What comes before it, and the dot behind that.
+            tokens.append(b"")
+            break
+        tokens.append(token)
+    return b".".join(tokens)
 
 
 ReadPage = Callable[[int, int, int], "Deferred[Page]"]
@@ -36,9 +53,6 @@ ReadPage = Callable[[int, int, int], "Deferred[Page]"]
 
 
 def columnsOf(records: Sequence[Record], following: int, damaged: Sequence[int]) -> Columns:
-    """
-    @param following: L{Columns.next}.
-    """
     sequences, timestamps, subjects, headers, payloads = (
         zip(*records, strict=True) if records else ((), (), (), (), ())
     )
@@ -67,9 +81,6 @@ def _ends(values: Sequence[bytes]) -> array[int]:
 def exportRange(
     readPage: ReadPage, start: int, stop: int, maxBytes: int
 ) -> Generator[Deferred[Page], Any, Columns]:
-    """
-    @param stop: not beyond the end of the log.
-    """
     records: list[Record] = []
     damaged: list[int] = []
     while start < stop and maxBytes > 0:
@@ -96,9 +107,6 @@ def addToDigest(sha256: hashlib._Hash, records: Sequence[Record]) -> None:
 def digestRange(
     readPage: ReadPage, start: int, stop: int
 ) -> Generator[Deferred[Page], Any, RangeDigest]:
-    """
-    @param stop: not beyond the end of the log.
-    """
     sha256 = hashlib.sha256()
     count = 0
     damaged: list[int] = []
@@ -109,3 +117,43 @@ def digestRange(
         damaged += page.damaged
         start = page.next
     return RangeDigest(sha256.digest(), count, tuple(damaged))
+
+
+def canGather() -> bool:
+    return hot.gatherBlocks is not None
+
+
+def sizeIn(raw: bytes) -> int:
+    """
+    The bytes of subjects, headers and payloads in a block, as its head says, unverified.
+    """
+    return int.from_bytes(raw[_SIZE], "little")
+
+
+def gather(
+    raws: Sequence[bytes], identity: int, start: int, stop: int, maxBytes: int, following: int
+) -> Columns | None:
+    """
+    Turn blocks that follow each other into the columns that L{columnsOf} makes of the same records,
+    each of which is verified. While they are made, other threads run.
+
+    @param maxBytes: stop after the record with which the sizes reach it.
+    @param following: where the log goes on behind the blocks.
+    @return: none if a block or a record is damaged, or is not what it should be.
+    """
+    found = hot.gatherBlocks(raws, identity, start, stop, maxBytes)
+    if found is None:
+        return None
+    columns, reached, isAll = found
+    sequences, times, subjectEnds, subjects, headerEnds, headers, payloadEnds, payloads = columns
+    return Columns(
+        array("Q", sequences),
+        array("q", times),
+        array("q", subjectEnds),
+        subjects,
+        array("q", headerEnds),
+        headers,
+        array("q", payloadEnds),
+        payloads,
+        max(following, reached) if isAll else reached,
+    )

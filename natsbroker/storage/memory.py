@@ -1,8 +1,6 @@
 """
-The store that forgets: logs in memory, for tests and for streams that need not survive.
-
-Everything that a store on disk promises, save surviving. Each Deferred has fired when
-it is returned. What was appended is not copied: the bytes objects are kept.
+The store that forgets: logs in memory, for tests and for streams that need not survive. Each
+Deferred has fired when it is returned. What was appended is not copied: the bytes objects are kept.
 """
 
 from __future__ import annotations
@@ -57,7 +55,6 @@ class MemoryStates:
 class MemoryStore:
     """
     @ivar now: the wall clock, in nanoseconds.
-    @ivar closed: what everything fails with, once it is closed.
     """
 
     def __init__(

@@ -1,7 +1,5 @@
 """
-A log in memory.
-
-See the interfaces. Each Deferred has fired when it is returned.
+A log in memory. Each Deferred has fired when it is returned.
 """
 
 from __future__ import annotations
@@ -122,16 +120,11 @@ def _checkEntries(batch: Sequence[Entry]) -> int:
 
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
 class MemoryLog:
-    """
-    A log in memory. Made by L{MemoryStore.open} only.
-    """
-
     def __init__(
         self, name: str, hasRoom: Callable[[int], bool], now: Callable[[], int], aging: Aging
     ) -> None:
         """
         @param hasRoom: whether the store has room for further bytes.
-        @param now: the wall clock, in nanoseconds.
         """
         self._hasRoom = hasRoom
         self._now = now
@@ -317,5 +310,5 @@ class MemoryLog:
             found.append(record)
             maxBytes -= _sizeOf(record)
             if maxBytes <= 0:
-                return succeed(Page(found, record.sequence + 1))
-        return succeed(Page(found, stop))
+                return succeed(Page(found, record.sequence + 1, []))
+        return succeed(Page(found, stop, []))

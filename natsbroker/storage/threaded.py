@@ -46,7 +46,6 @@ class ThreadedStore(Generic[Log]):
     """
     @cvar retryFirst: seconds between a failure and opening the store again.
     @cvar retryMost: seconds between attempts at most, when that fails again and again.
-    @ivar now: the wall clock, in nanoseconds.
     """
 
     retryFirst: float

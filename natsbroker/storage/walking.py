@@ -23,9 +23,7 @@ from natsbroker.storage.records import (
 
 def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]]:
     """
-    Find the whole records of a log among any bytes.
-
-    @return: the sequence, the start and the end of each.
+    @return: the sequence, the start and the end of each whole record of a log among any bytes.
     """
     needle = IDENTITY.pack(identity)
     position = start
@@ -45,9 +43,6 @@ def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]
 
 
 def _byTable(raw: bytes, head: Head, dead: frozenset[int]) -> Block:
-    """
-    @raise Damaged: if the table is not whole.
-    """
     width = 8 if head.gaps else 4
     region = HEAD_LENGTH + width * head.records
     if head.length != len(raw) or region > len(raw):

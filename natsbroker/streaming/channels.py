@@ -90,9 +90,6 @@ class Channels:
         self.forget(channel)
 
     async def recover(self) -> None:
-        """
-        @raise StoreError: if a channel cannot be opened.
-        """
         names = [each for each in await self._store.logs() if each.startswith(self._prefix)]
         opening = [self._open(self._add(each[len(self._prefix) :])) for each in names]
         try:
@@ -131,10 +128,6 @@ class Channels:
 
 @implementer(ILogDirectory)
 class ChannelDirectory:
-    """
-    @ivar realm: the id of the cluster.
-    """
-
     kind = "CHANNEL"
 
     def __init__(self, channels: Channels, store: IStreamStore, clusterId: str) -> None:

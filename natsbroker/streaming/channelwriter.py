@@ -1,8 +1,6 @@
 """
-A client of NATS Streaming inside the broker, for services that publish to a channel.
-
-Messages are stored in the order of the calls; the log reports those that were not. The queue is
-bounded, and so is the time that an answer may take.
+A client of NATS Streaming inside the broker, for services that publish to a channel. Messages are
+stored in the order of the calls; the log reports those that were not.
 """
 
 from __future__ import annotations
@@ -56,8 +54,6 @@ class ChannelWriter:
         discoverPrefix: str = "_STAN.discover",
     ) -> None:
         """
-        @param bus: of the account that has the channel.
-        @param discoverPrefix: where clients connect.
         @raise ValueError: if no channel, or no cluster, can be called so.
         """
         if not isChannel(channel.encode("utf-8", "replace")):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TextIO
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -93,17 +94,6 @@ class _ImportCommand:
     streaming: Streaming
 
 
-class _Host:
-    """
-    What a store is opened with: of an L{natsbroker.interfaces.IBrokerHost} there are the reactor
-    and the settings, as no broker runs.
-    """
-
-    def __init__(self, reactor: Any, settings: Settings) -> None:
-        self.reactor = reactor
-        self.settings = settings
-
-
 def main(
     arguments: Sequence[str],
     environment: Mapping[str, str],
@@ -112,9 +102,7 @@ def main(
     reactor: Any = None,
 ) -> int:
     """
-    @param arguments: those behind C{streaming}.
     @param reactor: by default the global one; it is run and stopped.
-    @return: the exit code.
     """
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         stdout.write(_HELP)
@@ -235,9 +223,6 @@ def _figures(plan: Plan) -> dict[str, Any]:
 
 
 def _write(request: _ImportCommand, plan: Plan, reactor: Any) -> dict[str, Any]:
-    """
-    @return: what the import adds to the figures.
-    """
     if reactor is None:
         from twisted.internet import reactor
     outcome: list[Any] = []
@@ -272,7 +257,8 @@ def _write(request: _ImportCommand, plan: Plan, reactor: Any) -> dict[str, Any]:
 async def _imported(
     request: _ImportCommand, plan: Plan, reactor: Any, isStopped: Callable[[], bool]
 ) -> dict[str, Any]:
-    host: Any = _Host(reactor, request.settings)
+    # No broker runs: of an IBrokerHost there is what the store is opened with.
+    host: Any = SimpleNamespace(reactor=reactor, settings=request.settings)
     store = await storeMaker(host, request.streaming, Plugins())()
     try:
         importer = Importer(store, request.streaming.cluster_id, isStopped)

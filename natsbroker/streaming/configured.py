@@ -26,10 +26,7 @@ def storeMaker(
     host: IBrokerHost, streaming: Streaming, plugins: Plugins
 ) -> Callable[[], Deferred[IStreamStore]]:
     """
-    What opens the store that the settings describe.
-
     @return: a callable that raises L{StartError} if the store's options make no sense.
-    @raise BrokerError: if there is no such store.
     """
     opener = storeOpener(streaming.store, plugins, host.settings.at("streaming.store"))
     section: dict[str, Any] = {"dir": streaming.dir} if streaming.dir else {}
@@ -56,9 +53,6 @@ def streamingBus(host: IBrokerHost, streaming: Streaming) -> IMessageBus:
     """
     The bus whose clients are served: an account of this broker, or one on another NATS server. The
     latter is a service that must be started.
-
-    @raise BrokerError: if there is no such account.
-    @raise ValueError: if the URL of the server is none.
     """
     if streaming.nats_server:
         from natsbroker.streaming.remotebus import remoteBus
@@ -73,11 +67,6 @@ def streamingBus(host: IBrokerHost, streaming: Streaming) -> IMessageBus:
 def streamingService(
     host: IBrokerHost, bus: Any, streaming: Streaming, plugins: Plugins
 ) -> StreamingService:
-    """
-    Make the service, with jobs that read what it stores served beside it.
-
-    @param bus: what L{streamingBus} gave.
-    """
     openStore = storeMaker(host, streaming, plugins)
     maxPayload: Callable[[], int] = _ownMaxPayload(host)
     if streaming.nats_server:

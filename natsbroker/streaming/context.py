@@ -31,9 +31,6 @@ class Clients:
         self.byConnection: dict[bytes, StreamingClient] = {}
 
     def register(self, client: StreamingClient) -> None:
-        """
-        @raise KeyError: if its client id is in use.
-        """
         if client.clientID in self.byID:
             raise KeyError(client.clientID)
         self.byID[client.clientID] = client
@@ -67,7 +64,6 @@ class StreamingContext:
     """
     One run of the service, from the opening of its store until it is closed.
 
-    @ivar run: runs a coroutine and logs its failure.
     @ivar now: the wall clock, in nanoseconds.
     @ivar newInbox: creates a subject that cannot be guessed.
     """

@@ -1,8 +1,6 @@
 """
-Any number of timed calls on one timer of the reactor.
-
-No call is early by the given clock, whatever happens to the wall clock. Calls that are due together
-run in the order of their times, and an exception of one is logged. Setting and cancelling is cheap.
+Any number of timed calls on one timer of the reactor. No call is early by the given clock, and an
+exception of one is logged. Setting and cancelling is cheap.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ delays others. A message that cannot be read now is not skipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -35,19 +36,17 @@ RETRY = 1.0
 Run = Callable[[Coroutine[Any, Any, None]], object]
 
 
+@dataclass(slots=True)
 class TrafficCounters:
     """
     Messages and bytes on the wire since the service started; received ones include refused ones,
     delivered ones redeliveries.
     """
 
-    __slots__ = ("inBytes", "inMessages", "outBytes", "outMessages")
-
-    def __init__(self) -> None:
-        self.inMessages = 0
-        self.inBytes = 0
-        self.outMessages = 0
-        self.outBytes = 0
+    inMessages: int = 0
+    inBytes: int = 0
+    outMessages: int = 0
+    outBytes: int = 0
 
 
 class ChannelDelivery:
@@ -118,7 +117,6 @@ class ChannelDelivery:
 
     async def _sendPiece(self, group: Group, last: int) -> bool:
         """
-        @param last: the channel's highest sequence now.
         @return: whether there may be more.
         """
         limit = min(PIECE, group.roomOf(group.members[0], PIECE))
@@ -145,7 +143,6 @@ class ChannelDelivery:
 
     def _sendNew(self, member: ChannelSubscription, messages: list[StoredMessage]) -> int:
         """
-        @param messages: not more than the member has room for, but for their bytes.
         @return: how many were sent, from the first on.
         """
         group = member.group
@@ -192,9 +189,7 @@ class ChannelDelivery:
 
 def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMessage]:
     """
-    The first ones of some messages, at least one.
-
-    @param size: the bytes after which no more messages follow.
+    The first ones of some messages, at least one, up to those that reach C{size}.
     """
     if messages[-1].sequence <= last and sum(each.size for each in messages) < size:
         return messages

@@ -80,8 +80,6 @@ class Ledger:
 
     async def load(self) -> Remembered:
         """
-        Find out what there is, and claim an empty state for this format.
-
         @raise UnknownFormat: if it was written by a version that does otherwise.
         @raise StoreError: if an import was begun and has not been finished.
         """
@@ -112,9 +110,6 @@ class Ledger:
     def clientWent(
         self, client: StreamingClient, ended: Iterable[ChannelSubscription] = ()
     ) -> Deferred[None]:
-        """
-        Forget a client, with subscriptions of its that are no more.
-        """
         changes: dict[bytes, bytes | None] = {clientKey(client.clientID): None}
         changes.update(self._gone(ended))
         return self._write(changes)
@@ -157,9 +152,6 @@ class Ledger:
         self.flush().addErrback(lambda failure: None)
 
     def flush(self) -> Deferred[None]:
-        """
-        @return: fires when everything is durable.
-        """
         return self._write({}) if self._touched or self._owed else succeed(None)
 
     def finish(self, subscriptions: Iterable[ChannelSubscription]) -> Deferred[None]:

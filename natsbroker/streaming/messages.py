@@ -46,10 +46,8 @@ class StoredMessage(NamedTuple):
 
     def encodedAgain(self, count: int) -> bytes:
         """
-        As it is delivered again. The two fields that this adds are the last ones, and protobuf
-        takes a message with fields behind it for one message.
-
-        @param count: how often it was delivered again, this time included.
+        The two fields that this adds are the last ones, and protobuf takes a message with fields
+        behind it for one message.
         """
         again = MsgProto(redelivered=True, redeliveryCount=count & 0xFFFFFFFF or 1)
         added: bytes = again.SerializeToString()
@@ -58,9 +56,7 @@ class StoredMessage(NamedTuple):
 
 def publishedIn(payloads: list[bytes], start: int) -> Published | None:
     """
-    Read as many C{PubMsg}s from one client to one channel as follow each other.
-
-    @return: C{None} if the first one is to be read by itself.
+    Consecutive C{PubMsg}s of one client and channel; C{None} if the first is to be read alone.
     """
     if hot.readPublishes is None:
         return None
@@ -70,9 +66,7 @@ def publishedIn(payloads: list[bytes], start: int) -> Published | None:
 
 def acknowledgedIn(payloads: list[bytes], start: int, channel: bytes) -> list[int]:
     """
-    Read as many C{Ack}s for one channel as follow each other.
-
-    @return: the sequences; none if the first one is to be read by itself.
+    Sequences of consecutive C{Ack}s of one channel; none if the first is to be read alone.
     """
     if hot.readAcks is None:
         return []
@@ -154,9 +148,6 @@ class Tail:
             self._bytes += message.size
 
     def following(self, sequence: int, most: int) -> list[StoredMessage]:
-        """
-        @return: messages that follow each other; none if already the first one is not here.
-        """
         found = []
         for each in range(sequence, sequence + most):
             message = self.get(each)
@@ -167,8 +158,7 @@ class Tail:
 
     def trim(self) -> None:
         """
-        Remove the oldest messages beyond the bounds. Called after the delivery of a batch, so that
-        subscribers that keep up find all of it here.
+        Called after the delivery of a batch, so that subscribers that keep up find all of it here.
         """
         messages = self._messages
         while messages and (len(messages) > self._mostMessages or self._bytes > self._mostBytes):

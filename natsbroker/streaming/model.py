@@ -47,9 +47,8 @@ def queueName(queue: str, durableName: str) -> str:
 @dataclass(slots=True, eq=False, repr=False)
 class StreamingClient:
     """
-    @ivar connID: identifies its connection; empty for a client of protocol 0.
+    @ivar connID: empty for a client of protocol 0.
     @ivar owner: the user that connected it; see L{natsbroker.streaming.requests.access}.
-    @ivar subscriptions: the active ones by number, oldest first.
     @ivar failures: unanswered heartbeats in a row.
     @ivar heartbeat: the next one; C{None} while one waits for its answer.
     """
@@ -75,16 +74,13 @@ class ChannelSubscription:
 
     @ivar number: unique in the service, for ever.
     @ivar client: C{None} while it is offline.
-    @ivar clientID: of the present or the last client.
     @ivar canHear: whether C{inbox} is a valid subject.
     @ivar owner: the user that created it, for a durable subscription; see
         L{natsbroker.streaming.requests.access}.
     @ivar pending: sequence -> time of redelivery and size, in the order of these times.
-    @ivar pendingBytes: the sum of the sizes.
     @ivar isReady: whether the client has its response: nothing is sent before.
     @ivar isOnHold: nothing new is sent before pending messages are redelivered.
     @ivar redelivery: the next check of pending messages.
-    @ivar isRedelivering: whether such a check runs.
     @ivar acks: the bus subscription to C{ackInbox}.
     """
 
@@ -173,9 +169,7 @@ class ChannelSubscription:
 
     def inherit(self, pending: Iterable[tuple[int, int]], again: float) -> None:
         """
-        Take over pending messages of another subscription: sequences and sizes.
-
-        @param again: the time of their redelivery; not after that of any other.
+        @param again: the time of redelivery; not after that of any other message.
         """
         taken = {sequence: (again, size) for sequence, size in pending}
         self.pendingBytes += sum(size for _, size in taken.values())
@@ -194,7 +188,6 @@ class Group:
 
     @ivar queue: the name of the queue group with its durable name; empty for a single subscription.
     @ivar durableName: of a single subscription; empty for a queue group, whose name has it.
-    @ivar members: the active subscriptions.
     @ivar offline: the last member of a durable group without members.
     @ivar lastSent: the highest sequence sent to a member.
     @ivar mayBeSent: the highest sequence that may have been sent before an unexpected end.
@@ -237,9 +230,6 @@ class Group:
 
     def roomOf(self, member: ChannelSubscription, several: int = 1) -> int:
         """
-        The new messages that a chosen member may receive before the next choice, if their bytes
-        allow it.
-
         @param several: the result for a group of several members, which take turns.
         """
         return member.maxInFlight - len(member.pending) if len(self.members) == 1 else several
@@ -285,13 +275,11 @@ class Group:
 class Channel:
     """
     @ivar groups: the groups of its subscriptions, including durable ones without members.
-    @ivar tail: its last messages.
     @ivar last: the highest sequence that may be sent: all records up to it are durable.
     @ivar inFlight: the appends that are not durable yet.
     @ivar isDeleted: whether it is being deleted or is deleted.
     @ivar lastActivity: the time of the last message, or of the end of the last active subscription,
         by the clock of deadlines.
-    @ivar inactivity: the next check of its inactivity limit.
     @ivar users: the subscribe requests in progress, which prevent deletion.
     """
 
@@ -340,9 +328,6 @@ class Channel:
         log.retain(wanted)  # type: ignore[attr-defined]
 
     def whenOpen(self) -> Deferred[None]:
-        """
-        @return: fails with the reason why the log cannot be opened.
-        """
         if self._log is not None:
             return succeed(None)
         if self._failure is not None:
@@ -353,9 +338,6 @@ class Channel:
 
     @property
     def log(self) -> IStreamLog:
-        """
-        @raise RuntimeError: while the log is not open.
-        """
         if self._log is None:
             raise RuntimeError(f"channel {self.name} is not open")
         return self._log

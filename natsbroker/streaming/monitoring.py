@@ -1,8 +1,6 @@
 """
-Figures about the service, for monitoring.
-
-Values of one moment, with the names that nats-streaming-server's C{/streaming} pages
-have; nothing here keeps the service or its clients alive.
+Figures about the service, of one moment, with the names of nats-streaming-server's C{/streaming}
+pages.
 """
 
 from __future__ import annotations
@@ -18,12 +16,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class SubscriptionFigures:
     """
-    @ivar client_id: whose it is, or was.
     @ivar durable_name: empty for one that is not durable, and for a durable queue group.
     @ivar queue_name: for a durable queue group its durable name, a colon, and its name.
-    @ivar ack_wait: seconds.
     @ivar last_sent: the highest sequence that its group was sent.
-    @ivar pending_count: messages that were sent to it and are not acknowledged.
     """
 
     client_id: str
@@ -42,10 +37,6 @@ class SubscriptionFigures:
 
 @dataclass(frozen=True, slots=True)
 class ClientFigures:
-    """
-    @ivar hb_inbox: where it answers heartbeats.
-    """
-
     id: str
     hb_inbox: str
     subs_count: int
@@ -54,7 +45,6 @@ class ClientFigures:
 @dataclass(frozen=True, slots=True)
 class ChannelFigures:
     """
-    @ivar bytes: of subjects, headers and data.
     @ivar first_seq: of the oldest message; 0 for a channel that never had any.
     """
 

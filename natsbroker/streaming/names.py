@@ -1,10 +1,9 @@
 """
 The subjects of a cluster, and valid names of clients and channels.
 
-A valid name can be part of a subject, of a log line and of a store's key. Channels are those of
-nats-streaming-server: tokens joined by full stops, without C{/}, C{*} and C{>}. Spaces, control
-characters and names over L{LONGEST_CHANNEL} bytes are refused as well, because permissions name
-channels in subjects.
+Channels are those of nats-streaming-server: tokens joined by full stops, without C{/}, C{*} and
+C{>}. Spaces, control characters and names over L{LONGEST_CHANNEL} bytes are refused as well,
+because permissions name channels in subjects.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ def isChannel(name: bytes) -> bool:
 
 class RequestSubjects:
     """
-    Where the clients of one cluster send their requests.
-
     @ivar publish: published messages, with a full stop and the channel behind it.
     @ivar unsubscribe: requests to end a subscription for good.
     @ivar subClose: requests to close a subscription; a durable one can be resumed.

@@ -25,9 +25,6 @@ Malformed = DecodeError
 def messageClasses(package: str, name: str) -> dict[str, Any]:
     """
     The message classes of a file, by name, in a pool of their own.
-
-    @param package: the Python package that the file is in.
-    @param name: of the file, without its suffix.
     """
     compiled = files(package).joinpath(f"{name}.binpb").read_bytes()
     (file,) = FileDescriptorSet.FromString(compiled).file
@@ -80,9 +77,6 @@ class Replies:
         self.send(reply, PubAck(guid=guid, error=text))
 
     def subscription(self, reply: bytes, text: str = "") -> None:
-        """
-        Answer a request about a subscription: refuse it or, without text, confirm it.
-        """
         self.send(reply, SubscriptionResponse(error=text))
 
     def close(self, reply: bytes, text: str = "") -> None:

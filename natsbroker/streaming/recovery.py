@@ -25,11 +25,6 @@ from natsbroker.subjects.grammar import isValidLiteral
 
 
 class Recovery:
-    """
-    @ivar nextNumber: for the next new subscription.
-    @ivar active: the subscriptions that clients have.
-    """
-
     def __init__(self, clients: Clients, channels: Channels, ledger: Ledger) -> None:
         self._clients = clients
         self._channels = channels
@@ -42,11 +37,6 @@ class Recovery:
     async def recover(
         self, remembered: Remembered, listen: Callable[[ChannelSubscription], object]
     ) -> None:
-        """
-        Make everything; the channels are there already.
-
-        @param listen: has a subscription's acknowledgements heard.
-        """
         for state in remembered.clients:
             self._clients.register(
                 StreamingClient(

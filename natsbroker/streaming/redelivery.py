@@ -1,10 +1,8 @@
 """
-Redelivery of unacknowledged messages.
-
-A message is redelivered when its ack wait has passed, when its durable subscription is resumed, or
-when the member of a queue group that had it is gone. One that the store has removed is dropped; one
-that cannot be read now stays pending. A single subscription whose client does not answer heartbeats
-receives no redeliveries.
+Redelivery of unacknowledged messages: when the ack wait has passed, when the durable subscription
+is resumed, or when the member of a queue group that had the message is gone. One that the store has
+removed is dropped; one that cannot be read now stays pending. A single subscription whose client
+does not answer heartbeats receives no redeliveries.
 """
 
 from __future__ import annotations
@@ -69,8 +67,6 @@ class Redelivery:
         self, member: ChannelSubscription, sequence: int, message: StoredMessage | None
     ) -> bool:
         """
-        Send one message again, unless it was acknowledged while it was read.
-
         @return: false if nobody can be sent anything now.
         """
         if sequence not in member.pending or not member.isActive:
@@ -93,9 +89,6 @@ class Redelivery:
         self._ledger.touched(member)
 
     def _watchNext(self, member: ChannelSubscription, wait: float = TOGETHER) -> None:
-        """
-        @param wait: the least number of seconds until then.
-        """
         if not member.isActive or not member.pending:
             return
         again = next(iter(member.pending.values()))[0] - self._deadlines.now()
@@ -107,8 +100,7 @@ class Redelivery:
 
     async def resume(self, member: ChannelSubscription) -> None:
         """
-        Send all that a durable subscription has pending, whatever its maxInFlight; only then is it
-        sent anything new.
+        Send all that a durable subscription has pending, whatever its maxInFlight; then new ones.
         """
         try:
             async for sequence, message in _found(member.group.channel, sorted(member.pending)):

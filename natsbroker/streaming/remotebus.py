@@ -33,9 +33,6 @@ _TIMEOUT = 2.0
 
 
 def remoteBus(reactor: Any, streaming: Streaming) -> RemoteBus:
-    """
-    The bus of the server that the settings name; its service must be started.
-    """
     named = splitServers(streaming.nats_server)
     servers = ServerPool(named)
 

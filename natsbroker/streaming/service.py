@@ -67,7 +67,6 @@ class StreamingService(Service):
     ) -> None:
         """
         @param openStore: opens the store; it belongs to the service.
-        @param newInbox: makes subjects that nobody can guess.
         @param logConsumers: who works with the channels' logs while the service serves them.
         @raise ValueError: if the settings are not valid.
         """
@@ -296,9 +295,6 @@ class StoreWatch:
     """
 
     def __init__(self, lost: Callable[[], object] = lambda: None) -> None:
-        """
-        @param lost: called when another broker may serve what this one did.
-        """
         self.stopped = ""
         self._lost = lost
 
@@ -345,9 +341,7 @@ def leaderLog(clusterId: str) -> str:
 
 async def lead(store: IStreamStore, clusterId: str, standBy: Callable[[], object]) -> None:
     """
-    Wait until this broker may serve.
-
-    @param standBy: called if another one does.
+    Wait until this broker may serve; C{standBy} is called if another one does.
     """
     if not ILeasedStore.providedBy(store):
         return

@@ -1,7 +1,6 @@
 """
-The settings of NATS Streaming, and the limits of a channel that follow from them.
-
-Defaults, inheritance and error texts are those of nats-streaming-server 0.25.6.
+The settings of NATS Streaming, and the limits of a channel that follow from them. Defaults,
+inheritance and error texts are those of nats-streaming-server 0.25.6.
 """
 
 from __future__ import annotations
@@ -29,9 +28,6 @@ _LIMITS = {
 
 
 def splitServers(urls: str) -> list[RemoteURL]:
-    """
-    @raise ValueError: if a URL is not valid.
-    """
     found = [each.strip() for each in urls.split(",")]
     return [splitURL(each, "NATS server", ("nats",), DEFAULT_PORT) for each in found]
 
@@ -39,14 +35,7 @@ def splitServers(urls: str) -> list[RemoteURL]:
 @dataclass(frozen=True, slots=True)
 class ChannelLimits:
     """
-    The limits of one channel; 0 is unlimited.
-
-    @ivar max_subs: subscriptions, offline durable ones included.
-    @ivar max_msgs: messages; the oldest are removed first.
-    @ivar max_bytes: bytes of messages; likewise.
-    @ivar max_age: seconds that a message is kept.
-    @ivar max_inactivity: seconds without a new message and without an active subscription after
-        which the channel is deleted.
+    The limits of one channel; 0 is unlimited. Times are in seconds.
     """
 
     max_subs: int = 1000
@@ -59,26 +48,9 @@ class ChannelLimits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streaming(ChannelLimits):
     """
-    A C{streaming} block. Its own limits are those of the channels that no pattern names.
-
-    @ivar cluster_id: part of all request subjects; clients name it when they connect.
-    @ivar discover_prefix: of the subject of connect requests; the cluster id follows it.
-    @ivar account: the account whose clients are served.
-    @ivar store: the name of the store: C{memory}, C{lmdb}, C{postgres}, or a plugin's.
-    @ivar dir: the directory of a store on disk.
-    @ivar max_channels: the most channels; 0 is unlimited.
-    @ivar channels: limits that differ, by channel or pattern. A pattern inherits other limits from
-        the narrowest pattern that covers it.
-    @ivar hb_interval: seconds between heartbeats to a client.
-    @ivar hb_timeout: seconds that a client has to answer one.
-    @ivar hb_fail_count: unanswered heartbeats in a row that a client may have.
-    @ivar replace_durable: a subscription with the durable name of an active one of the same client
-        replaces it; otherwise it is refused.
-    @ivar nats_server: URLs, separated by commas, of the NATS server whose clients are served; empty
-        for the clients of this broker.
-    @ivar username: of the service on that server, with C{password}, unless its URL has one.
-    @ivar token: instead of a user name.
-    @ivar secure: the connection to that server uses TLS.
+    A C{streaming} block; docs/reference/configuration.md has the meaning of each key. Its own
+    limits are those of the channels that no pattern names; a pattern inherits other limits from the
+    narrowest pattern that covers it. Times are in seconds.
     """
 
     cluster_id: str = "test-cluster"

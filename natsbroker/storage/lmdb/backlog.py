@@ -40,9 +40,6 @@ class Backlog:
         self, jobs: Sequence[Job], rows: Mapping[int, LogRow], policies: Mapping[int, Policy]
     ) -> dict[int, LogRow]:
         """
-        The logs as they will be after further jobs.
-
-        @param rows: the logs as the database has them.
         @return: nothing if the jobs are not for the journal: they do something else than to append
             a few records, or a log has tallies or goes beyond its limits.
         """
@@ -82,9 +79,6 @@ class Backlog:
         return self.room if needed <= self.room else needed + SPARE
 
     def add(self, jobs: Sequence[Job], rows: Mapping[int, LogRow]) -> None:
-        """
-        @param rows: what L{after} said.
-        """
         self.jobs += [job for job in jobs if job.writes]
         self.rows.update(rows)
         self._weight += sum([job.weight for job in jobs])

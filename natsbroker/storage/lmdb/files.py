@@ -68,9 +68,6 @@ def writeWhole(path: Path, data: bytes) -> None:
 
 class Lock:
     def __init__(self, path: Path) -> None:
-        """
-        @raise StoreLocked: if another process has it.
-        """
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -143,8 +140,6 @@ _MARK = Struct("<QQH")
 class Marks:
     """
     @ivar known: whether one of the files could be read.
-    @ivar mark: the store's, as they say it.
-    @ivar logs: by identity.
     """
 
     directory: Path

@@ -79,8 +79,6 @@ class FoundLog:
 @dataclass
 class Trust:
     """
-    What of a file can be relied on.
-
     @ivar tree: what can be reached, or C{None} if it is not known where to begin.
     @ivar free: pages that hold only what is old.
     """

@@ -151,9 +151,6 @@ class LogRow(StoredRow):
 
     @classmethod
     def unpack(cls, identity: int, value: bytes) -> LogRow:
-        """
-        @raise Damaged: if it cannot be that.
-        """
         try:
             *numbers, flags, soleLength, nameLength = _ROW.unpack_from(value)
             sole = value[_ROW.size : _ROW.size + soleLength]
@@ -232,9 +229,6 @@ class Tally:
 
     @classmethod
     def unpack(cls, value: bytes) -> Tally:
-        """
-        @raise Damaged: if it cannot be that.
-        """
         try:
             count, first, last, length, loose = _TALLY.unpack_from(value)
             listed = array("Q", unpack_from(f"<{length}Q", value, _TALLY.size))
@@ -255,9 +249,6 @@ def packHolds(holds: Mapping[str, int]) -> bytes:
 
 
 def unpackHolds(value: bytes) -> dict[str, int]:
-    """
-    @raise Damaged: if the value cannot be that.
-    """
     holds = {}
     position = 0
     try:

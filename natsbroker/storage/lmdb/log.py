@@ -24,8 +24,7 @@ from natsbroker.interfaces.records import (
     SubjectTally,
 )
 from natsbroker.storage.blocks import Block
-from natsbroker.storage.exports import Page
-from natsbroker.storage.gathering import canGather
+from natsbroker.storage.exports import Page, canGather
 from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob, isTallied
@@ -70,9 +69,6 @@ class LMDBLog(OwnedLog):
         self._ahead: list[bytes] = []
 
     def committed(self, row: LogRow, oldest: int | None) -> None:
-        """
-        @param oldest: the timestamp of the oldest record, if that is known.
-        """
         self._row = row
         self._bounds = row.bounds()
         self._oldest = oldest
@@ -435,9 +431,6 @@ class LMDBLog(OwnedLog):
         maxBytes: int,
     ) -> tuple[int, int]:
         """
-        Take those records from a block whose subject matches.
-
-        @param verdicts: what is known of subjects already.
         @return: where to go on, and how many bytes are still wanted.
         """
         bounds = self._bounds

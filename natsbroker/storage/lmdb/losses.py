@@ -51,9 +51,6 @@ class Losses:
         return found + self._lines + self._unwritten
 
     def start(self, reports: Sequence[Path]) -> None:
-        """
-        @param reports: those that were not acknowledged when the store was opened.
-        """
         self._reports = list(reports)
         self._goOn()
 

@@ -60,10 +60,7 @@ GENERATIONS = 16
 @dataclass
 class Opened:
     """
-    A store that was opened and verified.
-
     @ivar base: what is added to a transaction's number to get its generation.
-    @ivar rows: the logs, by identity.
     @ivar generation: of what is committed.
     @ivar journal: the journal, unless there was no space for it.
     @ivar damage: records that are lost: a log's name, a range and a reason.
@@ -100,7 +97,6 @@ def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
     """
     Open the store in a directory whose lock is held, or make one.
 
-    @param maxSize: how large the database may grow, in bytes; 0 for any size.
     @raise natsbroker.interfaces.records.UnknownFormat: if another version wrote it.
     @raise StoreFailed: if nothing can be made of it.
     """
@@ -254,9 +250,7 @@ def _replay(
     gaps: Mapping[int, list[tuple[int, int]]],
 ) -> None:
     """
-    Put into the database what the journal has beyond it.
-
-    @param gaps: what is missing between the two.
+    Put into the database what the journal has beyond it; C{gaps} are missing between the two.
     """
     runs = [each for each in runsIn(frames) if each[0] in found.rows]
     weight = sum(len(blob) + 100 for _, blobs in runs for blob in blobs)
@@ -334,9 +328,6 @@ def _inspect(database: Path, mark: bytes) -> tuple[Survey | None, str]:
 
 
 def _surveyed(database: Path) -> Survey:
-    """
-    @raise Damaged: if it is not in order.
-    """
     descriptor = os.open(database, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return survey(PageFile(descriptor))
@@ -371,9 +362,6 @@ def _goBeyond(found: Survey, marks: Marks) -> list[LogRow]:
 def _persist(
     environment: Environment, found: Survey, base: int, rows: list[LogRow]
 ) -> list[tuple[str, bytes, str]]:
-    """
-    @return: the values of state that are lost.
-    """
     environment.prepare(16384 * (len(rows) + len(found.broken) + len(found.halved) + 1))
     with environment.begin() as txn:
         transaction = LMDBTransaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)

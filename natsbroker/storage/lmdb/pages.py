@@ -37,11 +37,9 @@ _NUMBER = Struct("<Q")
 
 class Meta(NamedTuple):
     """
-    One of the two pages that say where the trees are.
+    One of the two pages that say where the trees are: of free pages, and of values.
 
-    @ivar freeRoot: the page where the tree of free pages begins.
-    @ivar mainRoot: the page where the tree of values begins.
-    @ivar values: how many values that tree has.
+    @ivar values: how many values the tree has.
     @ivar lastPage: the highest page in use, or once in use.
     @ivar transaction: which one wrote it.
     """
@@ -56,9 +54,7 @@ class Meta(NamedTuple):
 
 class Entry(NamedTuple):
     """
-    A value, where it lies.
-
-    @ivar value: the value itself, if it lies in the tree.
+    A value, where it lies; C{value} is empty if that is not in the tree.
     """
 
     key: bytes
@@ -72,7 +68,6 @@ class Tree(NamedTuple):
     What can be reached of a tree that may be damaged.
 
     @ivar pages: all pages that were reached and understood, those of large values included.
-    @ivar complete: whether that is all of it.
     """
 
     entries: list[Entry]
@@ -89,9 +84,6 @@ class PageFile:
         self.size = os.fstat(descriptor).st_size
 
     def read(self, offset: int, length: int) -> bytes:
-        """
-        @raise Damaged: if it is too short.
-        """
         data = os.pread(self._descriptor, length, offset)
         if len(data) != length:
             raise Damaged(f"the file ends before {offset + length}")
@@ -129,9 +121,7 @@ class PageFile:
 
     def entries(self, meta: Meta, root: int) -> Iterator[Entry]:
         """
-        All values of a tree, in the order of their keys.
-
-        @raise Damaged: where it cannot be followed.
+        @raise Damaged: where the tree cannot be followed.
         """
         if root == NOWHERE:
             return
@@ -149,7 +139,6 @@ class PageFile:
     def _page(self, meta: Meta, page: int) -> tuple[list[int], list[Entry]]:
         """
         @return: the pages that it leads to, and the values in it.
-        @raise Damaged: if it is no such page.
         """
         if not 2 <= page <= meta.lastPage:
             raise Damaged(f"the tree leads to page {page}")
@@ -199,9 +188,6 @@ class PageFile:
         return found
 
     def _entry(self, data: bytes, pointer: int, offset: int, meta: Meta) -> Entry:
-        """
-        @param offset: of the page.
-        """
         try:
             low, high, flags, keyLength = _NODE.unpack_from(data, pointer)
             start = pointer + _NODE.size + keyLength
@@ -217,9 +203,6 @@ class PageFile:
         return Entry(key, offset + start, length, data[start : start + length])
 
     def freePages(self, meta: Meta) -> set[int]:
-        """
-        @raise Damaged: if the list of them cannot be read.
-        """
         free: set[int] = set()
         for entry in self.entries(meta, meta.freeRoot):
             data = self.read(entry.offset, entry.length)

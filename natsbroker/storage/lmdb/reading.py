@@ -15,7 +15,7 @@ import lmdb
 from natsbroker.interfaces.records import Columns
 from natsbroker.storage.blocks import NONE, parseHead, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
-from natsbroker.storage.gathering import gather, sizeIn
+from natsbroker.storage.exports import beginning, gather, sizeIn
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.layout import (
     Tally,
@@ -30,6 +30,10 @@ from natsbroker.subjects.grammar import hasWildcard, matches
 
 MARGIN = 1 << 20
 """How many bytes of blocks are fetched beyond what may be needed, where records are tiny."""
+
+
+WHOLE_KEY = 400
+"""How much of the beginning of subjects is used to find those that a pattern matches."""
 
 
 class RawBlock(NamedTuple):
@@ -49,9 +53,7 @@ def fetchBlocks(
     environment: Environment, identity: int, sequence: int, enough: int
 ) -> list[RawBlock]:
     """
-    The blocks from the one on that may hold a sequence.
-
-    @param enough: stop at this number of bytes.
+    The blocks from the one on that may hold a sequence, about C{enough} bytes of them.
     """
     with environment.reading() as txn, txn.cursor() as cursor:
         found: list[RawBlock] = []
@@ -177,7 +179,7 @@ def fetchTallies(
     if not hasWildcard(pattern):
         return _fetchOne(environment, identity, pattern, after), b""
     prefix = tallyPrefix(identity)
-    literal = prefix + _beginning(pattern)
+    literal = prefix + beginning(pattern)[:WHOLE_KEY]
     found: list[Tally] = []
     with environment.reading() as txn, txn.cursor() as cursor:
         start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
@@ -209,15 +211,6 @@ def wholeTally(key: bytes, raw: bytes) -> Tally | None:
         return Tally.unpack(unwrap(raw, key).value)
     except Damaged:
         return None
-
-
-def _beginning(pattern: bytes) -> bytes:
-    literal: list[bytes] = []
-    for token in pattern.split(b"."):
-        if token in (b"*", b">"):
-            break
-        literal.append(token)
-    return (b".".join(literal) + b"." if literal else b"")[:400]
 
 
 def fetchState(

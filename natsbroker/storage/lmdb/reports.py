@@ -29,7 +29,6 @@ def unacknowledged(directory: Path) -> list[Path]:
 def acknowledge(directory: Path) -> list[str]:
     """
     @return: the texts of the reports that were not acknowledged before.
-    @raise OSError: if that cannot be noted.
     """
     texts = []
     for each in unacknowledged(directory):

@@ -170,9 +170,6 @@ def _rebuild(
     newest: int,
     journalled: Mapping[int, Sequence[bytes]],
 ) -> list[str]:
-    """
-    @param journalled: records that are in the journal, by log.
-    """
     base = max(finder.generation, newest) + 16
     certain = bool(generation) and finder.generation == generation
     builder = _Builder(fresh, mark, base, finder.size)
@@ -257,9 +254,7 @@ def _extend(
     finder: Finder, row: LogRow, records: dict[int, RecordPlace], blobs: Sequence[bytes]
 ) -> list[tuple[int, int]]:
     """
-    Add what the journal has beyond a log.
-
-    @return: where records may be missing before that.
+    @return: where records may be missing before what the journal has beyond a log.
     """
     lost = []
     for blob in blobs:

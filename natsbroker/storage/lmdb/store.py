@@ -147,9 +147,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._scrubber = Scrubber(reactor, self.fetch, self.scrubbed)
 
     def begin(self, lock: Lock, opened: Opened, readers: Any) -> None:
-        """
-        @param readers: see L{openLMDB}.
-        """
         self._environment = opened.environment
         self._learn(opened)
         self._committer = LMDBCommitter(

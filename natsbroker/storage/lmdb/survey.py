@@ -31,10 +31,6 @@ from natsbroker.storage.walking import readBlock
 
 @dataclass
 class _Blocks:
-    """
-    @ivar heads: where each lies, with its head.
-    """
-
     records: int = 0
     size: int = 0
     last: int = 0
@@ -42,9 +38,6 @@ class _Blocks:
     tail: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, entry: Entry, head: Head) -> None:
-        """
-        @raise Damaged: if it cannot be the next.
-        """
         if head.first <= self.last or head.first != sequenceOf(entry.key):
             raise Damaged(f"the block at {head.first} stands in the place of another")
         if head.length != entry.length:
@@ -81,8 +74,6 @@ class Survey:
 
 def survey(file: PageFile) -> Survey:
     """
-    Look at a database whose tree was verified.
-
     @raise Damaged: if something in it is not in order.
     @raise UnknownFormat: if another version wrote it.
     """

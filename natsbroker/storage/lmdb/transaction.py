@@ -31,10 +31,6 @@ KEYS_A_SLICE = 1000
 
 
 class LMDBTransaction(ValueTransaction):
-    """
-    @ivar writers: the logs in it, by identity.
-    """
-
     def __init__(
         self,
         txn: lmdb.Transaction[bytes],
@@ -45,9 +41,6 @@ class LMDBTransaction(ValueTransaction):
         heads: dict[int, Block],
         now: int,
     ) -> None:
-        """
-        @param rows: the logs as they are committed.
-        """
         super().__init__(txn, mark, generation, heads, now)
         self._rows = rows
         self._policies = policies

@@ -51,7 +51,6 @@ _log = Logger(namespace="natsbroker.storage.postgres")
 @dataclass(frozen=True, slots=True)
 class PostgresCommit:
     """
-    @ivar jobs: which are done.
     @ivar rows: the logs in it, by identity; they are not changed afterwards.
     @ivar lost: logs that turned out to be another broker's.
     """
@@ -86,7 +85,6 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
     ) -> None:
         """
         @param policies: what the logs keep, by identity; changed by the reactor's thread.
-        @param now: the wall clock, in nanoseconds.
         """
         super().__init__(reactor, owner)
         self._session = session
@@ -161,9 +159,6 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
         transaction.finish()
 
     def _replace(self, failure: psycopg.Error, deadline: float) -> None:
-        """
-        @raise psycopg.Error: if there is no other connection for so long.
-        """
         while True:
             try:
                 self._session.connect()

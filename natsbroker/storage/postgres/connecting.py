@@ -39,7 +39,6 @@ OLDEST_SERVER = 120000
 class Database:
     """
     @ivar source: a URI or a list of settings, as libpq understands it.
-    @ivar schema: the schema that belongs to the store.
     @ivar lease: seconds that a lease lasts.
     @ivar readers: how many connections read.
     """
@@ -71,8 +70,6 @@ class Database:
     def connect(self, who: str) -> Connection:
         """
         @param who: C{application_name}, shown by the server.
-        @raise psycopg.Error: if that cannot be.
-        @raise StoreError: if the server is too old.
         """
         settings: dict[str, Any] = {**_DEFAULTS, **conninfo_to_dict(self.source)}
         settings["application_name"] = who

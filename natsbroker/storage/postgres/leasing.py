@@ -70,8 +70,6 @@ def enter(connection: Connection, holder: int, name: str, seconds: float) -> Non
 
 def renew(connection: Connection, holder: int, seconds: float) -> Renewed:
     """
-    Move on the time until which the leases hold.
-
     @return: what is held still.
     @raise StoreFailed: if the holder was forgotten.
     """
@@ -117,8 +115,7 @@ _LOG_COLUMNS = "id, holder, token, first, last, count, size, last_time"
 
 def takeLog(connection: Connection, holder: int, name: str, create: bool) -> PostgresLogRow:
     """
-    @param create: make it if it is not there.
-    @raise NoSuchLog: if it is not there.
+    @raise NoSuchLog: if it is not there, and not to be made.
     @raise LeaseLost: if another broker has it.
     """
     key = name.encode()
@@ -192,10 +189,7 @@ def stillHeld(
     connection: Connection, table: str, holder: int, tokens: dict[int, int]
 ) -> Collection[int]:
     """
-    Lock what a transaction writes to, as far as it is still held.
-
-    @param table: C{log} or C{space}.
-    @param tokens: by identity.
+    Lock what a transaction writes to, as far as it is still held; C{table} is C{log} or C{space}.
     """
     found = connection.execute(
         f"SELECT id, token FROM {table} WHERE id = ANY(%s::bigint[]) AND holder = %s"

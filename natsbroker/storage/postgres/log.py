@@ -14,13 +14,12 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
 from natsbroker.interfaces.records import Entry, Matching, Record, RecordDamaged, SubjectTally
-from natsbroker.storage.exports import Page
+from natsbroker.storage.exports import Page, beginning
 from natsbroker.storage.jobs import AppendJob, BarrierJob
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.reading import (
-    Found,
+    INDEXED_WHOLE,
     Span,
-    beginning,
     fetchLast,
     fetchMatching,
     fetchRecords,
@@ -63,7 +62,7 @@ class PostgresLog(OwnedLog):
     def _span(self, sequence: int = 0) -> Span:
         return Span(self.identity, max(sequence, self._bounds.first), self._bounds.last)
 
-    def _told(self, found: Found) -> Found:
+    def _told(self, found: Page) -> Page:
         for sequence in found.damaged:
             if sequence >= self._bounds.first:
                 self._owner.troubles.recordsDamaged(
@@ -71,19 +70,20 @@ class PostgresLog(OwnedLog):
                 )
         return found
 
-    def _read(self, sequence: int, limit: int, maxBytes: int) -> Deferred[Found]:
+    def _read(self, sequence: int, limit: int, maxBytes: int, stop: int) -> Deferred[Page]:
         if self.closed is not None:
             return fail(self.closed)
-        span = self._span(sequence)
+        span = self._span(sequence)._replace(last=min(stop - 1, self._bounds.last))
         if span.first > span.last or limit <= 0 or maxBytes <= 0:
-            return succeed(Found([], sequence, []))
+            return succeed(Page([], stop, []))
         reading = self._owner.fetch(fetchRecords, span, limit, maxBytes)
         return reading.addCallback(self._told)
 
     def read(
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Deferred[list[Record]]:
-        return self._read(sequence, limit, maxBytes).addCallback(lambda found: found.records)
+        reading = self._read(sequence, limit, maxBytes, self._bounds.last + 1)
+        return reading.addCallback(lambda found: found.records)
 
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
         if self.closed is not None:
@@ -97,7 +97,7 @@ class PostgresLog(OwnedLog):
     def lastFor(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
         if self.closed is not None:
             raise self.closed
-        found: Found = yield self._owner.fetch(fetchLast, self._span(), subject)
+        found: Page = yield self._owner.fetch(fetchLast, self._span(), subject)
         self._told(found)
         if found.damaged:
             raise RecordDamaged(self.name, found.damaged[0])
@@ -113,7 +113,7 @@ class PostgresLog(OwnedLog):
             fetchTallies,
             self._span(),
             lambda subject: subject > after and matches(pattern, subject),
-            beginning(pattern),
+            beginning(pattern)[:INDEXED_WHOLE],
             after,
             limit,
         )
@@ -129,7 +129,7 @@ class PostgresLog(OwnedLog):
         span = self._span(sequence)
         if span.first > span.last:
             return Matching([], span.last + 1)
-        found: Found = yield self._owner.fetch(
+        found: Page = yield self._owner.fetch(
             fetchMatching,
             span,
             lambda subject: any(matches(each, subject) for each in wanted),
@@ -139,13 +139,5 @@ class PostgresLog(OwnedLog):
         self._told(found)
         return Matching(found.records, found.next)
 
-    @inlineCallbacks
-    def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:
-        if self.closed is not None:
-            raise self.closed
-        span = self._span(start)._replace(last=min(stop - 1, self._bounds.last))
-        if span.first > span.last:
-            return Page([], stop)
-        found: Found = yield self._owner.fetch(fetchRecords, span, 4096, maxBytes)
-        self._told(found)
-        return Page(found.records, found.next, found.damaged)
+    def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
+        return self._read(start, 4096, maxBytes, stop)

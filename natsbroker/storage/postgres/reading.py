@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from natsbroker.interfaces.records import Record
+from natsbroker.storage.exports import Page
 from natsbroker.storage.postgres.schema import LONGEST_KEY, Connection, subjectKey
 from natsbroker.storage.records import HEAD_SIZE, Damaged, decode
-from natsbroker.subjects.grammar import hasWildcard
 
 LOOKED_AT = 8192
 """How many records one call looks at in search of subjects."""
@@ -40,18 +39,7 @@ class Span(NamedTuple):
     last: int
 
 
-class Found(NamedTuple):
-    """
-    @ivar next: the first sequence that was not looked at.
-    @ivar damaged: sequences of those that do not match their checksum.
-    """
-
-    records: list[Record]
-    next: int
-    damaged: list[int]
-
-
-def _decode(found: Found, identity: int, sequence: int, data: bytes) -> int:
+def _decode(found: Page, identity: int, sequence: int, data: bytes) -> int:
     """
     @return: how many bytes the record has.
     """
@@ -66,8 +54,8 @@ def _decode(found: Found, identity: int, sequence: int, data: bytes) -> int:
     return len(data) - HEAD_SIZE
 
 
-def fetchRecords(connection: Connection, span: Span, limit: int, maxBytes: int) -> Found:
-    found = Found([], 0, [])
+def fetchRecords(connection: Connection, span: Span, limit: int, maxBytes: int) -> Page:
+    found = Page([], 0, [])
     sequence = span.first
     while len(found.records) < limit and maxBytes > 0 and sequence <= span.last:
         number = min(limit - len(found.records), MOST_AT_ONCE)
@@ -86,8 +74,8 @@ def fetchRecords(connection: Connection, span: Span, limit: int, maxBytes: int) 
     return found._replace(next=sequence)
 
 
-def fetchLast(connection: Connection, span: Span, subject: bytes) -> Found:
-    found = Found([], 0, [])
+def fetchLast(connection: Connection, span: Span, subject: bytes) -> Page:
+    found = Page([], 0, [])
     row = connection.execute(
         "SELECT sequence, data FROM record WHERE log = %s AND subject = %s"
         " AND sequence >= %s AND sequence <= %s ORDER BY sequence DESC LIMIT 1",
@@ -127,7 +115,7 @@ def fetchMatching(
     wanted: Callable[[bytes], bool],
     limit: int,
     maxBytes: int,
-) -> Found:
+) -> Page:
     rows = connection.execute(
         "SELECT sequence, subject, octet_length(data) FROM record WHERE log = %s"
         " AND sequence >= %s AND sequence <= %s ORDER BY sequence LIMIT %s",
@@ -148,7 +136,7 @@ def fetchMatching(
             if len(chosen) >= limit or maxBytes <= 0:
                 following = sequence + 1
                 break
-    found = Found([], following, [])
+    found = Page([], following, [])
     if chosen:
         for sequence, data in connection.execute(
             "SELECT sequence, data FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])"
@@ -159,20 +147,6 @@ def fetchMatching(
             _decode(found, span.identity, sequence, data)
     records = [each for each in found.records if wanted(each.subject)]
     return found._replace(records=records)
-
-
-def beginning(pattern: bytes) -> bytes:
-    """
-    How all subjects begin that a pattern matches, or as much of it as is indexed whole.
-    """
-    tokens: list[bytes] = []
-    for token in pattern.split(b"."):
-        if hasWildcard(token):
-            # What comes before it, and the dot behind that.
-            tokens.append(b"")
-            break
-        tokens.append(token)
-    return b".".join(tokens)[:INDEXED_WHOLE]
 
 
 def distinctSubjects(

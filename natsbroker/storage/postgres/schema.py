@@ -111,9 +111,6 @@ class PostgresLogRow(StoredRow):
 
 
 def prepare(connection: Connection, schema: str) -> None:
-    """
-    @raise UnknownFormat: if what is there is something else.
-    """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         found = connection.execute(

@@ -305,7 +305,6 @@ class Renewing:
     ) -> None:
         """
         @param lease: how many seconds leases last.
-        @param renewed: told each time what is held still.
         """
         self._reactor = reactor
         self._interval = lease / RENEWALS
@@ -353,7 +352,6 @@ class Waiting:
     ) -> None:
         """
         @param interval: seconds between two attempts.
-        @param ended: told when the waiting is over.
         """
         self._reactor = reactor
         self._interval = interval

@@ -315,10 +315,7 @@ class PostgresLogWriter:
 
 class PostgresTransaction:
     """
-    A transaction that has begun.
-
     @ivar copied: records to store, as C{COPY} wants them.
-    @ivar writers: the logs in it, by identity.
     @ivar rows: what will be known of the logs; those that others hold are not among them.
     @ivar spaces: likewise the spaces, by name.
     @ivar lost: logs that others hold.
@@ -372,9 +369,6 @@ class PostgresTransaction:
                 self.lostSpaces.add(name)
 
     def log(self, identity: int) -> PostgresLogWriter:
-        """
-        @raise LeaseLost: if another broker serves it.
-        """
         writer = self.writers.get(identity)
         if writer is None:
             raise LeaseLost("another broker serves the log")

@@ -102,7 +102,6 @@ class SourceDirectory:
         """
         @param polynomial: of the checksums, as the server's C{file_crc_poly}; 0 to try the known
             ones.
-        @param key: the server's encryption key; empty for none.
         @raise SourceError: if this is no such directory, or a server has it.
         """
         self.path = path
@@ -139,8 +138,7 @@ class SourceDirectory:
 
     def clients(self, report: Report) -> dict[str, Any]:
         """
-        The C{ClientInfo} of each client that was connected, by its id; none if their file is
-        damaged.
+        The C{ClientInfo} of each connected client, by its id; none if their file is damaged.
         """
         path = self.path / _CLIENTS
         if not path.exists():

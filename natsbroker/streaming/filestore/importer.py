@@ -115,7 +115,6 @@ def planImport(source: SourceDirectory, settings: Streaming, now: int, report: R
 
     @param settings: have the limits of the channels. The source does not mark messages that fell to
         a limit.
-    @raise SourceError: if the source cannot be read, or a server writes to it.
     """
     digest = sha256()
     clients = source.clients(report)
@@ -180,10 +179,6 @@ def _firstKept(sizes: array[int], timestamps: array[int], limits: ChannelLimits,
 
 
 class Importer:
-    """
-    @ivar written: how many messages this run has written.
-    """
-
     def __init__(
         self, store: IStreamStore, clusterId: str, isStopped: Callable[[], bool] = lambda: False
     ) -> None:
@@ -199,9 +194,6 @@ class Importer:
     async def run(self, plan: Plan) -> bool:
         """
         @return: false if it was imported already.
-        @raise ImportRefused: if the store has channels that are not of this import.
-        @raise SourceError: if the source has changed.
-        @raise ImportInterrupted: if it was stopped.
         @raise StoreError: if the store fails. The import can be run again then.
         """
         if ILeasedStore.providedBy(self._store):

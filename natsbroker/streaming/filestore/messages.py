@@ -44,7 +44,7 @@ _DATA_FILE = re.compile(r"msgs\.(.*)\.dat", re.DOTALL)
 class SourceMessage(NamedTuple):
     """
     @ivar timestamp: nanoseconds since 1970.
-    @ivar size: of the stored record's payload, in bytes.
+    @ivar size: of the stored record's payload.
     @ivar checksum: of that payload, as the file has it.
     """
 
@@ -57,10 +57,6 @@ class SourceMessage(NamedTuple):
 
 
 class _IndexEntry(NamedTuple):
-    """
-    The record's header is at C{offset} in the data file; C{size} is that of its payload.
-    """
-
     sequence: int
     offset: int
     timestamp: int

@@ -14,7 +14,6 @@ class Report:
     @ivar notes: what is missing or left out, though nothing that the server acknowledged and still
         had is lost by it.
     @ivar damaged: what should be there and cannot be read.
-    @ivar show: called with each text as it comes.
     """
 
     show: Callable[[str], object] | None = None

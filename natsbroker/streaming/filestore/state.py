@@ -28,10 +28,7 @@ _NEW, _UPDATE, _DELETE, _ACK, _SENT = 1, 2, 3, 4, 5
 @dataclass(slots=True)
 class SourceSubscription:
     """
-    A subscription as the server would have it after a restart.
-
-    @ivar state: the last C{SubState}.
-    @ivar pending: sequences that were sent and not acknowledged.
+    A subscription as the server would have it after a restart; C{state} is its last C{SubState}.
     """
 
     state: Any

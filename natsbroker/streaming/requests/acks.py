@@ -36,9 +36,6 @@ class AckHandler:
         self._relieved: dict[Group, None] = {}
 
     def take(self, run: Run, subscription: ChannelSubscription) -> None:
-        """
-        @param subscription: at whose ackInbox they came.
-        """
         client = subscription.client
         if client is None:
             return

@@ -89,9 +89,7 @@ class ConnectHandler:
 
     async def _makeWay(self, clientID: str, requester: Requester) -> None:
         """
-        Remove a client with that id if it is dead.
-
-        @raise Refused: if it is alive.
+        @raise Refused: if a client with that id is alive; a dead one is removed.
         """
         old = self._context.clients.byID.get(clientID)
         if clientID in self._examined or (old is not None and not requester.actsFor(old.owner)):

@@ -51,9 +51,7 @@ class _CheckedRequest:
 async def startAfter(channel: Channel, asked: Any, last: int, now: int) -> int:
     """
     @param last: the last sequence that counts as published before.
-    @param now: the wall clock, in nanoseconds.
     @return: the sequence that is taken for the last one sent.
-    @raise StoreError: if it cannot be known.
     """
     first = channel.bounds.first
     position = asked.startPosition

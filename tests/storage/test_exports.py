@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from natsbroker.interfaces.records import Columns, Record
 from natsbroker.storage.blocks import Contents, build
-from natsbroker.storage.exports import columnsOf
-from natsbroker.storage.gathering import canGather, gather, sizeIn
+from natsbroker.storage.exports import canGather, columnsOf, gather, sizeIn
 from natsbroker.storage.records import encodeBatch
 from natsbroker.storage.walking import readBlock
 from tests.support import COMPILED, PURE, needsCompiled, using
