@@ -59,8 +59,6 @@ class ClientDisconnected(Advisory):
 class ClientRefused(Advisory):
     """
     A connection was refused.
-
-    @ivar reason: the closed reason as monitoring shows it.
     """
 
     cid: int
@@ -103,8 +101,6 @@ class LeafConnected(Advisory):
 class LeafDisconnected(Advisory):
     """
     An established leafnode connection is gone.
-
-    @ivar reason: the closed reason as monitoring shows it.
     """
 
     number: int
@@ -117,8 +113,6 @@ class LeafDisconnected(Advisory):
 class LeafRefused(Advisory):
     """
     A leafnode connection was refused.
-
-    @ivar reason: the closed reason as monitoring shows it.
     """
 
     number: int

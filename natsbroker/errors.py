@@ -49,9 +49,6 @@ _UNPRINTABLE = re.compile(r"[^ -~]")
 
 
 def printableASCII(text: str) -> str:
-    """
-    Escape everything but printable ASCII as Python does, so that a log line stays one line.
-    """
     return _UNPRINTABLE.sub(lambda found: ascii(found.group())[1:-1], text)
 
 

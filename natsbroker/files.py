@@ -34,9 +34,6 @@ def replaceFile(path: Path, write: Callable[[Path], object], isDurable: bool = F
 
 
 def syncDirectory(path: Path) -> None:
-    """
-    Make the names in a directory durable.
-    """
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
 

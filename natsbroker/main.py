@@ -67,9 +67,6 @@ def run(argv: Sequence[str] | None = None) -> None:
 def main(
     arguments: Sequence[str], environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
-    """
-    @raise BrokenPipeError: if C{stdout} has no reader any more.
-    """
     if arguments and arguments[0] == "spark":
         from natsbroker.spark import cli
 
@@ -178,9 +175,6 @@ class _Command:
             return 1
 
     def _reader(self) -> Callable[[], Settings] | None:
-        """
-        @return: reads the configuration file again and applies the flags; C{None} without a file.
-        """
         path, override = self.settings.config_file, self.invocation.override
         if not path or override is None:
             return None

@@ -83,11 +83,6 @@ class Options(UsageOptions, AuthOptionMixin):
         self._flags: dict[str, FlagValue] = {}
 
     def parseOptions(self, options: Sequence[str] | None = None) -> None:
-        """
-        Read a command line; nats-streaming-server's flags are read as it reads them.
-
-        @raise UsageError: if it is wrong.
-        """
         arguments = sys.argv[1:] if options is None else options
         try:
             self._flags, rest = takeStreaming(arguments)
@@ -166,10 +161,6 @@ _FLAGS = {
 
 
 class TwistdBroker(Broker):
-    """
-    @ivar twistd: the options of twistd; empty outside of it.
-    """
-
     log: ProcessLog | None = None
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -324,9 +315,6 @@ def makeService(
 
 
 def _logFor(options: Options, stdout: TextIO) -> ProcessLog | None:
-    """
-    @return: the log of the process; C{None} if twistd has another one, or is not there.
-    """
     parent = options.parent
     if parent is None or parent.get("logger") or parent.get("syslog"):
         return None

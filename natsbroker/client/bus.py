@@ -348,9 +348,6 @@ class RemoteBus(Service):
     # ILinkSubscriber and IOrigin
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """
-        Publish the message; the server chooses the members of groups.
-        """
         self.publish(message)
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:

@@ -68,9 +68,6 @@ class ClientSubscription:
         self._client._unsubscribe(self, self._sid, count if count > self.delivered else 0)
 
     def _deliver(self, message: Message) -> bool:
-        """
-        @return: whether it was the last.
-        """
         self.delivered += 1
         try:
             self._callback(message)
@@ -275,9 +272,6 @@ class Client:
             connecting.callback(self)
 
     def refused(self, failure: Failure) -> None:
-        """
-        Called by the dialler when there will be no connection.
-        """
         if self._connecting is not None:
             connecting, self._connecting = self._connecting, None
             self._reason = ConnectionEnded(failure.getErrorMessage())

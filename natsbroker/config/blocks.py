@@ -38,9 +38,6 @@ class Diagnostics:
         self.errors.append(ConfigError(message, path, position))
 
     def errorAt(self, block: ParsedBlock, name: str, message: str) -> None:
-        """
-        Add an error at a key of a block, or at the block when the key is not there.
-        """
         self.error(message, block.pathTo(name), block.place(name))
 
     def errorsAt(self, block: ParsedBlock, problems: Iterable[tuple[str, str]]) -> None:
@@ -84,9 +81,6 @@ class ParsedBlock:
         return f"{self.path}.{name}" if self.path else name
 
     def place(self, name: str) -> Position:
-        """
-        @return: where a key of this block stands, or the block when the key is not there.
-        """
         return self.positions.get(name, self.position)
 
     def take(self, name: str, kind: type[Kind]) -> Kind | None:

@@ -52,9 +52,6 @@ def buildFile(
     override: Override = _unchanged,
     read: Callable[[str], str] = readText,
 ) -> Built:
-    """
-    @param override: applied to the settings of the file before they are checked.
-    """
     from natsbroker.config.language.parser import parseFile
 
     tree = _parsed(lambda: parseFile(path, environment, read))
@@ -188,9 +185,6 @@ def _address(
 
 
 def _tags(root: ParsedBlock) -> tuple[str, ...]:
-    """
-    @return: each tag once, in lower case and without the spaces around it, as in nats-server.
-    """
     tags = (tag.strip().lower() for tag in root.texts("server_tags"))
     return tuple(dict.fromkeys(tag for tag in tags if tag))
 

@@ -19,11 +19,6 @@ _WHOLE = (User, Permissions)
 
 @dataclass(frozen=True)
 class Change:
-    """
-    @ivar old: the value before; C{None} for a new entry of a mapping.
-    @ivar new: the value now; C{None} for a deleted entry of a mapping.
-    """
-
     path: str
     old: object
     new: object

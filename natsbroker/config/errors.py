@@ -37,9 +37,6 @@ _LONGEST_TEXT = 1000
 
 
 def oneLine(text: str) -> str:
-    """
-    Make one line of any text: escape what cannot be printed, and cut long texts.
-    """
     if len(text) > _LONGEST_TEXT:
         text = text[:_LONGEST_TEXT] + "..."
     if text.isprintable():
@@ -84,9 +81,6 @@ class UnknownField(ConfigError):
         self.field = field
 
     def describe(self) -> str:
-        """
-        Say it as nats-server does, and add where the key stands unless it is at the top.
-        """
         section = self.path[: -len(self.field) - 1]
         return f"{self.message} in {section}" if section else self.message
 

@@ -20,10 +20,6 @@ PRIVATE_KEY = "PRIVATE KEY-----"
 
 
 def pemProblem(path: str, kind: str, read: Callable[[str], str]) -> str:
-    """
-    @param kind: L{CERTIFICATE} or L{PRIVATE_KEY}.
-    @return: empty when the file seems fine.
-    """
     try:
         text = read(path)
     except (OSError, ValueError) as error:

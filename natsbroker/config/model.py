@@ -157,10 +157,6 @@ class JetStream:
 
 @dataclass(frozen=True, slots=True)
 class RouterSettings:
-    """
-    @ivar plugin: name of the subject routing plugin, or empty for the built-in tree.
-    """
-
     plugin: str = ""
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
 
@@ -238,9 +234,6 @@ class Settings:
     places: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, key: str) -> str:
-        """
-        @return: the dotted path of a key for an error, behind its place in the file if it has one.
-        """
         place = self.places.get(key)
         return f"{place}: {key}" if place else key
 

@@ -39,9 +39,6 @@ Change = Callable[[Settings, Any], Settings]
 
 
 def _setting(name: str) -> Change:
-    """
-    @return: the change of a flag that is one setting; L{withStreaming} has those of NATS Streaming.
-    """
     flag = flagNamed(name)
     block = flag.setting.partition(".")[0]
 

@@ -70,10 +70,6 @@ class HoldTable:
             ending.cancel()
 
     async def set(self, log: IHeldLog, name: str, floor: int, seconds: int) -> None:
-        """
-        @param seconds: its duration; 0 for no end.
-        @raise ValueError: if the store refuses.
-        """
         key = _keyOf(log, name)
         if seconds:
             end = self._now() + seconds * _SECOND

@@ -55,8 +55,6 @@ _COLUMNS = (SUBJECTS, HEADERS, PAYLOADS)
 
 def page(log: IStreamLog, start: int, stop: int, size: int) -> Deferred[Columns]:
     """
-    Read the next columns of a range, of any kind of log.
-
     @param stop: the end of the range; not beyond the log's end.
     """
     stop = min(stop, start + ROWS)

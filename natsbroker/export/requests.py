@@ -65,10 +65,6 @@ class RequestFields:
     """
 
     def __init__(self, payload: bytes, known: Collection[str]) -> None:
-        """
-        @param payload: a JSON object, or nothing.
-        @param known: the names that may be there.
-        """
         self._fields: dict[str, Any] = {}
         if payload:
             try:

@@ -85,10 +85,6 @@ HealthCheck = Callable[[HealthQuery], Iterable[HealthProblem]]
 
 
 class Healthz:
-    """
-    @ivar checks: in the order in which they run.
-    """
-
     def __init__(self, checks: Iterable[HealthCheck] = ()) -> None:
         self.checks = list(checks)
 
@@ -127,10 +123,6 @@ _LOSSES = 5
 def _check(
     trouble: Callable[[], str], wording: str, type: str = "CONNECTION", status: int = 503
 ) -> HealthCheck:
-    """
-    @param trouble: gives the reason; empty while all is well.
-    """
-
     def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
         isSkipped = type == "STREAM" and wanted.serverOnly
         if not isSkipped and (reason := trouble()):
@@ -149,9 +141,6 @@ def listeningCheck(closed: Callable[[], list[str]]) -> HealthCheck:
 
 
 def pollingCheck(trouble: Callable[[], str]) -> HealthCheck:
-    """
-    Fails while established connections are not read and written.
-    """
     return _check(trouble, "not serving connections: {}", status=500)
 
 

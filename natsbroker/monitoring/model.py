@@ -78,9 +78,6 @@ class MonitoringModel:
 
     @property
     def basePath(self) -> str:
-        """
-        The prefix of every path: empty, or with a leading slash.
-        """
         return self._state.settings.monitoring.http_base_path.rstrip("/")
 
     def reloaded(self, settings: Settings) -> None:
@@ -105,9 +102,6 @@ class MonitoringModel:
             return textAnswer(400, str(refusal))
 
     def _index(self, query: Query) -> Answer:
-        """
-        The page C{/}: plain HTML with a link to each page, without scripts or anything remote.
-        """
         paths = [escape(self.basePath + path) for path in self.pages if path != "/"]
         links = "".join(f'<li><a href="{path}">{path}</a></li>\n' for path in paths)
         version = escape(self._state.context.info.natsbroker)

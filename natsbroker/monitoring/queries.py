@@ -46,9 +46,6 @@ def text(query: Query, name: str) -> str:
 
 
 def flag(query: Query, name: str) -> bool:
-    """
-    A boolean; false if it is absent or empty.
-    """
     value = query.get(name, "")
     if value in _TRUE:
         return True
@@ -58,16 +55,10 @@ def flag(query: Query, name: str) -> bool:
 
 
 def integer(query: Query, name: str) -> int:
-    """
-    A signed number of 64 bits; zero if it is absent or empty.
-    """
     return _ranged(query, name, "int", "strconv.Atoi", _INTEGER, _SIGNED_RANGE)
 
 
 def unsigned(query: Query, name: str) -> int:
-    """
-    An unsigned number of 64 bits; zero if it is absent or empty.
-    """
     return _ranged(query, name, "uint64", "strconv.ParseUint", _UNSIGNED, _UNSIGNED_RANGE)
 
 

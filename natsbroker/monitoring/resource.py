@@ -147,9 +147,6 @@ def _send(request: Any, answer: Answer, body: bytes) -> None:
 
 
 def _stopped(failure: Failure, request: Any) -> None:
-    """
-    Handle an answer that was not delivered: the client left, or a page raised.
-    """
     if isinstance(
         failure.value, (CancelledError, ConnectionDone, ConnectionLost, ConnectionAborted)
     ):

@@ -34,9 +34,6 @@ def peerMembers(facts: ConnectionFacts | Link) -> Row:
 
 
 def durations(facts: ConnectionFacts | Link, until: float) -> Row:
-    """
-    @param until: now, or the end of the connection, in seconds since the epoch.
-    """
     return {
         "rtt": roundTrip(facts.roundTrip),
         "uptime": uptime(until - facts.started),
@@ -45,9 +42,6 @@ def durations(facts: ConnectionFacts | Link, until: float) -> Row:
 
 
 def trafficMembers(traffic: tuple[int, int, int, int], subscriptions: int) -> Row:
-    """
-    @param traffic: messages in, bytes in, messages out, bytes out.
-    """
     inMessages, inBytes, outMessages, outBytes = traffic
     return {
         "in_msgs": inMessages,

@@ -84,10 +84,6 @@ class MonitoringService(Service):
 
 
 class _Current(ConnectionCreator):
-    """
-    Makes each connection with the service's current certificate.
-    """
-
     def __init__(self, service: MonitoringService) -> None:
         self._service = service
 

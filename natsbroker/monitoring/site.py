@@ -59,9 +59,6 @@ class MonitorSite(Site):
         return [b"http/1.1"]
 
     def opened(self, channel: _Channel) -> None:
-        """
-        Count a new connection; close another one if there are too many.
-        """
         self._channels[channel] = None
         if len(self._channels) > MOST_CONNECTIONS:
             loser = next(iter(self._waiting), channel)

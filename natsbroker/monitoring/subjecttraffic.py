@@ -98,9 +98,6 @@ class _Counter:
 
 class SubjectTraffic:
     def __init__(self, depth: int, most: int) -> None:
-        """
-        @param most: the number of counters with a prefix.
-        """
         self._depth = depth
         self._most = most
         self._counters: dict[_Key, _Counter] = {}
@@ -111,9 +108,6 @@ class SubjectTraffic:
         self._displaced: set[str] = set()
 
     def counterOf(self, account: str, subject: bytes, matches: Any) -> Any:
-        """
-        The counter of a subject, valid until its matches change.
-        """
         prefix = prefixOf(subject, self._depth)
         gateways = tuple(sorted(_gatewaysOf(matches))) if matches.links else ()
         key = (account, prefix, gateways, bool(matches))

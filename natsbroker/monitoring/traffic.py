@@ -31,10 +31,6 @@ _COUNTS = ("msgs_in", "bytes_in", "msgs_out", "bytes_out")
 @implementer(IObserver)
 class TrafficModel:
     def __init__(self, monitoring: MonitoringModel, depth: int, most: int) -> None:
-        """
-        @param most: the most rows with a prefix, besides one for the other subjects of each
-            account.
-        """
         self._monitoring = monitoring
         self._depth = depth
         self._most = most

@@ -197,9 +197,6 @@ class TrafficService(Service):
 
 
 def _pieces(rows: list[Row], largest: int) -> Iterator[list[str]]:
-    """
-    The rows as JSON, split into messages; one empty list without rows.
-    """
     piece: list[str] = []
     size = 0
     for row in rows:

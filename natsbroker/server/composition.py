@@ -57,10 +57,6 @@ _log = Logger(namespace="natsbroker")
 
 
 def withOperators(settings: Settings, hasResolver: bool = False) -> Settings:
-    """
-    @return: settings with the system account that their operators name.
-    @raise ValueError: see L{natsbroker.auth.operator.operators.operatorsIn}.
-    """
     if not settings.operator.isOn:
         return settings
     from natsbroker.auth.operator.operators import operatorsIn
@@ -69,10 +65,6 @@ def withOperators(settings: Settings, hasResolver: bool = False) -> Settings:
 
 
 class Observers:
-    """
-    Each observer is notified even if another one fails, which is logged.
-    """
-
     def __init__(self, observers: Iterable[IObserver] = ()) -> None:
         self._observers: list[IObserver] = []
         for observer in observers:

@@ -94,9 +94,6 @@ class ServerInfoPublisher:
         context.info = info.changed(ldm=isLameDuck, **self._links.clientInfo())
 
     def clusterChanged(self) -> None:
-        """
-        Send INFO to the clients if a change of the cluster shows in it.
-        """
         context = self._context
         before, context.info = context.info, context.info.changed(**self._links.clientInfo())
         if context.info != before:

@@ -99,11 +99,6 @@ class LogOutput:
         self._file: LogFile | None = None
 
     def prepare(self, logging: Logging) -> Callable[[], None]:
-        """
-        Open the file of the settings without writing to it yet.
-
-        @return: a callable that directs lines there.
-        """
         current = self._file
         if current is not None and current.path == logging.logfile:
             file: LogFile | None = current

@@ -126,9 +126,6 @@ def _linesOf(event: LogEvent, left: int) -> list[str]:
 
 class ProcessLog:
     def __init__(self, stream: TextIO, logging: Logging, default: str = "") -> None:
-        """
-        @param default: the file where the settings name none; empty for the stream.
-        """
         self._default = default
         self._output = LogOutput(stream)
         self._logging = self._complete(logging)

@@ -51,9 +51,6 @@ def authorizationPlanner(
     accounts: AccountRegistry,
     makeAuthorizer: Callable[[Settings], IAuthorizer] | None,
 ) -> Planner:
-    """
-    @param makeAuthorizer: makes the default authorizer; C{None} if a plugin decides instead.
-    """
     paths = ("authorization", "accounts", "mappings", "no_auth_user", "tls.verify_and_map")
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:

@@ -92,9 +92,6 @@ class Plugins:
         settings: Settings,
         given: IAuthorizer | IAuthorizerPlugin | None = None,
     ) -> IAuthorizer | None:
-        """
-        @param given: an authorizer or its plugin, which wins over the C{authorization} block.
-        """
         name, options = settings.authorization.plugin, settings.authorization.options
         if given is not None and not IAuthorizerPlugin.providedBy(given):
             return given
@@ -168,8 +165,6 @@ class Plugins:
         kinds: Container[str] = (),
     ) -> list[tuple[str, IService]]:
         """
-        Make the services of the C{services} and C{plugins} blocks, and those that were given.
-
         @param given: each with an empty section unless the settings have one of its name.
         """
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
@@ -187,9 +182,6 @@ class Plugins:
         return [(name, make(name)) for name in makers]
 
     def require(self, settings: Settings) -> None:
-        """
-        Look up the plugins that the settings name, as a start does, without making anything.
-        """
         policy = "" if settings.gateway is None else settings.gateway.interest.plugin
         for interface, block, name in (
             (IAuthorizerPlugin, "authorization", settings.authorization.plugin),
@@ -221,9 +213,6 @@ def nameOf(given: object, default: str) -> str:
 def _made(
     what: str, interface: InterfaceClass, noun: str, make: Callable[..., Any], *arguments: object
 ) -> Any:
-    """
-    @raise PluginError: if the plugin refuses its options, or makes an object without the interface.
-    """
     try:
         made = make(*arguments)
         verifyObject(interface, made)

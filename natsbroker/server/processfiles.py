@@ -143,9 +143,6 @@ class PidFile:
         _writeWhole(self.path, self._text)
 
     def remove(self) -> None:
-        """
-        Remove it if it is still ours.
-        """
         try:
             if self.path.read_text("ascii", "replace") == self._text:
                 self.path.unlink()

@@ -69,9 +69,6 @@ class Info:
     absent: tuple[str, ...] = ()
 
     def complaint(self, frame: bytes) -> str | None:
-        """
-        @return: what is wrong with this frame, or C{None}.
-        """
         if not (frame.startswith(b"INFO {") and frame.endswith(b"} \r\n")):
             return "not framed as 'INFO {...} CRLF' with a space before the CRLF"
         values: dict[str, Any] = json.loads(frame[5:])

@@ -62,9 +62,6 @@ class MemoryReactor(MemoryReactorClock):
         self.callLater(0, callable, *args, **kwargs)
 
     def pass_(self, seconds: float) -> None:
-        """
-        Let time pass; every delayed call is made at its own time.
-        """
         end = self.seconds() + seconds
         while True:
             times = [call.getTime() for call in self.getDelayedCalls()]

@@ -78,9 +78,6 @@ class PumpedReactor(Clock):
         return result
 
     def turn(self) -> None:
-        """
-        Wait for one call from a thread, or for readers, and run it.
-        """
         while True:
             ready = dict(self._poll.poll(0 if self._calls else PATIENCE * 1000))
             if ready.pop(self._awake.fileno(), None):

@@ -176,9 +176,6 @@ class Replay:
             self.fail(name, "nothing but the connection's end", repr(left))
 
     def remainder(self, name: str) -> bytes:
-        """
-        @return: all that a connection still receives until the broker closes it.
-        """
         conversation = self._conversation(name)
         try:
             while conversation.read():

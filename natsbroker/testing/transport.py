@@ -72,9 +72,6 @@ class MemoryTransport(TransportEnd):
 
     @property
     def taking(self) -> bool:
-        """
-        Whether the peer takes what is sent to it; set it to false for one that does not.
-        """
         return self._isTaking
 
     @taking.setter

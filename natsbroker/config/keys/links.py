@@ -30,9 +30,6 @@ from natsbroker.config.keys.types import (
 
 
 def _tls(links: str) -> Key:
-    """
-    @param links: what the error of an unsupported key calls them.
-    """
     mapped = Unsupported(f"users of {links} by certificate", False)
     return Key(TLS_SECTION.but(verify_and_map=Key(BOOLEAN, unsupported=mapped)))
 

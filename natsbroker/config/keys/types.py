@@ -149,9 +149,6 @@ class Key:
 
 
 def plain(node: Node) -> object:
-    """
-    @return: what C{json.loads} would give for a node.
-    """
     if isinstance(node, ScalarNode):
         return node.value
     if isinstance(node, ArrayNode):
@@ -221,9 +218,6 @@ def natural(value: Any) -> Any:
 
 
 def sizeOf32Bits(value: int) -> int:
-    """
-    @raise ValueError: for a number of bytes that nats-server cannot hold.
-    """
     if natural(value) >= 1 << 31:
         raise ValueError("value is too big")
     return value

@@ -83,9 +83,6 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _float(value: float) -> str:
-    """
-    Write a float with the fewest digits, and with an exponent where Go does.
-    """
     sign = "-" if str(value).startswith("-") else ""
     digits = repr(abs(value))
     if value == 0 or 1e-6 <= abs(value) < 1e21:

@@ -66,9 +66,6 @@ _CONVERSIONS: dict[LexemeKind, Callable[[str], Scalar]] = {
 def parseFile(
     path: str, environment: Mapping[str, str], read: Callable[[str], str] = readText
 ) -> TableNode:
-    """
-    @param environment: where C{$NAME} is looked up when no key has that name.
-    """
     reader = _LexemeReader(environment, read)
     return reader.file(path, Position(path))
 
@@ -167,10 +164,6 @@ class _LexemeReader:
 
 @dataclass
 class _OpenTable:
-    """
-    @ivar key: the key that waits for its value.
-    """
-
     position: Position
     entries: dict[str, TableEntry] | None
     items: list[Node]

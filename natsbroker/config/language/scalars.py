@@ -129,9 +129,6 @@ def _block(text: str, start: int) -> Scanned:
 
 
 def _bare(text: str, start: int, offset: int) -> Scanned:
-    """
-    Read an unquoted string of which the part before C{offset} is certain.
-    """
     parts, end = _escaped(_BARE, text, start, offset)
     after = end + 1 if _at(text, end) == "'" else end
     if len(parts) > 1 or after > end:
@@ -145,9 +142,6 @@ def _bare(text: str, start: int, offset: int) -> Scanned:
 
 
 def _escaped(pattern: re.Pattern[str], text: str, start: int, offset: int) -> tuple[list[str], int]:
-    """
-    Read runs of C{pattern} with escapes between them.
-    """
     parts = []
     end = _match(pattern, text, offset)
     while _at(text, end) == "\\":

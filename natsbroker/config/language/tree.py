@@ -21,9 +21,6 @@ class ScalarNode:
 
     @property
     def weight(self) -> int:
-        """
-        How much there is to read here, counting roughly a unit per value.
-        """
         return 1 + (len(self.value) >> 6 if isinstance(self.value, str) else 0)
 
 

@@ -57,9 +57,6 @@ def authorizerTests(
 
     class AuthorizerTests(Contract):
         def ask(self, authorizer: IAuthorizer, hello: ConnectRequest) -> Grant | None:
-            """
-            @return: the grant, or C{None} for a denial. Anything else fails the test.
-            """
             try:
                 answer: Any = authorizer.grantFor(hello)
             except Unauthorized:

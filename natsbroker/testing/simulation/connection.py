@@ -247,11 +247,6 @@ class Connection:
             wire.carryOn()
 
     def reset(self, by: End | None = None) -> None:
-        """
-        End it at once; what is on the way is lost.
-
-        @param by: the end that wants it, if it is one.
-        """
         for wire in self._wires:
             wire.clear()
         for end in (self.dialler, self.answerer):
