@@ -6,6 +6,7 @@ the usage and exits with 0, every other error exits with 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -123,20 +124,17 @@ def _signal(text: str, read: Callable[[str], str]) -> Invocation:
     signal, *processes = text.split("=")
     if len(processes) > 1:
         raise ConfigError(f"invalid signal parameters: [{' '.join(processes[1:])}]")
-    process = _process(processes[0], read) if processes else ""
+    process = processes[0] if processes else ""
+    if process:
+        # The path of a file with the process id may stand there as well.
+        with suppress(OSError, ValueError):
+            process = read(process).strip()
     number = process.removesuffix("*")
     if number and not (number.isascii() and number.isdecimal()):
         raise ConfigError(f"invalid pid: {number}")
     if signal not in SIGNALS:
         raise ConfigError(f'unknown signal "{signal}"')
     return Invocation(Action.SIGNAL, signal=signal, process=process)
-
-
-def _process(text: str, read: Callable[[str], str]) -> str:
-    try:
-        return read(text).strip()
-    except (OSError, ValueError):
-        return text
 
 
 def _refuseMissing(given: Mapping[str, FlagValue]) -> None:

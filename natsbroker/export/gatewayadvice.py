@@ -112,7 +112,11 @@ class AdviceService:
     def _advise(self, payload: bytes) -> dict[str, Any]:
         known = ("account", "gateway", "mode", "until", "max_no_interest")
         fields = RequestFields(payload, known)
-        account, gateway = self._about(fields)
+        account, gateway = fields.text("account"), fields.text("gateway")
+        if account not in self._advised.accounts():
+            raise Refusal(Reason.NO_ACCOUNT, account=account)
+        if gateway not in self._advised.clusters():
+            raise Refusal(Reason.NO_GATEWAY, gateway=gateway)
         mode = fields.text("mode")
         if mode not in _MODES:
             raise Refusal(Reason.BAD_REQUEST, why=f"mode must be one of: {', '.join(_MODES)}")
@@ -147,14 +151,6 @@ class AdviceService:
     def _list(self, payload: bytes) -> dict[str, Any]:
         RequestFields(payload, ())
         return {"advice": [adviceRow(each) for each in self._advised.advice()]}
-
-    def _about(self, fields: RequestFields) -> tuple[str, str]:
-        account, gateway = fields.text("account"), fields.text("gateway")
-        if account not in self._advised.accounts():
-            raise Refusal(Reason.NO_ACCOUNT, account=account)
-        if gateway not in self._advised.clusters():
-            raise Refusal(Reason.NO_GATEWAY, gateway=gateway)
-        return account, gateway
 
 
 def adviceRow(advice: Any) -> dict[str, Any]:

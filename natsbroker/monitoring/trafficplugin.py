@@ -46,6 +46,9 @@ class TrafficPlugin:
         return service
 
 
+READY_MADE = (TrafficPlugin(),)
+
+
 def _busFrom(host: IBrokerHost, name: object) -> Any:
     settings = host.settings
     if name is None:

@@ -5,6 +5,7 @@ Plugins that the settings name, and objects that an embedder gives instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from twisted.application.service import IService
@@ -30,28 +31,10 @@ from natsbroker.interfaces import (
 Find = Callable[[Any], Iterable[Any]]
 
 
-def _authorizers() -> Sequence[Any]:
-    from natsbroker.auth.plugins import READY_MADE
-
-    return READY_MADE
-
-
-def _policies() -> Sequence[Any]:
-    from natsbroker.gateways.policies import READY_MADE
-
-    return READY_MADE
-
-
-def _services() -> Sequence[Any]:
-    from natsbroker.monitoring.trafficplugin import TrafficPlugin
-
-    return (TrafficPlugin(),)
-
-
 BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
-    IAuthorizerPlugin: _authorizers,
-    IGatewayPolicyPlugin: _policies,
-    IBrokerService: _services,
+    IAuthorizerPlugin: lambda: import_module("natsbroker.auth.plugins").READY_MADE,
+    IGatewayPolicyPlugin: lambda: import_module("natsbroker.gateways.policies").READY_MADE,
+    IBrokerService: lambda: import_module("natsbroker.monitoring.trafficplugin").READY_MADE,
 }
 """The plugins that need no installation, by interface; their modules load when one is looked up."""
 

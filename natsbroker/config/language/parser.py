@@ -130,24 +130,18 @@ class _LexemeReader:
         if len(self.resolving) >= MAX_NESTING:
             raise SyntaxProblem(f"variable reference '{name}' nests too deep")
         if name not in self.resolved:
-            text = self._variable(name)
+            try:
+                text = self.environment.get(name)
+            except (UnicodeError, ValueError):  # a name that the platform cannot have
+                text = None
             self.resolving.append(name)
             try:
-                self.resolved[name] = None if text is None else self._value(text)
+                table = self.text(f"{_ENVIRONMENT_KEY}={text}", "") if text is not None else None
             finally:
                 self.resolving.pop()
+            entry = table.entries.get(_ENVIRONMENT_KEY) if table else None
+            self.resolved[name] = entry.node if entry else None
         return self.resolved[name]
-
-    def _variable(self, name: str) -> str | None:
-        try:
-            return self.environment.get(name)
-        except (UnicodeError, ValueError):  # a name that the platform cannot have
-            return None
-
-    def _value(self, text: str) -> Node | None:
-        table = self.text(f"{_ENVIRONMENT_KEY}={text}", "")
-        entry = table.entries.get(_ENVIRONMENT_KEY)
-        return entry.node if entry else None
 
     def countInclude(self, position: Position) -> None:
         self.included += 1

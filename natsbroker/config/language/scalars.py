@@ -244,15 +244,10 @@ def _datetime(text: str, start: int, offset: int) -> Scanned:
     for wanted in _REST_OF_DATE:
         got = _at(text, offset)
         offset = min(offset + 1, len(text))
-        if wanted == "0" and not got.isdecimal():
-            raise ScanError(
-                f"Expected digit in ISO8601 datetime, but found '{nameOf(got)}' instead.", offset
-            )
-        if wanted != "0" and got != wanted:
-            raise ScanError(
-                f"Expected '{wanted}' in ISO8601 datetime, but found '{nameOf(got)}' instead.",
-                offset,
-            )
+        if not (got.isdecimal() if wanted == "0" else got == wanted):
+            what = "digit" if wanted == "0" else f"'{wanted}'"
+            message = f"Expected {what} in ISO8601 datetime, but found '{nameOf(got)}' instead."
+            raise ScanError(message, offset)
     return Scanned(LexemeKind.DATETIME, text[start:offset], offset)
 
 
@@ -277,12 +272,10 @@ def integerFrom(text: str) -> int:
     @raise ValueError: for anything else, and for what needs more than 64 bits.
     """
     found = _SIZED.fullmatch(text)
-    if found is None:
+    unit = _SIZES.get(found[2].lower()) if found else None
+    if found is None or unit is None:
         raise ValueError(f"expected integer, but got '{text}'")
-    digits, suffix = found.groups()
-    unit = _SIZES.get(suffix.lower())
-    if unit is None:
-        raise ValueError(f"expected integer, but got '{text}'")
+    digits = found[1]
     if len(digits) <= _MOST_DIGITS:
         number = int(digits) * unit
         if -_LARGEST <= number < _LARGEST:
