@@ -102,8 +102,6 @@ class PeerSession(ABC):
         self._steps: Iterator[object] | None = None
         self._afterwards: Callable[[], None] | None = None
 
-    # The kinds of sessions.
-
     @abstractmethod
     def proceed(self) -> None:
         """
@@ -133,8 +131,6 @@ class PeerSession(ABC):
         """
         The transport is gone, and the outbox still open. Called exactly once.
         """
-
-    # Input.
 
     def received(self, data: bytes) -> None:
         """
@@ -173,8 +169,6 @@ class PeerSession(ABC):
         Sending raised, which the turn has reported: cut the connection.
         """
         self.close(errors.INTERNAL, abort=True)
-
-    # Input that is left over.
 
     def _mustRest(self) -> bool:
         """
@@ -234,8 +228,6 @@ class PeerSession(ABC):
         """
         self._steps = steps
 
-    # Reading.
-
     def _hold(self) -> None:
         """
         Read nothing until everybody who asked for it has called L{_release}.
@@ -272,8 +264,6 @@ class PeerSession(ABC):
         if self._isResting:
             self._queue()
 
-    # Output.
-
     def writeBlocked(self) -> None:
         """
         The transport is full: it has until the write deadline to take what waits now. Called again
@@ -295,8 +285,6 @@ class PeerSession(ABC):
         if not self.reason:
             _log.info("{peer} - Slow Consumer Detected: {detail}", peer=str(self), detail=detail)
             self.close(error, abort=True)
-
-    # Time.
 
     def _schedule(self) -> None:
         self.context.wheel.schedule(self, self._nextDeadline())
@@ -366,8 +354,6 @@ class PeerSession(ABC):
         self._keepalive.changeInterval(limits.ping_interval, self.context.reactor.seconds())
         if not self.reason:
             self._schedule()
-
-    # The end.
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
         """

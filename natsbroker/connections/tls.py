@@ -130,8 +130,6 @@ class TLSClientProtocol(ClientProtocol):
         self._attach()
         _BEGINNINGS[self._begin](self)
 
-    # The beginnings.
-
     def _afterInfo(self) -> None:
         self._greet()
         if not self._isRefused():
@@ -172,8 +170,6 @@ class TLSClientProtocol(ClientProtocol):
 
     def _isRefused(self) -> bool:
         return self.session is None or bool(self.session.reason)
-
-    # The handshake.
 
     def _startTLS(self) -> None:
         """

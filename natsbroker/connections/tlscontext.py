@@ -99,25 +99,17 @@ def contextFrom(tls: TLSSettings, chain: str = "") -> Context:
     @raise TLSSettingsError: if the files or names are not right.
     """
     with _placed(tls):
-        return _answeringContext(tls, chain)
-
-
-def _answeringContext(tls: TLSSettings, chain: str) -> Context:
-    if not tls.certs:
-        raise TLSSettingsError("there is no certificate")
-    contexts = [_contextWith(tls, certificate, key) for certificate, key in tls.certs]
-    default = contexts[0]
-    if chain:
-        for each in _certificatesIn(chain):
+        if not tls.certs:
+            raise TLSSettingsError("there is no certificate")
+        contexts = [_contextWith(tls, certificate, key) for certificate, key in tls.certs]
+        default = contexts[0]
+        for each in _certificatesIn(chain) if chain else ():
             default.add_extra_chain_cert(each)
-    if len(contexts) > 1:
-        named = [
-            (names, context)
-            for (certificate, _), context in zip(tls.certs, contexts, strict=True)
-            for names in [_namesIn(certificate)]
-        ]
-        default.set_tlsext_servername_callback(lambda connection: _choose(connection, named))
-    return default
+        if len(contexts) > 1:
+            names = [_namesIn(certificate) for certificate, _ in tls.certs]
+            named = list(zip(names, contexts, strict=True))
+            default.set_tlsext_servername_callback(lambda connection: _choose(connection, named))
+        return default
 
 
 def bothContextsFrom(tls: TLSSettings) -> tuple[Context, Context]:

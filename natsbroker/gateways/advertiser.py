@@ -148,8 +148,6 @@ class GatewayAdvertiser:
             self._say(lostLine(self._account, subject, b""))
         return True
 
-    # IInterestWatcher.
-
     def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
         if self.isRefused:
             self.isRefused = False

@@ -58,8 +58,6 @@ class AdvisedPolicy:
         self._now = now
         self._advice: dict[tuple[str, str], PolicyAdvice] = {}
 
-    # Advice.
-
     def advise(self, advice: PolicyAdvice) -> None:
         """
         @raise ValueError: if there is too much, or its time is over.
@@ -84,8 +82,6 @@ class AdvisedPolicy:
     def adviceOn(self, gateway: str, account: str) -> PolicyAdvice | None:
         found = self._advice.get((gateway, account))
         return found if found is not None and found.until > self._now() else None
-
-    # The policy.
 
     @property
     def tellsAll(self) -> bool:

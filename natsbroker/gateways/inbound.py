@@ -72,8 +72,6 @@ class InboundTraffic:
     def begin(self) -> None:
         self.accountsChanged()
 
-    # Interest.
-
     def accountsChanged(self) -> None:
         """
         Adapt to the accounts of the broker. Their queue groups are sent first.
@@ -131,8 +129,6 @@ class InboundTraffic:
         for each in accounts.values():
             each.advertiser.end()
         self._offer()
-
-    # Messages.
 
     def _message(
         self,

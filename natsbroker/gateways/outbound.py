@@ -96,8 +96,6 @@ class OutboundTraffic:
             ops.A_MINUS: link.parsing(gateway.splitAccount, partial(self._wanted, False)),
         }
 
-    # Accounts.
-
     def begin(self) -> None:
         self.accountsChanged()
 
@@ -130,9 +128,6 @@ class OutboundTraffic:
         for each in self._open.values():
             each.output.place(seconds)
 
-    def table(self, account: str) -> IInterestTable:
-        return self._table(account.encode("utf-8", "surrogateescape"))
-
     def figures(self) -> dict[str, Mapping[str, Any]]:
         return {
             account.decode("utf-8", "surrogateescape"): table.figures()
@@ -148,8 +143,6 @@ class OutboundTraffic:
         self._tables = {}
         for each in opened.values():
             each.output.cancel()
-
-    # Interest.
 
     def _change(
         self,

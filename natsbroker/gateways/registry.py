@@ -159,8 +159,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         self.isLeaving = False
         self.gossip = GatewayGossip(self)
 
-    # INFO and CONNECT.
-
     def document(self) -> dict[str, Any]:
         return infoDocument(self.identity, self.terms, self.url, self.gossip.urls())
 
@@ -176,8 +174,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         for link in list(self.inbound.values()):
             link.tell(document)
 
-    # Admission.
-
     def admits(self, user: str, password: str) -> bool:
         return isLogin((self.terms.block.user, self.terms.block.password), user, password)
 
@@ -187,8 +183,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
 
     def isTaken(self, name: str) -> bool:
         return bool(name) and (name == self.identity.server_name or self.members.hasName(name))
-
-    # Links.
 
     def arrived(self, link: GatewayLink, document: ServerDocument) -> None:
         self.inbound[link.number] = link
@@ -252,8 +246,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         elif remote.isImplicit and self.remotes.get(remote.name) is remote:
             del self.remotes[remote.name]
 
-    # Gossip.
-
     def informed(self, link: GatewayLink, remote: Remote, document: ServerDocument) -> None:
         command = document.gateway_cmd
         if not document.gateway:
@@ -289,8 +281,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         if remote.addresses:
             self.remotes[name] = remote
             self.dial(remote, 0.0)
-
-    # Reload.
 
     def use(self, terms: GatewayTerms) -> None:
         self.terms = terms

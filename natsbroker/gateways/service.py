@@ -111,8 +111,6 @@ class GatewayService(LinkService[str]):
     def leave(self) -> None:
         self.gateways.leave()
 
-    # Beginning and end.
-
     async def open(self, settings: Settings) -> None:
         await self._listen()
 
@@ -149,8 +147,6 @@ class GatewayService(LinkService[str]):
         if soliciting is not None:
             soliciting.cancel()
         await super().stopListening()
-
-    # Dialling.
 
     def _dial(self, remote: Remote, after: float) -> None:
         kind = "implicit" if remote.isImplicit else "explicit"
@@ -193,8 +189,6 @@ class GatewayService(LinkService[str]):
             remote.certified(target),
         )
         return self._diallers.connect(target.host, target.port, _DIAL, factory)
-
-    # Changing.
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         """

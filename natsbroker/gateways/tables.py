@@ -97,8 +97,6 @@ class InterestTable:
     def isOpen(self) -> bool:
         return self.isAccountWanted and self.mode != INTEREST_ONLY
 
-    # Changes.
-
     def switch(self, mode: str, now: float) -> None:
         if mode != self.mode:
             self.mode = mode

@@ -68,8 +68,6 @@ class AcceptedLeaf(LeafLink):
     def secured(self) -> None:
         self.expect(self.context.limits.handshake)
 
-    # Login.
-
     def _connected(self, argument: bytes) -> None:
         if self._options is not None:
             return
@@ -209,8 +207,6 @@ class AcceptedLeaf(LeafLink):
             if self.compression.isOn:
                 self._switch()
                 self.greet()
-
-    # Changes.
 
     def reauthorize(self) -> None:
         if self.grant is not None and not self.reason and self._login is None:

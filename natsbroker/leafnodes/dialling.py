@@ -57,8 +57,6 @@ class DialledLeaf(LeafLink):
     def greet(self) -> None:
         self.expect(self.target.settings.first_info_timeout)
 
-    # Handshake.
-
     def _informed(self, document: ServerDocument) -> None:
         if self._document is None:
             self._introduced(document)
@@ -191,8 +189,6 @@ class DialledLeaf(LeafLink):
             else:
                 _log.error('Error parsing url "{url}"', url=logText(text))
         self.target.learn(found)
-
-    # The end.
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
         if error is errors.LEAF_LOOP and not self.reason:

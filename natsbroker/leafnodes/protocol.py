@@ -5,18 +5,14 @@ TLS, nothing but INFO is ever read or written in the clear.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from natsbroker.connections.polledtransport import pollTransport
 from natsbroker.connections.tls import securityOf
 from natsbroker.links.link import Link
-from natsbroker.links.protocol import LinkFactory, LinkProtocol
+from natsbroker.links.protocol import LinkFactory, LinkProtocol, MakeLink
 from natsbroker.links.tls import LinkTLS
 from natsbroker.wire.grants import Security
-
-#: Makes the session of a connection.
-MakeLeaf = Callable[[Any], Link]
 
 
 class LeafProtocol(LinkProtocol):
@@ -25,7 +21,7 @@ class LeafProtocol(LinkProtocol):
     @ivar certificate: the peer's verified certificate; C{None} without one.
     """
 
-    def __init__(self, makeLink: MakeLeaf, tls: LinkTLS | None, name: str | None = None) -> None:
+    def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
         super().__init__(makeLink, tls, name)
         self._isSecured = True
         self._isWaiting = False

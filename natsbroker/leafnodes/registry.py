@@ -115,8 +115,6 @@ class LeafLink(Link):
         The TLS handshake is complete.
         """
 
-    # Agreeing.
-
     def admit(self, grant: Grant) -> IMessageBus | None:
         """
         @return: the account's bus; C{None} if the account is missing or full: then the connection
@@ -180,8 +178,6 @@ class LeafLink(Link):
             server=self.leafs.identity.server_name,
             kind="Leafnode",
         )
-
-    # The end.
 
     def _peerFailed(self, text: bytes) -> None:
         told = text.strip().strip(b"'")[:256]
@@ -253,8 +249,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     def block(self) -> Leafnodes:
         return self.settings.leafnodes or Leafnodes()
 
-    # INFO and CONNECT.
-
     def document(self, **connection: Any) -> dict[str, Any]:
         urls = () if self.isLeaving else self._urls
         return infoDocument(
@@ -296,8 +290,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
             known = self._loopSubjects[account] = LOOP_SUBJECT + "".join(letters).encode("ascii")
         return known
 
-    # Links.
-
     def established(self, leaf: LeafLink) -> None:
         """
         A connection is in its account: an older one of the same leafnode is closed.
@@ -329,8 +321,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     def hangUp(self, target: LeafRemote) -> None:
         for leaf in self.linksTo(target):
             leaf.close(errors.LEAF_REMOVED)
-
-    # Reload.
 
     def reauthorize(self, account: str | None = None) -> None:
         """

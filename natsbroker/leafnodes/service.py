@@ -104,8 +104,6 @@ class LeafnodeService(LinkService[LeafRemote]):
             return name
         return self._settings.server_name or self._serverId
 
-    # Beginning and end.
-
     async def open(self, settings: Settings) -> None:
         await self._listen()
         self.linksChanged()
@@ -164,8 +162,6 @@ class LeafnodeService(LinkService[LeafRemote]):
         """
         return "" if self.block.no_advertise else self.place
 
-    # Dialling.
-
     def _redial(self, remote: LeafRemote) -> None:
         self._dial(remote, self.block.reconnect + remote.takeDelay())
 
@@ -187,8 +183,6 @@ class LeafnodeService(LinkService[LeafRemote]):
         factory = LeafFactory(partial(DialledLeaf, self.leafs, remote), remote.tls, remote.name)
         timeout = remote.settings.dial_timeout or self.block.dial_timeout
         return self._diallers.connect(url.host, url.port, timeout, factory)
-
-    # Changing.
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         before, block = self.block, new.leafnodes or Leafnodes()

@@ -48,7 +48,7 @@ class LeafAccount:
     @ivar replies: the requests that may be answered; C{None} if answers need no request.
     """
 
-    __slots__ = ("_describe", "_outbox", "cluster", "grant", "replies")
+    __slots__ = ("_describe", "cluster", "grant", "outbox", "prefix", "replies")
 
     def __init__(
         self,
@@ -58,14 +58,15 @@ class LeafAccount:
         describe: Callable[[], ClientInfo],
         replies: ReplyTracker | None = None,
     ) -> None:
-        self._outbox = outbox
+        self.outbox = outbox
+        self.prefix = b""
         self._describe = describe
         self.cluster = cluster
         self.grant = grant
         self.replies = replies
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        outbox = self._outbox
+        outbox = self.outbox
         if outbox.closed:
             return
         if message.reply and self.replies is not None:
@@ -85,18 +86,7 @@ class _DirectAccount(LeafAccount):
     The same where nobody has to know what is sent there.
     """
 
-    __slots__ = ("outbox", "prefix")
-
-    def __init__(
-        self,
-        outbox: hot.Outbox,
-        cluster: bytes,
-        grant: Grant,
-        describe: Callable[[], ClientInfo],
-    ) -> None:
-        super().__init__(outbox, cluster, grant, describe)
-        self.outbox = outbox
-        self.prefix = b""
+    __slots__ = ()
 
 
 class LeafTraffic:
@@ -182,8 +172,6 @@ class LeafTraffic:
         now = self._link.context.reactor.seconds
         return LeafAccount(outbox, cluster, grant, describe, ReplyTracker(grant.responses, now))
 
-    # Our interest.
-
     def tell(self) -> None:
         self._announcer = InterestAdvertiser(
             self._bus, self._rules, self._tellGained, self._tellLost, self._interestFilter
@@ -212,8 +200,6 @@ class LeafTraffic:
         self.interest.clear()
         if self._link.lane is not None:
             self._link.lane.forget()
-
-    # The peer's interest, and messages.
 
     def _gained(self, interest: route.LinkInterest) -> None:
         pattern = interest.pattern

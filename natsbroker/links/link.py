@@ -116,8 +116,6 @@ class Link(PeerSession):
         self._registry = registry
         self._isOver = False
 
-    # What the layer above adds.
-
     @abstractmethod
     def greet(self) -> None:
         """
@@ -152,8 +150,6 @@ class Link(PeerSession):
         How a peer is refused that took too long to say who it is.
         """
         return errors.AUTH_TIMEOUT
-
-    # Beginning and input.
 
     def opened(self) -> None:
         self.isOpen = True
@@ -232,8 +228,6 @@ class Link(PeerSession):
 
         return parsed
 
-    # Compression.
-
     def _select(self, peer: str) -> bool:
         """
         @param peer: the mode in the peer's first INFO; empty for none.
@@ -256,8 +250,6 @@ class Link(PeerSession):
     def useCompression(self, wanted: Compression) -> None:
         if not self.reason and self.compression.change(wanted, self.roundTrip):
             self._inTurn(lambda: self.close(errors.RENEGOTIATION))
-
-    # Output.
 
     def say(self, line: bytes) -> None:
         if self.context.tracing:
@@ -309,8 +301,6 @@ class Link(PeerSession):
     def counts(self) -> LinkTraffic:
         decoder, outbox = self.decoder, self.outbox
         return decoder.messages, decoder.messageBytes, outbox.messages, outbox.messageBytes
-
-    # The end.
 
     def _closing(self, error: errors.WireError) -> None:
         self._over()

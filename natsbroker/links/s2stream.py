@@ -143,8 +143,6 @@ class S2Decoder:
         self._plain, self._given = b"", 0
         return plain[start:]
 
-    # Chunks.
-
     def _next(self) -> bool:
         """
         @return: whether there was one more chunk, or a part of one that is skipped.
@@ -218,8 +216,6 @@ class S2Decoder:
         self._idle += length + _CHUNK_COST
         if self._idle > _IDLE_FACTOR * self.largest:
             raise S2Error("chunks without content")
-
-    # Input.
 
     def _joined(self) -> bytes:
         """

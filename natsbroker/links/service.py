@@ -105,10 +105,6 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         self.tracingChanged()
 
     @property
-    def settings(self) -> Settings:
-        return self._settings
-
-    @property
     @abstractmethod
     def links(self) -> LinkRegistry[Any]:
         """
@@ -120,8 +116,6 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         """
         Say where we are listening now.
         """
-
-    # Beginning and end.
 
     async def _listen(self) -> None:
         """
@@ -155,8 +149,6 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
 
     def urls(self) -> list[str]:
         return self._port.urls()
-
-    # Changing.
 
     def tracingChanged(self) -> None:
         self.context.useTracing(self._clients.tracing)

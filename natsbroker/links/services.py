@@ -80,8 +80,6 @@ class Links:
             service.linksChanged()
         self._changed()
 
-    # Values that other parts of the broker read.
-
     def clientInfo(self) -> dict[str, Any]:
         return {
             key: value for service in self._peers() for key, value in service.clientInfo().items()
@@ -109,8 +107,6 @@ class Links:
         for kind in self.kinds:
             if kind.name in self._services:
                 kind.contribute(self._services[kind.name], monitoring)
-
-    # Beginning and end.
 
     def usePoller(self, poller: Any) -> None:
         self._poller = poller
@@ -149,8 +145,6 @@ class Links:
     async def close(self) -> None:
         for service in self:
             await service.close()
-
-    # Changing.
 
     def planners(self) -> list[Planner]:
         """

@@ -91,8 +91,6 @@ class ClassicTraffic:
             ops.PUB: self._message,
         }
 
-    # What this member serves.
-
     def tell(self, accounts: Iterable[str]) -> None:
         isWanted = GLOBAL_ACCOUNT in accounts
         announcer, bus = self._announcer, self._bus
@@ -142,8 +140,6 @@ class ClassicTraffic:
         self.interest.clear()
         self._heard.clear()
 
-    # What the peer gets.
-
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         """
         @param queues: the groups of which the peer is to give it to one member each.
@@ -155,18 +151,16 @@ class ClassicTraffic:
             return
         matches = bus.matcher.match(subject)
         isForGroups = isinstance(message, GroupMessage)
-        chosen = [] if isForGroups else self._among(matches.links, message)[:1]
+        chosen = [] if isForGroups else self._among(matches.links)[:1]
         for name, _, there in matches.groups:
             if name in queues:
-                chosen += self._oneOf(self._among(there, message))
+                chosen += self._oneOf(self._among(there))
         for subscription in chosen:
             # What waits for the peer may be too much already, and all of its interest gone.
             if not self._link.reason:
                 self._send(message, self._heard.choose(subscription.pattern, subscription.queue))
 
-    def _among(
-        self, subscriptions: tuple[hot.Subscription, ...], message: Message
-    ) -> list[hot.Subscription]:
+    def _among(self, subscriptions: tuple[hot.Subscription, ...]) -> list[hot.Subscription]:
         return [each for each in subscriptions if each.subscriber is self._member]
 
     def _oneOf(self, members: list[hot.Subscription]) -> list[hot.Subscription]:
@@ -183,8 +177,6 @@ class ClassicTraffic:
         heard.sent += 1
         if heard.isFull and not self._link.reason:
             self._lose(heard)
-
-    # Operations of the peer.
 
     def _subscribed(self, given: tuple[bytes, bytes, bytes]) -> None:
         pattern, queue, sid = given

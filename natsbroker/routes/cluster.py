@@ -80,8 +80,6 @@ class Routes(Membership):
     def routeFor(self, target: RouteTarget | None) -> Callable[[LinkPeer], Route]:
         return lambda peer: Route(self, peer, target)
 
-    # Admission.
-
     def agreesOn(self, name: str, isDynamic: bool, remoteId: str) -> bool:
         """
         A generated name gives way to a better one; routes to members without it are then routes to
@@ -114,8 +112,6 @@ class Routes(Membership):
         if route.target is not None:
             self._selves.add((route.target.host, route.target.port))
             _log.debug("Detected route to self, ignoring {target}", target=str(route.target))
-
-    # Gossip.
 
     def informed(self, route: Route, document: ServerDocument) -> None:
         if document.client_id:
@@ -152,8 +148,6 @@ class Routes(Membership):
             # The peer waits for the answers of all before it takes such connections.
             self.dial(route.target.forAccount(account), _SOON)
 
-    # Coming and going.
-
     def linkEnding(self, route: Route) -> None:
         member = self.members.get(route.remoteId)
         if member is None:
@@ -186,8 +180,6 @@ class Routes(Membership):
         if target.account and not self.isDedicated(target.account):
             return False
         return not target.isConfigured or target.forAccount("") in self.terms.targets
-
-    # Changing.
 
     def use(self, terms: ClusterTerms) -> None:
         before, self.terms = self.terms, terms

@@ -127,8 +127,6 @@ class ModernTraffic:
             ops.LMSG: self._message,
         }
 
-    # What this member serves.
-
     def tell(self, accounts: Iterable[str]) -> None:
         wanted = dict.fromkeys(accounts)
         for name in [each for each in self._announcers if each not in wanted]:
@@ -190,8 +188,6 @@ class ModernTraffic:
         self._accounts.clear()
         if self._link.lane is not None:
             self._link.lane.forget()
-
-    # Operations of the peer.
 
     def _gained(self, isLeaf: bool, line: bytes) -> None:
         interest = route.splitInterest(line, isLeaf, self._dedicated)

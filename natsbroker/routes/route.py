@@ -164,8 +164,6 @@ class Route(Link):
         connect = self._connect or LinkConnect()
         return None if self.isDialled else (connect.user, connect.password)
 
-    # Agreeing.
-
     def greet(self) -> None:
         """
         The dialling end sends CONNECT. Its INFO may have to wait for the peer's, which has the size
@@ -208,8 +206,6 @@ class Route(Link):
 
     def _agrees(self, given: LinkConnect) -> bool:
         return self._cluster.agreesOn(given.cluster, given.cluster_dynamic, given.name)
-
-    # Dialects.
 
     def _beClassic(self) -> None:
         """
@@ -265,8 +261,6 @@ class Route(Link):
             _log.error("{link} - Route Error {text}", link=str(self), text=inQuotes(text.strip()))
         else:
             super()._peerFailed(text)
-
-    # Introductions.
 
     def _informed(self, document: ServerDocument) -> None:
         if self._isSwitching:

@@ -75,8 +75,6 @@ class RouteService(LinkService[tuple[str, int, str]]):
     def block(self) -> Cluster:
         return self._settings.cluster or Cluster()
 
-    # Beginning and end.
-
     async def open(self, settings: Settings) -> None:
         await self._listen()
         self.cluster.urls = clientUrls(self._settings, settings.host, settings.port)
@@ -134,8 +132,6 @@ class RouteService(LinkService[tuple[str, int, str]]):
                 if member.first is not None:
                     member.first.update()
 
-    # Dialling.
-
     def _dial(self, target: RouteTarget, after: float) -> None:
         self._diallers.dial(
             (target.host, target.port, target.account),
@@ -149,8 +145,6 @@ class RouteService(LinkService[tuple[str, int, str]]):
         _log.debug("Trying to connect to route on {target}", target=str(target))
         factory = LinkFactory(self.cluster.routeFor(target), self._tls, target.name or target.host)
         return self._diallers.connect(target.host, target.port, _DIAL, factory)
-
-    # Changing.
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         block = new.cluster
