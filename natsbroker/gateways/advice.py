@@ -19,7 +19,7 @@ from zope.interface import implementer
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.export.gatewayadvice import AdviceService, adviceRow
 from natsbroker.gateways.registry import GatewayRegistry
-from natsbroker.interfaces import IGatewayInterestPolicy, IInterestTable
+from natsbroker.interfaces import IGatewayInterestPolicy
 from natsbroker.links.context import LinkDependencies
 from natsbroker.subjects.grammar import isValidLiteral
 
@@ -55,6 +55,9 @@ class AdvisedPolicy:
         self, policy: IGatewayInterestPolicy, now: Callable[[], float] = time.time
     ) -> None:
         self.policy = policy
+        self.connected = policy.connected
+        self.accountWanted = policy.accountWanted
+        self.gained, self.lost, self.listed = policy.gained, policy.lost, policy.listed
         self._now = now
         self._advice: dict[tuple[str, str], PolicyAdvice] = {}
 
@@ -86,21 +89,6 @@ class AdvisedPolicy:
     @property
     def tellsAll(self) -> bool:
         return bool(self.policy.tellsAll)
-
-    def connected(self, gateway: str, account: str, tellsAll: bool) -> IInterestTable:
-        return self.policy.connected(gateway, account, tellsAll)
-
-    def accountWanted(self, table: Any, isWanted: bool) -> IInterestTable:
-        return self.policy.accountWanted(table, isWanted)
-
-    def gained(self, table: Any, pattern: bytes, queue: bytes) -> IInterestTable:
-        return self.policy.gained(table, pattern, queue)
-
-    def lost(self, table: Any, pattern: bytes, queue: bytes) -> IInterestTable:
-        return self.policy.lost(table, pattern, queue)
-
-    def listed(self, table: Any, isComplete: bool) -> IInterestTable:
-        return self.policy.listed(table, isComplete)
 
     def introduces(self, gateway: str, account: str, tellsAll: bool) -> bool:
         advice = self.adviceOn(gateway, account)

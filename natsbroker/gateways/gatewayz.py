@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from natsbroker.config.tls import TLSSettings
 from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import decoded, instant, number
@@ -146,10 +147,6 @@ def _account(link: LinkPage, name: str, figures: Mapping[str, Any], wanted: _Wan
     return row
 
 
-#: Seconds that nats-server shows where the settings say nothing.
-_TIMEOUT = 2.0
-
-
 #: Gives the advice about a gateway and an account.
 Advice = Callable[[str, str], Mapping[str, Any] | None]
 
@@ -241,7 +238,7 @@ class GatewayPages:
             "host": gateway.host,
             "port": self.gateways.identity.port if gateway.port < 0 else gateway.port,
             "auth_timeout": number(handshakeOf(gateway)),
-            "tls_timeout": number(_TIMEOUT if tls is None else tls.timeout),
+            "tls_timeout": number((tls or TLSSettings()).timeout),
             "tls_required": tls is not None,
             "tls_verify": tls is not None,
             "advertise": gateway.advertise,

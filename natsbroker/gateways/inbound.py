@@ -69,9 +69,6 @@ class InboundTraffic:
             link.lane = hot.LinkLane(link.decoder, link.outbox, b"", True)
         self.handlers: dict[int, Handler] = {ops.RMSG: self._message, ops.HMSG: self._message}
 
-    def begin(self) -> None:
-        self.accountsChanged()
-
     def accountsChanged(self) -> None:
         """
         Adapt to the accounts of the broker. Their queue groups are sent first.

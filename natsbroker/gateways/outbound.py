@@ -96,9 +96,6 @@ class OutboundTraffic:
             ops.A_MINUS: link.parsing(gateway.splitAccount, partial(self._wanted, False)),
         }
 
-    def begin(self) -> None:
-        self.accountsChanged()
-
     def accountsChanged(self) -> None:
         buses: dict[bytes, Any] = {
             name.encode("utf-8", "surrogateescape"): self._buses.busOf(name)

@@ -86,12 +86,7 @@ class GatewayLink(Link):
         if self.document is not None:
             self._informedAgain(document)
         elif self._gateways.isTaken(document.server_name):
-            _log.error(
-                "{link} - Remote server has a duplicate name: {name}",
-                link=str(self),
-                name=inQuotes(document.server_name),
-            )
-            self.close(errors.DUPLICATE_SERVER_NAME)
+            self._refuseName(document.server_name)
         else:
             self._introduced(document)
 
@@ -116,7 +111,7 @@ class GatewayLink(Link):
     def begin(self, traffic: Any) -> None:
         self.traffic = traffic
         self.handlers.update(traffic.handlers)
-        traffic.begin()
+        traffic.accountsChanged()
 
 
 class GatewayRegistry(LinkRegistry[GatewayLink]):

@@ -5,6 +5,7 @@ The interest of one other cluster in one account.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from zope.interface import implementer
@@ -25,13 +26,14 @@ INTEREST_ONLY = "interest-only"
 
 class SubjectSet(Protocol):
     """
-    A set of literal subjects, such as L{natsbroker.subjects.permissions.PermissionSet}.
+    Such as a L{natsbroker.subjects.permissions.PermissionSet}.
     """
 
     def allows(self, subject: bytes) -> bool: ...
 
 
 @implementer(IInterestTable)
+@dataclass(eq=False, repr=False)
 class InterestTable:
     """
     The table of our own policies, and for custom policies. The memory of refusals is bounded: the
@@ -41,33 +43,23 @@ class InterestTable:
     @ivar mode: C{OPTIMISTIC}, C{TRANSITIONING} or C{INTEREST_ONLY}.
     @ivar isAccountWanted: the account was not refused as a whole.
     @ivar permitted: the only subjects that are sent; C{None} for no such limit.
+    @ivar mostRefused: the number of refused subjects that are remembered.
     @ivar switches: the number of changes of the mode.
     @ivar switched: the last of them, in seconds since the epoch; 0.0 for never.
     """
 
-    def __init__(
-        self,
-        gateway: str,
-        account: str,
-        mode: str,
-        permitted: SubjectSet | None = None,
-        mostRefused: int = 100_000,
-    ) -> None:
-        """
-        @param mostRefused: the number of refused subjects that are remembered.
-        """
-        self.gateway = gateway
-        self.account = account
-        self.mode = mode
-        self.isAccountWanted = True
-        self.permitted = permitted
-        self.switches = 0
-        self.switched = 0.0
-        self._mostRefused = mostRefused
-        self._refused: dict[bytes, None] = {}
-        self._plain: SubjectIndex[bytes] = SubjectIndex()
-        self._groups: SubjectIndex[bytes] = SubjectIndex()
-        self._members: dict[tuple[bytes, bytes], bytes] = {}
+    gateway: str
+    account: str
+    mode: str
+    permitted: SubjectSet | None = None
+    mostRefused: int = 100_000
+    isAccountWanted: bool = field(default=True, init=False)
+    switches: int = field(default=0, init=False)
+    switched: float = field(default=0.0, init=False)
+    _refused: dict[bytes, None] = field(default_factory=dict, init=False)
+    _plain: SubjectIndex[bytes] = field(default_factory=SubjectIndex, init=False)
+    _groups: SubjectIndex[bytes] = field(default_factory=SubjectIndex, init=False)
+    _members: dict[tuple[bytes, bytes], bytes] = field(default_factory=dict, init=False)
 
     def match(self, subject: bytes) -> tuple[bool, Iterable[bytes]]:
         if self.permitted is not None and not self.permitted.allows(subject):
@@ -133,7 +125,7 @@ class InterestTable:
         self._plain = SubjectIndex()
 
     def refuse(self, subject: bytes) -> None:
-        if len(self._refused) >= self._mostRefused:
+        if len(self._refused) >= self.mostRefused:
             del self._refused[next(iter(self._refused))]
         self._refused[subject] = None
 

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.clients.listener import joined
+from natsbroker.config.tls import TLSSettings
 from natsbroker.leafnodes.settings import RemoteLeaf, splitRemote
 from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
@@ -78,10 +79,6 @@ def _rows(leafs: list[tuple[LeafLink, str]], isListed: bool) -> Iterator[Row | N
         yield row
 
 
-#: Seconds for a TLS handshake where no TLS is configured: nats-server's default.
-_TLS_TIMEOUT = 2
-
-
 class LeafPages:
     def __init__(self, service: LeafnodeService) -> None:
         self._service = service
@@ -107,7 +104,7 @@ class LeafPages:
             "host": block.host if listens else "",
             "port": service.port,
             "auth_timeout": number(handshakeOf(block)) if listens else 0,
-            "tls_timeout": (_TLS_TIMEOUT if tls is None else number(tls.timeout)) * listens,
+            "tls_timeout": number((tls or TLSSettings()).timeout) * listens,
             "tls_required": tls is not None and listens,
             "tls_verify": tls is not None and tls.verify and listens,
             "remotes": [_remote(each) for each in block.remotes],

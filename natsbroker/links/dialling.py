@@ -8,7 +8,7 @@ do not stay in step.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Generic, TypeVar
 
@@ -52,42 +52,35 @@ class DialTerms:
     reports: int = 3600
 
 
+@dataclass(eq=False)
 class Dialler:
     """
     The attempts to reach one peer. It is used once.
+
+    @ivar what: names the peer in the log.
+    @ivar over: called once with whether the peer answered; not after L{stop}.
     """
 
-    def __init__(
-        self,
-        reactor: IReactorTime,
-        random: Random,
-        terms: DialTerms,
-        connect: Callable[[], Deferred[Any]],
-        what: str,
-        over: Callable[[bool], None],
-    ) -> None:
-        """
-        @param what: names the peer in the log.
-        @param over: called once with whether the peer answered; not after L{stop}.
-        """
-        self._reactor = reactor
-        self._random = random
-        self._terms = terms
-        self._connect = connect
-        self._what = what
-        self._over = over
-        self._pause = terms.pause
-        self._call: Any = None
-        self._attempt: Deferred[Any] | None = None
-        self._isStopped = False
-        self.attempts = 0
+    reactor: IReactorTime
+    random: Random
+    terms: DialTerms
+    connect: Callable[[], Deferred[Any]]
+    what: str
+    over: Callable[[bool], None]
+    attempts: int = field(default=0, init=False)
+    _call: Any = field(default=None, init=False)
+    _attempt: Deferred[Any] | None = field(default=None, init=False)
+    _isStopped: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._pause = self.terms.pause
 
     def start(self, after: float = 0.0) -> None:
         """
         @param after: seconds from now, plus jitter; 0 for at once.
         """
-        delay = after + self._random.uniform(0.0, self._terms.jitter) if after else 0.0
-        self._call = self._reactor.callLater(delay, self._dial)
+        delay = after + self.random.uniform(0.0, self.terms.jitter) if after else 0.0
+        self._call = self.reactor.callLater(delay, self._dial)
 
     def stop(self) -> None:
         self._isStopped = True
@@ -101,33 +94,33 @@ class Dialler:
     def _dial(self) -> None:
         self._call = None
         self.attempts += 1
-        attempt = self._attempt = self._connect()
+        attempt = self._attempt = self.connect()
         attempt.addCallbacks(self._reached, self._failed)
 
     def _reached(self, _: object) -> None:
         self._attempt = None
         if not self._isStopped:
-            self._over(True)
+            self.over(True)
 
     def _failed(self, failure: Failure) -> None:
         self._attempt = None
         if self._isStopped:
             return
         self._report(failure)
-        terms = self._terms
+        terms = self.terms
         if 0 <= terms.retries < self.attempts:
-            self._over(False)
+            self.over(False)
             return
-        pause = self._pause + self._random.uniform(0.0, terms.jitter)
+        pause = self._pause + self.random.uniform(0.0, terms.jitter)
         self._pause = min(self._pause * 2, max(terms.longest, terms.pause))
-        self._call = self._reactor.callLater(pause, self._dial)
+        self._call = self.reactor.callLater(pause, self._dial)
 
     def _report(self, failure: Failure) -> None:
-        attempts, reports = self.attempts, self._terms.reports
+        attempts, reports = self.attempts, self.terms.reports
         log = _log.error if attempts == 1 or attempts % reports == 0 else _log.debug
         log(
             "Error trying to connect to {what} (attempt {attempt}): {why}",
-            what=self._what,
+            what=self.what,
             attempt=attempts,
             why=failure.getErrorMessage(),
         )

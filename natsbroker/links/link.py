@@ -228,6 +228,14 @@ class Link(PeerSession):
 
         return parsed
 
+    def _refuseName(self, name: str) -> None:
+        _log.error(
+            "{link} - Remote server has a duplicate name: {name}",
+            link=str(self),
+            name=inQuotes(name),
+        )
+        self.close(errors.DUPLICATE_SERVER_NAME)
+
     def _select(self, peer: str) -> bool:
         """
         @param peer: the mode in the peer's first INFO; empty for none.

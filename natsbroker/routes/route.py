@@ -313,12 +313,7 @@ class Route(Link):
             self.close(errors.CLUSTER_CONFLICT)
             return False
         if not self.isDialled and document.server_name == cluster.identity.server_name:
-            _log.error(
-                "{link} - Remote server has a duplicate name: {name}",
-                link=str(self),
-                name=inQuotes(document.server_name),
-            )
-            self.close(errors.DUPLICATE_SERVER_NAME)
+            self._refuseName(document.server_name)
             return False
         return True
 

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.clients.listener import joined
+from natsbroker.config.tls import TLSSettings
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import decoded, instant, nanoseconds, number
 from natsbroker.monitoring.queries import Query
@@ -106,10 +107,6 @@ def _interest(route: Route, isDetailed: bool) -> Iterator[tuple[int, str | Row]]
         yield size, subscriptionRow(each.pattern, each.queue, told, delivered, route.number)
 
 
-#: Seconds for a TLS handshake where no TLS is configured: nats-server's default.
-_TLS_TIMEOUT = 2
-
-
 class ClusterPages:
     def __init__(self, membership: RouteService) -> None:
         self._membership = membership
@@ -144,7 +141,7 @@ class ClusterPages:
             "cluster_port": self._membership.port,
             "auth_timeout": number(cluster.context.limits.handshake),
             "urls": [joined(each.host, each.port) for each in cluster.terms.targets],
-            "tls_timeout": _TLS_TIMEOUT if block.tls is None else number(block.tls.timeout),
+            "tls_timeout": number((block.tls or TLSSettings()).timeout),
             "tls_required": hasTLS,
             "tls_verify": hasTLS,
             "pool_size": block.pool_size,

@@ -96,7 +96,6 @@ class SilentTraffic:
     def __init__(self) -> None:
         self.commands: list[ServerDocument] = []
         self.distances: list[float] = []
-        self.begun = 0
         self.ended = 0
         self.changes = 0
         self.handlers: dict[int, Any] = {}
@@ -111,10 +110,6 @@ class SilentTraffic:
         """A peer asks for something."""
         self.commands.append(document)
         return self.understands
-
-    def begin(self) -> None:
-        """A connection is agreed on."""
-        self.begun += 1
 
     def placed(self, seconds: float) -> None:
         """A peer is so far."""

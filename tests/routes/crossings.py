@@ -64,7 +64,7 @@ class Wire(LinkWire):
         link = self.link
         link.traffic = traffic = begin(link)
         link.handlers.update(traffic.handlers)
-        traffic.begin()
+        traffic.accountsChanged()
         town.settle()
 
     @property
