@@ -1,0 +1,329 @@
+"""
+The answers of the API: their keys in the order of the wire, made from plain values.
+
+Times are nanoseconds since 1970, durations nanoseconds.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from natsbroker.jetstream.model.configjson import (
+    EXTERNAL,
+    SUBJECT_TRANSFORM,
+    consumerConfigJSON,
+    streamConfigJSON,
+)
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.limits import JetStreamLimits
+from natsbroker.jetstream.model.metadata import API_LEVEL, withServer
+from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
+from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
+
+__all__ = [
+    "LIST_LIMIT",
+    "NAMES_LIMIT",
+    "SUBJECTS_LIMIT",
+    "accountInfo",
+    "consumerInfo",
+    "enveloped",
+    "groupState",
+    "page",
+    "pauseState",
+    "sequenceState",
+    "sourceInfo",
+    "storedMessage",
+    "streamInfo",
+    "streamState",
+    "subjectsPage",
+]
+
+NAMES_LIMIT: Final = 1024
+LIST_LIMIT: Final = 256
+SUBJECTS_LIMIT: Final = 100_000
+
+
+def enveloped(
+    kind: str, payload: Mapping[str, Any], error: JetStreamError | None = None
+) -> dict[str, Any]:
+    """
+    @param kind: the type of the answer without what all types have, such as C{stream_create}.
+    @return: the whole answer.
+    """
+    answer: dict[str, Any] = {"type": f"io.nats.jetstream.api.v1.{kind}_response"}
+    if error is not None:
+        answer["error"] = error.toJSON()
+    answer.update(payload)
+    return answer
+
+
+def streamState(
+    *,
+    messages: int = 0,
+    bytes_: int = 0,
+    firstSeq: int = 0,
+    firstTime: int = ZERO_TIME,
+    lastSeq: int = 0,
+    lastTime: int = ZERO_TIME,
+    numSubjects: int = 0,
+    subjects: Mapping[str, int] | None = None,
+    numDeleted: int = 0,
+    deleted: Sequence[int] = (),
+    consumers: int = 0,
+) -> dict[str, Any]:
+    """
+    @param numDeleted: the gaps between the first and the last message.
+    @param subjects: the number of messages of each subject, if the request asks for it.
+    @param deleted: the sequences of the gaps, if the request asks for them.
+    @return: the state of a stream.
+    """
+    state: dict[str, Any] = {
+        "messages": messages,
+        "bytes": bytes_,
+        "first_seq": firstSeq,
+        "first_ts": formatTime(firstTime),
+        "last_seq": lastSeq,
+        "last_ts": formatTime(lastTime),
+    }
+    if numSubjects:
+        state["num_subjects"] = numSubjects
+    if subjects:
+        state["subjects"] = {key: subjects[key] for key in sorted(subjects)}
+    if numDeleted:
+        state["num_deleted"] = numDeleted
+    if deleted:
+        state["deleted"] = list(deleted)
+    state["consumer_count"] = consumers
+    return state
+
+
+def sourceInfo(
+    source: StreamSource,
+    *,
+    lag: int = 0,
+    active: int = -1,
+    seq: int = 0,
+    error: JetStreamError | None = None,
+) -> dict[str, Any]:
+    """
+    @param active: how long ago the origin was heard of; -1 for never.
+    @param seq: the last sequence taken from a source; 0 leaves it out.
+    @return: how far a mirror or source is.
+    """
+    info: dict[str, Any] = {"name": source.name}
+    if source.external is not None:
+        info["external"] = EXTERNAL.toJSON(source.external)
+    info["lag"] = lag
+    if seq:
+        info["seq"] = seq
+    info["active"] = active
+    if error is not None:
+        info["error"] = error.toJSON()
+    if source.filter_subject:
+        info["filter_subject"] = source.filter_subject
+    if source.subject_transforms:
+        transforms = [SUBJECT_TRANSFORM.toJSON(each) for each in source.subject_transforms]
+        info["subject_transforms"] = transforms
+    return info
+
+
+def streamInfo(
+    config: StreamConfig,
+    created: int,
+    state: Mapping[str, Any],
+    now: int,
+    *,
+    domain: str = "",
+    leader: str = "",
+    mirror: Mapping[str, Any] | None = None,
+    sources: Sequence[Mapping[str, Any]] = (),
+    showsServer: bool = True,
+) -> dict[str, Any]:
+    """
+    @param leader: the server that leads the stream, which only STREAM.INFO shows.
+    @param showsServer: whether the metadata has the version of the server, as everywhere but in
+        lists.
+    @return: a stream with its state.
+    """
+    shown = withServer(config) if showsServer else config
+    info: dict[str, Any] = {
+        "config": streamConfigJSON(shown),
+        "created": formatTime(created),
+        "state": dict(state),
+    }
+    if domain:
+        info["domain"] = domain
+    if leader:
+        info["cluster"] = {"leader": leader}
+    if mirror is not None:
+        info["mirror"] = dict(mirror)
+    if sources:
+        info["sources"] = [dict(each) for each in sources]
+    info["ts"] = formatTime(now)
+    return info
+
+
+def sequenceState(consumerSeq: int, streamSeq: int, lastActive: int = 0) -> dict[str, Any]:
+    """
+    @param lastActive: when it moved last; 0 for not since the server started.
+    @return: a position of a consumer.
+    """
+    state: dict[str, Any] = {"consumer_seq": consumerSeq, "stream_seq": streamSeq}
+    if lastActive:
+        state["last_active"] = formatTime(lastActive)
+    return state
+
+
+def groupState(group: str, pin: str = "", pinnedAt: int = ZERO_TIME) -> dict[str, Any]:
+    """
+    @param pin: the id of the pinned client, if there is one.
+    @return: the state of a priority group.
+    """
+    state: dict[str, Any] = {"group": group}
+    if pin:
+        state["pinned_client_id"] = pin
+    state["pinned_ts"] = formatTime(pinnedAt if pin else ZERO_TIME)
+    return state
+
+
+def consumerInfo(
+    stream: str,
+    name: str,
+    config: ConsumerConfig,
+    created: int,
+    now: int,
+    *,
+    delivered: Mapping[str, Any],
+    ackFloor: Mapping[str, Any],
+    numAckPending: int = 0,
+    numRedelivered: int = 0,
+    numWaiting: int = 0,
+    numPending: int = 0,
+    isBound: bool = False,
+    pauseRemaining: int = 0,
+    groups: Sequence[Mapping[str, Any]] = (),
+    showsServer: bool = True,
+) -> dict[str, Any]:
+    """
+    @param delivered: a L{sequenceState}, like C{ackFloor}.
+    @param isBound: whether the deliver subject has interest.
+    @param pauseRemaining: how long the consumer still pauses; 0 for not at all.
+    @param showsServer: whether the metadata has the version of the server, as everywhere but in
+        lists.
+    @return: a consumer with its state.
+    """
+    info: dict[str, Any] = {
+        "stream_name": stream,
+        "name": name,
+        "created": formatTime(created),
+        "config": consumerConfigJSON(withServer(config) if showsServer else config),
+        "delivered": dict(delivered),
+        "ack_floor": dict(ackFloor),
+        "num_ack_pending": numAckPending,
+        "num_redelivered": numRedelivered,
+        "num_waiting": numWaiting,
+        "num_pending": numPending,
+    }
+    if isBound:
+        info["push_bound"] = True
+    if pauseRemaining > 0:
+        info["paused"] = True
+        info["pause_remaining"] = pauseRemaining
+    info["ts"] = formatTime(now)
+    if groups:
+        info["priority_groups"] = [dict(each) for each in groups]
+    return info
+
+
+def pauseState(until: int, now: int) -> dict[str, Any]:
+    """
+    @param until: when the consumer goes on; Go's zero time for now.
+    @return: the answer to a request to pause.
+    """
+    state: dict[str, Any] = {"paused": until > now, "pause_until": formatTime(int(until))}
+    if until > now:
+        state["pause_remaining"] = int(until) - now
+    return state
+
+
+def page(
+    items: Sequence[Any], offset: int, limit: int, key: str, *, isNullable: bool = False
+) -> dict[str, Any]:
+    """
+    @param items: all of them, in order.
+    @param isNullable: whether an empty page is C{null}, as that of the names of streams.
+    @return: a page; an offset beyond the end is the end.
+    """
+    offset = min(max(offset, 0), len(items))
+    shown = list(items[offset : offset + limit])
+    return {
+        "total": len(items),
+        "offset": offset,
+        "limit": limit,
+        key: None if isNullable and not shown else shown,
+    }
+
+
+def subjectsPage(subjects: Mapping[str, int], offset: int) -> tuple[dict[str, Any], dict[str, int]]:
+    """
+    @param subjects: the number of messages of each subject that matches.
+    @return: the paging keys of STREAM.INFO, all zero if nothing matches, and the subjects shown.
+    """
+    if not subjects:
+        return {"total": 0, "offset": 0, "limit": 0}, {}
+    names = sorted(subjects)[offset : offset + SUBJECTS_LIMIT]
+    paging = {"total": len(subjects), "offset": offset, "limit": SUBJECTS_LIMIT}
+    return paging, {name: subjects[name] for name in names}
+
+
+def storedMessage(
+    subject: str, seq: int, time: int, headers: bytes = b"", data: bytes = b""
+) -> dict[str, Any]:
+    """
+    @return: a message as MSG.GET shows it.
+    """
+    message: dict[str, Any] = {"subject": subject, "seq": seq}
+    if headers:
+        message["hdrs"] = b64encode(headers).decode()
+    if data:
+        message["data"] = b64encode(data).decode()
+    message["time"] = formatTime(time)
+    return message
+
+
+def accountInfo(
+    *,
+    memory: int,
+    storage: int,
+    reservedMemory: int,
+    reservedStorage: int,
+    streams: int,
+    consumers: int,
+    limits: JetStreamLimits,
+    domain: str = "",
+    requests: int = 0,
+    failures: int = 0,
+    inflight: int = 0,
+) -> dict[str, Any]:
+    """
+    @param requests: the API requests of the account; C{failures} those answered with an error.
+    @return: what an account uses and may use.
+    """
+    info: dict[str, Any] = {
+        "memory": memory,
+        "storage": storage,
+        "reserved_memory": reservedMemory,
+        "reserved_storage": reservedStorage,
+        "streams": streams,
+        "consumers": consumers,
+        "limits": limits.toJSON(),
+    }
+    if domain:
+        info["domain"] = domain
+    info["api"] = {"level": API_LEVEL, "total": requests, "errors": failures}
+    if inflight:
+        info["api"]["inflight"] = inflight
+    return info

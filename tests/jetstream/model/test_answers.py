@@ -1,0 +1,227 @@
+"""
+The answers of the API, key by key as nats-server sends them.
+"""
+
+from __future__ import annotations
+
+from natsbroker import NATS_VERSION
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.answers import (
+    SUBJECTS_LIMIT,
+    accountInfo,
+    consumerInfo,
+    enveloped,
+    groupState,
+    page,
+    pauseState,
+    sequenceState,
+    sourceInfo,
+    storedMessage,
+    streamInfo,
+    streamState,
+    subjectsPage,
+)
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.gojson import encode
+from natsbroker.jetstream.model.limits import JetStreamLimits
+from natsbroker.jetstream.model.streamconfig import (
+    External,
+    StreamConfig,
+    StreamSource,
+    SubjectTransformConfig,
+)
+from natsbroker.jetstream.model.timestamps import ZERO_TIME
+
+_ZERO = '"0001-01-01T00:00:00Z"'
+
+
+def test_enveloped() -> None:
+    """An error stands before what the answer has in any case."""
+    answer = enveloped("stream_purge", {"purged": 0}, errors.STREAM_NOT_FOUND())
+    assert encode(answer) == (
+        b'{"type":"io.nats.jetstream.api.v1.stream_purge_response","error":{"code":404,'
+        b'"err_code":10059,"description":"stream not found"},"purged":0}'
+    )
+    assert list(enveloped("stream_delete", {"success": True})) == ["type", "success"]
+
+
+def test_emptyState() -> None:
+    """A stream that was never used has zero times and no counts of subjects."""
+    assert encode(streamState()).decode() == (
+        f'{{"messages":0,"bytes":0,"first_seq":0,"first_ts":{_ZERO},"last_seq":0,'
+        f'"last_ts":{_ZERO},"consumer_count":0}}'
+    )
+
+
+def test_fullState() -> None:
+    """The details stand between the times and the number of consumers, subjects sorted."""
+    state = streamState(
+        messages=3,
+        bytes_=90,
+        firstSeq=1,
+        firstTime=0,
+        lastSeq=5,
+        lastTime=1_500_000_000,
+        numSubjects=2,
+        subjects={"b": 1, "a": 2},
+        numDeleted=2,
+        deleted=[3, 4],
+        consumers=1,
+    )
+    assert encode(state) == (
+        b'{"messages":3,"bytes":90,"first_seq":1,"first_ts":"1970-01-01T00:00:00Z","last_seq":5,'
+        b'"last_ts":"1970-01-01T00:00:01.5Z","num_subjects":2,"subjects":{"a":2,"b":1},'
+        b'"num_deleted":2,"deleted":[3,4],"consumer_count":1}'
+    )
+
+
+def test_sourceInfo() -> None:
+    """A source that never answered was active -1 nanoseconds ago."""
+    assert encode(sourceInfo(StreamSource("M"))) == b'{"name":"M","lag":0,"active":-1}'
+    source = StreamSource(
+        "M",
+        filter_subject="f",
+        subject_transforms=(SubjectTransformConfig("a", "b"),),
+        external=External("$JS.x.API"),
+    )
+    info = sourceInfo(source, lag=5, active=7, seq=9, error=errors.STREAM_NOT_FOUND())
+    assert " ".join(info) == (
+        "name external lag seq active error filter_subject subject_transforms"
+    )
+    assert info["external"] == {"api": "$JS.x.API", "deliver": ""}
+    assert info["subject_transforms"] == [{"src": "a", "dest": "b"}]
+
+
+def test_streamInfo() -> None:
+    """Everything that may be left out stands between the state and the time."""
+    config = StreamConfig(name="S", metadata={"_nats.req.level": "0"})
+    info = streamInfo(config, 0, streamState(), 5)
+    assert " ".join(info) == "config created state ts"
+    assert info["ts"] == "1970-01-01T00:00:00.000000005Z"
+    assert info["config"]["metadata"]["_nats.ver"] == NATS_VERSION
+    source = sourceInfo(StreamSource("M"))
+    info = streamInfo(
+        config,
+        0,
+        streamState(),
+        5,
+        domain="hub",
+        leader="S1",
+        mirror=source,
+        sources=[source],
+        showsServer=False,
+    )
+    assert " ".join(info) == "config created state domain cluster mirror sources ts"
+    assert info["cluster"] == {"leader": "S1"}
+    assert info["config"]["metadata"] == {"_nats.req.level": "0"}
+
+
+def test_consumerInfo() -> None:
+    """The groups stand behind the time, the rest before it."""
+    nowhere = sequenceState(0, 0)
+    info = consumerInfo("S", "c", ConsumerConfig(), 0, 5, delivered=nowhere, ackFloor=nowhere)
+    assert " ".join(info) == (
+        "stream_name name created config delivered ack_floor num_ack_pending num_redelivered"
+        " num_waiting num_pending ts"
+    )
+    info = consumerInfo(
+        "S",
+        "c",
+        ConsumerConfig(),
+        0,
+        5,
+        delivered=sequenceState(2, 3, 1_000_000_000),
+        ackFloor=nowhere,
+        isBound=True,
+        pauseRemaining=7,
+        groups=[groupState("g"), groupState("h", "id", 0)],
+        showsServer=False,
+    )
+    assert list(info)[-5:] == ["push_bound", "paused", "pause_remaining", "ts", "priority_groups"]
+    assert info["delivered"] == {
+        "consumer_seq": 2,
+        "stream_seq": 3,
+        "last_active": "1970-01-01T00:00:01Z",
+    }
+    assert info["priority_groups"] == [
+        {"group": "g", "pinned_ts": "0001-01-01T00:00:00Z"},
+        {"group": "h", "pinned_client_id": "id", "pinned_ts": "1970-01-01T00:00:00Z"},
+    ]
+    assert "metadata" not in info["config"]
+
+
+def test_pauseState() -> None:
+    """A time that has passed resumes, and is echoed."""
+    assert pauseState(ZERO_TIME, 5) == {"paused": False, "pause_until": "0001-01-01T00:00:00Z"}
+    assert pauseState(5, 5)["paused"] is False
+    assert list(pauseState(7, 5).items()) == [
+        ("paused", True),
+        ("pause_until", "1970-01-01T00:00:00.000000007Z"),
+        ("pause_remaining", 2),
+    ]
+
+
+def test_page() -> None:
+    """An offset beyond the end is shown as the end; the names of no streams are null."""
+    assert list(page(["a", "b", "c"], 1, 1, "streams").items()) == [
+        ("total", 3),
+        ("offset", 1),
+        ("limit", 1),
+        ("streams", ["b"]),
+    ]
+    assert page([], 400, 1024, "streams", isNullable=True)["streams"] is None
+    assert page(["a"], 400, 1024, "consumers") == {
+        "total": 1,
+        "offset": 1,
+        "limit": 1024,
+        "consumers": [],
+    }
+
+
+def test_subjectsPage() -> None:
+    """The offset of subjects is shown as given; without a match all is zero."""
+    assert subjectsPage({}, 7) == ({"total": 0, "offset": 0, "limit": 0}, {})
+    paging, shown = subjectsPage({"b": 1, "a": 2}, 1)
+    assert paging == {"total": 2, "offset": 1, "limit": SUBJECTS_LIMIT}
+    assert shown == {"b": 1}
+    assert subjectsPage({"a": 2}, 9) == ({"total": 1, "offset": 9, "limit": SUBJECTS_LIMIT}, {})
+
+
+def test_storedMessage() -> None:
+    """Headers and body are base64, and left out if there are none."""
+    assert encode(storedMessage("a", 3, 0)) == (
+        b'{"subject":"a","seq":3,"time":"1970-01-01T00:00:00Z"}'
+    )
+    assert list(storedMessage("a", 3, 0, b"NATS/1.0\r\n\r\n", b"x").items()) == [
+        ("subject", "a"),
+        ("seq", 3),
+        ("hdrs", "TkFUUy8xLjANCg0K"),
+        ("data", "eA=="),
+        ("time", "1970-01-01T00:00:00Z"),
+    ]
+
+
+def test_accountInfo() -> None:
+    """The domain stands before the counts of requests."""
+    info = accountInfo(
+        memory=1,
+        storage=2,
+        reservedMemory=3,
+        reservedStorage=4,
+        streams=5,
+        consumers=6,
+        limits=JetStreamLimits(),
+        domain="d",
+        requests=9,
+        inflight=2,
+    )
+    assert " ".join(info) == (
+        "memory storage reserved_memory reserved_storage streams consumers limits domain api"
+    )
+    assert list(info.values())[:6] == [1, 2, 3, 4, 5, 6]
+    assert list(info["api"].items()) == [
+        ("level", 5),
+        ("total", 9),
+        ("errors", 0),
+        ("inflight", 2),
+    ]
