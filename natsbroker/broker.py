@@ -296,9 +296,6 @@ class Broker(MultiService):
         return self._lameDuck is not None
 
     def stopService(self) -> Deferred[None]:
-        """
-        Refuse new clients, close the others, then stop the services.
-        """
         _log.info("Initiating Shutdown...")
         if self._lameDuck is not None:
             self._lameDuck.cancel()

@@ -261,8 +261,7 @@ class SignalService(Service):
     def _giveUp(self, failure: Failure) -> None:
         _log.critical("{reason}", reason=failure.getErrorMessage())
         self._broker.failAfterReactor()
-        if self.running:
-            self._reactor.stop()
+        self._stop()
 
     def stopService(self) -> None:
         super().stopService()  # type: ignore[no-untyped-call]
@@ -270,9 +269,9 @@ class SignalService(Service):
 
     def _lameDuck(self) -> None:
         if not self._broker.isLameDuck:
-            self._broker.lameDuck().addCallback(lambda _: self._left())
+            self._broker.lameDuck().addCallback(lambda _: self._stop())
 
-    def _left(self) -> None:
+    def _stop(self) -> None:
         if self.running:
             self._reactor.stop()
 

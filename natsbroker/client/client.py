@@ -89,9 +89,6 @@ class Client:
         terms: ConnectionTerms,
         onError: Callable[[str], object] | None = None,
     ) -> None:
-        """
-        @param onError: called with the text of an C{-ERR}; by default that is logged.
-        """
         self._reactor = reactor
         self._onError = onError or _logError
         self.protocol = ServerConnection(reactor, terms, self)

@@ -39,10 +39,6 @@ _PINGS = 2
 
 
 class ConnectionListener(Protocol):
-    """
-    The owner of a connection.
-    """
-
     def began(self) -> None:
         """
         The server has admitted the client.
@@ -92,10 +88,6 @@ class _Phase(Enum):
 
 @implementer(IHandshakeListener)
 class ServerConnection(TwistedProtocol):
-    """
-    @ivar info: the fields of the last INFO.
-    """
-
     def __init__(
         self, reactor: IReactorTime, terms: ConnectionTerms, listener: ConnectionListener
     ) -> None:

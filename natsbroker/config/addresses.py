@@ -42,10 +42,6 @@ def checkPort(port: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RemoteURL:
-    """
-    @ivar password: C{None} when the URL names a user alone.
-    """
-
     host: str
     port: int
     user: str = ""

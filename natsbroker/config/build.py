@@ -34,10 +34,6 @@ Override = Callable[[Settings], Settings]
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """
-    @ivar warnings: these do not prevent a start, but C{-t} refuses them.
-    """
-
     settings: Settings
     warnings: tuple[ConfigError, ...] = ()
 

@@ -80,9 +80,6 @@ def invocationFrom(
 
 
 def takeStreaming(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[str]]:
-    """
-    @return: the values by the first spelling of their flag, and all other arguments.
-    """
     kinds = {name: flag.type for flag in STREAMING_FLAGS + TUNING_FLAGS for name in flag.names}
     try:
         spelled, rest = takeFlags(arguments, kinds)

@@ -34,10 +34,6 @@ _LONGEST = 366 * 86400.0
 
 
 class Advised(Protocol):
-    """
-    The gateways that advice is for.
-    """
-
     def accounts(self) -> Iterable[str]: ...
 
     def clusters(self) -> Iterable[str]:

@@ -69,9 +69,6 @@ def subscriptionRow(
     maximum: int = 0,
     account: str = "",
 ) -> Row:
-    """
-    @param maximum: the number of messages after which it ends; 0 for never.
-    """
     row: Row = {"account": account, "account_tag": account} if account else {}
     row["subject"] = decoded(pattern)
     if queue:

@@ -54,10 +54,6 @@ def _advertised(text: str) -> tuple[str, int]:
 
 @dataclass
 class ServerInfoPublisher:
-    """
-    Keeps INFO up to date, with the ports that the kernel chose once they are known.
-    """
-
     _keys: ServerKeys
     _context: ClientContext
     _listeners: Listeners

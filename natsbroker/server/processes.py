@@ -31,9 +31,6 @@ class SignalError(BrokerError):
 
 
 def runningBrokers(processes: Path = Path("/proc")) -> list[int]:
-    """
-    @return: the ids of all other processes that run the console script or the module.
-    """
     if not (processes / "self").exists():
         raise SignalError("unable to resolve pid, try providing one")
     found = []

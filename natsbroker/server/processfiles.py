@@ -121,9 +121,6 @@ class ProcessFiles(Service):
 
 
 def _goText(error: OSError) -> str:
-    """
-    @return: the error of a file that cannot be opened, in Go's words.
-    """
     return f"open {error.filename}: {(error.strerror or str(error)).lower()}"
 
 

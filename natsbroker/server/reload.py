@@ -24,10 +24,6 @@ Planner = Callable[[Settings, Sequence[Change]], Step]
 
 
 class ReloadError(BrokerError):
-    """
-    New settings cannot be taken; nothing has changed.
-    """
-
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(self.problems))

@@ -47,6 +47,4 @@ class Signals:
 
     def _answer(self, which: signal.Signals) -> None:
         _log.info('Trapped "{name}" signal', name=_WORDS.get(which, which.name))
-        answer = self._answers.get(which)
-        if answer is not None:
-            answer()
+        self._answers[which]()

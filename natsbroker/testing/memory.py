@@ -235,9 +235,6 @@ class MemoryBroker:
         return connection
 
     def bus(self, account: str = "$G", isLocal: bool = False) -> Bus:
-        """
-        @param isLocal: for a service that answers for this broker alone.
-        """
         return self.broker.bus(account, isLocal)
 
     def advance(self, seconds: float) -> None:

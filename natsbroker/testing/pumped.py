@@ -65,9 +65,6 @@ class PumpedReactor(Clock):
             self.turn()
 
     def wait(self, deferred: Deferred[T]) -> T:
-        """
-        Run what threads ask for until a Deferred has fired.
-        """
         results: list[Any] = []
         deferred.addBoth(results.append)
         while not results:

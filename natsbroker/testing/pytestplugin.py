@@ -20,9 +20,6 @@ _START_TIMEOUT = "natsbroker_start_timeout"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """
-    Add the setting C{natsbroker_start_timeout} of pytest's configuration file.
-    """
     parser.addini(
         _START_TIMEOUT, "seconds that a natsbroker process may take to be ready", "string"
     )

@@ -123,10 +123,6 @@ class Closed:
 
 @dataclass(frozen=True)
 class Drop:
-    """
-    The client closes its end.
-    """
-
     on: str = "a"
 
     def perform(self, replay: Replay) -> None:

@@ -269,9 +269,6 @@ def _sectionsOf(key: Key) -> Iterator[BlockSchema]:
 
 
 def keyAt(path: str) -> Key:
-    """
-    @param path: dotted, of keys of blocks that are no items.
-    """
     *blocks, name = path.split(".")
     section = ROOT
     for each in blocks:

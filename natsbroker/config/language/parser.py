@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from natsbroker.config.errors import ConfigError, Position, SyntaxProblem
 from natsbroker.config.files import readText
@@ -37,7 +37,6 @@ from natsbroker.config.language.tree import (
     ScalarNode,
     TableEntry,
     TableNode,
-    moved,
 )
 
 MAX_INCLUDES = 1000
@@ -122,9 +121,6 @@ class _LexemeReader:
         return _Assembly(self, text, source).table()
 
     def fromEnvironment(self, name: str) -> Node | None:
-        """
-        Read a variable of the environment as the value of a key would be read.
-        """
         if name in self.resolving:
             raise SyntaxProblem(f"variable reference cycle for '{name}'")
         if len(self.resolving) >= MAX_NESTING:
@@ -234,7 +230,7 @@ class _Assembly:
         if node is None:
             node = self._fromEnvironment(name, position)
         self._reader.countExpansion(node, position)
-        return moved(node, position)
+        return replace(node, position=position)
 
     def _fromContext(self, name: str) -> Node | None:
         for around in reversed(self._open):

@@ -5,7 +5,7 @@ A configuration as a tree of tables, arrays and scalars, each with its line and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from natsbroker.config.errors import Position
@@ -71,7 +71,3 @@ def kindOf(node: Node) -> str:
     if isinstance(node, TableNode):
         return "a map"
     return _NAMES.get(type(node.value), "a datetime")
-
-
-def moved(node: Node, position: Position) -> Node:
-    return replace(node, position=position)

@@ -142,9 +142,6 @@ class RetainedContract(StoreHarness):
         self.assertEqual(log.nextSequence, 6)
 
     def settle(self, log: IStreamLog) -> None:
-        """
-        Wait until what a timer caused is done.
-        """
         for _ in range(3):
             self.wait(log.append([]))
 

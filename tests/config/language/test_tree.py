@@ -13,14 +13,11 @@ from natsbroker.config.language.tree import (
     ArrayNode,
     Node,
     ScalarNode,
-    TableEntry,
     TableNode,
     kindOf,
-    moved,
 )
 
 HERE = Position("s.conf", 1, 1)
-THERE = Position("s.conf", 9, 9)
 
 
 @pytest.mark.parametrize(
@@ -38,15 +35,6 @@ THERE = Position("s.conf", 9, 9)
 def test_kindOf(node: Node, name: str) -> None:
     """Each kind of node has a name for error messages."""
     assert kindOf(node) == name
-
-
-def test_moved() -> None:
-    """A moved node is the same at another place, and the original stays where it is."""
-    table = TableNode(HERE, {"a": TableEntry("a", ScalarNode(1, HERE), HERE)})
-    copy = moved(table, THERE)
-    assert isinstance(copy, TableNode)
-    assert (copy.position, copy.entries) == (THERE, table.entries)
-    assert table.position == HERE
 
 
 def test_weightOfStrings() -> None:
