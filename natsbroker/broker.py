@@ -49,8 +49,7 @@ _log = Logger(namespace="natsbroker")
 @implementer(IBrokerHost)
 class Broker(MultiService):
     """
-    A broker. Its child services are the monitoring pages, and the services that the settings name
-    or that were given.
+    Its child services are the monitoring pages, and services of the settings or given ones.
 
     @ivar startTime: when it was made, in seconds since the epoch.
     """
@@ -83,8 +82,7 @@ class Broker(MultiService):
             One that is a service is started and stopped with the broker.
         @param accountResolver: in operator mode, an L{natsbroker.interfaces.IAccountResolver}
             instead of the C{resolver} of the settings.
-        @param routerFactory: makes the L{natsbroker.interfaces.ISubjectRouter} for an account's
-            name.
+        @param routerFactory: makes an L{natsbroker.interfaces.ISubjectRouter} for an account.
         @param services: further services, each an L{natsbroker.interfaces.IBrokerService}.
         @param observers: receivers of advisories, each an L{natsbroker.interfaces.IObserver}.
         @param endpoints: for clients, as descriptions (C{tcp:4222}) or objects, instead of the
@@ -94,8 +92,7 @@ class Broker(MultiService):
             L{natsbroker.interfaces.IGatewayPolicyPlugin} that makes one, instead of the settings'.
         @param connectionKinds: further kinds of connection, each an
             L{natsbroker.interfaces.IConnectionKind}.
-        @param clientSocket: a listening socket at the settings' address for clients, instead of one
-            that the broker opens.
+        @param clientSocket: listens at the settings' address already.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
         @raise ValueError: if the settings contradict themselves, or a certificate cannot be used.
         """
@@ -211,8 +208,7 @@ class Broker(MultiService):
     @property
     def readers(self) -> Any:
         """
-        What watches descriptors with C{addReader} and C{removeReader}: best what polls the clients,
-        since what follows is sent at once then.
+        What watches descriptors: what polls the clients, since answers are sent at once then.
         """
         return self._parts.poller or self.reactor
 

@@ -65,8 +65,7 @@ def logText(text: str | bytes) -> str:
 class WireError:
     """
     @ivar text: the text in C{-ERR '...'}; empty where nats-server closes in silence.
-    @ivar reason: the closed reason that C{/connz?state=closed} shows; empty where the connection
-        stays open.
+    @ivar reason: as C{/connz?state=closed} shows it; empty where the connection stays open.
     """
 
     text: str

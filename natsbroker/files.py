@@ -12,8 +12,7 @@ from pathlib import Path
 
 def replaceFile(path: Path, write: Callable[[Path], object], isDurable: bool = False) -> None:
     """
-    Write a file beside another and give it the other's name, so that readers find all of the old
-    contents or all of the new.
+    Replace a file so that readers find all of the old contents or all of the new.
 
     @param write: writes the contents at the path that it gets.
     @param isDurable: whether contents and name are on disk when this returns.

@@ -172,8 +172,7 @@ class RemoteBus(Service):
 
     def whenPrepared(self) -> Deferred[None]:
         """
-        See L{IReadiness}: it is prepared when the first connection is made, and fails if that takes
-        longer than L{PATIENCE}.
+        It is prepared by the first connection, and fails if that takes longer than L{PATIENCE}.
         """
         return self._readiness.wait()
 
@@ -310,8 +309,7 @@ class RemoteBus(Service):
 
     def _takerFor(self, subscriber: Any) -> Any:
         """
-        @return: the receiver of a subscriber's messages, the same for all its subscriptions, so
-            that it gets them in order.
+        @return: the same for all subscriptions of a subscriber, so that it gets messages in order.
         """
         if not (IRunSubscriber.providedBy(subscriber) or IBatchSubscriber.providedBy(subscriber)):
             return subscriber

@@ -61,8 +61,7 @@ class ClientSubscription:
 
     def cancelAfter(self, count: int) -> None:
         """
-        End it after a number of messages, those already delivered included; at once if they were
-        delivered.
+        End it after a number of messages, those already delivered included.
         """
         self._maximum = count
         self._client._unsubscribe(self, self._sid, count if count > self.delivered else 0)

@@ -112,8 +112,7 @@ def connectInProcess(
 
 def _checkVerifying(endpoint: IStreamClientEndpoint, tls: Any) -> None:
     """
-    Refuse endpoints and TLS options of Twisted that check a certificate's signature at most, never
-    its name.
+    Refuse what checks a certificate's signature at most, never its name.
     """
     makers = [] if tls is None else [tls]
     if isinstance(endpoint, SSL4ClientEndpoint):

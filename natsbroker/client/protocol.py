@@ -184,8 +184,7 @@ class ServerConnection(TwistedProtocol):
 
     def handshakeCompleted(self) -> None:
         """
-        See C{IHandshakeListener}. The TLS connection has compared the name in the server's
-        certificate, if there was one.
+        The TLS connection has compared the name in the server's certificate, if there was one.
         """
         transport: Any = self.transport
         certificate = transport.getPeerCertificate()

@@ -46,8 +46,7 @@ class Diagnostics:
 
     def refuseEmpty(self, block: ParsedBlock, *names: str) -> None:
         """
-        Add an error at each text of a login that is empty: an empty variable must not open a
-        listener.
+        Add an error at each empty text of a login: an empty variable must not open a listener.
         """
         empty = [each for each in names if each in block and not block.text(each)]
         self.errorsAt(block, ((each, OPEN) for each in empty))

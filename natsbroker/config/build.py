@@ -223,8 +223,7 @@ def _rareBlocks(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> dict[str, Any]:
     """
-    The blocks that few configurations have. What reads one loads only where the file has it, so
-    that the others start sooner.
+    The blocks that few configurations have. What reads one loads with it: others start sooner.
     """
     found: dict[str, Any] = {}
     if "streaming" in root:

@@ -50,8 +50,7 @@ def oneLine(text: str) -> str:
 class ConfigError(Exception):
     """
     @ivar message: what is wrong, without the place.
-    @ivar path: the dotted path of the key, such as C{accounts.A.users[1].permissions};
-        empty for an error of the syntax.
+    @ivar path: of the key, as C{accounts.A.users[1].permissions}; empty for an error of the syntax.
     """
 
     def __init__(self, message: str, path: str = "", position: Position = NOWHERE) -> None:

@@ -123,8 +123,7 @@ class Monitoring:
     @ivar http_host: address that both listeners bind.
     @ivar http_port: 0 for no plain listener, -1 for a random port.
     @ivar http_base_path: prefix of every page, with a leading slash.
-    @ivar insecure_monitor: the operator accepts that C{http_host} may be reached
-        from other machines.
+    @ivar insecure_monitor: C{http_host} may be reached from other machines.
     """
 
     http_host: str = "127.0.0.1"
@@ -175,10 +174,8 @@ class Settings:
     @ivar no_auth_user: the user of a client without credentials; empty for none.
     @ivar accounts: by name; the global and the system account are there when configured.
     @ivar operator: users have JWTs, and accounts are their operators'.
-    @ivar max_subject_shapes: distinct sets of wildcard positions that one account's
-        subscriptions may have.
-    @ivar deferred: checked values of the keys whose feature is not built yet, by their
-        canonical top-level key.
+    @ivar max_subject_shapes: sets of wildcard positions that an account's subscriptions may have.
+    @ivar deferred: checked values of top-level keys whose feature is not built yet.
     @ivar places: C{file:line:column} of each key by its dotted path; not compared.
     """
 

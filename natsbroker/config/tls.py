@@ -18,8 +18,7 @@ class TLSSettings:
     """
     A C{tls} block.  The files are named, not read.
 
-    @ivar certs: every (certificate, key) pair of paths; the first is C{cert_file} and
-        C{key_file} where those are used.
+    @ivar certs: every (certificate, key) pair of paths, C{cert_file} and C{key_file} first.
     @ivar verify: clients must present a certificate that C{ca_file} vouches for.
     @ivar verify_and_map: and that certificate names the user.
     @ivar insecure: do not check the peer's certificate where we are the TLS client.
@@ -29,8 +28,7 @@ class TLSSettings:
     @ivar handshake_first_fallback: seconds to wait for a handshake before INFO is sent
         in the clear after all; 0 for no such fallback.
     @ivar connection_rate_limit: handshakes a second; 0 for any number.
-    @ivar place: what an error calls the block: its dotted path, behind its place in the file if it
-        stands there; not compared.
+    @ivar place: the dotted path for errors, behind its place in the file if it has one.
     """
 
     cert_file: str = ""

@@ -45,8 +45,7 @@ class Budget:
         self, reactor: IReactorTime, worked: Callable[[], float], share: float = SHARE
     ) -> None:
         """
-        @param worked: returns the seconds of work done so far by the whole process, or the time
-            of a monotonic clock.
+        @param worked: returns the process's seconds of work so far, or a monotonic time.
         @param share: the part of the time that steps may take: more than 0, 1 for all of it.
         """
         self._reactor = reactor

@@ -60,8 +60,7 @@ class Refusal(Exception):
 
 class RequestFields:
     """
-    The fields of one request. A field that is unknown, missing or out of its bounds is refused by
-    its name.
+    A field that is unknown, missing or out of its bounds is refused by its name.
     """
 
     def __init__(self, payload: bytes, known: Collection[str]) -> None:

@@ -165,8 +165,7 @@ def _sliceEnd(seconds: Callable[[], float]) -> Callable[[], bool]:
 
 def _foreignTo(host: str) -> Callable[[bytes], bool]:
     """
-    A test for Host headers that do not belong to the address listened on. Addresses other than
-    loopback may have any name.
+    A test for foreign Host headers. Addresses other than loopback may have any name.
     """
     if not isLoopback(host.rstrip(".")):
         return lambda header: False

@@ -95,8 +95,7 @@ class _Channel(HTTPChannel):
 
     def lineReceived(self, line: bytes) -> None:
         """
-        Refuse a line that begins with a space: servers disagree on this obsolete form of header
-        continuation.
+        Refuse a line that begins with a space: servers disagree on this header continuation.
         """
         if self._isRefused:
             return

@@ -43,8 +43,7 @@ _LARGEST = 1 << 18
 @implementer(IInterestWatcher)
 class InterestByPrefix:
     """
-    The interest of an account's local subscriptions, counted by subject prefix. Only changes of
-    interest cost time, not messages.
+    The interest of an account's subscriptions by subject prefix. Messages cost no time.
 
     @ivar patterns: by prefix the number of different patterns, with their queue groups.
     """

@@ -118,8 +118,7 @@ class BrokerParts:
         given: Replacements,
     ) -> None:
         """
-        @param host: the broker: an L{natsbroker.interfaces.IBrokerHost}, and the parent of
-            those parts that are services.
+        @param host: the broker, which is the parent of those parts that are services.
         """
         self._host = host
         self._reactor = host.reactor
@@ -133,8 +132,7 @@ class BrokerParts:
 
     def make(self) -> None:
         """
-        Make all parts. Each phase uses what the phases before it made. Plugins use the host from
-        the phase of authorization on.
+        Make all parts, each from those before it. Plugins use the host from authorization on.
         """
         self._makeObservers()
         self._makeAccounts()
@@ -360,8 +358,7 @@ class BrokerParts:
 
     def monitoring(self) -> MonitoringModel:
         """
-        @return: the model behind the monitoring pages, made at the first call: a broker without
-            the pages starts sooner.
+        @return: the model, made at the first call: a broker without the pages starts sooner.
         """
         if self._monitoring is None:
             self._monitoring = self._makeModel()

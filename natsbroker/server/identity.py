@@ -42,8 +42,7 @@ class ServerKeys:
 
 def serverDescriber(info: Callable[[], ServerInfo], now: Callable[[], float]) -> Describe:
     """
-    @return: a callable for the members of nats-server's C{ServerInfo} in a message; each call has
-        the next number.
+    @return: makes nats-server's C{ServerInfo} of a message; each call has the next number.
     """
     numbers = count(1)
 

@@ -95,8 +95,7 @@ class _Repeated:
 
     def leftOut(self, event: LogEvent) -> int | None:
         """
-        @return: the number of such events that were left out before this one; C{None} if this one
-            is to be left out.
+        @return: how many like this were left out before it; C{None} if it is to be left out.
         """
         failure: Any = event.get("log_failure")
         if not isinstance(failure, Failure):

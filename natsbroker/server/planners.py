@@ -81,8 +81,7 @@ def authorizationPlanner(
 
 def operatorPlanner(context: ClientContext, operators: OperatorService) -> Planner:
     """
-    Operator mode, and limits of the server that hold for its users. JWTs are looked up again at
-    every reload.
+    Operator mode, and limits that hold for its users. JWTs are looked up again.
     """
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:

@@ -94,8 +94,7 @@ class Plugins:
         given: IGatewayInterestPolicy | IGatewayPolicyPlugin | None = None,
     ) -> IGatewayInterestPolicy:
         """
-        @param given: a policy or its plugin, which wins over C{gateway { interest }}; the default
-            is the first that comes with the broker.
+        @param given: wins over C{gateway { interest }}; the default is the first built-in policy.
         """
         if given is not None and not IGatewayPolicyPlugin.providedBy(given):
             verifyObject(IGatewayInterestPolicy, given)

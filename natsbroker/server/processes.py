@@ -59,8 +59,7 @@ def sendSignal(
     kill: Callable[[int, int], object] = os.kill,
 ) -> None:
     """
-    @param process: a process id; with C{*} at its end every id that begins so; empty for the only
-        one that runs.
+    @param process: an id; with C{*} at its end every id that begins so; empty for the only one.
     """
     isPattern = process.endswith("*")
     prefix = process.rstrip("*")

@@ -26,8 +26,7 @@ _log = Logger(namespace="natsbroker")
 
 class ProcessFiles(Service):
     """
-    A child service of a broker. The files are there when clients can connect, and are removed when
-    the broker stops; a reload may move them.
+    Keeps the files while clients can connect; a reload may move them.
     """
 
     name = "process-files"

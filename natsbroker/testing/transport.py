@@ -51,8 +51,6 @@ class MemoryTransport(TransportEnd):
         self._soon: set[Callable[[], None]] = set()
         self.closed = ""
 
-    # The peer's side.
-
     def connect(self) -> None:
         self.connected = True
         self._protocol.makeConnection(self)
@@ -86,8 +84,6 @@ class MemoryTransport(TransportEnd):
     def hangUp(self) -> None:
         self._later(lambda: self._ended("left", ConnectionDone()))
 
-    # The protocol's side.
-
     def write(self, data: bytes) -> None:
         if not self.connected or not data:
             return
@@ -117,8 +113,6 @@ class MemoryTransport(TransportEnd):
         """
         There is no delay here.
         """
-
-    # What happens in later turns.
 
     def _later(self, call: Callable[[], None]) -> None:
         if call not in self._soon:

@@ -70,8 +70,7 @@ _REST_OF_DATE = "00-00T00:00:00Z"
 
 def scan(text: str, start: int) -> Scanned:
     """
-    Read the value that begins at C{start}, where neither a space nor an opening
-    bracket or brace stands.
+    Read the value at C{start}, where neither a space nor an opening bracket or brace stands.
     """
     first = text[start : start + 1] or END
     if first == '"':

@@ -50,8 +50,7 @@ def authorizerTests(
 
     @param goodHello: a connection that it lets in.
     @param badHello: one that it denies.
-    @param revoke: called with an authorizer, makes it announce a revocation; C{None} for one that
-        never does.
+    @param revoke: makes an authorizer announce a revocation; C{None} if it never does.
     @param settle: lets happen what answers wait for, such as threads.
     """
 

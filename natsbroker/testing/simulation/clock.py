@@ -51,8 +51,7 @@ class SimulatedClock:
 
     def schedule(self, when: float, call: Callable[[], object]) -> None:
         """
-        Have something called at a time, or now if that is past, which nobody will cancel: it costs
-        little.
+        Call something at a time, or now if that is past. Unlike L{callLater} it costs little.
         """
         heapq.heappush(self._heap, (max(when, self._now), next(self._numbers), call))
 

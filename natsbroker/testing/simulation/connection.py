@@ -38,8 +38,7 @@ class Medium:
     @ivar latency: the longest delay of a piece, in seconds.
     @ivar largest: the most bytes of a piece.
     @ivar watch: called with a wire and everything written to it, before it is on its way.
-    @ivar trace: a digest of what was carried; runs have the same one if the same bytes took the
-        same paths at the same times.
+    @ivar trace: a digest of the bytes that were carried, their paths and times.
     """
 
     def __init__(self, clock: SimulatedClock, random: Random) -> None:
@@ -152,8 +151,6 @@ class End(TransportEnd):
         protocol.makeConnection(self)
         self._back.carryOn()
 
-    # What comes.
-
     def take(self, data: bytes) -> None:
         if self.connected and self.host.isAlive and not self.disconnecting:
             self.protocol.dataReceived(data)
@@ -176,8 +173,6 @@ class End(TransportEnd):
             if self.connector is not None:
                 self.connector.lost(failure)
         self._connection.endOver()
-
-    # The protocol's side.
 
     def write(self, data: bytes) -> None:
         if not self.connected or not data or self.disconnecting:

@@ -190,8 +190,6 @@ class Network(Medium):
         found = self._hosts.get(address)
         return found if found is not None and found.isAlive else None
 
-    # Connections.
-
     def join(self, dialler: Host, answerer: Host, port: _Port, own: IPv4Address) -> Connection:
         self._number += 1
         there = IPv4Address("TCP", answerer.address, port.port)
@@ -207,8 +205,6 @@ class Network(Medium):
             ends = connection.ends
             if one in ends and (not other or other in ends):
                 yield connection
-
-    # What goes wrong.
 
     def hold(self, source: str, target: str) -> None:
         """
