@@ -42,7 +42,6 @@ ELSEWHERE = {
     "storage/threaded.py": _PARTS,
     "storage/watching.py": _PARTS,
     "storage/memorylog.py": "held by tests/storage/test_memory.py",
-    "storage/walking.py": _PARTS,
     "storage/lmdb/backlog.py": _PARTS,
     "storage/lmdb/blocklog.py": _PARTS,
     "storage/lmdb/cache.py": _PARTS,

@@ -139,9 +139,6 @@ class CommitThread(Generic[Owner]):
         self.owner.stopped()
 
     def tell(self, call: Callable[..., None], *arguments: Any) -> None:
-        """
-        Call something in the reactor's thread, from the thread that writes.
-        """
         self._toTell += 1
         self.reactor.callFromThread(self._telling, call, *arguments)
 

@@ -93,9 +93,6 @@ def exportRange(
 
 
 def addToDigest(sha256: hashlib._Hash, records: Sequence[Record]) -> None:
-    """
-    Take records into a fingerprint, as L{RangeDigest} says.
-    """
     pieces: list[bytes] = []
     for sequence, timestamp, subject, headers, payload in records:
         head = _ROW.pack(sequence, timestamp, len(subject), len(headers), len(payload))

@@ -53,10 +53,6 @@ class MemoryStates:
 
 @implementer(IStreamStore)
 class MemoryStore:
-    """
-    @ivar now: the wall clock, in nanoseconds.
-    """
-
     def __init__(
         self,
         reactor: IReactorTime | Any,

@@ -104,9 +104,6 @@ class _Records:
 
 
 def _checkEntries(batch: Sequence[Entry]) -> int:
-    """
-    @return: the bytes of all entries.
-    """
     total = 0
     for subject, headers, payload, _ in batch:
         if len(subject) > LARGEST_SUBJECT:

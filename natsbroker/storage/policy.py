@@ -63,9 +63,6 @@ class Aging:
         self._call: IDelayedCall | None = None
 
     def want(self, who: object, enforce: Callable[[], None]) -> None:
-        """
-        Call C{enforce} about once a second from now on.
-        """
         self._wanted[who] = enforce
         if self._call is None:
             self._call = self._reactor.callLater(INTERVAL, self._tick)

@@ -266,10 +266,6 @@ class OwnedLog:
 
 
 class OwnedSpace:
-    """
-    The values of one space of state.
-    """
-
     def __init__(self, owner: ThreadedStore[Any], space: str) -> None:
         self._owner = owner
         self._space = space

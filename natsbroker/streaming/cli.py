@@ -27,7 +27,7 @@ from natsbroker.storage.lmdb.opening import STORE
 from natsbroker.storage.lmdb.reports import acknowledge
 from natsbroker.streaming.configured import storeMaker
 from natsbroker.streaming.filestore.directory import SourceDirectory
-from natsbroker.streaming.filestore.framing import SourceError
+from natsbroker.streaming.filestore.framing import Report, SourceError
 from natsbroker.streaming.filestore.importer import (
     Importer,
     ImportInterrupted,
@@ -35,7 +35,6 @@ from natsbroker.streaming.filestore.importer import (
     Plan,
     planImport,
 )
-from natsbroker.streaming.filestore.report import Report
 from natsbroker.streaming.settings import Streaming
 
 DONE, NOT_DONE, USAGE, FAILED = 0, 1, 2, 3

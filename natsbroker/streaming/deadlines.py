@@ -6,6 +6,7 @@ exception of one is logged. Setting and cancelling is cheap.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -20,13 +21,11 @@ _EPSILON = 1e-9
 _MANY = 64
 
 
+@dataclass(slots=True, eq=False)
 class Deadline:
-    __slots__ = ("_call", "_deadlines", "when")
-
-    def __init__(self, deadlines: Deadlines, when: float, call: Callable[[], object]) -> None:
-        self._deadlines = deadlines
-        self._call: Callable[[], object] | None = call
-        self.when = when
+    _deadlines: Deadlines
+    when: float
+    _call: Callable[[], object] | None
 
     @property
     def active(self) -> bool:

@@ -134,9 +134,6 @@ class ChannelDelivery:
         return True
 
     def _breathe(self) -> Deferred[None]:
-        """
-        Let others have their turn.
-        """
         turn: Deferred[None] = Deferred()
         self._deadlines.after(0.0, partial(turn.callback, None))
         return turn

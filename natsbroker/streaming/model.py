@@ -137,9 +137,6 @@ class ChannelSubscription:
         self.pending[sequence] = (again, size if before is None else before[1])
 
     def settled(self, sequence: int) -> bool:
-        """
-        @return: whether it was pending.
-        """
         before = self.pending.pop(sequence, None)
         if before is None:
             return False
@@ -263,9 +260,6 @@ class Group:
 
     @property
     def subscriptions(self) -> list[ChannelSubscription]:
-        """
-        The members, or the offline subscription.
-        """
         return self.members if self.offline is None else [self.offline]
 
     def __repr__(self) -> str:

@@ -84,9 +84,6 @@ class StreamingModel:
 
     @property
     def isServing(self) -> bool:
-        """
-        Whether it serves: it does not on standby, while another broker does.
-        """
         return self._service.isServing
 
     def figures(self) -> ServiceFigures:

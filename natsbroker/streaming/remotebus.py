@@ -49,10 +49,6 @@ def remoteBus(reactor: Any, streaming: Streaming) -> RemoteBus:
 
 
 class ServerPool:
-    """
-    The servers that can be connected to, each in its turn.
-    """
-
     def __init__(self, named: Sequence[RemoteURL]) -> None:
         self._named = list(named)
         self._waiting = list(named)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.application.service import Service
@@ -70,17 +71,17 @@ class StreamingService(Service):
         @param logConsumers: who works with the channels' logs while the service serves them.
         @raise ValueError: if the settings are not valid.
         """
-        self._bus = bus
         self._reactor = reactor
         self.settings = settings or Streaming()
         for _, problem in self.settings.problems():
             raise ValueError(problem)
         self.monotonic = monotonic
-        self._now = now
-        self._newInbox = newInbox
         self._logUsers = logConsumers
         self._begun: list[ILogConsumer] = []
-        self._subjects = RequestSubjects(self.settings.cluster_id, self.settings.discover_prefix)
+        subjects = RequestSubjects(self.settings.cluster_id, self.settings.discover_prefix)
+        self._makeContext = partial(
+            StreamingContext, bus, reactor, self.settings, subjects, now=now, newInbox=newInbox
+        )
         self._openStore = openStore
         self._store: IStreamStore | None = None
         self._watch = StoreWatch()
@@ -112,16 +113,8 @@ class StreamingService(Service):
         store.watch(self._watch)
         self.isShared = ILeasedStore.providedBy(store)
         await lead(store, self.settings.cluster_id, self._standBy)
-        self._context = context = StreamingContext(
-            self._bus,
-            self._reactor,
-            self.settings,
-            self._subjects,
-            store,
-            self.run,
-            self.monotonic,
-            self._now,
-            self._newInbox,
+        self._context = context = self._makeContext(
+            store=store, run=self.run, monotonic=self.monotonic
         )
         self._dispatcher = dispatcher = Dispatcher(context)
         remembered = await context.ledger.load()
@@ -135,7 +128,7 @@ class StreamingService(Service):
             context.inactivity.created(channel)
         dispatcher.start()
         for subscription in recovery.active:
-            self.run(context.redelivery.restart(subscription, self._now))
+            self.run(context.redelivery.restart(subscription, context.now))
         catalogue = ChannelDirectory(context.channels, store, self.settings.cluster_id)
         for user in self._logUsers:
             self._begun.append(user)
@@ -290,10 +283,6 @@ class StreamingService(Service):
 
 @implementer(IStoreWatcher)
 class StoreWatch:
-    """
-    @ivar stopped: why the store takes no writes; empty while it does.
-    """
-
     def __init__(self, lost: Callable[[], object] = lambda: None) -> None:
         self.stopped = ""
         self._lost = lost

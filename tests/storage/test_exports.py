@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.interfaces.records import Columns, Record
-from natsbroker.storage.blocks import Contents, build
+from natsbroker.storage.blocks import Contents, build, readBlock
 from natsbroker.storage.exports import canGather, columnsOf, gather, sizeIn
 from natsbroker.storage.records import encodeBatch
-from natsbroker.storage.walking import readBlock
 from tests.support import COMPILED, PURE, needsCompiled, using
 
 IDENTITY = 0xFEDCBA9876543210

@@ -14,10 +14,17 @@ from itertools import chain
 
 import lmdb
 
-from natsbroker.storage.blocks import LARGEST_BLOCK, NONE, Block, build, chunks, unpackDead
+from natsbroker.storage.blocks import (
+    LARGEST_BLOCK,
+    NONE,
+    Block,
+    build,
+    chunks,
+    readBlock,
+    unpackDead,
+)
 from natsbroker.storage.envelopes import unwrap, unwrapEither, wrap, wrapTwice
 from natsbroker.storage.lmdb.layout import LogRow, blockKey, deadKey, isTwice, sequenceOf
-from natsbroker.storage.walking import readBlock
 
 INLINE = 1800
 """A last block shorter than this is replaced when more records come."""
@@ -142,9 +149,6 @@ class LogBlocks:
         return block.blobs(list(block.living()))
 
     def _merge(self) -> None:
-        """
-        Make one block of the short ones at the end.
-        """
         short, self.row.tail = self.row.tail, []
         sequences: list[int] = []
         blobs: list[bytes] = []
@@ -204,9 +208,6 @@ class LogBlocks:
         return sequenceOf(key) if key.startswith(prefix) else None
 
     def _head(self) -> tuple[Block, int] | None:
-        """
-        The block with the oldest record, and where in it that is.
-        """
         row, heads = self.row, self._transaction.heads
         block = heads.get(row.identity)
         known = block is not None and (row.identity, block.first) not in self._transaction.touched
@@ -271,9 +272,6 @@ class LogBlocks:
         self.row.tail = [each for each in self.row.tail if each[0] != block.first]
 
     def _remove(self, block: Block) -> None:
-        """
-        Delete the values of a block, to forget it or to store its records again.
-        """
         txn, identity = self._transaction.txn, self.row.identity
         first = self._keyOf(block)
         txn.delete(blockKey(identity, first))

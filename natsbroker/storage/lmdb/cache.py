@@ -44,9 +44,6 @@ class BlockCache:
         return block
 
     def add(self, identity: int, first: int, block: Block) -> None:
-        """
-        @param first: the sequence under which the block lies.
-        """
         key = (identity, first)
         if key in self._blocks or self._weight(block) > self._largest // 4:
             return

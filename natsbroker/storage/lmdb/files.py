@@ -227,9 +227,6 @@ class Commits:
         return newest
 
     def note(self, generation: int) -> tuple[bytes, int]:
-        """
-        What is written of the last commit, and where.
-        """
         data = _COMMIT.pack(self._mark, generation, 0)[:-4]
         return data + crc32c(data).to_bytes(4, "little"), (generation & 1) * _SLOT
 

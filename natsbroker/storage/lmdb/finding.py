@@ -17,7 +17,7 @@ from pathlib import Path
 from struct import error
 from typing import NamedTuple
 
-from natsbroker.storage.blocks import Head, parseHead, unpackDead
+from natsbroker.storage.blocks import Head, parseHead, readBlock, unpackDead
 from natsbroker.storage.envelopes import ENVELOPE_SIZE, unwrapAt
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
@@ -38,7 +38,6 @@ from natsbroker.storage.records import (
     decode,
     lengthAt,
 )
-from natsbroker.storage.walking import readBlock
 
 
 class RecordPlace(NamedTuple):

@@ -60,9 +60,6 @@ def tallyPrefix(identity: int) -> bytes:
 
 
 def tallyKey(identity: int, subject: bytes) -> bytes:
-    """
-    The key of a subject's tally.
-    """
     if len(subject) > LONGEST_SUBJECT_KEY:
         digest = hashlib.sha256(subject).digest()
         subject = subject[:LONGEST_SUBJECT_KEY] + b"\xff" + digest

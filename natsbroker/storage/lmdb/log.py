@@ -23,7 +23,7 @@ from natsbroker.interfaces.records import (
     RecordDamaged,
     SubjectTally,
 )
-from natsbroker.storage.blocks import Block
+from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.exports import Page, canGather
 from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.lmdb.cache import BlockCache
@@ -40,7 +40,6 @@ from natsbroker.storage.lmdb.reading import (
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import Damaged, encodeBatch, sequenceOf, timestampOf
 from natsbroker.storage.threaded import OwnedLog, ThreadedStore
-from natsbroker.storage.walking import readBlock
 from natsbroker.subjects.grammar import hasWildcard, matches
 
 AHEAD = 1 << 18

@@ -44,9 +44,6 @@ class Losses:
 
     @property
     def open(self) -> list[str]:
-        """
-        What is lost and not acknowledged, in words.
-        """
         found = [f"see {each.name}/{REPORT}" for each in self._reports]
         return found + self._lines + self._unwritten
 

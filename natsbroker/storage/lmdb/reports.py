@@ -54,9 +54,6 @@ def unreported(directory: Path, lines: Iterable[str]) -> list[str]:
 
 
 def keep(path: Path, report: Sequence[str]) -> None:
-    """
-    Make a report, with the damaged database at C{path} if there is one.
-    """
     directory = path.parent
     number = 1
     while (directory / f"damaged-{number}").exists():

@@ -12,12 +12,11 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from natsbroker.interfaces.records import StoreError
-from natsbroker.storage.blocks import NONE, unpackDead
+from natsbroker.storage.blocks import NONE, readBlock, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.layout import deadKey, identityOf, sequenceOf
 from natsbroker.storage.records import Damaged
-from natsbroker.storage.walking import readBlock
 
 FIRST = 10.0
 """Seconds after opening when the first pass begins."""

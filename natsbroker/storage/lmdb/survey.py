@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from natsbroker.interfaces.records import UnknownFormat
-from natsbroker.storage.blocks import HEAD_LENGTH, NONE, Head, parseHead, unpackDead
+from natsbroker.storage.blocks import HEAD_LENGTH, NONE, Head, parseHead, readBlock, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.lmdb.blocklog import MERGE, SEALED
 from natsbroker.storage.lmdb.layout import (
@@ -26,7 +26,6 @@ from natsbroker.storage.lmdb.layout import (
 )
 from natsbroker.storage.lmdb.pages import Entry, PageFile
 from natsbroker.storage.records import Damaged
-from natsbroker.storage.walking import readBlock
 
 
 @dataclass

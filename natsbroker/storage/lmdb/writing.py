@@ -137,9 +137,6 @@ class LMDBLogWriter(LogBlocks):
             self._tallies[subject] = self._recount(subject, tally.first, gone)
 
     def _recount(self, subject: bytes, start: int = 0, without: Collection[int] = ()) -> Tally:
-        """
-        Count the records of a subject by looking at all.
-        """
         self.flush()
         tally = Tally(subject)
         found = [each for each in self._sequencesOf(subject, start) if each not in without]

@@ -52,9 +52,6 @@ class Database:
     readers: int = 2
 
     def __post_init__(self) -> None:
-        """
-        @raise ValueError: if a value makes no sense.
-        """
         try:
             conninfo_to_dict(self.source)
         except psycopg.ProgrammingError as failure:
@@ -99,9 +96,6 @@ def isLost(connection: Connection) -> bool:
 
 
 def asStoreError(failure: Exception) -> StoreError:
-    """
-    What a client may know of an error.
-    """
     if isinstance(failure, StoreError):
         return failure
     if isinstance(failure, errors.DiskFull):

@@ -42,9 +42,6 @@ def newIdentity() -> int:
 
 
 def enter(connection: Connection, holder: int, name: str, seconds: float) -> None:
-    """
-    Become a holder, and forget those that are long gone.
-    """
     connection.execute(
         "INSERT INTO holder (id, name, expires) VALUES"
         " (%s, %s, clock_timestamp() + %s * interval '1 second')"

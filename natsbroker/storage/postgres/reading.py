@@ -182,9 +182,6 @@ def _tallies(
 
 
 def _wholeSubject(connection: Connection, identity: int, key: bytes) -> bytes:
-    """
-    The subject that is indexed so.
-    """
     if len(key) < LONGEST_KEY:
         return key
     row = connection.execute(

@@ -157,9 +157,6 @@ class PostgresLogWriter:
         return True
 
     def deleteThese(self, sequences: Sequence[int]) -> int:
-        """
-        @return: how many were there.
-        """
         found = self._connection.execute(
             "DELETE FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])"
             " RETURNING sequence, octet_length(data)",
@@ -255,9 +252,6 @@ class PostgresLogWriter:
         return gone
 
     def _mustGo(self, sequence: int, time: int) -> bool:
-        """
-        Whether the oldest record has to go, and may.
-        """
         row, policy, floor = self.row, self.policy, self.policy.floor
         if floor is not None and sequence >= floor:
             return False
@@ -290,9 +284,6 @@ class PostgresLogWriter:
         return policy.sweep is None
 
     def _trimEach(self, subjects: Sequence[bytes], budget: int) -> int:
-        """
-        @return: how many went.
-        """
         limit, floor = self.policy.retention.perSubject, self.policy.floor
         found = self._connection.execute(
             "SELECT record.sequence FROM unnest(%s::bytea[]) AS wanted (subject)"
@@ -386,9 +377,6 @@ class PostgresTransaction:
         return row, readHolds(self.connection, row.identity)
 
     def drop(self, name: str) -> int:
-        """
-        @return: the identity that the log had.
-        """
         identity = self.open(name, create=False).identity
         self.log(identity).drop()
         return identity

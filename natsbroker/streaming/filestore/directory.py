@@ -18,13 +18,13 @@ from natsbroker.streaming.filestore.framing import (
     POLYNOMIALS,
     VERSION_SIZE,
     Checksum,
+    Report,
     SourceError,
     checksumFor,
     checkVersion,
     typedRecords,
 )
 from natsbroker.streaming.filestore.messages import ChannelMessages, SourceMessage
-from natsbroker.streaming.filestore.report import Report
 from natsbroker.streaming.filestore.state import (
     ServerInfo,
     SourceSubscription,
@@ -37,10 +37,6 @@ _SERVER, _CLIENTS, _SUBSCRIPTIONS, _LOCK = "server.dat", "clients.dat", "subs.da
 
 
 class SourceChannel:
-    """
-    @ivar last: the highest sequence that was given, of those that L{messages} has come to.
-    """
-
     def __init__(self, directory: Path, name: str, checksum: Checksum, key: str) -> None:
         self.name = name
         self._directory = directory

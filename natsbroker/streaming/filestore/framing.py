@@ -1,5 +1,6 @@
 """
-The framing of nats-streaming-server's file store: file versions, record headers and checksums.
+The framing of nats-streaming-server's file store: file versions, record headers and checksums; and
+what is found when it is read.
 
 The format is that of nats-streaming-server 0.2 to 0.25 (C{stores/filestore.go} there). All integers
 are little-endian. A file begins with its version; a record has a header of eight bytes, its payload
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
@@ -39,6 +41,30 @@ class SourceError(Exception):
     A directory, or one of its files, cannot be read as what it should be. The text is shown to the
     operator.
     """
+
+
+@dataclass(slots=True)
+class Report:
+    """
+    @ivar notes: what is missing or left out, though nothing that the server acknowledged and still
+        had is lost by it.
+    @ivar damaged: what should be there and cannot be read.
+    """
+
+    show: Callable[[str], object] | None = None
+    notes: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        self._add(self.notes, text)
+
+    def damage(self, text: str) -> None:
+        self._add(self.damaged, text)
+
+    def _add(self, texts: list[str], text: str) -> None:
+        texts.append(text)
+        if self.show is not None:
+            self.show(text)
 
 
 def checksumFor(polynomial: int) -> Checksum:

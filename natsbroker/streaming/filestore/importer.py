@@ -21,9 +21,8 @@ from natsbroker.interfaces import ILeasedStore, IRetainedLog, IStateStore, IStre
 from natsbroker.interfaces.records import Entry, StoreError
 from natsbroker.streaming.channels import logPrefix
 from natsbroker.streaming.filestore.directory import SourceChannel, SourceDirectory
-from natsbroker.streaming.filestore.framing import SourceError
+from natsbroker.streaming.filestore.framing import Report, SourceError
 from natsbroker.streaming.filestore.messages import OVERHEAD, SourceMessage
-from natsbroker.streaming.filestore.report import Report
 from natsbroker.streaming.filestore.state import SourceSubscription
 from natsbroker.streaming.ledger import (
     FORMAT,

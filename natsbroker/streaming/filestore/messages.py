@@ -20,10 +20,10 @@ from natsbroker.streaming.filestore.framing import (
     HEADER,
     VERSION_SIZE,
     Checksum,
+    Report,
     SourceError,
     checkVersion,
 )
-from natsbroker.streaming.filestore.report import Report
 from natsbroker.streaming.protocol import Malformed, MsgProto
 
 _ENTRY = Struct("<QQqII")

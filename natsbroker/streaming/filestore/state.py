@@ -61,9 +61,6 @@ def replayClients(name: str, records: Iterable[TypedRecord]) -> dict[str, Any]:
 
 
 def replaySubscriptions(name: str, records: Iterable[TypedRecord]) -> list[SourceSubscription]:
-    """
-    In the order in which they were made.
-    """
     subscriptions: dict[int, SourceSubscription] = {}
     for record in records:
         replay = _REPLAY.get(record.kind)

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.streaming.filestore.directory import SourceDirectory
-from natsbroker.streaming.filestore.framing import POLYNOMIALS, SourceError, checksumFor
-from natsbroker.streaming.filestore.report import Report
+from natsbroker.streaming.filestore.framing import POLYNOMIALS, Report, SourceError, checksumFor
 from tests.streaming.filestore.writer import StoreWriter, append, cut, flip
 
 OTHER = 0x82608EDB

@@ -10,6 +10,7 @@ import pytest
 
 from natsbroker.streaming.filestore.framing import (
     POLYNOMIALS,
+    Report,
     SourceError,
     TypedRecord,
     checksumFor,
@@ -71,3 +72,13 @@ def test_otherVersion() -> None:
     """Another file version is refused."""
     with pytest.raises(SourceError, match=r"x.dat does not begin with file version 1"):
         read(b"\x02\0\0\0" + DELETED)
+
+
+def test_reportCollectsAndShows() -> None:
+    """Notes and damage are kept apart, and shown in the order in which they come."""
+    shown: list[str] = []
+    report = Report(shown.append)
+    report.note("a")
+    report.damage("b")
+    report.note("c")
+    assert (report.notes, report.damaged, shown) == (["a", "c"], ["b"], ["a", "b", "c"])

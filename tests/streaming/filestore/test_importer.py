@@ -17,9 +17,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from natsbroker.interfaces.records import LeaseLost, StoreError, StoreFailed
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.streaming.filestore.directory import SourceDirectory
-from natsbroker.streaming.filestore.framing import SourceError
+from natsbroker.streaming.filestore.framing import Report, SourceError
 from natsbroker.streaming.filestore.importer import Importer, ImportRefused, Plan, planImport
-from natsbroker.streaming.filestore.report import Report
 from natsbroker.streaming.settings import Streaming
 from natsbroker.testing.pumped import PumpedReactor
 from tests.storage.postgres.harness import PostgresHarness

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.streaming.filestore.framing import SourceError
+from natsbroker.streaming.filestore.framing import Report, SourceError
 from natsbroker.streaming.filestore.messages import ChannelMessages, SourceMessage
-from natsbroker.streaming.filestore.report import Report
 from tests.streaming.filestore.writer import BEGINNING, STEP, ChannelWriter, append, cut, flip
 
 
