@@ -37,10 +37,6 @@ from natsbroker.wire.values import Kind, Message
 
 
 class Account(AccountCore):
-    """
-    @ivar responses: the responses that its services owe, and those that it awaits.
-    """
-
     _shadows: Shadows | None = None
     _services: Sequence[hot.Subscription] = ()
 

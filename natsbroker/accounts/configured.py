@@ -62,14 +62,9 @@ _JETSTREAM = ServiceExport(API)
 class ImportSetup:
     """
     Imports and mappings as they are applied now.
-
-    @ivar system: the system account; C{None} without.
     """
 
     def __init__(self, random: Random, cluster: str = "") -> None:
-        """
-        @param random: decides between destinations of a mapping.
-        """
         self.jetstream = JetStream()
         self.system: Account | None = None
         self._random = random

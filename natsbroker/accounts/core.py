@@ -53,8 +53,6 @@ _MAPPED = _MappedSubjects()
 class AccountCore:
     """
     @ivar matcher: the cached matches of a subject; the fast lane reads them too.
-    @ivar random: chooses members of queue groups.
-    @ivar gateways: what it sends to other clusters.
     @ivar location: gives the name of this broker's cluster, empty for none, and those of the other
         clusters that are joined to it, nearest first.
     """
@@ -71,7 +69,6 @@ class AccountCore:
     ) -> None:
         """
         @param clock: an account without one cannot serve others.
-        @param remembers: whether matches are cached.
         @param failed: called with a sentence while an exception of a subscriber, a filter, a
             watcher or the router is handled; by default the exception reaches the caller.
         """

@@ -51,9 +51,6 @@ class Delivery:
         failed: Callable[[str], None],
         finished: Callable[[hot.Subscription], None],
     ) -> None:
-        """
-        @param finished: called with a subscription that has had its last message.
-        """
         self.filters: list[IPublishFilter] = []
         self._batch = batch
         self._random = random
@@ -85,9 +82,6 @@ class Delivery:
         path: ImportPath | None = None,
         later: Later | None = None,
     ) -> int:
-        """
-        @param path: the imports that the message passed.
-        """
         asked = message
         for each in list(self.filters):
             try:

@@ -168,8 +168,6 @@ class GatewayOutput:
 
 class GatewayTargets:
     """
-    The outputs of an account to other clusters, and the account's matches with them.
-
     @ivar replies: the replies that return to where their requests came from; C{None} before the
         first.
     """

@@ -42,7 +42,6 @@ class Problem:
     An export or an import that cannot be.
 
     @ivar part: C{exports} or C{imports}.
-    @ivar index: which of them, from 0.
     """
 
     account: str
@@ -52,9 +51,6 @@ class Problem:
 
 
 def problems(accounts: Mapping[str, AccountSettings], hasSystem: bool) -> Iterator[Problem]:
-    """
-    @param hasSystem: whether there is a system account.
-    """
     for account in accounts.values():
         for index, export in enumerate(account.exports):
             for message in _exportProblems(export, account, accounts, hasSystem):

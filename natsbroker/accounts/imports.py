@@ -48,7 +48,6 @@ class ImportedService(ImportHop, Relay):
         share: bool = False,
     ) -> None:
         """
-        @param export: of the exporter, which covers what is imported.
         @param renaming: between the subjects of requests there and here.
         """
         super().__init__(export, share)

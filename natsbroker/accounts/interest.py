@@ -45,8 +45,6 @@ class _Watch:
 
 class _Count:
     """
-    The interest that passes one filter.
-
     @ivar users: the number of watchers, with those that wait for their first report.
     """
 
@@ -59,7 +57,6 @@ class _Count:
     ) -> None:
         """
         @param subscriptions: of the account; L{counted} counts them.
-        @param standIns: counted at once.
         """
         self.users = 0
         self._failed = failed
@@ -187,8 +184,6 @@ class AccountInterest:
     ) -> None:
         """
         @param subscriptions: of the account; read when the first watcher of a filter comes.
-        @param standIns: makes subscriptions that stand for other interest.
-        @param batch: limits the work of one turn.
         """
         self._subscriptions = subscriptions
         self._standIns = standIns

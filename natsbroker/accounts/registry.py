@@ -62,8 +62,6 @@ def accountNames(settings: Settings) -> dict[str, AccountLimits]:
 class AccountRegistry:
     """
     Raises C{KeyError} for an account that does not exist.
-
-    @ivar location: see L{Account}.
     """
 
     def __init__(

@@ -56,10 +56,7 @@ class Relay:
 @dataclass(eq=False, slots=True)
 class ImportHop:
     """
-    An import that requests, or their responses, pass.
-
     @ivar export: the export that it rests on; no message passes the same twice.
-    @ivar share: whether the service receives details about the requestor.
     """
 
     export: ServiceExport

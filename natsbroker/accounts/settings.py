@@ -20,7 +20,6 @@ CHUNKED = "chunked"
 @dataclass(frozen=True, slots=True)
 class MappingDestination:
     """
-    @ivar dest: a subject, perhaps with functions in braces.
     @ivar weight: its share of the messages, in percent.
     @ivar cluster: the cluster whose brokers use it; empty for all.
     """
@@ -66,8 +65,6 @@ class ServiceExport:
     """
     As L{StreamExport}.
 
-    @ivar response_type: L{SINGLETON}, L{STREAM} or L{CHUNKED}.
-    @ivar response_threshold: the time for a response, in seconds.
     @ivar allow_trace: message traces may follow requests in here.
     """
 
@@ -83,7 +80,6 @@ class ServiceExport:
 @dataclass(frozen=True, slots=True)
 class StreamImport:
     """
-    @ivar account: the exporting account.
     @ivar subject: its subjects there.
     @ivar to: its subjects here.
     @ivar allow_trace: message traces may follow messages in here.

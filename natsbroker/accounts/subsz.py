@@ -41,7 +41,6 @@ _ATTEMPTS = 3
 class SubscriptionQuery:
     """
     @ivar test: only those that a message to this subject reaches; empty for all.
-    @ivar acc: only those of one account; empty for all.
     """
 
     subs: bool = False

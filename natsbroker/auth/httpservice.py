@@ -189,8 +189,6 @@ class AuthorizationServiceError(Exception):
 class HTTPServiceSettings:
     """
     @ivar longest: the most bytes of an answer.
-    @ivar atATime: the most concurrent requests.
-    @ivar waiting: the most logins that wait for one.
     @ivar cacheFor: seconds for which an answer is kept; 0 for not.
     @ivar cacheSize: the most answers that are kept.
     @ivar nonce: whether INFO has a nonce to sign, and the service receives it.

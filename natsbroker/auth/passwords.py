@@ -58,8 +58,6 @@ def checkHash(expected: str, given: str) -> bool:
 
 class PasswordChecks:
     """
-    @cvar AT_A_TIME: the most concurrent hashes.
-    @cvar WAITING: the most comparisons that wait.
     @cvar DENIAL_DELAY: seconds before further logins are denied.
     """
 

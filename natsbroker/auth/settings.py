@@ -83,8 +83,6 @@ class User:
 class AccountLimits:
     """
     The limits that all members of an account share; C{UNLIMITED} for none.
-
-    @ivar max_payload: bytes.
     """
 
     max_connections: int = UNLIMITED
@@ -136,10 +134,7 @@ class AuthorizationSettings:
 
     @ivar defined: whether the block, C{--user}, C{--pass} or C{--auth} is there.
     @ivar user: the only user, with C{password}; empty for none.
-    @ivar password: plain text or bcrypt.
     @ivar token: plain text or bcrypt; empty for none.
-    @ivar users: members of the global account.
-    @ivar default_permissions: already applied to C{users}.
     @ivar plugin: the name of an authorization plugin; empty for the built-in authorizer.
     @ivar options: the other keys of the block, for the plugin.
     """

@@ -34,13 +34,6 @@ _EACH = 48
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """
-    How much a row shows of its connection.
-
-    @ivar subs: the subjects of its subscriptions.
-    @ivar subsDetail: its subscriptions in detail.
-    """
-
     auth: bool = False
     subs: bool = False
     subsDetail: bool = False
@@ -52,11 +45,6 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Namers:
-    """
-    @ivar account: from an account to its display name.
-    @ivar certificate: from a peer's certificate to the members that describe it.
-    """
-
     account: Callable[[str], str] = str
     certificate: Callable[[Any], Row] = lambda certificate: {}
 

@@ -48,11 +48,8 @@ class ClosedClient:
 
 class Connections:
     """
-    The open client connections, and the last ones that have ended.
-
-    @ivar total: how many there have ever been.
-    @ivar slow: how many were cut as slow consumers, by reason.
-    @ivar ended: how many have ended, by reason.
+    The open client connections, and the last ones that have ended. C{slow} and C{ended} count by
+    reason.
     """
 
     def __init__(self, remember: int = REMEMBERED) -> None:
@@ -112,11 +109,6 @@ class Connections:
 
 
 class ClientContext:
-    """
-    @ivar wheel: the deadlines of all connections.
-    @ivar random: for jitter.
-    """
-
     def __init__(
         self,
         reactor: IReactorTime,

@@ -45,9 +45,6 @@ class ClientEvents:
     ) -> None:
         """
         @param bus: gives the system account's bus; C{None} while there is none.
-        @param session: gives the connection with a number, if it is there.
-        @param server: gives the id of this broker.
-        @param now: gives the seconds since the epoch.
         """
         self._bus = bus
         self._session = session

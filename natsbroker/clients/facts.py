@@ -29,11 +29,6 @@ TYPES = {"WEBSOCKET": "websocket", "MQTT": "mqtt"}
 
 
 class SubscriptionFacts(NamedTuple):
-    """
-    A subscription of a connection that has ended. See
-    L{natsbroker.subjects.subscription.Subscription}.
-    """
-
     pattern: bytes
     queue: bytes
     sid: bytes
@@ -48,9 +43,7 @@ class ConnectionFacts(NamedTuple):
     @ivar type: C{nats}, C{websocket} or C{mqtt}.
     @ivar lastActivity: when it last sent anything but PONG.
     @ivar roundTrip: the last measured one; 0.0 before the first.
-    @ivar pending: bytes that wait to be sent.
     @ivar name: what it calls itself; as C{lang} and C{version}, any text.
-    @ivar account: empty before it is let in.
     @ivar user: the name that the authorizer gave it; never a secret.
     @ivar nameTag: as C{issuer}, C{tags} and C{jwt}, see L{Grant}.
     @ivar details: of a connection that has ended: its subscriptions, or the first of them.

@@ -20,10 +20,7 @@ class ServerInfo:
     @ivar version: the nats-server release whose behaviour we match: clients switch features off for
         less.
     @ivar nb_export: 0 where nothing is stored that could be exported.
-    @ivar cluster: the cluster's name; empty without one.
-    @ivar cluster_dynamic: whether that name was made up.
     @ivar connect_urls: where else clients can connect, as C{host:port}.
-    @ivar ldm: whether the server is a lame duck.
     """
 
     server_id: str
@@ -61,11 +58,8 @@ class ServerInfo:
         connect_info: bool = False,
     ) -> bytes:
         """
-        The INFO line for one connection.
-
         @param max_payload: its limit, if it has one of its own.
         @param account: its account, once it is let in.
-        @param isSystem: whether that is the system account.
         @param connect_info: whether this INFO answers its CONNECT.
         """
         ours = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -18,11 +18,8 @@ class ClientLimits:
     @ivar max_connections: 0 for no limit, as C{max_subscriptions} (of one connection) and
         C{max_sub_tokens} (of a subscription's subject).
     @ivar max_control_line: bytes after the operation on a line.
-    @ivar max_payload: bytes of headers and payload.
     @ivar max_pending: bytes that may wait for one connection.
     @ivar write_deadline: the time that bytes may wait when a transport is full.
-    @ivar auth_timeout: the time for a login.
-    @ivar ping_max: unanswered PINGs.
     @ivar stall: whether publishers are slowed down for receivers that lag.
     """
 

@@ -84,7 +84,6 @@ class OpenSocketEndpoint:
     def __init__(self, reactor: Any, opened: socket.socket, host: str) -> None:
         """
         @param opened: closed when it has been given to the reactor.
-        @param host: the host that the settings name.
         """
         self.host = host
         self._reactor = reactor
@@ -129,9 +128,6 @@ class PortListener:
         self._factory = factory
 
     def open(self) -> Deferred[PortListener]:
-        """
-        @return: fires with this listener, or fails as C{listen} of the endpoint.
-        """
         opening = maybeDeferred(self._endpoint.listen, self._factory)
         return opening.addCallback(self._opened)
 

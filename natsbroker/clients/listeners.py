@@ -143,8 +143,6 @@ class Listeners:
     def firstAddress(self) -> tuple[str, int]:
         """
         Host and port of the first one; a UNIX socket's path and 0.
-
-        @raise ValueError: if none listens.
         """
         for listener in self._listeners:
             address = listener.address

@@ -72,9 +72,6 @@ class PublishRules:
             self.replies = ReplyTracker(grant.responses, now)
 
     def violation(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
-        """
-        @return: the answer if a publish is refused, else C{None}.
-        """
         if isReserved(subject):
             return _denied(errors.PUBLISH_DENIED, subject)
         if self._grant.may(Verb.PUBLISH, subject) is DENIED:

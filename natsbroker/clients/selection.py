@@ -37,11 +37,6 @@ _STATES = {"open": (True, False), "closed": (False, True), "any": (True, True), 
 
 
 class Chosen(NamedTuple):
-    """
-    @ivar session: an open connection.
-    @ivar closed: one that has ended.
-    """
-
     rank: Any
     cid: int
     session: ClientSession | None
@@ -83,7 +78,6 @@ class Selection:
     The parameters of C{/connz} that choose.
 
     @ivar open: whether open connections are wanted.
-    @ivar closed: whether those that have ended are wanted.
     @ivar cid: the only one that is wanted; 0 for any. The other filters do not hold for it.
     @ivar filter_subject: a subject that some subscription must have in common; empty for none.
     """

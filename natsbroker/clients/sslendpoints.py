@@ -35,8 +35,6 @@ _REFUSED = {
 class SSLEndpoint:
     """
     @ivar port: 0 for one that the kernel chooses.
-    @ivar privateKey: the path of the key.
-    @ivar certKey: the path of the certificate.
     @ivar extraCertChain: the path of certificates of authorities to show too; may be empty.
     """
 
@@ -53,11 +51,6 @@ class SSLEndpoint:
 
     @classmethod
     def fromDescription(cls, description: str) -> SSLEndpoint:
-        """
-        Read a description in the language of Twisted's endpoints.
-
-        @raise ValueError: if it is none.
-        """
         try:
             return cls(**_fieldsOf(description))
         except (TypeError, ValueError) as error:

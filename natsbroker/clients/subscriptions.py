@@ -55,8 +55,6 @@ class SubscriptionTable:
     def subscribe(self, subject: bytes, queue: bytes, sid: bytes) -> None:
         """
         A sid that is in use is ignored.
-
-        @raise errors.ProtocolViolation: if it is refused; the connection stays open.
         """
         verdict = self.grant.may(Verb.SUBSCRIBE, subject, queue)
         if verdict is Verdict.DENIED or queue == _SYSTEM_QUEUE:

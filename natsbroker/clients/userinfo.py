@@ -25,10 +25,6 @@ class UserInfo:
     def __init__(
         self, describe: Describe, now: Callable[[], float], nameOf: Callable[[str], str]
     ) -> None:
-        """
-        @param now: gives the seconds since the epoch.
-        @param nameOf: gives the human-readable name of an account.
-        """
         self._describe = describe
         self._now = now
         self._nameOf = nameOf

@@ -31,7 +31,6 @@ _BAD_ARGUMENT = "function argument is invalid or in the wrong format"
 class InvalidMapping(ValueError):
     """
     @ivar reason: what is wrong, in nats-server's words.
-    @ivar token: the token, or the subject, that is.
     """
 
     def __init__(self, reason: str, token: bytes = b"") -> None:
@@ -122,7 +121,6 @@ class Wildcards:
     def placeOf(self, text: bytes, token: bytes) -> int:
         """
         @param text: the number of a C{*}, from 1.
-        @param token: where that stands, for the error.
         @return: which token of a subject it is.
         """
         number = _number(text, token)

@@ -44,9 +44,6 @@ class _Few(list[Any]):
     __slots__ = ()
 
     def discard(self, entry: object) -> bool:
-        """
-        @return: whether the entry was there, by identity, and now is not.
-        """
         for place, each in enumerate(self):
             if each is entry:
                 # The order is nobody's business: the last takes the gap.

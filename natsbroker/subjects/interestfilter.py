@@ -45,7 +45,6 @@ class InterestFilter:
         loopSubject: bytes = b"",
     ) -> None:
         """
-        @param kinds: of the subscribers, as integers.
         @param includesImports: whether subscriptions of imported services are selected.
         @param exclude: the subscriber whose own subscriptions are not selected.
         @param cluster: of leafnodes whose subscriptions are not selected.

@@ -68,9 +68,6 @@ class Mapping:
         return self._shares.get(cluster, self._shares[b""])
 
     def choose(self, randrange: RandRange, cluster: bytes = b"") -> SubjectTransform | None:
-        """
-        @return: the transform for a message, or C{None} if it is lost.
-        """
         shares = self.sharesFor(cluster)
         if shares and shares[0][0] == 100:
             return shares[0][1]

@@ -46,10 +46,6 @@ class TrafficCounter:
         self.copiedSize = 0
 
     def add(self, messages: int, size: int, copies: int) -> None:
-        """
-        @param size: of all messages together, in bytes.
-        @param copies: the number of receivers of each.
-        """
         self.messages += messages
         self.size += size
         self.copies += messages * copies
@@ -60,7 +56,6 @@ class Matches:
     """
     The subscriptions to one subject.
 
-    @ivar plain: plain subscriptions of clients and services.
     @ivar links: plain subscriptions that links made for other brokers.
     @ivar counter: counts the clients' messages to the subject; C{None} without counting.
     @ivar copies: the number of receivers at this broker.

@@ -73,8 +73,6 @@ def _escaped(match: re.Match[str]) -> str:
 
 def stamped(body: bytes, headerLength: int, info: ClientInfo) -> tuple[bytes, int]:
     """
-    Say in a message's headers who a client is.
-
     @param body: the header block, if there is one, and the payload.
     @param headerLength: the length of the header block. One that does not begin as header blocks do
         is left out.

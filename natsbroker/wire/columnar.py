@@ -264,8 +264,6 @@ def addToDigest(
 ) -> None:
     """
     Take rows into a fingerprint, as L{natsbroker.interfaces.records.RangeDigest} describes it.
-
-    @param sha256: a hash object of C{hashlib}.
     """
     pieces: list[bytes] = []
     pack = _ROW.pack

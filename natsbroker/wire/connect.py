@@ -64,7 +64,6 @@ class _Object(list[tuple[str, Any]]):
 
 def parseConnect(text: bytes) -> dict[str, Any]:
     """
-    @return: the options that were given, under their wire names.
     @raise ValueError: if the text is not JSON, not an object, or an option has a wrong type;
         nats-server closes the connection in silence then (PROTOCOL part 2, row 14).
     """

@@ -25,9 +25,6 @@ class Decoder:
     @ivar announce: whether the arguments of a publish are announced before its payload is there.
     @ivar authorized: while false, an operation that does not begin like CONNECT is answered with an
         authorization violation at its first byte.
-    @ivar messages: how many publishes were read.
-    @ivar messageBytes: how many bytes of headers and payload they had.
-    @ivar received: how many bytes were appended.
     @ivar heard: when the peer last sent anything but PONG; kept here for the session.
     """
 

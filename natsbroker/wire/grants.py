@@ -41,7 +41,6 @@ class Security:
     """
     How TLS secures a connection.
 
-    @ivar version: C{1.2} or C{1.3}; empty if that is not known.
     @ivar cipher: the standard's name of the cipher suite; empty if that is not known.
     @ivar chain: the peer's certificate and those that vouch for it (C{cryptography} X.509
         certificates), after they were verified; empty without.
@@ -63,14 +62,10 @@ class ConnectRequest:
 
     @ivar options: what it said in CONNECT, with the wire's spelling; empty if it said nothing. Text
         in it can always be encoded: there are no lone surrogates.
-    @ivar host: the address that it comes from, as text; empty where there is none.
-    @ivar nonce: the nonce of its INFO; empty without.
     @ivar certificate: the peer's TLS certificate (a C{cryptography} X.509 certificate) after it was
         verified; C{None} without.
     @ivar connectionType: C{STANDARD}, C{WEBSOCKET}, C{LEAFNODE} and so on, as users'
         C{allowed_connection_types} name them; C{IN_PROCESS} for a client inside this process.
-    @ivar cid: the number of the connection; 0 where it has none.
-    @ivar tls: C{None} without TLS.
     @ivar granted: what was granted to it before, if it is looked at again; C{None} at a login.
     """
 
@@ -110,10 +105,8 @@ class Grant:
         limit.
     @ivar maxSubscriptions: how many subscriptions; C{None} for the server's limit.
     @ivar expires: when the grant ends, as seconds since the epoch; C{None} for never.
-    @ivar nameTag: how the user's JWT calls it; empty without.
     @ivar issuer: the key that vouched for the user, or the account it was found in; empty where
         nobody did.
-    @ivar tags: what the user's JWT files it under.
     @ivar jwt: the user's JWT where it may be shown: it is worth nothing without the user's key.
     @ivar memo: what the authorizer wants to know of it when the connection is looked at again;
         nobody else looks at it.

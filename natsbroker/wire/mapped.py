@@ -46,8 +46,6 @@ def splitMapped(subject: bytes) -> tuple[bytes, bytes]:
 
 def splitReply(reply: bytes) -> tuple[bytes, bytes, bytes]:
     """
-    Cut the reply subject of a message from another server.
-
     @return: the prefix on the way back, the reply subject for receivers, and the subject of the
         message for clients (see L{natsbroker.wire.values.Message}); the first and the last may be
         empty.

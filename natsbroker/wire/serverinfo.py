@@ -60,10 +60,7 @@ class ServerDocument:
     @ivar route_pool_size: how many connections it wants to share among accounts; 0 for one, and no
         accounts with connections of their own.
     @ivar route_pool_idx: which of them this is.
-    @ivar route_account: the account that the connection is dedicated to.
     @ivar gateway: the name of the gateway that it speaks of: its own, or another one in a gossip.
-    @ivar gateway_urls: where members of that gateway's cluster can be dialled, as C{host:port}.
-    @ivar gateway_url: where it can be dialled itself.
     @ivar gateway_cmd: a L{GatewayCommand}; 0 for none.
     @ivar gateway_cmd_payload: what that is about, as base64.
     @ivar gateway_nrp: it understands mapped reply subjects that begin with C{_GR_}.
@@ -71,11 +68,7 @@ class ServerDocument:
     @ivar permitImport: the patterns that it tells interest in, and those that it does not; C{None}
         for no restriction.
     @ivar permitExport: the patterns that it takes interest in.
-    @ivar leafnode_urls: where leafnodes can connect, as C{host:port}.
     @ivar info_on_connect: it answers a leafnode's CONNECT with another INFO.
-    @ivar connect_info: this is that answer.
-    @ivar remote_account: the account that a leafnode was let into.
-    @ivar domain: of its JetStream.
     @ivar raw: everything that was said, unknown names included.
     """
 
@@ -138,8 +131,6 @@ class LinkConnect:
     What a CONNECT on a link says.
 
     @ivar name: the id of the server.
-    @ivar lang: only clients say it.
-    @ivar gateway: only gateways say it.
     """
 
     name: str = ""
@@ -165,10 +156,7 @@ class LeafConnect:
     @ivar is_hub: it takes us for its spoke, although it dialled.
     @ivar deny_pub: the patterns that it wants no messages of.
     @ivar isolate: it wants to hear nothing of other leafnodes.
-    @ivar domain: of its JetStream.
     @ivar compress_mode: the level at which it sends, C{off} or C{not supported}.
-    @ivar lang: only clients say it.
-    @ivar gateway: only gateways say it.
     """
 
     version: str = ""
@@ -193,9 +181,6 @@ _PERMISSIONS = frozenset({"permitImport", "permitExport"})
 
 
 def parseDocument(text: bytes) -> ServerDocument:
-    """
-    @raise ValueError: if the text is not the JSON of an INFO.
-    """
     given = _members(text)
     return ServerDocument(raw=given, **_read(ServerDocument, given))
 

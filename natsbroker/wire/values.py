@@ -14,7 +14,6 @@ class Kind(IntEnum):
     What kind of origin or target a message has. The forwarding rules between kinds are the reach
     table in L{natsbroker.wire.reach}.
 
-    @cvar CLIENT: a client connection.
     @cvar INTERNAL: a service in this process (STAN, JetStream, statistics, a third party's).
     @cvar LOCAL: a service in this process that answers for this broker alone; other brokers do not
         learn of it.

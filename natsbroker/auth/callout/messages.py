@@ -41,7 +41,6 @@ class CalloutUser:
 
     @ivar user: its name; never a secret.
     @ivar jwt: the user JWT that was accepted so far.
-    @ivar nameTag: the name in that JWT.
     """
 
     user: str = ""
@@ -119,7 +118,6 @@ class AuthorizationResponse:
     """
     A response that accepts the user.
 
-    @ivar issuerAccount: the account that it signed for, if that is not its own.
     @ivar isSealed: whether it was encrypted for this server.
     """
 

@@ -56,8 +56,6 @@ class TokenFolder:
 
     def read(self) -> set[str]:
         """
-        Read all files again.
-
         @return: the accounts whose JWT has changed or is gone.
         """
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -53,9 +53,6 @@ class URLResolver:
     def __init__(
         self, url: str, agent: IAgent, clock: IReactorTime, timeout: float = TIMEOUT
     ) -> None:
-        """
-        @param url: without the public key.
-        """
         self._url = url if url.endswith("/") else url + "/"
         self._agent = agent
         self._clock = clock

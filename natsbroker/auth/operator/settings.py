@@ -46,8 +46,6 @@ class OperatorMode:
     """
     By default, there are no operators.
 
-    @ivar operators: JWTs, perhaps decorated.
-    @ivar trusted_keys: public keys of operators, in place of their JWTs.
     @ivar resolver: C{None} where the operator's JWT has it.
     @ivar resolver_preload: JWTs of accounts by public key.
     @ivar resolver_pinned_accounts: the only accounts whose users may connect; C{None} for all.

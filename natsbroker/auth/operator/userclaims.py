@@ -50,7 +50,6 @@ class UserPermissionLimits:
     @ivar sources: networks of allowed addresses; empty for all.
     @ivar times: beginnings and ends of allowed times of the day, as C{15:04:05}; empty for always.
     @ivar zone: their time zone; empty for the machine's.
-    @ivar subscriptions: L{NO_LIMIT} for any number.
     @ivar data: bytes; not applied, as in nats-server 2.15.
     @ivar payload: bytes of a message; L{NO_LIMIT} for the server's limit.
     @ivar connectionTypes: upper-case kinds of connection; empty for all.
@@ -156,10 +155,6 @@ def networkOf(text: str) -> IPv4Network | IPv6Network:
 
 
 def zoneOf(name: str) -> ZoneInfo | None:
-    """
-    @return: a time zone; C{None} for no name.
-    @raise FieldError: if it is unknown.
-    """
     if not name:
         return None
     try:

@@ -112,8 +112,6 @@ def unsubscriptionLine(sid: bytes) -> bytes:
 def messageFrame(message: Message, sid: bytes) -> bytes:
     """
     Without headers.
-
-    @param sid: as the member gave it.
     """
     names = b"%b %b" % (message.subject, sid)
     if message.reply:

@@ -48,8 +48,6 @@ def accountLine(account: bytes, isWanted: bool) -> bytes:
 def commandLine(gateway: str, command: GatewayCommand, account: bytes) -> bytes:
     """
     The INFO in front of all interest of an account, or behind it.
-
-    @param gateway: our own name.
     """
     document = dict(_NOBODY)
     document["gateway"] = gateway

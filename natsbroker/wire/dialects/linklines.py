@@ -49,7 +49,6 @@ def frameOf(
     """
     @param operation: for one without headers; those with headers are an HMSG.
     @param names: what stands in front of the reply subject.
-    @param queues: the queue groups of which one member each gets it over there.
     @param headers: whether the peer understands headers; without, they are stripped.
     @param isSized: whether the operation has the size of the headers in any case, and so takes
         those too.
