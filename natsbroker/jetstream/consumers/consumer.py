@@ -295,7 +295,7 @@ class Consumer:
             core.cursor.refilter(filtersOf(config))
         self._watchActivity()
         core.pump()
-        return ensureDeferred(core.cursor.recount())
+        return self.refresh()
 
     def pause(self, until: int) -> None:
         """
@@ -412,6 +412,12 @@ class Consumer:
         self.stream.consumerEnded(self)
 
     # Facts.
+
+    def refresh(self) -> Deferred[None]:
+        """
+        Count the pending messages again, if removed ones have made their number uncertain.
+        """
+        return ensureDeferred(self.core.cursor.recount())
 
     def info(self) -> dict[str, Any]:
         """

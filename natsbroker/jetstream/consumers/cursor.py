@@ -187,10 +187,11 @@ class RecordCursor:
         wanted: Sequence[Record] = records
         if self.filters:
             wanted = [each for each in records if self.wants(each.subject)]
-        if records[0].sequence > counted:
+        first = max(counted + 1, self.position)
+        if records[0].sequence >= first:
             self._remaining += len(wanted)
         else:
-            self._remaining += sum(1 for each in wanted if each.sequence > counted)
+            self._remaining += sum(1 for each in wanted if each.sequence >= first)
         isCovered = self._scan > self._last and not self._skip and not self.isBusy
         self._last = max(self._last, records[-1].sequence)
         if isCovered and keep and len(self._buffer) < PIECE:
@@ -272,7 +273,8 @@ class RecordCursor:
         The next message is delivered.
         """
         sequence = self._buffer.popleft().sequence
-        self._remaining -= 1
+        if sequence <= self._counted:
+            self._remaining -= 1
         self.position = sequence + 1
         if sequence <= self.resume and not self._skip:
             if not self._buffer or self._buffer[0].sequence > self.resume:

@@ -107,6 +107,17 @@ def test_storedBeforeNotice(stage: ConsumerStage) -> None:
     assert (reader.cursor.numPending, reader.take()) == (1, 2)
 
 
+def test_storedBelowPosition(stage: ConsumerStage) -> None:
+    """Messages below a position that the stream has not reached yet do not count."""
+    reader = Reader(stage)
+    reader.restart(3)
+    stage.publish(4)
+    for record in stage.stream.records():
+        reader.cursor.stored([record], True)
+    assert reader.cursor.numPending == 2
+    assert [reader.take() for _ in range(3)] == [3, 4, 0]
+
+
 def test_keepsOnlyWhatIsWanted(stage: ConsumerStage) -> None:
     """Messages for a consumer that takes none are read later."""
     reader = Reader(stage)
