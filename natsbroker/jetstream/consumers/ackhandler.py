@@ -32,6 +32,7 @@ class ConsumerAckHandler:
         self._core = core
         self._request = request
         self._settled: list[int] = []
+        self._hasChanged = False
         self.sampling = 0
         self.configured()
 
@@ -72,13 +73,24 @@ class ConsumerAckHandler:
         """
         End a batch of acknowledgements.
         """
+        self._note()
         settled, self._settled = self._settled, []
         if settled:
             self._core.settled(settled)
         self._core.lastActive = self._core.monotonic()
 
+    def _note(self) -> None:
+        """
+        Note what has changed, once for many acknowledgements.
+        """
+        if self._hasChanged:
+            self._hasChanged = False
+            self._core.lastAcked = self._core.account.now()
+            self._core.writer.touched()
+
     def _answerDurably(self, reply: bytes) -> None:
         if reply:
+            self._note()
             self._core.writer.whenDurable(partial(self._core.account.send, reply))
 
     # Settling.
@@ -116,10 +128,8 @@ class ConsumerAckHandler:
         self._changed(sequence)
 
     def _changed(self, sequence: int) -> None:
-        core = self._core
-        core.lastAcked = core.account.now()
-        core.cursor.forgetAgain(sequence)
-        core.writer.touched()
+        self._hasChanged = True
+        self._core.cursor.forgetAgain(sequence)
 
     def confirmed(self, headers: bytes) -> None:
         """

@@ -243,13 +243,15 @@ class ConsumerCore:
         if isPurge and pending.deliveredStream < sequence - 1:
             pending.deliveredStream = sequence - 1
             if not pending.entries:
-                pending.floor, pending.floorStream = pending.delivered, sequence - 1
+                pending.floor = pending.delivered
+        if isPurge and pending.floorStream < sequence - 1:
+            pending.floorStream = sequence - 1
 
     # The durable state.
 
     def _encoded(self) -> bytes:
         pending, cursor = self.pending, self.cursor
-        offset = self.account.now() - round(self.monotonic() * 1e9)
+        offset = (self.account.now() - round(self.monotonic() * 1e9)) // 1_000_000 + 1
         return ConsumerState(
             pending.delivered,
             pending.deliveredStream,
@@ -257,10 +259,9 @@ class ConsumerCore:
             pending.floorStream,
             self.start,
             cursor.resume if cursor.resume > pending.deliveredStream else 0,
-            [
-                (sequence, first, round(due * 1e9) + offset)
-                for sequence, (first, due) in pending.entries.items()
-            ],
+            list(pending.entries),
+            [first for first, _ in pending.entries.values()],
+            [int(due * 1e3) + offset for _, due in pending.entries.values()],
             pending.counts,
         ).encode()
 
@@ -300,12 +301,12 @@ class ConsumerCore:
         return True
 
     def _restorePending(self, state: ConsumerState, first: int, last: int) -> None:
-        pending, now, wall = self.pending, self.monotonic(), self.account.now()
+        pending, now, wall = self.pending, self.monotonic(), self.account.now() // 1_000_000
         longest = max((self.wait, *self.backoff))
-        for sequence, consumerSequence, due in state.pending:
+        for sequence, number, due in zip(state.sequences, state.firsts, state.dues, strict=True):
             if first <= sequence <= last and sequence > pending.floorStream:
-                wait = min(max((due - wall) / 1e9, 0.0), longest)
-                pending.restored(sequence, min(consumerSequence, pending.delivered), now + wait)
+                wait = min(max((due - wall) / 1e3, 0.0), longest)
+                pending.restored(sequence, min(number, pending.delivered), now + wait)
         pending.counts.update(
             (sequence, count)
             for sequence, count in state.counts.items()

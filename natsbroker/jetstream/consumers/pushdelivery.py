@@ -32,6 +32,7 @@ class PushDeliverer(ConsumerDeliverer):
         self.isBound = False
         self._bound = bound
         self._window = FlowWindow() if core.config.flow_control else None
+        self._confirms = core.config.ack_policy is AckPolicy.FLOW_CONTROL
         self._limit = self._newLimit()
         self._bitsPerSecond = core.config.rate_limit_bps
         self._reserved = 0
@@ -97,11 +98,20 @@ class PushDeliverer(ConsumerDeliverer):
             return False
         core.delivered(record, deliveries - 1, core.monotonic())
         self._reserved = 0
-        if self._window is not None and self._window.sent(len(self._subject) + size):
-            self._requestFlow()
+        if self._window is not None:
+            isDue = self._window.sent(len(self._subject) + size)
+            if isDue or (self._confirms and self._isFull() and not self._window.request):
+                self._requestFlow()
         if core.config.idle_heartbeat:
             self._restartHeartbeat()
         return True
+
+    def _isFull(self) -> bool:
+        """
+        Whether too many messages are pending for another one.
+        """
+        core = self.core
+        return 0 < core.maxPending <= len(core.pending)
 
     def _isWithinRate(self, record: Record, size: int) -> bool:
         """
@@ -133,7 +143,7 @@ class PushDeliverer(ConsumerDeliverer):
         if window is not None and window.request:
             headers += b"Nats-Consumer-Stalled: %b\r\n" % window.request
         self.status(self._subject, headers + b"\r\n")
-        if core.config.ack_policy is AckPolicy.FLOW_CONTROL and core.pending.entries:
+        if self._confirms and core.pending.entries:
             if window is not None and not window.request:
                 self._requestFlow()
         self.pump()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -53,8 +53,9 @@ class ConsumerState:
         policy or its last reset. The stream may end below it.
     @ivar resume: for C{last_per_subject}: up to this sequence only the last message of each subject
         is delivered; 0 if all are.
-    @ivar pending: the stream sequence of each pending message, the consumer sequence of its first
-        delivery, and the time at which it is due, in nanoseconds since 1970; by stream sequence.
+    @ivar sequences: the stream sequence of each pending message; they rise.
+    @ivar firsts: the consumer sequence of its first delivery.
+    @ivar dues: the time at which it is due, in milliseconds since 1970.
     @ivar counts: redeliveries by stream sequence.
     """
 
@@ -64,7 +65,9 @@ class ConsumerState:
     floorStream: int = 0
     start: int = 0
     resume: int = 0
-    pending: list[tuple[int, int, int]] = field(default_factory=list)
+    sequences: Sequence[int] = ()
+    firsts: Sequence[int] = ()
+    dues: Sequence[int] = ()
     counts: dict[int, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -72,18 +75,13 @@ class ConsumerState:
         The value for the store. If more messages are pending than it has room for, the newest ones
         are left out as if they had not been delivered yet, so none of them is lost.
         """
-        pending, last = self.pending, self.deliveredStream
-        if len(pending) > MOST_PENDING:
-            pending = pending[:MOST_PENDING]
-            last = pending[-1][0]
-        counts = {each: count for each, count in self.counts.items() if each <= last}
-        columns = [
-            [each[0] for each in pending],
-            [each[1] for each in pending],
-            [each[2] for each in pending],
-            counts,
-            counts.values(),
-        ]
+        pending = [self.sequences, self.firsts, self.dues]
+        last, counts = self.deliveredStream, self.counts
+        if len(self.sequences) > MOST_PENDING:
+            pending = [each[:MOST_PENDING] for each in pending]
+            last = pending[0][-1]
+            counts = {each: count for each, count in counts.items() if each <= last}
+        columns = [*pending, list(counts), list(counts.values())]
         header = _HEADER.pack(
             VERSION,
             self.delivered,
@@ -104,28 +102,33 @@ class ConsumerState:
             version, delivered, last, floor, floorStream, start, resume = _HEADER.unpack_from(value)
             if version != VERSION:
                 raise DamagedState(f"version {version} of a consumer's state is not known")
-            columns, offset = [], _HEADER.size
+            columns: list[list[int]] = []
+            offset = _HEADER.size
             for _ in range(5):
                 column, offset = _decoded(value, offset)
                 columns.append(column)
-            sequences, firsts, times, counted, counts = columns
-            pending = list(zip(sequences, firsts, times, strict=True))
-            redeliveries = dict(zip(counted, counts, strict=True))
-            return cls(delivered, last, floor, floorStream, start, resume, pending, redeliveries)
+            sequences, firsts, dues, counted, counts = columns
+            if not len(sequences) == len(firsts) == len(dues):
+                raise ValueError("columns differ in length")
+            state = cls(delivered, last, floor, floorStream, start, resume, sequences, firsts, dues)
+            state.counts.update(zip(counted, counts, strict=True))
+            return state
         except (struct.error, ValueError) as error:
             raise DamagedState(f"a consumer's state is damaged: {error}") from error
 
 
-def _encoded(column: Collection[int]) -> bytes:
-    if not column:
-        return _COLUMN.pack(0, 4, 0)
-    lowest = min(column)
-    isNarrow = max(column) - lowest < _NARROW
-    values = array("I" if isNarrow else "Q", [each - lowest for each in column])
+def _encoded(column: Sequence[int]) -> bytes:
+    lowest = 0
+    try:
+        values = array("I", column)
+    except OverflowError:  # Small numbers are the common case, and need no further pass.
+        lowest = min(column)
+        isNarrow = max(column) - lowest < _NARROW
+        values = array("I" if isNarrow else "Q", [each - lowest for each in column])
     return _COLUMN.pack(len(column), values.itemsize, lowest) + _littleEndian(values).tobytes()
 
 
-def _decoded(value: bytes, offset: int) -> tuple[Iterable[int], int]:
+def _decoded(value: bytes, offset: int) -> tuple[list[int], int]:
     count, width, lowest = _COLUMN.unpack_from(value, offset)
     offset += _COLUMN.size
     end = offset + count * width

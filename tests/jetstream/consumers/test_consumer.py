@@ -262,7 +262,7 @@ class TestRestart:
     def test_aheadOfStream(self, stage: ConsumerStage) -> None:
         """A state that is ahead of its stream is brought back to the stream's end."""
         stage.publish(3)
-        state = ConsumerState(9, 9, 7, 7, 0, 0, [(2, 2, 0), (8, 8, 0), (9, 9, 0)], {2: 1, 9: 4})
+        state = ConsumerState(9, 9, 7, 7, 0, 0, [2, 8, 9], [2, 8, 9], [0] * 3, {2: 1, 9: 4})
         consumer = stage.started(stage.config(), state.encode())
         info = consumer.info()
         assert info["delivered"] == {"consumer_seq": 9, "stream_seq": 3}
@@ -276,7 +276,7 @@ class TestRestart:
     def test_pendingAheadOfStream(self, stage: ConsumerStage) -> None:
         """Pending messages that the stream lost are dropped, and the others stay."""
         stage.publish(3)
-        state = ConsumerState(5, 5, 1, 1, 0, 0, [(2, 2, 0), (3, 3, 0), (5, 5, 0)], {})
+        state = ConsumerState(5, 5, 1, 1, 0, 0, [2, 3, 5], [2, 3, 5], [0] * 3)
         consumer = stage.started(stage.config(), state.encode())
         assert consumer.info()["num_ack_pending"] == 2
         inbox = stage.inbox()
@@ -290,7 +290,7 @@ class TestRestart:
         """Pending messages that the stream has removed are dropped, and the floor is above them."""
         stage.publish(9)
         stage.stream.log.discardBefore(5)
-        state = ConsumerState(6, 6, 0, 0, 0, 0, [(n, n, 0) for n in range(1, 7)], {1: 1, 6: 1})
+        state = ConsumerState(6, 6, 0, 0, 0, 0, range(1, 7), range(1, 7), [0] * 6, {1: 1, 6: 1})
         consumer = stage.started(stage.config(), state.encode())
         info = consumer.info()
         assert info["ack_floor"] == {"consumer_seq": 4, "stream_seq": 4}
@@ -385,7 +385,7 @@ class TestEnd:
         stage.ack(inbox.take()[0])
         stage.stop(consumer, "shutdown")
         state = ConsumerState.decode(stage.stateOf() or b"")
-        assert (state.floor, state.pending) == (1, [])
+        assert (state.floor, state.sequences) == (1, [])
 
     def test_noTimersLeft(self, stage: ConsumerStage) -> None:
         """A consumer that was stopped sets no timers."""
@@ -647,6 +647,20 @@ class TestRemoval:
         stage.pull(inbox)
         stage.publish(1)
         assert inbox.texts() == ["7"]
+
+    def test_partialPurge(self, stage: ConsumerStage) -> None:
+        """After a purge of some messages the floor is below those that are left."""
+        stage.publish(6)
+        consumer = stage.consumer(filter_subject="s.x")
+        stage.stream.discard(4, isPurge=True)
+        info = consumer.info()
+        assert (info["delivered"]["stream_seq"], info["ack_floor"]["stream_seq"]) == (3, 3)
+        consumer = stage.consumer(name="D")
+        inbox = stage.inbox()
+        stage.pull(inbox, b"2", name="D")
+        stage.stream.discard(5, isPurge=True)
+        info = consumer.info()
+        assert (info["ack_floor"]["stream_seq"], info["num_ack_pending"]) == (4, 1)
 
     def test_queuedMessage(self, stage: ConsumerStage) -> None:
         """A message in the redelivery queue that is deleted does not come again."""

@@ -74,7 +74,7 @@ def test_stateOfBrokenConsumer(stage: ConsumerStage) -> None:
     """However a state came about, positions are in order after it is taken up."""
     stage.publish(4)
     core = ConsumerCore(stage.stream, "C", stage.config(), Random(1))
-    state = ConsumerState(3, 9, 8, 20, 0, 0, [(4, 9, 0), (7, 3, 0)], {})
+    state = ConsumerState(3, 9, 8, 20, 0, 0, [4, 7], [9, 3], [0, 0])
     taken: list[bool] = []
     ensureDeferred(core.restore(state.encode())).addCallback(taken.append)
     pending = core.pending

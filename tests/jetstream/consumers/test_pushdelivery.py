@@ -188,6 +188,23 @@ class TestFlowControl:
         assert info["ack_floor"]["stream_seq"] == 2
         assert info["num_ack_pending"] == 1
 
+    def test_asksWhenFull(self, stage: ConsumerStage) -> None:
+        """With as many pending messages as may be, the client is asked at once."""
+        inbox = stage.inbox(subject=b"d")
+        stage.publish(5)
+        stage.consumer(
+            deliver_subject="d",
+            flow_control=True,
+            idle_heartbeat=SECOND,
+            ack_policy=AckPolicy.FLOW_CONTROL,
+            max_ack_pending=2,
+        )
+        *messages, request = inbox.take()
+        assert [each.payload for each in messages] == [b"1", b"2"]
+        answer = b"NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 2\r\n\r\n"
+        stage.send(request.reply, b"", b"", answer)
+        assert [each.payload for each in inbox.take() if each.payload] == [b"3", b"4"]
+
 
 class TestRate:
     """The rate limit."""
