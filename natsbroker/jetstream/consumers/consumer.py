@@ -32,6 +32,8 @@ ENDINGS = {
     "leadership": (b"409 Leadership Change", False),
 }
 
+_RANDOM = Random()
+
 #: What a subscription receives.
 _ACKS, _PULLS, _FLOW = range(3)
 
@@ -68,7 +70,8 @@ class Consumer:
         """
         @param state: the value of L{natsbroker.jetstream.consumers.state.stateKey} that an earlier
             run has left.
-        @param random: for ids and samples.
+        @param random: for ids and samples. By default consumers share one, because each takes
+            three kilobytes.
         """
         self.stream = stream
         self.name = name
@@ -76,7 +79,7 @@ class Consumer:
         self._state = state
         self._isStopped = False
         self._subscriptions: list[ISubscription] = []
-        self.core = ConsumerCore(stream, name, config, random or Random())
+        self.core = ConsumerCore(stream, name, config, random or _RANDOM)
         self.core.owner = self
         self._pull: PullDeliverer | None = None
         self._push: PushDeliverer | None = None

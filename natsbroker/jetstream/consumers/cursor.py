@@ -141,7 +141,7 @@ class RecordCursor:
         """
         The messages that were not delivered yet.
         """
-        if not self._skip and self.position > self._stream.last:
+        if not self._skip and self.position > self._last:
             return 0
         return max(self._remaining, 0)
 
@@ -169,6 +169,16 @@ class RecordCursor:
                 self._remaining += sum(1 for each in self._buffer if each.sequence < position)
                 self._counted = self._last = self._stream.last
                 self._isStale = False
+
+    def count(self) -> bool:
+        """
+        Count the pending messages if that is necessary.
+
+        @return: whether their number is exact now.
+        """
+        if self._isStale and not self.isBusy:
+            self._run(self.recount)
+        return not self._isStale
 
     def _stale(self) -> None:
         self._isStale = True
@@ -244,9 +254,7 @@ class RecordCursor:
         """
         The next message; C{None} if there is none, or if it is still being read.
         """
-        if self._isStale and not self.isBusy:
-            self._run(self.recount)
-        if self._isStale:
+        if self._isStale and not self.count():
             return None
         if not self._buffer and not self.isBusy:
             if self._skip:

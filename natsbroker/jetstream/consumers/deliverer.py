@@ -175,6 +175,8 @@ class ConsumerDeliverer:
         if core.isPaused or not core.isServing or not self.canDeliver():
             return False
         pending = core.pending
+        if not core.cursor.isCounted and not core.cursor.count():
+            return False
         if pending.queueLength:
             again = self._nextAgain()
             if again is not None:

@@ -606,6 +606,17 @@ class TestRemoval:
         assert (floor["consumer_seq"], floor["stream_seq"]) == (1, 1)
         assert "last_active" in floor
 
+    def test_countAtRedelivery(self, stage: ConsumerStage) -> None:
+        """A message that is delivered again shows the number of pending ones, too."""
+        mixed(stage)
+        stage.consumer(filter_subject="s.a")
+        inbox = stage.inbox()
+        stage.pull(inbox)
+        stage.ack(inbox.take()[0], b"-NAK")
+        stage.stream.delete(6)
+        stage.pull(inbox)
+        assert numbers(inbox.take()[0]) == (2, 1, 2, 1)
+
     def test_newMessage(self, stage: ConsumerStage) -> None:
         """A message that was not delivered yet is not pending any more."""
         stage.publish(4)

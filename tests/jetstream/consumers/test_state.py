@@ -34,9 +34,8 @@ def test_roundTrip(
 
 def test_size() -> None:
     """A thousand pending messages take twelve bytes each, and little more."""
-    numbers = range(1000)
     bases = (10**7, 5 * 10**6, 1_700_000_000_000)
-    sequences, firsts, dues = ([base + n for n in numbers] for base in bases)
+    sequences, firsts, dues = (list(range(base, base + 1000)) for base in bases)
     state = ConsumerState(5000, 1 << 40, 0, 0, 0, 0, sequences, firsts, dues)
     assert len(state.encode()) < 12_200
 
