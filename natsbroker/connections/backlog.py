@@ -121,9 +121,6 @@ class WorkQueue:
             turn.leave()
 
     def _serve(self) -> None:
-        """
-        A round.
-        """
         turn, entries = self._turn, self._entries
         self._isScheduled = False
         turn.renew()

@@ -1,9 +1,9 @@
 """
 What waits to be sent on one connection, and the turn that sends it.
 
-Everything that one chunk of input causes for one connection leaves in one write; what a
-slow peer does not take is counted, here and in its transport, and more than the limit ends the
-connection; nothing is lost or reordered before that; publishers can wait for a peer that lags.
+Everything that one chunk of input causes for one connection leaves in one write. What a slow peer
+does not take is counted, here and in its transport, and more than the limit ends the connection;
+nothing is lost or reordered before that. Publishers can wait for a peer that lags.
 """
 
 from __future__ import annotations
@@ -93,28 +93,19 @@ class FlushBatch:
 
     @property
     def isSpent(self) -> bool:
-        """
-        Whether the turn's share of work is used up.
-        """
         return self.work >= self.until
 
     def renew(self) -> None:
-        """
-        Begin a round of turns.
-        """
         self.round = self.work + SHARE
 
     def enter(self) -> None:
-        """
-        Begin to collect.
-        """
         if not self._depth:
             self.until = max(self.round, self.work + LEAST)
         self._depth += 1
 
     def leave(self) -> None:
         """
-        End what C{enter} began; the outermost call flushes.
+        The outermost call flushes.
         """
         self._depth -= 1
         if not self._depth:
@@ -122,9 +113,6 @@ class FlushBatch:
             self.flush()
 
     def dirty(self, outbox: Outbox) -> None:
-        """
-        Remember an outbox that has something to send.
-        """
         self.work += FLUSH
         self._dirty.append(outbox)
         if not self._depth and not self._scheduled:
@@ -161,9 +149,6 @@ class FlushBatch:
             raise trouble
 
     def contain(self, call: Callable[[], object]) -> None:
-        """
-        Call something, and report what it raises.
-        """
         try:
             call()
         except BaseException as problem:
@@ -190,9 +175,6 @@ class FlushBatch:
 
 class Outbox:
     """
-    The outgoing side of one connection.
-
-    @ivar turn: sends what was put in.
     @ivar limit: how many bytes may wait.
     @ivar headers: whether the peer understands headers; if not, they are stripped.
     @ivar echo: whether the peer wants its own messages back.
@@ -253,9 +235,6 @@ class Outbox:
         self._waiters: list[Callable[[], None]] = []
 
     def write(self, data: bytes) -> None:
-        """
-        Append bytes: a line, or anything else that is already a frame.
-        """
         if self.closed or not data:
             return
         self._pieces.append(data)
@@ -264,9 +243,6 @@ class Outbox:
     def deliver(self, message: Message, sid: bytes) -> None:
         """
         Append a message as MSG or HMSG, whichever the peer understands.
-
-        @param message: what to send; it is copied into the frame.
-        @param sid: the peer's name for the subscription.
         """
         if self.closed:
             return
@@ -361,10 +337,10 @@ class Outbox:
 
     def pause(self, held: Callable[[], int] | None = None) -> None:
         """
-        The transport is full: keep everything until L{resume}.
+        Keep everything until L{resume}.
 
-        @param held: called for how many bytes the transport has not sent yet, which do not become
-            more; C{None} for one that does not tell.
+        @param held: called for how many bytes the transport, which is full, has not sent yet, which
+            do not become more; C{None} for one that does not tell.
         """
         self._paused = True
         if held is not None and not self.closed:
@@ -372,9 +348,6 @@ class Outbox:
             self._heldAtMost = held()
 
     def resume(self) -> None:
-        """
-        The transport has room again.
-        """
         self._paused = False
         self._held = _nothing
         self._heldAtMost = 0
@@ -382,9 +355,6 @@ class Outbox:
 
     @property
     def paused(self) -> bool:
-        """
-        Whether the transport is full.
-        """
         return self._paused
 
 
@@ -418,12 +388,8 @@ _CLOSED = _ClosedOwner()
 
 def frameFor(message: Message, sid: bytes, headers: bool) -> bytes:
     """
-    A message as the bytes that a client gets.
-
-    @param message: the message.
-    @param sid: the client's name for the subscription.
-    @param headers: whether the client understands headers; without, they are stripped and the
-        size is that of the payload (PROTOCOL part 2, row 28).
+    @param headers: whether the client understands headers; without, they are stripped and the size
+        is that of the payload (PROTOCOL part 2, row 28).
     """
     if not message.headerLength:
         middle = b"%b %b" % (message.reply, message.sizeText) if message.reply else message.sizeText

@@ -141,7 +141,8 @@ def relayed(stream: Any, protocol: Any, turn: hot.FlushBatch) -> Any:
 def unsentBy(transport: Any) -> int:
     """
     How many bytes a transport, perhaps with layers above it, holds that it has not sent; 0 for one
-    that keeps them elsewhere. Those of TLS count as they are encrypted.
+    that keeps them elsewhere. Those of TLS count as they are encrypted. (The C{max_pending} of
+    nats-server counts all that was not sent.)
     """
     if isinstance(transport, PolledTransport):
         return transport.unsent

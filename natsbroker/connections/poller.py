@@ -80,9 +80,6 @@ class SocketPoller:
         self.sockets.watch(reader.fileno(), reader.doRead)
 
     def removeReader(self, reader: IReadDescriptor) -> None:
-        """
-        End what L{addReader} began.
-        """
         self.sockets.unwatch(reader.fileno())
 
     @property
@@ -124,9 +121,6 @@ class PolledServer(tcp.Server):
         super().__init__(sock, protocol, client, server, number, reactor)
 
     def attachSession(self, session: ClientSession) -> None:
-        """
-        Read and write for a session from now on.
-        """
         self._session = session
         reactor: Any = self.reactor
         self._socket = PolledSocket(
@@ -135,22 +129,16 @@ class PolledServer(tcp.Server):
 
     def useLane(self, lane: Any) -> None:
         """
-        The lane that the poller may take without asking the session; C{None} for none.
+        @param lane: the poller may take it without asking the session; C{None} for none.
         """
         if self._socket is not None:
             self._socket.useLane(lane)
 
     def startReading(self) -> None:
-        """
-        Have input delivered.
-        """
         if self._socket is not None:
             self._socket.setReading(True)
 
     def stopReading(self) -> None:
-        """
-        Have no input delivered.
-        """
         if self._socket is not None:
             self._socket.setReading(False)
 
@@ -165,9 +153,6 @@ class PolledServer(tcp.Server):
         """
 
     def write(self, data: bytes) -> None:
-        """
-        Send bytes behind what waits in the outbox.
-        """
         if self._session is not None and self.connected:
             self._session.outbox.write(data)
 
@@ -195,9 +180,6 @@ class PolledServer(tcp.Server):
             reactor.callLater(0, self.connectionLost, Failure(main.CONNECTION_DONE))
 
     def connectionLost(self, reason: Failure) -> None:
-        """
-        The connection is gone, or is to go now.
-        """
         if self._socket is not None:
             self._socket.forget()
         super().connectionLost(reason)
@@ -207,7 +189,6 @@ def installTransport(port: Any, poller: SocketPoller) -> bool:
     """
     Have the connections that a port will accept go through a poller.
 
-    @param port: what listening gave.
     @return: whether it does; other ports than plain TCP ports of clients stay as they are.
     """
     if type(port) is not tcp.Port or not isinstance(port.factory, ClientFactory):

@@ -368,8 +368,11 @@ def securityOf(
     connection: SSL.Connection | None, certificate: Any, isFirst: bool = False
 ) -> Security:
     """
+    Versions and cipher suites have the names of the standard, as nats-server says them; only
+    certificates that were verified are in it.
+
     @param connection: after the handshake; C{None} where the transport keeps it to itself.
-    @param certificate: the peer's, which was verified; C{None} without.
+    @param certificate: the peer's; C{None} without.
     @param isFirst: whether the handshake came before anything else.
     """
     if connection is None:

@@ -76,9 +76,6 @@ class GatewayAdvertiser:
         self._stop: Callable[[], None] | None = None
 
     def begin(self, bus: IMessageBus) -> None:
-        """
-        Send the queue groups of the account, and changes from now on.
-        """
         self._stop = bus.watchInterest(self, CLUSTER, True, self._listed)
 
     def end(self) -> None:

@@ -108,7 +108,8 @@ class AdvisedPolicy:
 @dataclass(eq=False)
 class GatewayAdvice:
     """
-    Provides L{natsbroker.export.gatewayadvice.Advised}.
+    Provides L{natsbroker.export.gatewayadvice.Advised}. What is advised holds for the connections
+    that there are at once, and for new ones.
     """
 
     policy: AdvisedPolicy

@@ -134,9 +134,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         members: ClusterMembers,
         dial: Callable[[Remote, float], None],
     ) -> None:
-        """
-        @param dial: dials a cluster after some seconds, unless it is being dialled.
-        """
         super().__init__(context)
         self.identity = identity
         self.terms = terms
@@ -162,9 +159,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         return connectOptions(self.identity, self.terms, target, hasTLS)
 
     def update(self) -> None:
-        """
-        Send our INFO over all inbound connections.
-        """
         document = self.document()
         for link in list(self.inbound.values()):
             link.tell(document)

@@ -1,5 +1,6 @@
 """
-The page C{/leafz}: the leafnode connections, with the parameters and keys of nats-server.
+The page C{/leafz}: the leafnode connections, with the parameters and keys of nats-server; and what
+C{/varz} shows of them, without passwords.
 """
 
 from __future__ import annotations

@@ -339,9 +339,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
                 leaf.useCompression(wanted)
 
     def leave(self) -> None:
-        """
-        Announce that leafnodes have to connect elsewhere.
-        """
         self.isLeaving = True
         self.announce()
 

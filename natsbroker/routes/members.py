@@ -166,9 +166,6 @@ class Membership(LinkRegistry[Route]):
         dial: Callable[[RouteTarget, float], None],
         changed: Callable[[], None],
     ) -> None:
-        """
-        @param dial: dials a member after a number of seconds, unless it is being dialled.
-        """
         super().__init__(context)
         self.identity = identity
         self.buses = buses
@@ -211,9 +208,6 @@ class Membership(LinkRegistry[Route]):
         return known and self.buses.busOf(account) is not None
 
     def accountsOf(self, route: Route, member: Member) -> list[str]:
-        """
-        The accounts whose interest is sent over a connection.
-        """
         if route.account:
             return [route.account]
         names = self.buses.names()

@@ -87,9 +87,6 @@ class RoutePool:
             route.ping()
 
     def _prevails(self, newcomer: Route, there: Route | None) -> bool:
-        """
-        Whether a route gets a place; one that does not is closed.
-        """
         now = self._cluster.context.reactor.seconds()
         if there is None or prevails(newcomer, there, self._cluster.identity.server_id, now):
             return True

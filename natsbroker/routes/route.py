@@ -208,9 +208,6 @@ class Route(Link):
         return self._cluster.agreesOn(given.cluster, given.cluster_dynamic, given.name)
 
     def _beClassic(self) -> None:
-        """
-        Expect the classic dialect until the peer's INFO.
-        """
         if self.document is None:
             self.isClassic = True
             self.decoder.dialect = FROM_MEMBER
