@@ -100,6 +100,7 @@ class TestOptions:
         [
             ["--http", "x"],
             ["--http", "70000"],
+            ["--name", "with spaces"],
             ["-c", "/missing/x.conf"],
             ["--user", "u", "--token", "t", "-c", "/dev/null/x"],
             ["surplus"],

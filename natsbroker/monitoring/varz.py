@@ -28,9 +28,7 @@ Document = dict[str, Any]
 
 class Varz:
     """
-    @ivar contributions: by key, the functions of other services that give its value: a mapping for
-        C{cluster}, C{gateway}, C{leaf}, C{mqtt}, C{websocket} and C{jetstream}, a number for
-        C{routes}, C{remotes} and C{leafnodes}.
+    @ivar contributions: by key, the functions of other services that give its value.
     @ivar statistics: the link statistics under C{routes}, C{gateways} and C{leafs}.
     """
 

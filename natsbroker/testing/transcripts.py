@@ -167,8 +167,7 @@ def parseTranscript(text: str) -> list[Step]:
     With C{|} for the colon nothing is added.  The escapes of a Python string are understood.
     Neighbouring lines of one side are one packet.  A name after the letter (C{Cbob:}) is another
     connection.  C{S: INFO} stands for any INFO of a new connection.  C{[open]}, C{[EOF]},
-    C{[EOF bob]} say how the conversation stands.  Lines that start with C{#} and empty lines are
-    passed over.
+    C{[EOF bob]} say how the conversation stands.  Comments and empty lines are passed over.
 
     @raise ValueError: with the number of a line that is none of these.
     """

@@ -28,12 +28,10 @@ from natsbroker.config.keys.services import (
     MQTT,
     OCSP,
     OCSP_CACHE,
-    OPERATORS,
     PROXIES,
     RESOLVER,
     STREAMING,
     TRACE,
-    TRUSTED_KEYS,
     WEBSOCKET,
 )
 from natsbroker.config.keys.types import (
@@ -211,8 +209,16 @@ ROOT = BlockSchema(
     system_account=Key(STRING, aliases="system", restart="SystemAccount"),
     no_system_account=Key(BOOLEAN, aliases="no_system no_sys_acc", restart="NoSystemAccount"),
     proxies=Key(PROXIES, unsupported=Unsupported("trusted proxies", False)),
-    operator=OPERATORS,
-    trusted_keys=TRUSTED_KEYS,
+    operator=Key(
+        STRING,
+        STRINGS,
+        aliases="operators roots root root_operators root_operator",
+        restart="TrustedOperators",
+        field="operator.operators",
+    ),
+    trusted_keys=Key(
+        *LIST.types, aliases="trusted", restart="TrustedKeys", field="operator.trusted_keys"
+    ),
     resolver=Key(
         STRING,
         RESOLVER,

@@ -13,7 +13,6 @@ from natsbroker.config.keys.types import (
     DURATION,
     HEADERS,
     INTEGER,
-    LIST,
     LOGIN,
     NETWORK,
     PERCENTAGE,
@@ -215,16 +214,6 @@ TRACE = BlockSchema("accounts.*.msg_trace", dest=Key(STRING), sampling=Key(PERCE
 
 EXPORTS = Key(arrayOf(EXPORT))
 IMPORTS = Key(arrayOf(IMPORT))
-OPERATORS = Key(
-    STRING,
-    STRINGS,
-    aliases="operators roots root root_operators root_operator",
-    restart="TrustedOperators",
-    field="operator.operators",
-)
-TRUSTED_KEYS = Key(
-    *LIST.types, aliases="trusted", restart="TrustedKeys", field="operator.trusted_keys"
-)
 
 _LIMITS = {
     "max_subs": Key(INTEGER, aliases="msu max_subscriptions maxsubscriptions"),
