@@ -1,0 +1,126 @@
+"""
+Requests to the JetStream API of a server, and the model's answers to the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from natsbroker.jetstream.model.configjson import consumerConfigJSON, streamConfigJSON
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.consumerupdates import (
+    ConsumerChecker,
+    CreateForm,
+    addressedConsumer,
+)
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.metadata import withServer
+from natsbroker.jetstream.model.requests import parseConsumer, parseStream
+from natsbroker.jetstream.model.streamchecks import StreamChecker
+from natsbroker.jetstream.model.streamconfig import StreamConfig
+from natsbroker.jetstream.model.streamupdates import createdStream, updatedStream
+from tests.interop.plainclients import Client
+from tests.interop.servers import Server
+
+__all__ = ["STORAGE", "Asker", "Model", "answerOf"]
+
+STORAGE = 'jetstream { store_dir: "$DIR/js", max_mem: 1GB, max_file: 10GB }'
+
+_DYNAMIC = ("_nats.ver", "_nats.level")
+_RANDOM = "RANDOM"
+_BOUND = ("d", "d.x")
+
+
+def answerOf(answer: dict[str, Any]) -> Any:
+    """
+    @return: what counts of an answer: the error, or the configuration with its order.
+    """
+    error = answer.get("error")
+    if error is not None:
+        return [error["code"], error["err_code"], error["description"]]
+    return answer.get("config", answer)
+
+
+class Asker:
+    """
+    A client that sends requests one by one.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._client = Client(server)
+        self._inbox = self._client.subscribe(b"_INBOX.x.*")
+        self._replies = (b"_INBOX.x.%d" % number for number in itertools.count())
+        for subject in _BOUND:
+            self._client.subscribe(subject.encode())
+
+    def ask(self, subject: str, body: bytes = b"") -> dict[str, Any]:
+        """
+        @return: the answer to a request below C{$JS.API}.
+        """
+        self._client.publish(f"$JS.API.{subject}".encode(), body, next(self._replies))
+        answer = json.loads(self._client.take(self._inbox, 1)[0])
+        assert isinstance(answer, dict)
+        return answer
+
+
+@dataclass
+class Model:
+    """
+    An account that exists as configurations only.
+
+    @ivar consumers: by stream and name.
+    """
+
+    streams: dict[str, StreamConfig] = field(default_factory=dict)
+    consumers: dict[str, dict[str, ConsumerConfig]] = field(default_factory=dict)
+
+    def stream(self, operation: str, name: str, body: bytes) -> Any:
+        """
+        @return: L{answerOf} the answer to a request to create or update a stream.
+        """
+        checker = StreamChecker(self.streams)
+
+        def work() -> dict[str, Any]:
+            request = parseStream(body)
+            if operation == "CREATE":
+                config = createdStream(request, name, checker)
+            else:
+                config = updatedStream(request, name, checker, {})
+            self.streams[name] = config
+            return streamConfigJSON(withServer(config))
+
+        return _answered(work)
+
+    def consumer(
+        self, form: CreateForm, stream: str, body: bytes, name: str = "", filter_: str = ""
+    ) -> Any:
+        """
+        @return: L{answerOf} the answer to a request to create a consumer.
+        """
+        consumers = self.consumers.setdefault(stream, {})
+        checker = ConsumerChecker(self.streams[stream], consumers, _BOUND.__contains__)
+
+        def work() -> dict[str, Any]:
+            request = addressedConsumer(parseConsumer(body), form, stream, name, filter_)
+            return consumerConfigJSON(withServer(checker.admitted(request, lambda: _RANDOM)))
+
+        return _answered(work)
+
+    def learnConsumer(self, stream: str, answer: dict[str, Any]) -> None:
+        """
+        Take over a consumer as the server has it, with its random name.
+        """
+        config = parseConsumer(json.dumps({"config": answer["config"]}).encode()).config
+        kept = {key: each for key, each in config.metadata.items() if key not in _DYNAMIC}
+        self.consumers[stream][answer["name"]] = replace(config, metadata=kept)
+
+
+def _answered(work: Callable[[], dict[str, Any]]) -> Any:
+    try:
+        return work()
+    except JetStreamError as error:
+        return answerOf({"error": error.toJSON()})
