@@ -11,9 +11,6 @@ When a commit fails because there is no space, everything in the queue fails wit
 request is tried again. When it fails for any other reason, or there was no space for the page where
 LMDB notes it, nothing is written with this handle any more: the database is opened again and
 verified, and only if that succeeds it goes on.
-
-Deferreds fire in the reactor's thread, in the order of the requests, and never
-successfully before what they stand for is on disk.
 """
 
 from __future__ import annotations
@@ -42,8 +39,6 @@ from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
 from natsbroker.storage.lmdb.transaction import LMDBTransaction
 from natsbroker.storage.policy import Policy, sweepAgain
 
-__all__ = ["ILMDBCommitOwner", "LMDBCommit", "LMDBCommitter"]
-
 RESERVED = 16384
 """How many sequences are reserved at a time."""
 
@@ -53,9 +48,6 @@ _log = Logger(namespace="natsbroker.storage.lmdb")
 @dataclass(slots=True)
 class LMDBCommit:
     """
-    What a commit did.
-
-    @ivar jobs: which are done.
     @ivar rows: the logs in it, by identity; they are not changed afterwards.
     @ivar oldest: timestamps of the oldest records, of those among them that limit the age.
     @ivar touched: blocks that are not what they were.
@@ -78,7 +70,6 @@ class JournalGroup:
 
     @ivar rows: the logs in it, as they will be.
     @ivar ahead: their new records.
-    @ivar generation: of the frame.
     """
 
     jobs: list[Job]
@@ -88,17 +79,10 @@ class JournalGroup:
 
     @property
     def blobs(self) -> list[bytes]:
-        """
-        All records, log by log.
-        """
         return list(chain.from_iterable(self.ahead.values()))
 
 
 class ILMDBCommitOwner(IRefusing, Protocol):
-    """
-    The store, called in the reactor's thread.
-    """
-
     def committed(self, outcome: LMDBCommit) -> None:
         """
         A commit is on disk.
@@ -111,10 +95,6 @@ class ILMDBCommitOwner(IRefusing, Protocol):
 
 
 class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
-    """
-    The thread that writes.
-    """
-
     def __init__(
         self,
         reactor: IReactorFromThreads,
@@ -130,7 +110,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         @param reopen: opens and verifies the store again, in this thread.
         @param policies: what the logs keep, by identity; changed by the reactor's thread.
         @param now: the wall clock, in nanoseconds.
-        @param release: lets go of the store's lock.
         @param readers: with C{addReader} and C{removeReader}.
         """
         super().__init__(reactor, owner)
@@ -151,9 +130,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._handed: JournalGroup | None = None
 
     def commitGroup(self, jobs: list[Job]) -> None:
-        """
-        Commit, and tell the reactor.
-        """
         if not self.leftover and not any(job.writes for job in jobs):
             self.tell(self.owner.committed, LMDBCommit(jobs))
             return
@@ -198,9 +174,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return True
 
     def _group(self, jobs: list[Job], rows: dict[int, LogRow]) -> JournalGroup:
-        """
-        What the jobs append, as it goes into the journal.
-        """
         self._opened.base += 1
         self._formatted = False
         ahead: dict[int, list[bytes]] = {}
@@ -210,9 +183,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return JournalGroup(jobs, rows, ahead, self._opened.base + self._transaction)
 
     def _inJournal(self, group: JournalGroup) -> LMDBCommit:
-        """
-        Take over what is durable now.
-        """
         self._backlog.add(group.jobs, group.rows)
         oldest = {each: self._oldest[each] for each in group.rows if each in self._oldest}
         return LMDBCommit(group.jobs, group.rows, oldest, ahead=group.ahead)
@@ -239,9 +209,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return True
 
     def _written(self, failure: OSError | None, noteFailure: OSError | None) -> None:
-        """
-        The journal's writer has written what it was handed, or failed.
-        """
         group, self._handed = self._handed, None
         if group is None:
             return
@@ -264,8 +231,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _commit(self, jobs: list[Job]) -> tuple[LMDBTransaction, list[int]]:
         """
-        Do what the jobs ask, and what is in the journal, in one transaction, and have it synced.
-
         @return: the transaction, and dropped logs of which nothing is left.
         """
         opened = self._opened
@@ -294,8 +259,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _apply(self, transaction: LMDBTransaction, jobs: Sequence[Job]) -> list[int]:
         """
-        Write everything.
-
         @return: dropped logs of which nothing is left.
         """
         if not self._formatted:
@@ -315,8 +278,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
     def _reserve(self, rows: Mapping[int, LogRow]) -> None:
         """
         Have it on disk how far the logs may write, before they do.
-
-        @param rows: the logs as they will be.
         """
         if self._isReserved(rows):
             return
@@ -330,9 +291,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             marks.write(self._opened.mark, logs)
 
     def _isReserved(self, rows: Mapping[int, LogRow]) -> bool:
-        """
-        Whether the logs may write as far as they will.
-        """
         logs = self._opened.marks.logs
         return all(
             row.dropped or (each in logs and row.last <= logs[each].reserved)
@@ -342,9 +300,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
     def _committed(
         self, transaction: LMDBTransaction, jobs: Sequence[Job], gone: Sequence[int]
     ) -> LMDBCommit:
-        """
-        Take over what is durable now.
-        """
         opened = self._opened
         self._formatted = True
         self._transaction = opened.environment.lastTransaction()
@@ -404,9 +359,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._fail(jobs, failure)
 
     def _fail(self, jobs: list[Job], failure: Exception) -> None:
-        """
-        Refuse what was asked, now and until the reactor knows.
-        """
         environment = self._opened.environment
         error = asStoreError(failure)
         if isinstance(error, StoreFull) and environment.isBroken():

@@ -14,36 +14,20 @@ from natsbroker.storage.lmdb.transaction import LMDBTransaction
 from natsbroker.storage.lmdb.writing import LMDBLogWriter
 from natsbroker.storage.records import HEAD_SIZE, sequenceOf, subjectOf, timestampOf
 
-__all__ = [
-    "CreateJob",
-    "DropJob",
-    "LMDBAppendJob",
-    "isTallied",
-    "jobFor",
-]
-
-
 LONGEST_SOLE = 1000
 """A log of one subject has no tallies unless that subject is longer than this."""
 
 
 def isTallied(indexed: bool, sole: bytes, uniform: bool) -> bool:
     """
-    Whether a log has tallies after records are appended.
-
-    @param indexed: whether it has some already.
-    @param sole: otherwise its only subject.
-    @param uniform: whether all records have that one.
+    Whether a log has tallies after records are appended; C{uniform} if all have C{sole}.
     """
     return indexed or not uniform or not 0 < len(sole) <= LONGEST_SOLE
 
 
 def jobFor(row: LogRow, blobs: list[bytes]) -> LMDBAppendJob:
     """
-    The request to append records that are encoded already.
-
-    @param row: the log as it is.
-    @param blobs: records whose sequences follow each other.
+    The request to append records, whose sequences follow each other, that are encoded already.
     """
     subjects = [subjectOf(each, 0) for each in blobs]
     sole = row.sole or subjects[0]
@@ -60,10 +44,6 @@ def jobFor(row: LogRow, blobs: list[bytes]) -> LMDBAppendJob:
 
 
 class LMDBAppendJob(AppendJob):
-    """
-    Records to append.
-    """
-
     def __init__(
         self,
         identity: int,
@@ -99,10 +79,6 @@ class LMDBAppendJob(AppendJob):
 
 
 class CreateJob(Job):
-    """
-    A log to make.
-    """
-
     def __init__(self, row: LogRow) -> None:
         super().__init__()
         self._row = row
@@ -112,9 +88,5 @@ class CreateJob(Job):
 
 
 class DropJob(LogJob):
-    """
-    A log to delete.
-    """
-
     def applyTo(self, writer: LMDBLogWriter) -> None:
         writer.row.dropped = True

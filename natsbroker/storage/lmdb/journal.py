@@ -6,28 +6,10 @@ for each answer pays that for every message. So a group of requests that only ap
 is written to the journal instead, and the database follows later, with many groups at once.
 
 The journal is a file of fixed length that is overwritten from its beginning each time the database
-has caught up. A frame begins at a multiple of 4,096 bytes and is written twice, one copy behind the
-other, so that a flipped bit costs nothing. All integers are little-endian::
-
-    ======  ====  ==========================================================
-    offset  size  what
-    ======  ====  ==========================================================
-    0       8     the store's mark, a random number
-    8       1     C{J}
-    9       1     version of this layout, 1
-    10      2     reserved, zero
-    12      4     length of the records
-    16      8     generation of the frame
-    24      8     generation of the commit of the database that it builds on
-    32      4     CRC-32C of the 32 bytes before it and the records
-    ======  ====  ==========================================================
-
-The records follow, each as L{natsbroker.storage.records} describes it. Generations rise, and the
-commit with which the database catches up has a higher one than all frames before it: frames up to
-the database's own generation are spent, whatever else lies in the file.
-
-When L{Journal.append} returns, the frame is on disk. A frame that is not whole is not
-read.
+has caught up. A frame is written twice, one copy behind the other, so that a flipped bit costs
+nothing; docs/reference/store-format.md has its layout. Generations rise, and the commit with which
+the database catches up has a higher one than all frames before it: frames up to the database's own
+generation are spent, whatever else lies in the file. A frame that is not whole is not read.
 """
 
 from __future__ import annotations
@@ -50,8 +32,6 @@ from natsbroker import hot
 from natsbroker.files import syncDirectory
 from natsbroker.storage.lmdb.files import Commits, readPiece, writeAt
 from natsbroker.storage.records import crc32c, identityOf, lengthAt, sequenceOf
-
-__all__ = ["LARGEST_FRAME", "Journal", "JournalFrame", "journalWriter", "readFrames", "runsIn"]
 
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
@@ -76,11 +56,7 @@ _VERSION = 1
 
 class JournalFrame(NamedTuple):
     """
-    What one group appended.
-
-    @ivar generation: of the group.
-    @ivar since: of the commit of the database that it builds on.
-    @ivar blobs: the records.
+    @ivar since: the generation of the commit of the database that it builds on.
     """
 
     generation: int
@@ -99,16 +75,10 @@ def _pack(mark: bytes, generation: int, since: int, blobs: Sequence[bytes]) -> b
 
 
 def _roundedUp(length: int) -> int:
-    """
-    The next multiple of L{SECTOR}.
-    """
     return -(-length // SECTOR) * SECTOR
 
 
 def _frameAt(data: bytes, position: int) -> JournalFrame | None:
-    """
-    The copy of a frame that begins at a position, if it is whole.
-    """
     body = position + _HEAD_SIZE
     if body > len(data):
         return None
@@ -123,9 +93,6 @@ def _frameAt(data: bytes, position: int) -> JournalFrame | None:
 
 
 def _split(body: bytes) -> list[bytes]:
-    """
-    The records of a frame.
-    """
     blobs = []
     position = 0
     while length := lengthAt(body, position):
@@ -136,9 +103,7 @@ def _split(body: bytes) -> list[bytes]:
 
 def readFrames(path: Path, mark: bytes) -> list[JournalFrame]:
     """
-    All whole frames of a journal, by rising generation; none if the file is not there.
-
-    @raise OSError: if the disk does not let it. Frames that it cannot read any more are left out.
+    By rising generation, without those that the disk cannot read any more; none without the file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -165,8 +130,6 @@ def readFrames(path: Path, mark: bytes) -> list[JournalFrame]:
 
 def runsIn(frames: Sequence[JournalFrame]) -> Iterator[tuple[int, list[bytes]]]:
     """
-    The records of frames as they were appended.
-
     @return: the identity of a log, and records of it whose sequences follow each other.
     """
     run: list[bytes] = []
@@ -216,19 +179,10 @@ WIDEST = _roundedUp(2 * (_HEAD_SIZE + LARGEST_FRAME))
 
 
 class Journal:
-    """
-    The journal of an open store, to be written from its beginning.
-
-    @ivar descriptor: of the file.
-    @ivar position: where the next frame goes.
-    """
-
     def __init__(self, path: Path, mark: bytes) -> None:
         """
         Open the file, or make it. Its blocks are all written once, so that writing to them again
         needs no more space and changes nothing but themselves.
-
-        @raise OSError: if the disk does not let it.
         """
         self._mark = mark
         self._path = path
@@ -269,15 +223,9 @@ class Journal:
         return True
 
     def rewind(self) -> None:
-        """
-        Begin again: the database has what the frames say.
-        """
         self.position = 0
 
     def close(self) -> None:
-        """
-        Let go of the file.
-        """
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
@@ -295,7 +243,6 @@ class JournalWriter:
     ) -> None:
         """
         @param done: called with what kept the frame, and the note, from being written.
-        @raise OSError: if there can be no such thread.
         """
         self._readers = readers
         self._done = done
@@ -349,9 +296,6 @@ class JournalWriter:
             self._readers.addReader(self)
 
     def close(self) -> None:
-        """
-        End, when what was handed over is written.
-        """
         self._readers.removeReader(self)
         self._writer.close()
 

@@ -156,9 +156,6 @@ class LMDBLog(OwnedLog):
     def _readCached(
         self, found: list[Record], sequence: int, limit: int, maxBytes: int
     ) -> tuple[int, int]:
-        """
-        @return: where to go on, and how many bytes are still wanted.
-        """
         last = self._bounds.last
         sequence = max(sequence, self._bounds.first)
         while len(found) < limit and maxBytes > 0 and sequence <= last:
@@ -429,9 +426,6 @@ class LMDBLog(OwnedLog):
         limit: int,
         maxBytes: int,
     ) -> tuple[int, int]:
-        """
-        @return: where to go on, and how many bytes are still wanted.
-        """
         bounds = self._bounds
         for index in range(block.indexOf(sequence), len(block.sequences)):
             number = block.sequences[index]

@@ -107,9 +107,6 @@ class Scrubber:
         fetch: Callable[..., Deferred[ScrubResult]],
         found: Callable[[ScrubResult], object],
     ) -> None:
-        """
-        @param fetch: calls something with the database in a thread that reads.
-        """
         self._reactor = reactor
         self._fetch = fetch
         self._found = found

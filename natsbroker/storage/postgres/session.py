@@ -152,9 +152,6 @@ class Session:
         return found, {name: each for name, each in spaces.items() if each.identity in alive}
 
     def leave(self) -> None:
-        """
-        @raise psycopg.Error: if the database cannot be reached.
-        """
         try:
             if isLost(self.connection):
                 self.connection = self._database.connect(self.who("write"))

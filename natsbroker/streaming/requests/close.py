@@ -94,9 +94,6 @@ class CloseHandler:
         return not isKept
 
     def withdraw(self, subscription: ChannelSubscription) -> None:
-        """
-        Close the subscription of a client that may not have it any more.
-        """
         _log.info(
             '[Client:{id}] May not subscribe to channel "{name}" any more',
             id=subscription.clientID,

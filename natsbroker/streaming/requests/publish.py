@@ -25,8 +25,6 @@ from natsbroker.streaming.protocol import Malformed, PubMsg
 from natsbroker.streaming.requests.access import Requester, requesterOf
 from natsbroker.wire.values import Run
 
-__all__ = ["PublishHandler"]
-
 _log = Logger(namespace="natsbroker.streaming")
 
 #: Bytes that may wait to become durable; what is published beyond is refused at once.
@@ -37,12 +35,9 @@ class _Batch:
     """
     What was published to one channel and is still to be stored.
 
-    @ivar entries: for the log.
     @ivar answers: reply subjects, each with the guids of messages that follow each other and are
         answered there.
     @ivar size: bytes of data.
-    @ivar subject: of the records.
-    @ivar timestamp: of the records.
     """
 
     __slots__ = ("answers", "channel", "entries", "size", "subject", "timestamp")
@@ -59,10 +54,6 @@ class _Batch:
         self, headers: bytes, data: list[bytes], size: int, answer: bytes, guids: list[bytes]
     ) -> None:
         """
-        Take messages.
-
-        @param headers: of all of them.
-        @param size: bytes of data.
         @param answer: the reply subject of all of them.
         """
         subject, timestamp = self.subject, self.timestamp
@@ -76,8 +67,6 @@ class _Batch:
 
 class PublishHandler:
     """
-    Takes published messages.
-
     @ivar waiting: bytes that are not durable yet.
     """
 
@@ -101,8 +90,6 @@ class PublishHandler:
     def take(self, run: Run, requester: Requester) -> None:
         """
         Take messages; they are stored with others when L{flush} is called.
-
-        @param requester: who published them.
         """
         if run.origin is not self._origin:
             self._origin = run.origin
@@ -116,9 +103,7 @@ class PublishHandler:
 
     def _takeMany(self, run: Run, payloads: list[bytes], place: int) -> int:
         """
-        Take messages that are alike.
-
-        @return: how many they were; 0 if the first one is to be taken by itself.
+        @return: how many were alike and taken; 0 if the first one is to be taken by itself.
         """
         found = publishedIn(payloads, place)
         if found is None:
@@ -147,29 +132,18 @@ class PublishHandler:
         return next((place for place, each in enumerate(sizes) if each > MOST_WAITING), len(data))
 
     def _refuse(self, answer: bytes, guids: list[bytes], text: str) -> None:
-        """
-        Tell that messages are not stored.
-        """
         for guid in guids:
             self._replies.publishError(answer, guid.decode(), text)
 
     def _put(
         self, batch: _Batch, headers: bytes, data: list[bytes], answer: bytes, guids: list[bytes]
     ) -> None:
-        """
-        Have messages stored with the next ones.
-        """
         if data:
             size = sum(map(len, data))
             self.waiting += size
             batch.add(headers, data, size, answer, guids)
 
     def _takeOne(self, run: Run, payload: bytes) -> int:
-        """
-        Take one message.
-
-        @return: 1.
-        """
         try:
             request = PubMsg.FromString(payload)
         except Malformed:
@@ -193,9 +167,7 @@ class PublishHandler:
         self, run: Run, name: str, clientID: str, connID: bytes, hasGuid: bool = True
     ) -> _Batch:
         """
-        Where messages go, if they may go there.
-
-        @raise Refused: if not.
+        @raise Refused: if messages may not go there.
         """
         if self._requester.isLink:
             self._checkSubject(run.subject, name)
@@ -211,9 +183,6 @@ class PublishHandler:
         return batch
 
     def _batchFor(self, name: str) -> _Batch:
-        """
-        The batch of a channel, if the client may publish to it.
-        """
         subject = name.encode()
         if not isChannel(subject):
             raise Refused(errors.INVALID_PUBLISH_REQUEST)
@@ -240,9 +209,6 @@ class PublishHandler:
             raise Refused(errors.INVALID_PUBLISH_REQUEST)
 
     def flush(self) -> None:
-        """
-        Have everything stored that was taken.
-        """
         self._origin = _NOTHING
         self._client = None
         self._open = {}
@@ -258,9 +224,6 @@ class PublishHandler:
                 storing.addErrback(self._escaped)
 
     def _stored(self, sequences: range, batch: _Batch) -> None:
-        """
-        Messages are durable: send them to subscribers, then tell their publishers.
-        """
         self.waiting -= batch.size
         channel = batch.channel
         if channel.limits.max_inactivity:
@@ -274,9 +237,6 @@ class PublishHandler:
                 self._bus.publishBatch(answer, pubAcks(guids))
 
     def _refused(self, failure: Failure, batch: _Batch) -> None:
-        """
-        Messages are not stored: tell their publishers why.
-        """
         self.waiting -= batch.size
         text = str(failure.value)
         if not isinstance(failure.value, StoreError):
@@ -296,9 +256,6 @@ class PublishHandler:
 
 
 def _remember(channel: Channel, sequences: range, batch: _Batch) -> None:
-    """
-    Have messages at hand for subscribers.
-    """
     records = [
         Record(sequence, timestamp, subject, headers, data)
         for sequence, (subject, headers, data, timestamp) in zip(
@@ -310,9 +267,7 @@ def _remember(channel: Channel, sequences: range, batch: _Batch) -> None:
 
 def _headersFor(reply: str) -> bytes:
     """
-    The headers of a record whose message has a reply subject.
-
-    @raise Refused: if it cannot have that one.
+    @raise Refused: if a message cannot have that reply subject.
     """
     try:
         return replyBlock(reply)
