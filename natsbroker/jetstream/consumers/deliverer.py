@@ -19,8 +19,9 @@ from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
 
 __all__ = ["ConsumerDeliverer", "headerAdded", "headersOnly"]
 
-#: Messages that are delivered before other work has its turn.
+#: Messages, and bytes of them, that are delivered before other work has its turn.
 SLICE = 256
+SLICE_BYTES = 4 << 20
 
 #: Gaps between stored messages that a replay at the original pace does not keep, in nanoseconds.
 SHORTEST_GAP = 1_000_000
@@ -73,6 +74,7 @@ class ConsumerDeliverer:
         self._isPumping = False
         self._held: deque[_Held] = deque()
         self._heldCount = 0
+        self._sliceBytes = 0
         self._sentCount = 0
         self._replayUntil = 0
         self._lastStamp = 0
@@ -137,15 +139,15 @@ class ConsumerDeliverer:
         if self._isPumping or not core.isServing:
             return
         self._isPumping = True
-        delivered = 0
+        self._sliceBytes = delivered = 0
         try:
-            while delivered < SLICE and self._deliverNext():
+            while delivered < SLICE and self._sliceBytes < SLICE_BYTES and self._deliverNext():
                 delivered += 1
         finally:
             self._isPumping = False
         if delivered:
             self._finished()
-        if delivered >= SLICE:
+        if delivered >= SLICE or self._sliceBytes >= SLICE_BYTES:
             core.timers.set(self.pump, core.monotonic())
         else:
             self.waits()
@@ -228,6 +230,7 @@ class ConsumerDeliverer:
         if not self.deliver(record, deliveries, pending):
             self.isAtEnd = True
             return False
+        self._sliceBytes += len(record.payload)
         if core.settlesAtDelivery:
             self._settled.append(record.sequence)
         return True

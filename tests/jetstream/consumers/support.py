@@ -4,7 +4,7 @@ A stage for consumers: a bus, a clock that the test moves, and a stream over a l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from random import Random
 from typing import Any
 
@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
-from natsbroker.interfaces import ISubscriber
+from natsbroker.interfaces import IStateStore, ISubscriber
 from natsbroker.interfaces.records import Matching, Record
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.state import stateKey
@@ -127,6 +127,45 @@ class FakeAccount:
         return ensureDeferred(coroutine).addErrback(self.failures.append)
 
 
+@implementer(IStateStore)
+class DelayedStates:
+    """
+    A state store whose writes take some time, and are lost in a crash before that.
+    """
+
+    def __init__(self, states: IStateStore, clock: Clock, seconds: float) -> None:
+        self._states = states
+        self._clock = clock
+        self._seconds = seconds
+        self._calls: list[Any] = []
+
+    def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
+        return self._states.load(prefix)
+
+    def put(self, key: bytes, value: bytes) -> Deferred[None]:
+        done: Deferred[None] = Deferred()
+
+        def write() -> None:
+            self._states.put(key, value)
+            done.callback(None)
+
+        self._calls.append(self._clock.callLater(self._seconds, write))
+        return done
+
+    def delete(self, key: bytes) -> Deferred[None]:
+        return self._states.delete(key)
+
+    def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        return self._states.change(changes)
+
+    def crash(self) -> None:
+        """Lose the writes that are under way."""
+        calls, self._calls = self._calls, []
+        for each in calls:
+            if each.active():
+                each.cancel()
+
+
 class FakeStream:
     """
     A stream without rules.
@@ -141,7 +180,7 @@ class FakeStream:
         self.name = config.name
         self.config = config
         self.log = log
-        self.states = stage.store.states("jetstream/A")
+        self.states: IStateStore = stage.store.states("jetstream/A")
         self.settledSequences: list[int] = []
         self.ended: list[Any] = []
         self.consumers: list[Consumer] = []

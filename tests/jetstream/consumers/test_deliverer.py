@@ -116,6 +116,17 @@ class TestRedelivery:
         assert [numbers(each)[:2] for each in inbox.take()] == [(2, n) for n in range(1, 601)]
 
 
+def test_largeMessages(stage: ConsumerStage) -> None:
+    """Large messages are delivered a few at a time, so that other work has its turn."""
+    for _ in range(12):
+        stage.stream.publish("s.a", "x" * (1 << 20))
+    inbox = stage.inbox(subject=b"d")
+    started = stage.startLater(stage.config(deliver_subject="d"))
+    assert (started, len(inbox.take())) == ([None], 4)
+    stage.settle()
+    assert len(inbox.take()) == 8
+
+
 class TestMaxDeliver:
     """The limit of deliveries."""
 
