@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from natsbroker.wire.serverinfo import infoLine
+from natsbroker.wire.connect import infoLine
 
 
 @dataclass(frozen=True, slots=True)

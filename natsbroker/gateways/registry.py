@@ -33,8 +33,9 @@ from natsbroker.links.identity import LinkIdentity, isLogin
 from natsbroker.links.link import Link
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.wire import ops
+from natsbroker.wire.connect import infoLine
 from natsbroker.wire.dialects.gateway import FROM_GATEWAY
-from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine, parseDocument
+from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, parseDocument
 
 _log = Logger(namespace="natsbroker")
 

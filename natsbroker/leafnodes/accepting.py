@@ -22,16 +22,10 @@ from natsbroker.leafnodes.registry import LeafLink, LeafPeer, LeafRegistry
 from natsbroker.leafnodes.rules import encoded, hubRules, permissionsOf, spokeRules
 from natsbroker.links.compression import OFF, UNSUPPORTED
 from natsbroker.wire import ops
-from natsbroker.wire.connect import parseConnect
+from natsbroker.wire.connect import infoLine, parseConnect
 from natsbroker.wire.dialects.leaf import FROM_LEAF, FROM_NEW_LEAF
 from natsbroker.wire.grants import ConnectRequest, Grant
-from natsbroker.wire.serverinfo import (
-    LeafConnect,
-    ServerDocument,
-    infoLine,
-    parseDocument,
-    parseLeafConnect,
-)
+from natsbroker.wire.serverinfo import LeafConnect, ServerDocument, parseDocument, parseLeafConnect
 from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")

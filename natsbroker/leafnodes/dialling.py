@@ -17,8 +17,9 @@ from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.rules import LeafRules, encoded, spokeRules
 from natsbroker.links.identity import NOBODY
 from natsbroker.wire import ops
+from natsbroker.wire.connect import infoLine
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.serverinfo import ServerDocument, connectLine, infoLine, parseDocument
+from natsbroker.wire.serverinfo import ServerDocument, connectLine, parseDocument
 from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")

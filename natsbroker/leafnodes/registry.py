@@ -30,9 +30,9 @@ from natsbroker.links.context import LinkContext
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.link import Link
 from natsbroker.links.registry import LinkRegistry
+from natsbroker.wire.connect import infoLine
 from natsbroker.wire.dialects.leaf import FROM_LEAF
 from natsbroker.wire.grants import Grant, Security
-from natsbroker.wire.serverinfo import infoLine
 from natsbroker.wire.values import ClientInfo, Kind
 
 _log = Logger(namespace="natsbroker")

@@ -22,7 +22,8 @@ from natsbroker.routes.members import Membership
 from natsbroker.routes.pool import RoutePool
 from natsbroker.routes.route import IRouteOwner, Route
 from natsbroker.routes.terms import ClusterTerms, RouteTarget
-from natsbroker.wire.serverinfo import ServerDocument, infoLine
+from natsbroker.wire.connect import infoLine
+from natsbroker.wire.serverinfo import ServerDocument
 
 _log = Logger(namespace="natsbroker")
 

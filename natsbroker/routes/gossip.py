@@ -22,7 +22,8 @@ from natsbroker.routes.dialects import understand
 from natsbroker.routes.members import Member, Membership
 from natsbroker.routes.route import Route
 from natsbroker.routes.terms import RouteTarget
-from natsbroker.wire.serverinfo import GossipMode, ServerDocument, infoLine
+from natsbroker.wire.connect import infoLine
+from natsbroker.wire.serverinfo import GossipMode, ServerDocument
 
 _log = Logger(namespace="natsbroker")
 

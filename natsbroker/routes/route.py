@@ -22,6 +22,7 @@ from natsbroker.routes.dialects import RouteDialect, chosen
 from natsbroker.routes.modern import ModernTraffic
 from natsbroker.routes.terms import RouteTarget
 from natsbroker.wire import ops
+from natsbroker.wire.connect import infoLine
 from natsbroker.wire.dialects.cluster import FROM_MEMBER
 from natsbroker.wire.dialects.route import FROM_ROUTE
 from natsbroker.wire.serverinfo import (
@@ -29,7 +30,6 @@ from natsbroker.wire.serverinfo import (
     LinkConnect,
     ServerDocument,
     connectLine,
-    infoLine,
     parseConnect,
     parseDocument,
 )

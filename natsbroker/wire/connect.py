@@ -1,7 +1,8 @@
 """
-The JSON of CONNECT, read the way nats-server reads it: names are matched without regard to case,
-the last of two wins, C{null} changes nothing, unknown names are ignored, and a wrong type refuses
-the whole. No input raises anything but C{ValueError}, however deep or strange.
+The JSON of INFO and CONNECT. That of CONNECT is read the way nats-server reads it: names are
+matched without regard to case, the last of two wins, C{null} changes nothing, unknown names are
+ignored, and a wrong type refuses the whole. No input raises anything but C{ValueError}, however
+deep or strange.
 """
 
 from __future__ import annotations
@@ -94,3 +95,23 @@ def _checked(name: str, value: Any) -> Any:
     if wanted is int and not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"{name} is out of range")
     return value
+
+
+def writeJSON(members: Mapping[str, Any]) -> bytes:
+    text = json.dumps(members, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "replace")
+
+
+_ALWAYS_IN_INFO = frozenset(
+    {"server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"}
+)
+
+
+def infoLine(document: Mapping[str, Any], end: bytes = b" \r\n") -> bytes:
+    """
+    Members without a value are left out.
+
+    @param end: nats-server has a space before CRLF, save between gateways.
+    """
+    shown = {name: value for name, value in document.items() if value or name in _ALWAYS_IN_INFO}
+    return b"INFO %b%b" % (writeJSON(shown), end)

@@ -1,19 +1,17 @@
 """
-The JSON of INFO and CONNECT on links, and the INFO line of all servers. Names are matched without
-regard to case, unknown ones are kept when the document is passed on, and no input raises anything
-but C{ValueError}, however deep or strange. A value of the wrong type refuses the whole, as in
-nats-server.
+The JSON of INFO and CONNECT on links. Names are matched without regard to case, unknown ones are
+kept when the document is passed on, and no input raises anything but C{ValueError}, however deep or
+strange. A value of the wrong type refuses the whole, as in nats-server.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any
 
-from natsbroker.wire.connect import parseJSON
+from natsbroker.wire.connect import parseJSON, writeJSON
 
 #: The largest number that is taken for a port, a size or a version.
 _LARGEST = (1 << 63) - 1
@@ -241,28 +239,9 @@ def _permissions(name: str, value: Any) -> dict[str, tuple[str, ...]]:
     }
 
 
-def infoLine(document: Mapping[str, Any], end: bytes = b" \r\n") -> bytes:
-    """
-    Members without a value are left out.
-
-    @param end: nats-server has a space before CRLF, save between gateways.
-    """
-    shown = {name: value for name, value in document.items() if value or name in _ALWAYS_IN_INFO}
-    return b"INFO %b%b" % (_json(shown), end)
-
-
 def connectLine(options: Mapping[str, Any]) -> bytes:
     shown = {name: value for name, value in options.items() if value or name in _ALWAYS_IN_CONNECT}
-    return b"CONNECT %b\r\n" % _json(shown)
+    return b"CONNECT %b\r\n" % writeJSON(shown)
 
-
-def _json(members: Mapping[str, Any]) -> bytes:
-    text = json.dumps(members, separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "replace")
-
-
-_ALWAYS_IN_INFO = frozenset(
-    {"server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"}
-)
 
 _ALWAYS_IN_CONNECT = frozenset({"echo", "verbose", "pedantic", "tls_required", "headers", "name"})

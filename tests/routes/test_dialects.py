@@ -9,7 +9,8 @@ import pytest
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.routes.dialects import RouteDialect, chosen, understand
 from natsbroker.routes.terms import ClusterTerms, infoDocument
-from natsbroker.wire.serverinfo import ServerDocument, infoLine, parseDocument
+from natsbroker.wire.connect import infoLine
+from natsbroker.wire.serverinfo import ServerDocument, parseDocument
 
 CLASSIC, MODERN, AUTO = RouteDialect.CLASSIC, RouteDialect.MODERN, RouteDialect.AUTO
 

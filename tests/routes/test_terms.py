@@ -22,7 +22,8 @@ from natsbroker.routes.terms import (
     linkLimitsFrom,
     termsFrom,
 )
-from natsbroker.wire.serverinfo import infoLine, parseDocument
+from natsbroker.wire.connect import infoLine
+from natsbroker.wire.serverinfo import parseDocument
 from tests.server.support import settingsOf
 
 IDENTITY = LinkIdentity("ID", "n1", "0.0.0.0", 6222, "nats-route://a:1/")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from natsbroker.wire.connect import infoLine
 from natsbroker.wire.serverinfo import (
     LinkConnect,
     ServerDocument,
     connectLine,
-    infoLine,
     parseConnect,
     parseDocument,
 )

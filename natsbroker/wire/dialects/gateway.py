@@ -19,9 +19,10 @@ import binascii
 from base64 import b64decode, b64encode
 
 from natsbroker.wire import ops
+from natsbroker.wire.connect import infoLine
 from natsbroker.wire.dialects import route
 from natsbroker.wire.dialects.client import splitBlanks
-from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine
+from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument
 
 _WITHOUT_LEAFS = {
     name: rule
