@@ -5,13 +5,18 @@ Which message is delivered, and when.
 from __future__ import annotations
 
 import pytest
-from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.deliverer import headerAdded, headersOnly
 from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
-from tests.jetstream.consumers.support import BEGINNING, SECOND, ConsumerStage, numbers
+from tests.jetstream.consumers.support import (
+    BEGINNING,
+    SECOND,
+    ConsumerStage,
+    DelayedStates,
+    numbers,
+)
 
 
 @pytest.fixture
@@ -187,51 +192,33 @@ class TestMaxDeliver:
         assert inbox.texts() == []
         assert stage.advisories == ["nak", "max_deliver"]
 
+    def slow(self, stage: ConsumerStage) -> None:
+        """Start a consumer whose state takes two seconds to write."""
+        stage.publish(1)
+        stage.stream.states = DelayedStates(stage.stream.states, stage.clock, 2.0)
+        started = stage.startLater(stage.config(max_deliver=3))
+        stage.advance(2)
+        assert started == [None]
+
     def test_recordedFirst(self, stage: ConsumerStage) -> None:
         """A delivery is durable before it is sent, and statuses wait for their turn."""
-        stage.publish(1)
-        consumer = stage.consumer(max_deliver=3)
+        self.slow(stage)
         inbox = stage.inbox()
-        writes: list[Deferred[None]] = []
-        states = stage.stream.states
-        real = states.put
-
-        def put(key: bytes, value: bytes) -> Deferred[None]:
-            real(key, value)
-            writes.append(Deferred())
-            return writes[-1]
-
-        states.put = put  # type: ignore[method-assign]
         stage.pull(inbox, b'{"batch":2,"expires":1000000000}')
+        stage.advance(1.9)
         assert inbox.texts() == []
-        stage.advance(1)
-        assert inbox.texts() == []
-        writes[0].callback(None)
-        stage.settle()
+        stage.advance(0.1)
         assert inbox.texts() == ["1", "408 Request Timeout"]
-        assert consumer.info()["num_ack_pending"] == 1
+        assert stage.stream.consumers[0].info()["num_ack_pending"] == 1
 
     def test_notReceived(self, stage: ConsumerStage) -> None:
         """A message whose client left before it was sent goes to another one."""
-        stage.publish(1)
-        stage.consumer(max_deliver=3)
+        self.slow(stage)
         first, second = stage.inbox(), stage.inbox()
-        writes: list[Deferred[None]] = []
-        states = stage.stream.states
-        real = states.put
-
-        def put(key: bytes, value: bytes) -> Deferred[None]:
-            real(key, value)
-            writes.append(Deferred())
-            return writes[-1]
-
-        states.put = put  # type: ignore[method-assign]
         stage.pull(first)
         stage.pull(second)
         first.close()
-        writes.pop().callback(None)
-        writes.pop().callback(None)
-        stage.settle()
+        stage.advance(5)
         assert second.texts() == ["1"]
 
 
