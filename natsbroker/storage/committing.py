@@ -60,7 +60,9 @@ class CommitThread(Generic[Owner]):
         self.owner = owner
         self.leftover: set[int] = set()
         self.unfinished: list[Job] = []
-        self._condition = threading.Condition()
+        # Taken by itself, the lock costs a third of what it does by way of the condition.
+        self._lock = threading.RLock()
+        self._condition = threading.Condition(self._lock)
         self._holder = Holder.NOBODY
         self._queue: list[Job] = []
         self._failed: tuple[list[Job], Exception] | None = None
@@ -79,7 +81,7 @@ class CommitThread(Generic[Owner]):
         """
         @return: why the job is refused, if it is: then nothing happens with it.
         """
-        with self._condition:
+        with self._lock:
             if self._refusal is not None:
                 return self._refusal
             self._queue.append(job)
@@ -104,7 +106,7 @@ class CommitThread(Generic[Owner]):
         @param jobs: what was not done, and is to be done by the thread; before all that waits.
         @param failure: an error after which the thread refuses these and all that waits.
         """
-        with self._condition:
+        with self._lock:
             self._holder = Holder.NOBODY
             if failure is not None:
                 self._failed = list(jobs), failure

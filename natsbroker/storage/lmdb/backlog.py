@@ -7,6 +7,7 @@ The rows say what the logs will have once the jobs are applied.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob
@@ -19,6 +20,20 @@ LOG_WEIGHT = 16384
 
 SPARE = 1 << 17
 """How many bytes more than the backlog needs the database always has room for."""
+
+
+class Growth(NamedTuple):
+    """
+    What further jobs bring to the journal.
+
+    @ivar rows: the logs as they will be.
+    @ivar weight: about how many bytes the jobs bring.
+    @ivar room: for how many bytes the database needs room, so that it can take these jobs too.
+    """
+
+    rows: dict[int, LogRow]
+    weight: int
+    room: int
 
 
 class Backlog:
@@ -38,47 +53,46 @@ class Backlog:
 
     def after(
         self, jobs: Sequence[Job], rows: Mapping[int, LogRow], policies: Mapping[int, Policy]
-    ) -> dict[int, LogRow]:
+    ) -> Growth | None:
         """
-        @return: nothing if the jobs are not for the journal: they do something else than to append
+        @return: C{None} if the jobs are not for the journal: they do something else than to append
             a few records, or a log has tallies or goes beyond its limits.
         """
         weight = 0
         found: dict[int, LogRow] = {}
+        logs = len(self.rows)
         for job in jobs:
             weight += job.weight
             if weight > LARGEST_FRAME:
-                return {}
+                return None
             if not job.writes:
                 continue
             if not isinstance(job, LMDBAppendJob):
-                return {}
+                return None
             identity = job.identity
-            row = found.get(identity) or self.rows.get(identity) or rows.get(identity)
-            if row is None or row.dropped:
-                return {}
-            if identity not in found:
-                row = row.copy()
+            row = found.get(identity)
+            if row is None:
+                before = self.rows.get(identity)
+                if before is None:
+                    before = rows.get(identity)
+                    logs += 1
+                if before is None or before.dropped:
+                    return None
+                row = found[identity] = before.copy()
             if not job.extend(row):
-                return {}
+                return None
             policy = policies.get(identity)
             if policy is not None and policy.isExceeded(row.count, row.size):
-                return {}
-            found[identity] = row
-        return found
+                return None
+        if not found:
+            return None
+        needed = self._weight + weight + SPARE + LOG_WEIGHT * logs
+        return Growth(found, weight, self.room if needed <= self.room else needed + SPARE)
 
-    def roomFor(self, jobs: Sequence[Job]) -> int:
+    def add(self, jobs: Sequence[Job], growth: Growth) -> None:
         """
-        For how many bytes the database needs room, so that it can take further jobs too.
-
-        @return: C{room} if that is enough.
+        @param growth: what L{after} said.
         """
-        needed = self._weight + sum([job.weight for job in jobs]) + SPARE
-        more = {job.identity for job in jobs if job.identity not in self.rows}
-        needed += LOG_WEIGHT * (len(self.rows) + len(more))
-        return self.room if needed <= self.room else needed + SPARE
-
-    def add(self, jobs: Sequence[Job], rows: Mapping[int, LogRow]) -> None:
         self.jobs += [job for job in jobs if job.writes]
-        self.rows.update(rows)
-        self._weight += sum([job.weight for job in jobs])
+        self.rows.update(growth.rows)
+        self._weight += growth.weight

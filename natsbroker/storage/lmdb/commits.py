@@ -29,7 +29,7 @@ from natsbroker.interfaces.records import StoreError, StoreFull
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.committing import CommitThread, IRefusing
 from natsbroker.storage.jobs import Job
-from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog
+from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog, Growth
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
 from natsbroker.storage.lmdb.files import Mark
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob
@@ -68,18 +68,19 @@ class JournalGroup:
     """
     Jobs that are one frame of the journal.
 
-    @ivar rows: the logs in it, as they will be.
-    @ivar ahead: their new records.
+    @ivar growth: what they bring.
+    @ivar ahead: their records, by log.
     """
 
     jobs: list[Job]
-    rows: dict[int, LogRow]
+    growth: Growth
     ahead: Mapping[int, Sequence[bytes]]
     generation: int
 
     @property
-    def blobs(self) -> list[bytes]:
-        return list(chain.from_iterable(self.ahead.values()))
+    def blobs(self) -> Sequence[bytes]:
+        ahead = self.ahead.values()
+        return next(iter(ahead)) if len(ahead) == 1 else list(chain.from_iterable(ahead))
 
 
 class ILMDBCommitOwner(IRefusing, Protocol):
@@ -110,7 +111,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         @param reopen: opens and verifies the store again, in this thread.
         @param policies: what the logs keep, by identity; changed by the reactor's thread.
         @param now: the wall clock, in nanoseconds.
-        @param readers: with C{addReader} and C{removeReader}.
+        @param readers: see L{natsbroker.storage.lmdb.store.openLMDB}.
         """
         super().__init__(reactor, owner)
         self._opened = opened
@@ -127,7 +128,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._backlog = Backlog()
         self._transaction = opened.environment.lastTransaction()
         self._writer = journalWriter(readers, self._written)
-        self._handed: JournalGroup | None = None
+        self._handed: tuple[JournalGroup, LMDBCommit] | None = None
 
     def commitGroup(self, jobs: list[Job]) -> None:
         if not self.leftover and not any(job.writes for job in jobs):
@@ -157,35 +158,39 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         opened, backlog = self._opened, self._backlog
         if opened.journal is None or self.leftover:
             return False
-        rows = backlog.after(jobs, self._rows, self._policies)
-        if not rows:
+        growth = backlog.after(jobs, self._rows, self._policies)
+        if growth is None:
             return False
-        room = backlog.roomFor(jobs)
-        if room > backlog.room:
+        if growth.room > backlog.room:
             # What is acknowledged must get into the database even if the disk is full by then.
-            opened.environment.prepare(room)
-            backlog.room = room
-        self._reserve(rows)
-        group = self._group(jobs, rows)
+            opened.environment.prepare(growth.room)
+            backlog.room = growth.room
+        self._reserve(growth.rows)
+        group = self._group(jobs, growth)
         if not opened.journal.append(group.generation, opened.generation, group.blobs):
             return False
-        self.tell(self.owner.committed, self._inJournal(group))
+        backlog.add(jobs, growth)
+        self.tell(self.owner.committed, self._outcomeOf(group))
         self._noteGeneration(group.generation)
         return True
 
-    def _group(self, jobs: list[Job], rows: dict[int, LogRow]) -> JournalGroup:
+    def _group(self, jobs: list[Job], growth: Growth) -> JournalGroup:
         self._opened.base += 1
         self._formatted = False
         ahead: dict[int, list[bytes]] = {}
         for job in jobs:
             if isinstance(job, LMDBAppendJob):
-                ahead.setdefault(job.identity, []).extend(job.blobs)
-        return JournalGroup(jobs, rows, ahead, self._opened.base + self._transaction)
+                before = ahead.get(job.identity)
+                ahead[job.identity] = job.blobs if before is None else before + job.blobs
+        return JournalGroup(jobs, growth, ahead, self._opened.base + self._transaction)
 
-    def _inJournal(self, group: JournalGroup) -> LMDBCommit:
-        self._backlog.add(group.jobs, group.rows)
-        oldest = {each: self._oldest[each] for each in group.rows if each in self._oldest}
-        return LMDBCommit(group.jobs, group.rows, oldest, ahead=group.ahead)
+    def _outcomeOf(self, group: JournalGroup) -> LMDBCommit:
+        """
+        What the owner learns once the frame is on disk.
+        """
+        rows, known = group.growth.rows, self._oldest
+        oldest = {each: known[each] for each in rows if each in known} if known else {}
+        return LMDBCommit(group.jobs, rows, oldest, ahead=group.ahead)
 
     # In the reactor's thread
 
@@ -194,26 +199,28 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         Have the journal's writer do what the thread would do in L{_journalled}, if nothing but the
         frame is to be written for it.
         """
-        opened, backlog = self._opened, self._backlog
-        if self._writer is None or opened.journal is None or self.leftover or self.unfinished:
+        opened, backlog, journal = self._opened, self._backlog, self._opened.journal
+        if self._writer is None or journal is None or self.leftover or self.unfinished:
             return False
-        rows = backlog.after(jobs, self._rows, self._policies)
-        if not rows or backlog.roomFor(jobs) > backlog.room or not self._isReserved(rows):
+        growth = backlog.after(jobs, self._rows, self._policies)
+        if growth is None or growth.room > backlog.room or not self._isReserved(growth.rows):
             return False
-        group = self._group(jobs, rows)
-        frame = opened.journal.frame(group.generation, opened.generation, group.blobs)
+        group = self._group(jobs, growth)
+        frame = journal.frame(group.generation, opened.generation, group.blobs)
         if not frame:
             return False
-        self._handed = group
-        self._writer.write(opened.journal, frame, opened.commits, group.generation)
+        self._writer.write(journal, frame, opened.commits, group.generation)
+        # Made here, the outcome costs the callers that wait no time: the disk is busy meanwhile.
+        self._handed = group, self._outcomeOf(group)
         return True
 
     def _written(self, failure: OSError | None, noteFailure: OSError | None) -> None:
-        group, self._handed = self._handed, None
-        if group is None:
+        handed, self._handed = self._handed, None
+        if handed is None:
             return
+        group, outcome = handed
         if failure is None:
-            outcome = self._inJournal(group)
+            self._backlog.add(group.jobs, group.growth)
             self.handedBack(failure=noteFailure)
             self.owner.committed(outcome)
         elif failure.errno == errno.EINVAL:
@@ -292,10 +299,11 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _isReserved(self, rows: Mapping[int, LogRow]) -> bool:
         logs = self._opened.marks.logs
-        return all(
-            row.dropped or (each in logs and row.last <= logs[each].reserved)
-            for each, row in rows.items()
-        )
+        for identity, row in rows.items():
+            known = logs.get(identity)
+            if not row.dropped and (known is None or row.last > known.reserved):
+                return False
+        return True
 
     def _committed(
         self, transaction: LMDBTransaction, jobs: Sequence[Job], gone: Sequence[int]
