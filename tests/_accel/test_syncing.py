@@ -4,10 +4,14 @@ The thread that writes without the interpreter.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import gc
 import os
+import platform
+import re
 import select
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,14 @@ from natsbroker import hot
 pytestmark = pytest.mark.skipif(hot.SyncedWriter is None, reason="the lane is not compiled")
 
 PIECE = bytes(range(256)) * 16
+
+#: The number of C{sched_getattr} on x86-64.
+SCHED_GETATTR = 315
+
+
+def kernel() -> tuple[int, ...]:
+    """The version of Linux."""
+    return tuple(int(each) for each in re.findall(r"\d+", platform.release())[:2])
 
 
 class Files:
@@ -58,6 +70,27 @@ def files(tmp_path: Path) -> Iterator[Files]:
 def threads() -> int:
     """How many threads this process has."""
     return len(os.listdir("/proc/self/task"))
+
+
+def scheduling(thread: int) -> tuple[int, int, int]:
+    """The policy, the niceness and the slice of a thread; 0 for a slice that the kernel chooses."""
+    found = ctypes.create_string_buffer(48)
+    library = ctypes.CDLL(None, use_errno=True)
+    assert library.syscall(SCHED_GETATTR, thread, found, len(found), 0) == 0
+    _, policy, _, nice, _, runtime = struct.unpack_from("=IIQiIQ", found)
+    return policy, nice, runtime
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or kernel() < (6, 12), reason="slices of threads need Linux 6.12"
+)
+def test_shortSlices(files: Files) -> None:
+    """The thread asks for short slices, so that it has its turn soon; nothing else changes."""
+    files.write(PIECE, 0)
+    files.wait()
+    found = [scheduling(int(each)) for each in os.listdir("/proc/self/task")]
+    policy, nice, _ = scheduling(os.getpid())
+    assert found.count((policy, nice, 100_000)) == 1
 
 
 def test_pieceThenNote(files: Files) -> None:
