@@ -32,8 +32,10 @@ cdef enum:
     WARM = 65536
 
 
-# The longest that a call may go on beginning rounds, in seconds.
+# The longest that a call may go on beginning rounds, in seconds; and how long it may wait for the
+# next event in the reactor's place, which counts the time in these steps too.
 cdef double LONGEST_RUN = 0.002
+cdef double LONGEST_WAIT = 0.001
 
 
 @cython.final
@@ -196,9 +198,15 @@ cdef class Poller:
     cdef list left
     cdef long long came
     cdef FlushBatch turn
+    # The reactor's epoll set, and how long it may sleep; and whether a descriptor in C{watched} will
+    # be readable soon.
+    cdef int outer
+    cdef object timeout
+    cdef bint isExpecting
 
     def __cinit__(self):
         self.epoll = -1
+        self.outer = -1
 
     def __init__(self, FlushBatch turn not None):
         self.connections = {}
@@ -246,6 +254,22 @@ cdef class Poller:
         del self.watched[fd]
         epoll_ctl(self.epoll, EPOLL_CTL_DEL, fd, &event)
 
+    def attend(self, int outer, timeout):
+        """
+        Know what the reactor waits for, so that L{run} may wait in its place.
+
+        @param outer: the file descriptor of the reactor's epoll set, which this set is in.
+        @param timeout: called for how many seconds the reactor may sleep; C{None} for any number.
+        """
+        self.outer = outer
+        self.timeout = timeout
+
+    def expect(self):
+        """
+        Something that was given to L{watch} will be readable soon.
+        """
+        self.isExpecting = True
+
     cdef int control(self, int operation, Connection connection) except -1:
         cdef epoll_event event
         event.events = 0
@@ -273,6 +297,31 @@ cdef class Poller:
             self.runOnce()
             if self.came < BUSY or self.clock() > deadline or self.turn.work >= self.turn.round:
                 break
+        if self.isExpecting:
+            self.isExpecting = False
+            if self.outer >= 0:
+                self.linger(deadline)
+
+    cdef int linger(self, double deadline) except -1:
+        """
+        Wait in the reactor's place and handle what comes: the way back to it costs as much as a short
+        turn. Ends as soon as there is anything for the reactor, or nothing comes.
+        """
+        cdef epoll_event events[2]
+        cdef int count
+        while not self.left:
+            pause = self.timeout()
+            if pause is not None and pause < LONGEST_WAIT:
+                break
+            with nogil:
+                count = epoll_wait(self.outer, events, 2, <int> (LONGEST_WAIT * 1000))
+            if count != 1 or events[0].data.fd != self.epoll:
+                break
+            self.turn.renew()
+            self.runOnce()
+            if self.clock() > deadline:
+                break
+        return 0
 
     cdef double clock(self):
         cdef timespec clock

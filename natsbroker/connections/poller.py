@@ -12,6 +12,7 @@ readable path.
 
 from __future__ import annotations
 
+import select
 from functools import partial
 from socket import socket
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,12 @@ class SocketPoller:
         self._isClosed = False
         self._hasFailed = False
         reactor.addReader(self)
+        # Twisted has no public name for its reactor's epoll set. Without one the poller waits for
+        # nothing by itself.
+        outer = getattr(reactor, "_poller", None)
+        if isinstance(outer, select.epoll):
+            own: Any = reactor
+            self.sockets.attend(outer.fileno(), own.timeout)
 
     def fileno(self) -> int:
         return int(self.sockets.fileno())
@@ -78,6 +85,13 @@ class SocketPoller:
         Have C{doRead} called, in a turn, whenever something that is no connection is readable.
         """
         self.sockets.watch(reader.fileno(), reader.doRead)
+
+    def expectReader(self) -> None:
+        """
+        What L{addReader} was given will be readable within about a millisecond: wait for it in the
+        reactor's place, as long as there is nothing else for the reactor.
+        """
+        self.sockets.expect()
 
     def removeReader(self, reader: IReadDescriptor) -> None:
         self.sockets.unwatch(reader.fileno())

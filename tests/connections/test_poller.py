@@ -499,3 +499,58 @@ def test_readerThatRaises(server: Server, flushLoggedErrors: FlushLoggedErrors) 
     server.poller.removeReader(reader)  # type: ignore[arg-type]
     reader.close()
     assert len(flushLoggedErrors(ZeroDivisionError)) == 2
+
+
+class TestExpectedReaders:
+    """Waiting for a reader in the reactor's place."""
+
+    def reads(self, server: Server, then: Callable[[], object]) -> list[bytes]:
+        """
+        What one call of the poller reads of a reader that is readable again after its first byte.
+
+        @param then: called after that byte.
+        """
+
+        def again() -> None:
+            if len(reader.read) == 1:
+                reader.theirs.send(b"b")
+                then()
+
+        reader = Reader(again)
+        server.poller.addReader(reader)  # type: ignore[arg-type]
+        reader.theirs.send(b"a")
+        server.poller.doRead()
+        server.poller.removeReader(reader)  # type: ignore[arg-type]
+        reader.close()
+        return reader.read
+
+    def test_expected(self, server: Server) -> None:
+        """What is expected is read without another iteration of the reactor, anything else not."""
+        assert self.reads(server, server.poller.expectReader) == [b"a", b"b"]
+        assert self.reads(server, lambda: None) == [b"a"]
+
+    def test_timersComeFirst(self, server: Server) -> None:
+        """The reactor has its turn at once if a call is due."""
+
+        def then() -> None:
+            server.poller.expectReader()
+            calls.append(server.reactor.callLater(0, lambda: None))
+
+        calls: list[Any] = []
+        assert self.reads(server, then) == [b"a"]
+        calls[0].cancel()
+
+    def test_otherReadersComeFirst(self, server: Server) -> None:
+        """The reactor has its turn at once if anything of its own is readable."""
+        other = Reader(lambda: None)
+        server.reactor.addReader(other)
+        other.theirs.send(b"x")
+        assert self.reads(server, server.poller.expectReader) == [b"a"]
+        server.reactor.removeReader(other)
+        other.close()
+
+    def test_nothingComes(self, server: Server) -> None:
+        """The wait ends if nothing comes."""
+        server.poller.expectReader()
+        server.poller.doRead()
+        assert not server.poller.trouble

@@ -246,6 +246,7 @@ class JournalWriter:
         """
         self._readers = readers
         self._done = done
+        self._expect: Callable[[], object] = getattr(readers, "expectReader", _nothing)
         self._writer = hot.SyncedWriter(WIDEST)
         readers.addReader(self)
 
@@ -262,6 +263,7 @@ class JournalWriter:
             commits.descriptor,
             *commits.note(generation),
         )
+        self._expect()
 
     def fileno(self) -> int:
         return int(self._writer.fileno())
@@ -276,9 +278,7 @@ class JournalWriter:
         errors = self._writer.result()
         if errors is None:
             return
-        failure, noteFailure = (
-            OSError(each, os.strerror(each)) if each else None for each in errors
-        )
+        failure, noteFailure = _error(errors[0]), _error(errors[1])
         if failure is None:
             journal, length = self._frame
             journal.position += length
@@ -298,6 +298,12 @@ class JournalWriter:
     def close(self) -> None:
         self._readers.removeReader(self)
         self._writer.close()
+
+
+def _nothing() -> None:
+    """
+    A reactor of Twisted's waits by itself.
+    """
 
 
 def _error(number: int) -> OSError | None:

@@ -69,7 +69,8 @@ def openLMDB(
     @param reactor: with C{callFromThread} and C{callLater}.
     @param maxSize: how many bytes the database may have; 0 for any number.
     @param now: the wall clock, in nanoseconds since 1970.
-    @param readers: with C{addReader} and C{removeReader}, if it is not the reactor.
+    @param readers: with C{addReader} and C{removeReader}, if it is not the reactor; perhaps with
+        C{expectReader}, which is called when one will be readable soon.
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.StoreLocked},
         L{natsbroker.interfaces.records.UnknownFormat}, L{natsbroker.interfaces.records.StoreFull}
         or L{StoreFailed}.
