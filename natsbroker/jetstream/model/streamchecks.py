@@ -6,7 +6,7 @@ The checks run in nats-server's order, because the first one that fails is the a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -359,18 +359,35 @@ def _collides(destination: str, subject: str) -> bool:
 
 def _mayOverlap(one: str, other: str) -> bool:
     """
-    Tell whether two subjects overlap, of which the first is not checked yet. Its empty tokens match
-    nothing but the other's C{>}.
+    Tell whether two subjects overlap, of which the first is not checked yet. nats-server compares
+    such a subject up to its first C{>}, and its empty tokens match nothing.
     """
+    if isValidSubjectText(one):
+        return subjectsOverlap(one, other)
     tokens, others = one.split("."), other.split(".")
-    if "" in tokens:
-        return (
-            others[-1] == ">"
-            and "" not in tokens[: len(others) - 1]
-            and len(tokens) >= len(others)
-            and subjectsOverlap(".".join(tokens[: len(others) - 1]), other.removesuffix(".>"))
-        )
-    return subjectsOverlap(one, other)
+    if not {"*", ">"} & set(tokens):
+        return _isInside(tokens, others)
+    if not {"*", ">"} & set(others):
+        return _isInside(others, tokens)
+    shorter = min(tokens, others, key=len)
+    if len(tokens) != len(others) and ">" not in shorter:
+        return False
+    pairs = zip(tokens, others, strict=False)
+    return all(ours and (ours == theirs or {"*", ">"} & {ours, theirs}) for ours, theirs in pairs)
+
+
+def _isInside(narrow: Sequence[str], wide: Sequence[str]) -> bool:
+    """
+    Tell whether tokens without wildcards match others.
+    """
+    for place, wanted in enumerate(wide):
+        if place >= len(narrow) or not wanted:
+            return False
+        if wanted == ">":
+            return True
+        if not narrow[place] or wanted not in ("*", narrow[place]):
+            return False
+    return len(narrow) == len(wide)
 
 
 def _checkReserved(subject: str) -> None:

@@ -61,6 +61,14 @@ def test_emptyPlacement() -> None:
         ((">", "x."), 'subject ">" overlaps with "x."'),
         (("a.*.b", "a..b"), "invalid subject"),
         (("a.b.>", "a..c.d"), "invalid subject"),
+        (("a.b", "a.>.b"), 'subject "a.b" overlaps with "a.>.b"'),
+        (("a.*", "a.>.b"), "invalid subject"),
+        (("a.>", "a.>.b"), 'subject "a.>" overlaps with "a.>.b"'),
+        (("a.*.c", "a.>.b"), "invalid subject"),
+        (("a.*.b", "a.>.b"), 'subject "a.*.b" overlaps with "a.>.b"'),
+        (("*", "a b"), 'subject "*" overlaps with "a b"'),
+        (("a", "*..b"), "invalid subject"),
+        (("*.c.>", "*..b"), "invalid subject"),
     ],
 )
 def test_unfinishedSubjects(subjects: tuple[str, ...], text: str) -> None:
