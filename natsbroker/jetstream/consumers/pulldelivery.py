@@ -22,7 +22,7 @@ __all__ = ["PullDeliverer"]
 _NEVER = float("inf")
 
 #: Seconds between two examinations of the waiting requests because there is no room for another.
-_EXAMINATION = 0.1
+_EXAMINATION = 0.01
 
 
 class PullDeliverer(ConsumerDeliverer):
