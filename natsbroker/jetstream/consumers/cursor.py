@@ -212,7 +212,7 @@ class RecordCursor:
 
     def removed(self, sequences: Collection[int], before: int) -> None:
         """
-        Messages are gone: some, and all below C{before}.
+        Messages are gone: some, and all below C{before}. They may have been gone before.
         """
         for each in sequences:
             if each in self._again:
@@ -238,11 +238,8 @@ class RecordCursor:
             self._stale()
 
     def _discard(self, gone: set[int]) -> None:
-        if not self.filters and not self._skip and self.resume < self.position:
-            inside = [each for each in gone if self.position <= each <= self._counted]
-            self._remaining -= len(inside)
-        else:
-            self._stale()
+        # Whether they were there, and matched, is not known any more: they are counted again.
+        self._stale()
         if any(each.sequence in gone for each in self._buffer):
             self._buffer = deque(each for each in self._buffer if each.sequence not in gone)
         if self._skip:

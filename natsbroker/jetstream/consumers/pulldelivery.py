@@ -94,6 +94,7 @@ class PullDeliverer(ConsumerDeliverer):
             self.examine()
         if not request.isNoWait:
             return
+        core.cursor.count()
         pending = core.cursor.numPending + core.pending.queueLength
         if not pending and core.cursor.isCounted and request.isForever:
             raise PullRefused("404 No Messages")

@@ -628,6 +628,8 @@ class TestRemoval:
         stage.publish(4)
         consumer = stage.consumer()
         stage.stream.delete(2, 3)
+        stage.stream.delete(2)
+        consumer.refresh()
         assert consumer.info()["num_pending"] == 2
         inbox = stage.inbox()
         stage.pull(inbox, b"9")
