@@ -32,7 +32,7 @@ ELSEWHERE = {
     "testing/contracts/leases.py": "suites: run by tests/storage/postgres/test_leasing.py",
     "testing/pumped.py": "what the tests of stores run on",
     "testing/contracts/stores.py": "suites: run by the tests of each store in tests/storage",
-    "jetstream/consumers/contracts.py": "declarations: held by mypy where streams use consumers",
+    "jetstream/contracts.py": "declarations: held by mypy where streams use consumers",
     "storage/blocks.py": _PARTS,
     "storage/checks.py": _PARTS,
     "storage/envelopes.py": _PARTS,

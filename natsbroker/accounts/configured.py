@@ -47,7 +47,8 @@ def describedIn(settings: Settings) -> dict[str, AccountSettings]:
     others = settings.accounts.keys() - {settings.system_account}
     isJoined = settings.cluster is not None or settings.gateway is not None
     # nats-server does the same: without accounts everybody has the cluster's JetStream.
-    hasJetStream = isJoined and not others and not settings.operator.isOn
+    hasJetStream = isJoined or settings.jetstream.enabled
+    hasJetStream = hasJetStream and not others and not settings.operator.isOn
     if settings.mappings or hasJetStream or GLOBAL_ACCOUNT in settings.jetstream.default_domains:
         described[GLOBAL_ACCOUNT] = AccountSettings(
             GLOBAL_ACCOUNT, mappings=settings.mappings, jetstream=hasJetStream
@@ -137,7 +138,9 @@ class ImportSetup:
         The import of JetStream's API, unless the account imports it by itself.
         """
         system, renaming = self.system, Renaming(bytesOf(API), bytesOf(API))
-        if system is None or system is account or not described.jetstream:
+        if self.jetstream.enabled or system is None or system is account:
+            return []
+        if not described.jetstream:
             return []
         if any(each[0] is system and each[2].ours == renaming.ours for each in services):
             return []

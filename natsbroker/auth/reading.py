@@ -215,6 +215,7 @@ class AuthorizationReader:
             imports=self._exports.imports(name, block),
             mappings=self._exports.mappings(block),
             jetstream=block.flag("jetstream") or block.block("jetstream") is not None,
+            jetstreamLimits=block.blockOrEmpty("jetstream").values,
         )
 
     def _limits(self, block: ParsedBlock | None) -> AccountLimits:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from natsbroker.subjects.permissions import ResponsePermission
 
@@ -96,8 +96,9 @@ class AccountSettings:
     """
     @ivar default_permissions: already applied to users without their own.
     @ivar mappings: the first that matches applies.
-    @ivar jetstream: whether its JetStream requests go to servers that have it, through the system
-        account.
+    @ivar jetstream: whether it has JetStream: this broker's, or that of servers that have it,
+        through the system account.
+    @ivar jetstreamLimits: the keys of its C{jetstream} block.
     """
 
     name: str
@@ -108,6 +109,7 @@ class AccountSettings:
     imports: tuple[Import, ...] = ()
     mappings: tuple[SubjectMapping, ...] = ()
     jetstream: bool = False
+    jetstreamLimits: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ keys of a file. L{natsbroker.config.checks} has those that need the command line
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from natsbroker.auth.operator.reading import OperatorModeReader
@@ -244,11 +244,27 @@ def _rareBlocks(
 
 def _jetstream(root: ParsedBlock) -> JetStream:
     block = root.blockOrEmpty("jetstream")
-    return JetStream(
-        block.text("domain"),
-        block.text("extension_hint").lower() == "will_extend",
-        root.mapping("default_js_domain", str),
+    limits = block.blockOrEmpty("limits")
+    given: dict[str, Any] = {name: block.values[name] for name in _JETSTREAM & block.values.keys()}
+    given |= {name: limits.values[name] for name in _JETSTREAM & limits.values.keys()}
+    isOn = root.flag("jetstream") or (
+        root.block("jetstream") is not None and block.values.get("enabled", True)
     )
+    return JetStream(
+        **given,
+        enabled=bool(isOn),
+        backend_options=block.take("backend_options", dict) or {},
+        will_extend=block.text("extension_hint").lower() == "will_extend",
+        default_domains=root.mapping("default_js_domain", str),
+    )
+
+
+_JETSTREAM = {each.name for each in fields(JetStream)} - {
+    "enabled",
+    "backend_options",
+    "will_extend",
+    "default_domains",
+}
 
 
 def _sections(root: ParsedBlock, name: str) -> dict[str, Mapping[str, object]]:

@@ -136,15 +136,35 @@ class Monitoring:
 @dataclass(frozen=True, slots=True)
 class JetStream:
     """
-    How the JetStream of nats-servers in the same cluster, or beyond gateways and leafnodes, is
-    reached. There is none here: requests of clients go to those servers.
+    The C{jetstream} block. Without JetStream of its own the broker passes requests to nats-servers
+    in the same cluster, or beyond gateways and leafnodes.
 
+    @ivar enabled: this broker has JetStream.
+    @ivar store_dir: the folder under which streams in files are.
+    @ivar backend: the store of streams in files: C{lmdb}, C{postgres}, C{memory} or a plugin's.
+    @ivar backend_options: further options of that store.
+    @ivar max_memory_store: bytes of all streams in memory; -1 is unlimited.
+    @ivar max_file_store: bytes of all streams in files; -1 is unlimited.
+    @ivar strict: requests with unknown keys are refused.
+    @ivar max_ack_pending: the most that a consumer may ask for; 0 is unlimited.
+    @ivar max_request_batch: the most messages of a pull request; 0 is unlimited.
+    @ivar duplicate_window: the longest duplicate window of a stream, in seconds; 0 is unlimited.
     @ivar domain: the domain that this broker belongs to; empty for none.
     @ivar will_extend: without a domain, leafnodes may belong to the same JetStream.
     @ivar default_domains: by account: the domain behind a leafnode that answers requests without
         one; an empty one takes the barrier between the two away.
     """
 
+    enabled: bool = False
+    store_dir: str = ""
+    backend: str = "lmdb"
+    backend_options: Mapping[str, object] = field(default_factory=dict, repr=False)
+    max_memory_store: int = -1
+    max_file_store: int = -1
+    strict: bool = True
+    max_ack_pending: int = 0
+    max_request_batch: int = 0
+    duplicate_window: float = 0.0
     domain: str = ""
     will_extend: bool = False
     default_domains: Mapping[str, str] = field(default_factory=dict)

@@ -330,6 +330,11 @@ class BrokerParts:
             service = streamingService(self._host, bus, settings.streaming, plugins)
             self.services["streaming"] = self._store = service
             self.streaming = StreamingModel(service)
+        if settings.jetstream.enabled:
+            from natsbroker.jetstream.configured import jetStreamService
+
+            server = settings.server_name or self._keys.id
+            self.services["jetstream"] = jetStreamService(self._host, server, plugins)
         for name, each in self.services.items():
             each.setName(name)
             each.setServiceParent(self._host)

@@ -41,6 +41,7 @@ def infoFrom(
         tls_available=tls is not None and settings.allow_non_tls,
         max_payload=settings.max_payload,
         xkey=xkey,
+        jetstream=settings.jetstream.enabled,
         nb_export=0 if settings.streaming is None else FRAMES,
     )
 

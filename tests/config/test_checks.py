@@ -107,7 +107,7 @@ def test_isLoopback(host: str, loopback: bool) -> None:
     [
         ("port: 4222", JetStream()),
         ("jetstream: disabled", JetStream()),
-        ("jetstream { enabled: false, domain: hub }", JetStream("hub")),
+        ("jetstream { enabled: false, domain: hub }", JetStream(domain="hub")),
         ("jetstream { enabled: false, extension_hint: will_extend }", JetStream(will_extend=True)),
         ("jetstream { enabled: false, extension_hint: no_extend }", JetStream()),
         (

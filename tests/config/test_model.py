@@ -63,7 +63,7 @@ def test_everyNameLoads(name: str) -> None:
 
 @pytest.mark.parametrize(
     "jetstream",
-    [JetStream("hub"), JetStream(will_extend=True), JetStream(default_domains={"A": ""})],
+    [JetStream(domain="hub"), JetStream(will_extend=True), JetStream(default_domains={"A": ""})],
 )
 def test_jetStreamIsSet(jetstream: JetStream) -> None:
     """Each of its parts counts."""

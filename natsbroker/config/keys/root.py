@@ -242,7 +242,7 @@ ROOT = BlockSchema(
     cluster=Key(CLUSTER),
     gateway=Key(GATEWAY),
     leafnodes=Key(LEAFNODES, aliases="leaf"),
-    jetstream=Key(BOOLEAN, ENABLED, JETSTREAM, unsupported=Unsupported("JetStream", False)),
+    jetstream=Key(BOOLEAN, ENABLED, JETSTREAM, restart="JetStream"),
     store_dir=Key(STRING, aliases="storedir", restart="StoreDir"),
     default_js_domain=Key(MapType(Key(STRING), name="a map of strings")),
     streaming=Key(STREAMING, restart="Streaming"),

@@ -61,6 +61,8 @@ JETSTREAM = BlockSchema(
     "jetstream",
     enabled=Key(BOOLEAN, aliases="enable"),
     store_dir=Key(STRING, aliases="store storedir", restart="jetstream storage directory"),
+    backend=Key(STRING),
+    backend_options=Key(ANY_MAP),
     max_memory_store=Key(SIZE, aliases="max_mem_store max_mem"),
     max_file_store=Key(SIZE, aliases="max_file"),
     domain=Key(STRING),

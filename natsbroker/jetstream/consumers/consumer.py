@@ -15,10 +15,10 @@ from zope.interface import implementer
 from natsbroker.interfaces import IBatchSubscriber, ISubscription
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.ackhandler import ConsumerAckHandler
-from natsbroker.jetstream.consumers.contracts import ConsumerStream
 from natsbroker.jetstream.consumers.core import ConsumerCore, filtersOf
 from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
 from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
+from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp, formatTime
 from natsbroker.wire.values import Message

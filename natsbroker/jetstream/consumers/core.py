@@ -12,12 +12,12 @@ from twisted.logger import Logger
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.acks import ackFormat
-from natsbroker.jetstream.consumers.contracts import ConsumerStream
 from natsbroker.jetstream.consumers.cursor import RecordCursor
 from natsbroker.jetstream.consumers.pending import PendingAcks
 from natsbroker.jetstream.consumers.state import ConsumerState, DamagedState, stateKey
 from natsbroker.jetstream.consumers.statewriter import StateWriter
 from natsbroker.jetstream.consumers.timers import ConsumerTimers
+from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import (
     AckPolicy,
     ConsumerConfig,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from twisted.logger import Logger
 
 from natsbroker.interfaces.records import Record, StoreError
-from natsbroker.jetstream.consumers.contracts import ConsumerStream
+from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.subjects.grammar import matches
 
 __all__ = ["RecordCursor", "fetchRecords"]

@@ -106,7 +106,7 @@ class FakeAccount:
         )
         return self.bus.publish(message)
 
-    def advise(self, subject: str, kind: str, **fields: Any) -> None:
+    def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
         self.advisories.append((kind.rpartition(".")[2], fields))
 
     def watchInterest(
@@ -123,7 +123,7 @@ class FakeAccount:
             if each == subject:
                 changed(isThere)
 
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> object:
+    def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> object:
         return ensureDeferred(coroutine).addErrback(self.failures.append)
 
 

@@ -1,22 +1,20 @@
 """
-What a consumer needs of its stream and of its account.
+What consumers and streams need of what they belong to.
 
 The classes are protocols, because the modules of streams and accounts import consumers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
-from natsbroker.interfaces import IMessageBus, IStateStore
+from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import Matching, Record
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.streaming.deadlines import Deadlines
-
-__all__ = ["ConsumerAccount", "ConsumerStream"]
 
 
 class ConsumerAccount(Protocol):
@@ -58,7 +56,7 @@ class ConsumerAccount(Protocol):
         @return: the number of receivers.
         """
 
-    def advise(self, subject: str, kind: str, **fields: Any) -> None:
+    def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
         """
         Publish an advisory or a metric, if there is interest.
 
@@ -76,7 +74,7 @@ class ConsumerAccount(Protocol):
         @return: called to end it.
         """
 
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> object:
+    def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> object:
         """
         Run a coroutine in the background; its failure is logged.
         """
@@ -147,4 +145,86 @@ class ConsumerStream(Protocol):
         """
         A consumer was inactive for too long, and has stopped. The stream deletes its configuration
         and its state, and advises of the deletion.
+        """
+
+
+class StreamAccount(ConsumerAccount, Protocol):
+    """
+    The account of a stream.
+
+    @ivar files: the store of streams in files, and of their configurations and consumers.
+    @ivar memory: the store of streams in memory.
+    """
+
+    files: IStreamStore
+    memory: IStreamStore
+
+
+class PublishedStream(Protocol):
+    """
+    The stream of a publisher.
+    """
+
+    @property
+    def account(self) -> ConsumerAccount:
+        """Whose stream it is."""
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+
+    @property
+    def config(self) -> StreamConfig:
+        """With all defaults filled in."""
+
+    @property
+    def log(self) -> Any:
+        """The records."""
+
+    @property
+    def consumers(self) -> Mapping[str, Any]:
+        """The consumers by name."""
+
+    @property
+    def watchers(self) -> Sequence[Any]:
+        """The callables that receive stored messages."""
+
+    @property
+    def isDeleted(self) -> bool:
+        """Whether the stream is being deleted."""
+
+    @property
+    def isInFile(self) -> bool:
+        """Whether the messages are in files."""
+
+    @property
+    def first(self) -> int:
+        """The first sequence."""
+
+    @property
+    def messages(self) -> int:
+        """The number of messages."""
+
+    @property
+    def size(self) -> int:
+        """Bytes, as nats-server counts them."""
+
+    def sizeOf(self, subject: bytes, headers: bytes, payload: bytes) -> int:
+        """
+        The size of one message.
+        """
+
+    def quiet(self) -> Deferred[None]:
+        """
+        Wait for deletions that are under way.
+        """
+
+    def stored(self, records: Sequence[Record], isWatched: bool) -> None:
+        """
+        Messages are durable.
+        """
+
+    def rollUp(self, subject: bytes, sequence: int) -> None:
+        """
+        Remove the messages before one.
         """

@@ -1,0 +1,169 @@
+"""
+The JetStream of one account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.interest import SubjectInterest
+from natsbroker.jetstream.model.gojson import encode
+from natsbroker.jetstream.model.limits import (
+    NO_ACCOUNT_LIMITS,
+    NO_SERVER_LIMITS,
+    ConfiguredLimits,
+    JetStreamLimits,
+)
+from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.jetstream.model.timestamps import formatTime
+from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.wire.clientinfo import eventId
+from natsbroker.wire.values import Message
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+
+class JetStreamAccount:
+    """
+    The streams of one account, and what they share.
+
+    @ivar name: the account's name.
+    @ivar bus: the account's bus for services of this broker.
+    @ivar files: the store of streams in files, and of all configurations and consumer states.
+    @ivar memory: the store of streams in memory.
+    @ivar now: the wall clock, in nanoseconds since 1970.
+    @ivar limits: the account's.
+    @ivar serverLimits: those of all accounts.
+    @ivar server: the name of this server.
+    @ivar domain: the JetStream domain; empty for none.
+    @ivar strict: requests with unknown keys are refused.
+    @ivar requests: API requests so far.
+    @ivar failures: API requests so far that were answered with an error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bus: IMessageBus,
+        files: IStreamStore,
+        memory: IStreamStore,
+        deadlines: Deadlines,
+        now: Callable[[], int],
+        server: str,
+        domain: str = "",
+        limits: JetStreamLimits = NO_ACCOUNT_LIMITS,
+        serverLimits: ConfiguredLimits = NO_SERVER_LIMITS,
+        strict: bool = True,
+    ) -> None:
+        self.name = name
+        self.bus = bus
+        self.files = files
+        self.memory = memory
+        self.deadlines = deadlines
+        self.now = now
+        self.server = server
+        self.domain = domain
+        self.limits = limits
+        self.serverLimits = serverLimits
+        self.strict = strict
+        self.states: IStateStore = files.states(f"jetstream/{name}")
+        self.streams: dict[str, Stream] = {}
+        self.requests = 0
+        self.failures = 0
+        self._random = Random()
+        self._interest = SubjectInterest(bus)
+        self._running: set[Deferred[Any]] = set()
+
+    def send(
+        self,
+        subject: bytes,
+        payload: bytes = b"",
+        headers: bytes = b"",
+        reply: bytes = b"",
+        streamSubject: bytes = b"",
+    ) -> int:
+        """
+        Publish a message.
+
+        @param headers: a header block.
+        @param streamSubject: the subject that receivers see.
+        @return: the number of receivers.
+        """
+        return self.bus.publish(
+            Message(subject, headers + payload, reply, len(headers), streamSubject=streamSubject)
+        )
+
+    def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
+        """
+        Publish an advisory, or a metric, if somebody listens.
+
+        @param subject: after C{$JS.EVENT.}.
+        @param kind: its type, after C{io.nats.jetstream.}.
+        """
+        target = f"$JS.EVENT.{subject}".encode()
+        if not self.bus.hasInterest(target):
+            return
+        event = {
+            "type": f"io.nats.jetstream.{kind}",
+            "id": eventId(self._random),
+            "timestamp": formatTime(self.now()),
+            **fields,
+        }
+        if self.domain:
+            event["domain"] = self.domain
+        self.bus.publishInternal(target, encode(event))
+
+    def watchInterest(
+        self, subject: bytes, queue: bytes, changed: Callable[[bool], None]
+    ) -> Callable[[], None]:
+        """
+        Report whether a subject has interest; see L{SubjectInterest.watch}.
+        """
+        return self._interest.watch(subject, queue, changed)
+
+    def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> Deferred[Any]:
+        """
+        Run something that nobody waits for; its failure is logged.
+        """
+        running = coroutine if isinstance(coroutine, Deferred) else ensureDeferred(coroutine)
+        self._running.add(running)
+        running.addBoth(self._done, running)
+        return running
+
+    def _done(self, result: object, running: Deferred[Any]) -> None:
+        self._running.discard(running)
+        if isinstance(result, Failure) and not result.check(CancelledError, StoreError):
+            _log.failure("JetStream of account {name} failed", result, name=self.name)
+
+    def usage(self, storage: StorageType) -> int:
+        """
+        The bytes of all streams of one kind of storage.
+        """
+        return sum(each.size for each in self.streams.values() if each.config.storage is storage)
+
+    def reserved(self, storage: StorageType) -> int:
+        """
+        The bytes that streams of one kind of storage reserve by their C{max_bytes}.
+        """
+        return sum(
+            max(each.config.max_bytes, 0)
+            for each in self.streams.values()
+            if each.config.storage is storage
+        )
+
+    def close(self) -> None:
+        """
+        End what runs in the background.
+        """
+        self._interest.close()
+        for each in list(self._running):
+            each.cancel()

@@ -1,0 +1,106 @@
+"""
+What several API handlers need: to find a stream or a consumer, and to show one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.consumers.consumer import Consumer
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.answers import streamInfo, streamState
+from natsbroker.jetstream.model.configjson import consumerConfigJSON
+from natsbroker.jetstream.model.metadata import withServer
+from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
+from natsbroker.jetstream.streams.stream import Stream
+
+
+def findStream(account: JetStreamAccount, name: str) -> Stream:
+    """
+    @raise errors.JetStreamError: if there is no such stream.
+    """
+    stream = account.streams.get(name)
+    if stream is None:
+        raise errors.STREAM_NOT_FOUND()
+    return stream
+
+
+def findConsumer(account: JetStreamAccount, stream: str, name: str) -> Consumer:
+    """
+    @raise errors.JetStreamError: if there is no such consumer.
+    """
+    consumer = findStream(account, stream).consumers.get(name)
+    if consumer is None:
+        raise errors.CONSUMER_NOT_FOUND()
+    return consumer
+
+
+async def shownState(
+    stream: Stream, subjects: dict[str, int] | None = None, showsDeleted: bool = False
+) -> dict[str, Any]:
+    """
+    The state of a stream, when everything before is durable.
+
+    @param subjects: the messages of each subject, if they are asked for.
+    @param showsDeleted: whether the gaps are listed.
+    """
+    await stream.settle()
+    oldest = await stream.firstRecord()
+    first, last, messages = stream.first, stream.last, stream.messages
+    return streamState(
+        messages=messages,
+        bytes_=stream.size,
+        firstSeq=first,
+        firstTime=ZERO_TIME if oldest is None else oldest.timestamp,
+        lastSeq=last,
+        lastTime=stream.lastTime or ZERO_TIME,
+        numSubjects=await stream.countSubjects(),
+        subjects=subjects,
+        numDeleted=last - first + 1 - messages if messages else 0,
+        deleted=await stream.deleted() if showsDeleted and messages else (),
+        consumers=len(stream.consumers),
+    )
+
+
+async def shownStream(
+    account: JetStreamAccount,
+    stream: Stream,
+    isInfo: bool = False,
+    isListed: bool = False,
+    **details: Any,
+) -> dict[str, Any]:
+    """
+    A stream with its state, as answers show it.
+
+    @param isInfo: whether the answer names the leader and the domain.
+    @param isListed: whether it is one of a list.
+    @param details: see L{shownState}.
+    """
+    state = await shownState(stream, **details)
+    return streamInfo(
+        stream.config,
+        stream.created,
+        state,
+        account.now(),
+        domain=account.domain if isInfo or isListed else "",
+        leader=account.server if isInfo else "",
+        showsServer=not isListed,
+    )
+
+
+async def shownConsumer(consumer: Consumer, isListed: bool = False) -> dict[str, Any]:
+    """
+    A consumer, as answers show it.
+
+    @param isListed: whether it is one of a list.
+    """
+    await consumer.refresh()
+    shown = consumer.info()
+    config = consumer.config if isListed else withServer(consumer.config)
+    groups = shown.pop("priority_groups", None)
+    shown["config"] = consumerConfigJSON(config)
+    shown["ts"] = formatTime(consumer.stream.account.now())
+    if groups:
+        shown["priority_groups"] = groups
+    return shown

@@ -1,0 +1,191 @@
+"""
+The API requests about consumers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from random import SystemRandom
+from typing import Any
+
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.api.answering import findConsumer, findStream, shownConsumer
+from natsbroker.jetstream.api.dispatcher import ApiRoute, Request
+from natsbroker.jetstream.consumers.consumer import Consumer, ResetRefused
+from natsbroker.jetstream.consumers.core import randomToken
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.answers import LIST_LIMIT, NAMES_LIMIT, page, pauseState
+from natsbroker.jetstream.model.configjson import consumerConfigJSON
+from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
+from natsbroker.jetstream.model.consumerupdates import (
+    ConsumerChecker,
+    CreateForm,
+    addressedConsumer,
+)
+from natsbroker.jetstream.model.requests import (
+    parseConsumer,
+    parseConsumerPage,
+    parsePause,
+    parseReset,
+    parseUnpin,
+    requireEmpty,
+)
+from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
+from natsbroker.jetstream.streams.stream import consumerKeys
+
+_RANDOM = SystemRandom()
+_NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
+
+
+def _newName() -> str:
+    return randomToken(_RANDOM, 8)
+
+
+async def _createEphemeral(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    return await _create(account, request, CreateForm.EPHEMERAL)
+
+
+async def _createNamed(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    return await _create(account, request, CreateForm.NAMED)
+
+
+async def _createDurable(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    return await _create(account, request, CreateForm.DURABLE)
+
+
+async def _create(
+    account: JetStreamAccount, request: Request, form: CreateForm
+) -> Mapping[str, Any]:
+    streamName, name, subjectFilter = (*request.names, "", "")[:3]
+    parsed = parseConsumer(request.body)
+    parsed = addressedConsumer(parsed, form, streamName, name, subjectFilter)
+    stream = findStream(account, streamName)
+    known = {key: each.config for key, each in stream.consumers.items()}
+    checks = ConsumerChecker(
+        stream.config,
+        known,
+        lambda subject: account.bus.hasInterest(subject.encode()),
+        account.limits,
+        account.serverLimits,
+    )
+    config = checks.admitted(parsed, _newName)
+    name = config.durable_name or config.name
+    consumer = stream.consumers.get(name) if name else None
+    await stream.settle()
+    if consumer is None:
+        name = name or _newName()
+        consumer = Consumer(stream, name, config, account.now())
+        stream.consumers[name] = consumer
+        try:
+            await _store(consumer)
+            await consumer.start()
+        except BaseException:
+            stream.consumers.pop(name, None)
+            raise
+        consumer.core.advise("CREATED", "consumer_action", action="create")
+    elif config != consumer.config:
+        await consumer.update(config)
+        await _store(consumer)
+    return await shownConsumer(consumer)
+
+
+async def _store(consumer: Consumer) -> None:
+    """
+    Make a consumer's configuration durable. Those of mirrors and sources need not survive.
+    """
+    stream = consumer.stream
+    if consumer.config.direct:
+        return
+    value = {
+        "stream": stream.name,
+        "name": consumer.name,
+        "created": consumer.created,
+        "config": consumerConfigJSON(consumer.config),
+    }
+    key = consumerKeys(stream.name, consumer.name)[0]
+    await stream.states.put(key, json.dumps(value).encode())
+
+
+async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    requireEmpty(request.body)
+    consumer = findConsumer(account, *request.names)
+    await findStream(account, request.names[0]).settle()
+    return await shownConsumer(consumer)
+
+
+async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    requireEmpty(request.body)
+    consumer = findConsumer(account, *request.names)
+    consumer.stop("deleted")
+    await findStream(account, request.names[0]).deleteConsumer(consumer)
+    consumer.core.advise("DELETED", "consumer_action", action="delete")
+    return {"success": True}
+
+
+def _listed(account: JetStreamAccount, name: str) -> list[Consumer]:
+    consumers = findStream(account, name).consumers
+    return [consumers[each] for each in sorted(consumers) if not consumers[each].config.direct]
+
+
+async def _names(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    parsed = parseConsumerPage(request.body)
+    names = [each.name for each in _listed(account, request.names[0])]
+    return page(names, parsed.offset, NAMES_LIMIT, "consumers")
+
+
+async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    parsed = parseConsumerPage(request.body)
+    shown = page(_listed(account, request.names[0]), parsed.offset, LIST_LIMIT, "consumers")
+    shown["consumers"] = [await shownConsumer(each, isListed=True) for each in shown["consumers"]]
+    return shown
+
+
+async def _pause(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    until = parsePause(request.body)
+    consumer = findConsumer(account, *request.names)
+    consumer.pause(until)
+    await _store(consumer)
+    return pauseState(until, account.now())
+
+
+async def _unpin(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    group = parseUnpin(request.body)
+    consumer = findConsumer(account, *request.names)
+    if consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT:
+        if group not in consumer.config.priority_groups:
+            raise errors.CONSUMER_INVALID_PRIORITY_GROUP()
+        consumer.unpin(group)
+    return {}
+
+
+async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, Any] | None:
+    """
+    An unknown consumer or stream gives no answer.
+    """
+    stream = account.streams.get(request.names[0])
+    consumer = None if stream is None else stream.consumers.get(request.names[1])
+    if consumer is None:
+        return None
+    try:
+        sequence = await consumer.reset(parseReset(request.body) or None)
+    except ResetRefused as refused:
+        raise errors.CONSUMER_INVALID_RESET(err=refused) from refused
+    return {**await shownConsumer(consumer), "reset_seq": sequence}
+
+
+_PAUSE_MISSING = {"paused": False, "pause_until": formatTime(ZERO_TIME)}
+
+CONSUMER_ROUTES = (
+    ApiRoute("CONSUMER.CREATE.*", "consumer_create", _createEphemeral),
+    ApiRoute("CONSUMER.CREATE.*.*", "consumer_create", _createNamed),
+    ApiRoute("CONSUMER.CREATE.*.*.>", "consumer_create", _createNamed),
+    ApiRoute("CONSUMER.DURABLE.CREATE.*.*", "consumer_create", _createDurable),
+    ApiRoute("CONSUMER.INFO.*.*", "consumer_info", _info),
+    ApiRoute("CONSUMER.DELETE.*.*", "consumer_delete", _delete),
+    ApiRoute("CONSUMER.NAMES.*", "consumer_names", _names, {**_NO_PAGE, "consumers": []}),
+    ApiRoute("CONSUMER.LIST.*", "consumer_list", _list, {**_NO_PAGE, "consumers": []}),
+    ApiRoute("CONSUMER.PAUSE.*.*", "consumer_pause", _pause, _PAUSE_MISSING),
+    ApiRoute("CONSUMER.UNPIN.*.*", "consumer_unpin", _unpin),
+    ApiRoute("CONSUMER.RESET.*.*", "consumer_reset", _reset, {"reset_seq": 0}, isAudited=False),
+)

@@ -1,0 +1,199 @@
+"""
+The requests of JetStream's API: from a subject to a handler, from its result to an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker.interfaces import IBatchSubscriber, IOrigin, ISubscription
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import encode
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.wire.clientinfo import described
+from natsbroker.wire.values import Message
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+API_LEVEL = 5
+"""What C{Nats-Required-Api-Level} may ask for."""
+
+PREFIX = "$JS.API."
+
+
+class Request(NamedTuple):
+    """
+    One API request.
+
+    @ivar names: the tokens of the subject that the route's wildcards match; with C{>} the rest is
+        one of them.
+    @ivar body: the payload.
+    @ivar reply: the reply subject.
+    @ivar message: as it arrived.
+    """
+
+    names: tuple[str, ...]
+    body: bytes
+    reply: bytes
+    message: Message
+
+
+Handler = Callable[[JetStreamAccount, Request], Awaitable[Mapping[str, Any] | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRoute:
+    """
+    One kind of request.
+
+    @ivar subject: behind C{$JS.API.}, with wildcards.
+    @ivar kind: of the answer, without C{io.nats.jetstream.api.v1.} and C{_response}.
+    @ivar handler: gives the answer behind its type; C{None} for no answer.
+    @ivar missing: what an answer with an error has behind the error.
+    @ivar isOrdered: whether requests for one stream are handled one after the other.
+    @ivar isAudited: whether an API advisory is sent.
+    """
+
+    subject: str
+    kind: str
+    handler: Handler
+    missing: Mapping[str, Any] = field(default_factory=dict)
+    isOrdered: bool = True
+    isAudited: bool = True
+
+
+@implementer(IBatchSubscriber)
+class ApiDispatcher:
+    """
+    Serves the API of one account.
+    """
+
+    def __init__(self, account: JetStreamAccount, routes: tuple[ApiRoute, ...]) -> None:
+        self._account = account
+        self._routes = routes
+        self._subscriptions: list[ISubscription] = []
+        self._locks: dict[str, DeferredLock] = {}
+
+    def start(self) -> None:
+        subscribe = self._account.bus.subscribe
+        self._subscriptions = [
+            subscribe(f"{PREFIX}{each.subject}".encode(), self, each) for each in self._routes
+        ]
+
+    def stop(self) -> None:
+        subscriptions, self._subscriptions = self._subscriptions, []
+        for each in subscriptions:
+            each.cancel()
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        self.deliverMany([(message, tag)])
+
+    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+        """
+        Handle requests at the end of a turn, as streams take messages then.
+        """
+        for message, route in messages:
+            self._begin(message, route)
+
+    def _begin(self, message: Message, tag: Any) -> None:
+        if self._subscriptions and message.reply:
+            self._account.run(self._handle(message, tag))
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        Not called: the subscriptions have no maximum.
+        """
+
+    async def _handle(self, message: Message, route: ApiRoute) -> None:
+        names = _names(route.subject, message.subject)
+        request = Request(names, message.payload, message.reply, message)
+        self._account.requests += 1
+        if not (route.isOrdered and names):
+            await self._answer(request, route)
+            return
+        lock = self._locks.setdefault(names[0], DeferredLock())
+        await lock.acquire()
+        try:
+            await self._answer(request, route)
+        finally:
+            lock.release()
+            if not lock.locked and not lock.waiting:
+                self._locks.pop(names[0], None)
+
+    async def _answer(self, request: Request, route: ApiRoute) -> None:
+        kind = {"type": f"io.nats.jetstream.api.v1.{route.kind}_response"}
+        try:
+            _checkLevel(request.message)
+            result = await route.handler(self._account, request)
+        except JetStreamError as error:
+            self._fail(request, route, kind, error)
+        except StoreError as error:
+            self._fail(request, route, kind, errors.STREAM_STORE_FAILED(err=str(error)))
+        else:
+            if result is not None:
+                self._send(request, route, {**kind, **result})
+
+    def _fail(
+        self, request: Request, route: ApiRoute, kind: Mapping[str, Any], error: JetStreamError
+    ) -> None:
+        self._account.failures += 1
+        self._send(request, route, {**kind, "error": error.toJSON(), **route.missing})
+
+    def _send(self, request: Request, route: ApiRoute, answer: Mapping[str, Any]) -> None:
+        body = encode(answer)
+        self._account.send(request.reply, body)
+        if route.isAudited:
+            self._audit(request, body)
+
+    def _audit(self, request: Request, body: bytes) -> None:
+        account, message = self._account, request.message
+        fields: dict[str, Any] = {"server": account.server, "client": clientOf(message)}
+        fields["subject"] = message.subject.decode("utf-8", "replace")
+        if request.body:
+            fields["request"] = request.body.decode("utf-8", "replace")
+        fields["response"] = body.decode()
+        account.advise("ADVISORY.API", "advisory.v1.api_audit", **fields)
+
+
+def clientOf(message: Message) -> dict[str, Any]:
+    """
+    Who sent a request, as advisories show it.
+    """
+    origin = message.origin
+    if not IOrigin.providedBy(origin):
+        return {}
+    return described(origin.clientInfo(True))
+
+
+def _names(pattern: str, subject: bytes) -> tuple[str, ...]:
+    """
+    The tokens of a subject where the pattern has wildcards.
+    """
+    tokens = subject.decode("utf-8", "surrogateescape")[len(PREFIX) :].split(".")
+    names: list[str] = []
+    for place, token in enumerate(pattern.split(".")):
+        if token == ">":
+            names.append(".".join(tokens[place:]))
+        elif token == "*":
+            names.append(tokens[place])
+    return tuple(names)
+
+
+def _checkLevel(message: Message) -> None:
+    """
+    @raise JetStreamError: if the request needs a newer API.
+    """
+    if b"Nats-Required-Api-Level" not in message.headers:
+        return
+    level = MessageHeaders(message.headers).get(b"Nats-Required-Api-Level")
+    if level and not (level.isdigit() and int(level) <= API_LEVEL):
+        raise errors.REQUIRED_API_LEVEL()

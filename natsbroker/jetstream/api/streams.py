@@ -1,0 +1,259 @@
+"""
+The API requests about streams and their messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.api.answering import findStream, shownStream
+from natsbroker.jetstream.api.dispatcher import ApiRoute, Request
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.answers import (
+    LIST_LIMIT,
+    NAMES_LIMIT,
+    accountInfo,
+    page,
+    storedMessage,
+    subjectsPage,
+)
+from natsbroker.jetstream.model.bodies import MessageGetRequest
+from natsbroker.jetstream.model.names import subjectsOverlap
+from natsbroker.jetstream.model.requests import (
+    parseInfo,
+    parseList,
+    parseMessageDelete,
+    parseMessageGet,
+    parseNames,
+    parsePurge,
+    parseStream,
+    requireEmpty,
+)
+from natsbroker.jetstream.model.streamchecks import StreamChecker
+from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.jetstream.model.streamupdates import createdStream, updatedStream
+from natsbroker.jetstream.streams.recovery import createStream, deleteStream
+from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.subjects.grammar import isValidSubject
+
+_SUCCESS = {"success": True}
+_NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
+
+
+def checker(account: JetStreamAccount) -> StreamChecker:
+    """
+    Checks configurations against the account's streams and limits.
+    """
+    streams = {name: each.config for name, each in account.streams.items()}
+    return StreamChecker(streams, account.limits, account.serverLimits)
+
+
+async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    (name,) = request.names
+    parsed = parseStream(request.body)
+    config = createdStream(parsed, name, checker(account))
+    stream = account.streams.get(name)
+    if stream is None:
+        stream = await createStream(account, config)
+        _advise(stream, "CREATED", "create")
+    return {**await shownStream(account, stream), "did_create": True}
+
+
+async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    (name,) = request.names
+    parsed = parseStream(request.body)
+    stream = account.streams.get(name)
+    consumers = (
+        {} if stream is None else {key: each.config for key, each in stream.consumers.items()}
+    )
+    config = updatedStream(parsed, name, checker(account), consumers)
+    stream = findStream(account, name)
+    await stream.settle()
+    await stream.states.put(stream.stateKey(), stream.stateValue(config))
+    await stream.configured(config)
+    _advise(stream, "UPDATED", "modify")
+    shown = await shownStream(account, stream)
+    if account.domain:
+        place = list(shown).index("ts")
+        items = list(shown.items())
+        shown = dict([*items[:place], ("domain", account.domain), *items[place:]])
+    return shown
+
+
+async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    requireEmpty(request.body)
+    stream = findStream(account, request.names[0])
+    for consumer in stream.consumers.values():
+        if not consumer.config.direct:
+            consumer.core.advise("DELETED", "consumer_action", action="delete")
+    await deleteStream(account, stream)
+    _advise(stream, "DELETED", "delete")
+    return _SUCCESS
+
+
+async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    parsed = parseInfo(request.body)
+    stream = findStream(account, request.names[0])
+    paging: dict[str, Any] = _NO_PAGE
+    subjects: dict[str, int] | None = None
+    if parsed.subjects_filter:
+        await stream.settle()
+        tallies = await stream.log.subjects(parsed.subjects_filter.encode())
+        counts = {
+            key.decode("utf-8", "surrogateescape"): each.count for key, each in tallies.items()
+        }
+        paging, subjects = subjectsPage(counts, parsed.offset)
+    shown = await shownStream(
+        account, stream, isInfo=True, subjects=subjects, showsDeleted=parsed.deleted_details
+    )
+    return {**paging, **shown}
+
+
+def _matching(account: JetStreamAccount, subject: str) -> list[Stream]:
+    """
+    The streams, by name, that take messages of a subject; an empty one selects all.
+    """
+    found = [account.streams[name] for name in sorted(account.streams)]
+    if not subject:
+        return found
+    return [
+        each
+        for each in found
+        if any(subjectsOverlap(one, subject) for one in each.config.subjects or ())
+    ]
+
+
+async def _names(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    parsed = parseNames(request.body)
+    names = [each.name for each in _matching(account, parsed.subject)]
+    return page(names, parsed.offset, NAMES_LIMIT, "streams", isNullable=True)
+
+
+async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    parsed = parseList(request.body)
+    shown = page(_matching(account, parsed.subject), parsed.offset, LIST_LIMIT, "streams")
+    shown["streams"] = [
+        await shownStream(account, each, isListed=True) for each in shown["streams"]
+    ]
+    return shown
+
+
+async def _purge(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    parsed = parsePurge(request.body)
+    stream = findStream(account, request.names[0])
+    if stream.config.sealed:
+        raise errors.STREAM_SEALED()
+    if stream.config.deny_purge:
+        raise errors.STREAM_PURGE_FAILED(err="stream purge not permitted")
+    pattern = parsed.filter.encode()
+    if pattern and not isValidSubject(pattern):
+        return {**_SUCCESS, "purged": 0}
+    purged = await stream.purge(pattern, parsed.seq, parsed.keep)
+    return {**_SUCCESS, "purged": purged}
+
+
+async def _getMessage(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    parsed = parseMessageGet(request.body)
+    stream = findStream(account, request.names[0])
+    await stream.settle()
+    record = await findMessage(stream, parsed)
+    if record is None:
+        raise errors.NO_MESSAGE_FOUND()
+    return {
+        "message": storedMessage(
+            record.subject.decode("utf-8", "surrogateescape"),
+            record.sequence,
+            record.timestamp,
+            b"" if parsed.no_hdr else record.headers,
+            record.payload,
+        )
+    }
+
+
+async def findMessage(stream: Stream, wanted: MessageGetRequest) -> Record | None:
+    """
+    The one message that a request asks for.
+    """
+    if wanted.last_by_subj:
+        return await stream.lastMatching(wanted.last_by_subj.encode())
+    sequence = wanted.seq
+    if wanted.start_time is not None:
+        sequence = await stream.sequenceAt(int(wanted.start_time))
+        return await stream.nextMatching((wanted.next_by_subj or ">").encode(), sequence)
+    if wanted.next_by_subj:
+        return await stream.nextMatching(wanted.next_by_subj.encode(), sequence)
+    return await stream.get(sequence)
+
+
+async def _deleteMessage(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    parsed = parseMessageDelete(request.body)
+    stream = findStream(account, request.names[0])
+    if stream.config.sealed:
+        raise errors.STREAM_SEALED()
+    if stream.config.deny_delete:
+        raise errors.STREAM_MSG_DELETE_FAILED(err="message delete not permitted")
+    await stream.settle()
+    if await stream.get(parsed.seq) is None:
+        raise errors.SEQUENCE_NOT_FOUND(seq=parsed.seq)
+    await stream.remove([parsed.seq])
+    return _SUCCESS
+
+
+async def _accountInfo(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    usage = {kind: account.usage(kind) for kind in StorageType}
+    reserved = {kind: account.reserved(kind) for kind in StorageType}
+    return accountInfo(
+        memory=usage[StorageType.MEMORY],
+        storage=usage[StorageType.FILE],
+        reservedMemory=reserved[StorageType.MEMORY],
+        reservedStorage=reserved[StorageType.FILE],
+        streams=len(account.streams),
+        consumers=sum(len(each.consumers) for each in account.streams.values()),
+        limits=account.limits,
+        domain=account.domain,
+        requests=account.requests,
+        failures=account.failures,
+    )
+
+
+def _advise(stream: Stream, event: str, action: str) -> None:
+    stream.account.advise(
+        f"ADVISORY.STREAM.{event}.{stream.name}",
+        "advisory.v1.stream_action",
+        stream=stream.name,
+        action=action,
+    )
+
+
+async def _needsCluster(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    raise errors.CLUSTER_REQUIRED()
+
+
+async def _silent(account: JetStreamAccount, request: Request) -> None:
+    """
+    nats-server answers unknown requests with silence, and not with "no responders".
+    """
+
+
+STREAM_ROUTES = (
+    ApiRoute("INFO", "account_info", _accountInfo),
+    ApiRoute("STREAM.CREATE.*", "stream_create", _create),
+    ApiRoute("STREAM.UPDATE.*", "stream_update", _update),
+    ApiRoute("STREAM.DELETE.*", "stream_delete", _delete),
+    ApiRoute("STREAM.INFO.*", "stream_info", _info, _NO_PAGE),
+    ApiRoute("STREAM.NAMES", "stream_names", _names, {**_NO_PAGE, "streams": None}),
+    ApiRoute("STREAM.LIST", "stream_list", _list, {**_NO_PAGE, "streams": []}),
+    ApiRoute("STREAM.PURGE.*", "stream_purge", _purge, {"purged": 0}),
+    ApiRoute("STREAM.MSG.GET.*", "stream_msg_get", _getMessage, isAudited=False),
+    ApiRoute("STREAM.MSG.DELETE.*", "stream_msg_delete", _deleteMessage),
+    ApiRoute("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown", _needsCluster),
+    ApiRoute("STREAM.PEER.REMOVE.*", "stream_remove_peer", _needsCluster),
+    ApiRoute("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown", _needsCluster),
+    ApiRoute("STREAM.CREATE", "", _silent),
+    ApiRoute("META.>", "", _silent),
+    ApiRoute("SERVER.>", "", _silent),
+    ApiRoute("ACCOUNT.>", "", _silent),
+)

@@ -1,0 +1,100 @@
+"""
+Composition of the JetStream service from the settings.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
+from natsbroker.interfaces import IBrokerHost, IStreamStore
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
+from natsbroker.jetstream.service import JetStreamService
+from natsbroker.server.plugins import Plugins
+from natsbroker.server.start import StartError
+from natsbroker.storage.stores import MemoryOpener, monotonicOf, storeOpener, wallClockOf
+
+
+def jetStreamService(host: IBrokerHost, server: str, plugins: Plugins) -> JetStreamService:
+    """
+    @param server: the name of this server.
+    @raise natsbroker.errors.BrokerError: if there is no such store.
+    """
+    settings = host.settings
+    jetstream: JetStream = settings.jetstream
+    opener = storeOpener(jetstream.backend, plugins, settings.at("jetstream.backend"))
+    section: dict[str, Any] = dict(jetstream.backend_options)
+    if jetstream.backend == "lmdb":
+        section.setdefault("dir", storeDirectory(jetstream))
+
+    def openFiles() -> Deferred[IStreamStore]:
+        try:
+            opening: Deferred[IStreamStore] = opener.openStore(host, section)
+        except ValueError as error:
+            raise StartError(f'store "{jetstream.backend}": {error}') from error
+        return opening.addErrback(placed)
+
+    def placed(failure: Failure) -> Failure:
+        if failure.check(OSError, StoreError):
+            text = failure.getErrorMessage()
+            return Failure(StartError(settings.placed("jetstream.store_dir", text)))
+        return failure
+
+    return JetStreamService(
+        host.bus,
+        host.reactor,
+        openFiles,
+        lambda: MemoryOpener().openStore(host, {}),
+        limitsIn(settings),
+        ConfiguredLimits(
+            jetstream.max_ack_pending,
+            jetstream.max_request_batch,
+            round(jetstream.duplicate_window * 1_000_000_000),
+        ),
+        server,
+        monotonicOf(host.reactor),
+        wallClockOf(host.reactor),
+        jetstream.domain,
+        jetstream.strict,
+    )
+
+
+def storeDirectory(jetstream: JetStream) -> str:
+    """
+    The folder of streams in files. Without C{store_dir} it is in the folder for temporary files, as
+    with nats-server.
+    """
+    parent = jetstream.store_dir or os.path.join(tempfile.gettempdir(), "natsbroker")
+    return os.path.join(parent, "jetstream")
+
+
+def limitsIn(settings: Settings) -> Mapping[str, JetStreamLimits]:
+    """
+    The accounts that have JetStream: those that say so; without accounts the global one.
+    """
+    others = settings.accounts.keys() - {settings.system_account}
+    if not others:
+        return {GLOBAL_ACCOUNT: JetStreamLimits()}
+    return {
+        name: _limitsFrom(account.jetstreamLimits)
+        for name, account in settings.accounts.items()
+        if account.jetstream and name != settings.system_account
+    }
+
+
+_KEYS = {"max_store": "max_storage", "disk_max_stream_bytes": "storage_max_stream_bytes"}
+"""The keys of an account's block that infos show under another name."""
+
+
+def _limitsFrom(block: Mapping[str, Any]) -> JetStreamLimits:
+    known = {each.name for each in fields(JetStreamLimits)}
+    given = {_KEYS.get(name, name): value for name, value in block.items()}
+    return JetStreamLimits(**{name: given[name] for name in known & given.keys()})

@@ -1,0 +1,102 @@
+"""
+The interest in single subjects: inboxes of pull requests and deliver subjects of consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zope.interface import implementer
+
+from natsbroker.interfaces import IInterestWatcher, IMessageBus
+from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.subjects.interestfilter import InterestFilter
+from natsbroker.wire.values import Kind
+
+_ANY_KIND = InterestFilter(list(Kind), includesImports=True)
+
+
+class _SubjectWatch:
+    __slots__ = ("changed", "isThere", "queue", "subject")
+
+    def __init__(self, subject: bytes, queue: bytes, changed: Callable[[bool], None]) -> None:
+        self.subject = subject
+        self.queue = queue
+        self.changed = changed
+        self.isThere = False
+
+
+@implementer(IInterestWatcher)
+class SubjectInterest:
+    """
+    Calls back when a literal subject gains its first subscription or loses its last one.
+    """
+
+    def __init__(self, bus: IMessageBus) -> None:
+        self._bus = bus
+        self._watches: dict[bytes, list[_SubjectWatch]] = {}
+        self._end: Callable[[], None] | None = None
+
+    def watch(
+        self, subject: bytes, queue: bytes, changed: Callable[[bool], None]
+    ) -> Callable[[], None]:
+        """
+        @param subject: a literal subject.
+        @param queue: only members of this queue group count; empty for any subscription.
+        @param changed: called at once with whether there is interest, then with each change.
+        @return: called to end the watch.
+        """
+        if self._end is None:
+            self._end = self._bus.watchInterest(self, _ANY_KIND)
+        watch = _SubjectWatch(subject, queue, changed)
+        self._watches.setdefault(subject, []).append(watch)
+        watch.isThere = self.isThere(subject, queue)
+        changed(watch.isThere)
+
+        def end() -> None:
+            others = self._watches.get(subject, [])
+            if watch in others:
+                others.remove(watch)
+                if not others:
+                    del self._watches[subject]
+
+        return end
+
+    def isThere(self, subject: bytes, queue: bytes = b"") -> bool:
+        """
+        Whether a message to the subject has a receiver; with a queue group, a member of it.
+        """
+        if not queue:
+            return self._bus.hasInterest(subject)
+        return any(group[0] == queue for group in self._bus.matcher.match(subject).groups)
+
+    def close(self) -> None:
+        self._watches.clear()
+        if self._end is not None:
+            self._end()
+            self._end = None
+
+    def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        self._look(pattern)
+
+    def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        """
+        The number of members makes no difference.
+        """
+
+    def interestLost(self, pattern: bytes, queue: bytes) -> None:
+        self._look(pattern)
+
+    def _look(self, pattern: bytes) -> None:
+        if not self._watches:
+            return
+        if hasWildcard(pattern):
+            subjects = [each for each in self._watches if matches(pattern, each)]
+        else:
+            subjects = [pattern] if pattern in self._watches else []
+        for subject in subjects:
+            for watch in list(self._watches.get(subject, ())):
+                isThere = self.isThere(subject, watch.queue)
+                if isThere != watch.isThere:
+                    watch.isThere = isThere
+                    watch.changed(isThere)

@@ -1,0 +1,128 @@
+"""
+JetStream as a Twisted service: opens the stores, recovers the streams, serves the accounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker.interfaces import IMessageBus, IReadiness, IStreamStore
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.api.consumers import CONSUMER_ROUTES
+from natsbroker.jetstream.api.dispatcher import ApiDispatcher
+from natsbroker.jetstream.api.streams import STREAM_ROUTES
+from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
+from natsbroker.jetstream.streams.recovery import recover
+from natsbroker.server.readiness import Readiness
+from natsbroker.streaming.deadlines import Deadlines
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+OpenStore = Callable[[], Deferred[IStreamStore]]
+
+
+@implementer(IReadiness)
+class JetStreamService(Service):
+    """
+    The JetStream of one broker.
+
+    @ivar accounts: by name, those that have JetStream.
+    """
+
+    def __init__(
+        self,
+        busOf: Callable[[str], IMessageBus],
+        reactor: IReactorTime,
+        openFiles: OpenStore,
+        openMemory: OpenStore,
+        limits: Mapping[str, JetStreamLimits],
+        serverLimits: ConfiguredLimits,
+        server: str,
+        monotonic: Callable[[], float],
+        now: Callable[[], int],
+        domain: str = "",
+        strict: bool = True,
+    ) -> None:
+        """
+        @param busOf: the bus of an account.
+        @param openFiles: opens the store of streams in files.
+        @param openMemory: opens the store of streams in memory.
+        @param limits: the limits of the accounts that have JetStream.
+        @param server: the name of this server.
+        @param monotonic: seconds of a clock that is never set.
+        @param now: the wall clock, in nanoseconds.
+        """
+        self._busOf = busOf
+        self._openFiles = openFiles
+        self._openMemory = openMemory
+        self._limits = limits
+        self._serverLimits = serverLimits
+        self._server = server
+        self._domain = domain
+        self._strict = strict
+        self._now = now
+        self._deadlines = Deadlines(reactor, monotonic)
+        self._readiness = Readiness()
+        self._starting: Deferred[None] | None = None
+        self._stores: list[IStreamStore] = []
+        self._dispatchers: list[ApiDispatcher] = []
+        self.accounts: dict[str, JetStreamAccount] = {}
+
+    def startService(self) -> None:
+        super().startService()  # type: ignore[no-untyped-call]
+        self._starting = ensureDeferred(self._start())
+        self._starting.addCallbacks(lambda _: self._readiness.reached(), self._readiness.failed)
+
+    def whenPrepared(self) -> Deferred[None]:
+        return self._readiness.wait()
+
+    async def _start(self) -> None:
+        files = await self._openFiles()
+        self._stores.append(files)
+        memory = await self._openMemory()
+        self._stores.append(memory)
+        for name, limits in self._limits.items():
+            account = JetStreamAccount(
+                name,
+                self._busOf(name),
+                files,
+                memory,
+                self._deadlines,
+                self._now,
+                self._server,
+                self._domain,
+                limits,
+                self._serverLimits,
+                self._strict,
+            )
+            await recover(account)
+            self.accounts[name] = account
+            dispatcher = ApiDispatcher(account, (*STREAM_ROUTES, *CONSUMER_ROUTES))
+            dispatcher.start()
+            self._dispatchers.append(dispatcher)
+        streams = sum(len(each.streams) for each in self.accounts.values())
+        _log.info("JetStream: {streams} streams recovered", streams=streams)
+
+    async def _stop(self) -> None:
+        for dispatcher in self._dispatchers:
+            dispatcher.stop()
+        for account in self.accounts.values():
+            for stream in account.streams.values():
+                for consumer in list(stream.consumers.values()):
+                    await consumer.stop("shutdown")
+                stream.close()
+            account.close()
+        for store in reversed(self._stores):
+            await store.close()
+
+    def stopService(self) -> Deferred[None]:
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._starting is not None:
+            self._starting.cancel()
+        return ensureDeferred(self._stop())

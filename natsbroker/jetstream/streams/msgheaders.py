@@ -1,0 +1,39 @@
+"""
+The headers of published messages that JetStream understands.
+"""
+
+from __future__ import annotations
+
+
+class MessageHeaders:
+    """
+    The headers of one message. Names are case sensitive; of several values the first counts.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, block: bytes) -> None:
+        """
+        @param block: a header block.
+        """
+        self._values: dict[bytes, bytes] = {}
+        for line in block.split(b"\r\n")[1:]:
+            name, colon, value = line.partition(b":")
+            if colon and name not in self._values:
+                self._values[name] = value.lstrip(b" \t")
+
+    def get(self, name: bytes) -> bytes:
+        """
+        @return: the value; empty if there is none.
+        """
+        return self._values.get(name, b"")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+
+def expectedSequence(text: bytes) -> int:
+    """
+    The number in a header that expects a sequence; -1, which equals none, for anything else.
+    """
+    return int(text) if text.isdigit() else -1

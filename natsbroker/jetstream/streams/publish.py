@@ -1,0 +1,496 @@
+"""
+Publishing to a stream: the checks in nats-server's order, the append, the acknowledgements.
+
+What one turn brings is appended as one batch. A check that needs to look into the log makes the
+messages behind it wait, so that they are judged in the order of their arrival.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import randrange
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker.interfaces import IRunSubscriber
+from natsbroker.interfaces.records import Record, StoreError
+from natsbroker.jetstream.contracts import PublishedStream
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.streamconfig import (
+    DiscardPolicy,
+    RetentionPolicy,
+    StreamConfig,
+)
+from natsbroker.jetstream.streams.duplicates import DuplicateWindow
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence
+from natsbroker.jetstream.streams.publishanswers import PublishAnswers, StreamBatch
+from natsbroker.jetstream.streams.subjectstates import (
+    SubjectState,
+    SubjectStates,
+    SubjectUnknown,
+)
+from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.transforms import SubjectTransform
+from natsbroker.wire.values import Message, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+LONGEST_HEADERS = 65535
+"""Bytes of a header block (nats-server's file store has two bytes for the length)."""
+
+_FULL_MESSAGES = "maximum messages exceeded"
+_FULL_BYTES = "maximum bytes exceeded"
+_FULL_SUBJECT = "maximum messages per subject exceeded"
+
+
+class _Arrived(NamedTuple):
+    """
+    A message as it arrived.
+
+    @ivar headers: the header block; empty without.
+    """
+
+    subject: bytes
+    reply: bytes
+    headers: bytes
+    payload: bytes
+
+
+@implementer(IRunSubscriber)
+class StreamPublisher:
+    """
+    The subscriber to a stream's subjects.
+
+    @ivar duplicates: the message ids of the duplicate window.
+    @ivar subjects: the last sequences of subjects.
+    """
+
+    def __init__(self, stream: PublishedStream) -> None:
+        self._stream = stream
+        self._account = stream.account
+        self.duplicates = DuplicateWindow(stream.config.duplicate_window)
+        self.subjects = SubjectStates()
+        self._batch: StreamBatch | None = None
+        self._waiting: deque[_Arrived] | None = None
+        self._drained: list[Deferred[None]] = []
+        self._inFlight = 0
+        self._inFlightMessages = 0
+        self._inFlightBytes = 0
+        self._isClosed = False
+        self.configured()
+
+    def configured(self) -> None:
+        """
+        Use the configuration that the stream has now.
+        """
+        config = self._stream.config
+        self.duplicates.window = config.duplicate_window
+        self._answers = PublishAnswers(config.name, self._account.domain)
+        transform = config.subject_transform
+        self._transform = (
+            None
+            if transform is None
+            else SubjectTransform((transform.src or ">").encode(), transform.dest.encode())
+        )
+        self._isLimited = config.discard is DiscardPolicy.NEW and (
+            config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
+        )
+        self._keepsNothing = config.retention is RetentionPolicy.INTEREST
+
+    def close(self) -> None:
+        """
+        Take nothing any more.
+        """
+        self._isClosed = True
+        self._waiting = None
+
+    def forget(self) -> None:
+        """
+        Forget what is known of subjects: messages are being deleted.
+        """
+        self.subjects.clear()
+
+    def barrier(self) -> Deferred[Any]:
+        """
+        Wait until everything that was taken before is durable.
+        """
+        if self._waiting is not None:
+            waiting: Deferred[None] = Deferred()
+            self._drained.append(waiting)
+            return waiting.addCallback(lambda _: self.barrier())
+        if not self._inFlight:
+            return succeed(None)
+        earlier: Deferred[Any] = self._stream.log.append([])
+        return earlier.addErrback(lambda failure: failure.trap(StoreError))
+
+    # Taking.
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        self.take(message.subject, message.reply, message.headers, message.payload)
+        self.flush()
+
+    def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
+        for run, _ in runs:
+            skip = run.headerLength
+            for body in run.bodies:
+                self.take(run.subject, run.reply, body[:skip], body[skip:])
+        self.flush()
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        Not called: the subscription has no maximum.
+        """
+
+    def take(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        """
+        Take a message; L{flush} stores it with the others.
+        """
+        if self._isClosed:
+            return
+        published = _Arrived(subject, reply, headers, payload)
+        if self._waiting is not None:
+            self._waiting.append(published)
+            return
+        self._tryTo(published)
+
+    def _tryTo(self, published: _Arrived) -> bool:
+        """
+        @return: whether the next message can be taken: this one does not wait for a look-up.
+        """
+        try:
+            self._judge(published)
+        except JetStreamError as error:
+            self._refuse(published.reply, error)
+        except SubjectUnknown as missing:
+            self._waiting = deque([published])
+            self.flush()
+            self._account.run(self._lookUp(missing.subject))
+            return False
+        return True
+
+    @inlineCallbacks
+    def _lookUp(self, subject: bytes) -> Generator[Deferred[Any], Any, None]:
+        """
+        Find the state of a subject, then judge what waits.
+        """
+        stream = self._stream
+        try:
+            yield stream.quiet()
+            yield stream.log.append([])
+            tallies = yield stream.log.subjects(subject)
+        except StoreError as error:
+            self._failWaiting(str(error))
+            return
+        count = sum(each.count for each in tallies.values())
+        last = max((each.last for each in tallies.values()), default=0)
+        self.subjects.found(subject, SubjectState(count, last))
+        self._judgeAll(self._takeWaiting(), subject)
+        if self._waiting is None:
+            self.flush()
+            self._judged()
+
+    def _takeWaiting(self) -> deque[_Arrived]:
+        waiting, self._waiting = self._waiting or deque(), None
+        return waiting
+
+    def _judgeAll(self, waiting: deque[_Arrived], subject: bytes) -> None:
+        """
+        Judge messages that waited for the state of a subject, or of a pattern, which holds for the
+        first of them only.
+        """
+        while waiting:
+            if not self._tryTo(waiting.popleft()):
+                if self._waiting is not None:
+                    self._waiting.extend(waiting)
+                return
+            if hasWildcard(subject):
+                self.subjects.forget(subject)
+
+    def _failWaiting(self, text: str) -> None:
+        for published in self._takeWaiting():
+            self._refuse(published.reply, errors.STREAM_STORE_FAILED(err=text))
+        self.flush()
+        self._judged()
+
+    def _judged(self) -> None:
+        """
+        Nothing waits for a look-up any more.
+        """
+        waiting, self._drained = self._drained, []
+        for each in waiting:
+            each.callback(None)
+
+    # Judging.
+
+    def _judge(self, published: _Arrived) -> None:
+        """
+        Check a message, and put it into the batch.
+
+        @raise JetStreamError: if it is refused.
+        """
+        subject, reply, headers, payload = published
+        config = self._stream.config
+        if self._transform is not None:
+            subject = self._transform.apply(subject, randrange) or subject
+        if config.sealed:
+            raise errors.STREAM_SEALED()
+        if 0 <= config.max_msg_size < len(headers) + len(payload):
+            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
+        if len(headers) > LONGEST_HEADERS:
+            raise errors.STREAM_HEADER_EXCEEDS_MAXIMUM()
+        messageId = b""
+        rollup = b""
+        now = self._account.now()
+        if headers and b"Nats-" in headers:
+            known = MessageHeaders(headers)
+            messageId = known.get(b"Nats-Msg-Id")
+            self._checkExpectations(known, subject, config)
+            if messageId:
+                sequence = self.duplicates.find(messageId, now)
+                if sequence is not None:
+                    self._answerInOrder(reply, self._answers.duplicate(sequence))
+                    return
+            self._checkLastId(known)
+            rollup = self._rollupOf(known, config)
+        if self._keepsNothing and not self._isWanted(subject):
+            self._skip(reply, messageId, now)
+            return
+        if self._isLimited:
+            self._checkLimits(subject, headers, payload, config)
+        self.put(subject, headers, payload, reply, messageId, rollup, now)
+
+    def _checkExpectations(
+        self, known: MessageHeaders, subject: bytes, config: StreamConfig
+    ) -> None:
+        expected = known.get(b"Nats-Expected-Stream")
+        if expected and expected != config.name.encode():
+            raise errors.STREAM_NOT_MATCH()
+        other = known.get(b"Nats-Expected-Last-Subject-Sequence-Subject")
+        wanted = known.get(b"Nats-Expected-Last-Subject-Sequence")
+        if wanted:
+            last = self._lastOf(other or subject)
+            if expectedSequence(wanted) != last:
+                raise errors.STREAM_WRONG_LAST_SEQUENCE(seq=last)
+        elif other:
+            raise errors.STREAM_EXPECTED_LAST_SEQ_PER_SUBJECT_INVALID()
+        wanted = known.get(b"Nats-Expected-Last-Sequence")
+        if wanted:
+            last = self._nextSequence() - 1
+            if expectedSequence(wanted) != last:
+                raise errors.STREAM_WRONG_LAST_SEQUENCE(seq=last)
+
+    def _checkLastId(self, known: MessageHeaders) -> None:
+        wanted = known.get(b"Nats-Expected-Last-Msg-Id")
+        if wanted and wanted != self.duplicates.last:
+            raise errors.STREAM_WRONG_LAST_MSG_ID(
+                id=self.duplicates.last.decode("utf-8", "replace")
+            )
+
+    def _rollupOf(self, known: MessageHeaders, config: StreamConfig) -> bytes:
+        rollup = known.get(b"Nats-Rollup")
+        if not rollup:
+            return b""
+        if not config.allow_rollup_hdrs or config.deny_purge:
+            raise errors.STREAM_ROLLUP_FAILED(err="rollup not permitted")
+        kind = rollup.lower()
+        if kind not in (b"sub", b"all"):
+            shown = rollup.decode("utf-8", "replace")
+            raise errors.STREAM_ROLLUP_FAILED(err=f'rollup value invalid: "{shown}"')
+        return kind
+
+    def _lastOf(self, subject: bytes) -> int:
+        last = self.subjects.find(subject).last
+        return last if last >= self._stream.first else 0
+
+    def _nextSequence(self) -> int:
+        if self._batch is not None:
+            return self._batch.first + len(self._batch.entries)
+        following: int = self._stream.log.nextSequence
+        return following
+
+    def _isWanted(self, subject: bytes) -> bool:
+        return any(each.wants(subject) for each in self._stream.consumers.values())
+
+    def _checkLimits(
+        self, subject: bytes, headers: bytes, payload: bytes, config: StreamConfig
+    ) -> None:
+        """
+        Check that a stream that discards new messages has room.
+        """
+        stream = self._stream
+        perSubject = config.max_msgs_per_subject
+        replaces = False
+        if perSubject > 0:
+            state = self.subjects.find(subject, True)
+            if state.messages >= perSubject:
+                if config.discard_new_per_subject:
+                    raise errors.STREAM_STORE_FAILED(err=_FULL_SUBJECT)
+                replaces = True
+        if replaces:
+            return
+        batch = self._batch
+        messages = stream.messages + self._inFlightMessages
+        size = stream.size + self._inFlightBytes
+        if batch is not None:
+            messages += len(batch.entries)
+            size += batch.size
+        if 0 < config.max_msgs <= messages:
+            raise errors.STREAM_STORE_FAILED(err=_FULL_MESSAGES)
+        if 0 < config.max_bytes < size + stream.sizeOf(subject, headers, payload):
+            raise errors.STREAM_STORE_FAILED(err=_FULL_BYTES)
+
+    def put(
+        self,
+        subject: bytes,
+        headers: bytes,
+        payload: bytes,
+        reply: bytes,
+        messageId: bytes,
+        rollup: bytes,
+        now: int,
+    ) -> None:
+        """
+        Put a message that passed the checks into the batch.
+        """
+        stream = self._stream
+        batch = self._batch
+        if batch is None:
+            batch = self._batch = StreamBatch(stream.log.nextSequence)
+        place = len(batch.entries)
+        sequence = batch.first + place
+        batch.size += stream.sizeOf(subject, headers, payload)
+        if headers and stream.isInFile:
+            headers = len(headers).to_bytes(4, "big") + headers
+        batch.entries.append((subject, headers, payload, now))
+        if reply:
+            batch.answers.append((reply, None, place))
+        if messageId:
+            self.duplicates.add(messageId, sequence, now)
+        self.duplicates.last = messageId
+        if rollup:
+            batch.rollups.append((subject if rollup == b"sub" else b"", place))
+        self.subjects.stored(subject, sequence)
+
+    def _skip(self, reply: bytes, messageId: bytes, now: int) -> None:
+        """
+        Use a sequence for a message that nobody wants: it is acknowledged and not stored.
+        """
+        self.flush()
+        log = self._stream.log
+        sequence = log.nextSequence
+        if messageId:
+            self.duplicates.add(messageId, sequence, now)
+        self.duplicates.last = messageId
+        self._inFlight += 1
+        skipping = log.skipTo(sequence + 1)
+        skipping.addCallbacks(
+            lambda _: self._answer(reply, self._answers.stored(sequence)),
+            lambda failure: self._refuse(reply, _storeFailed(failure)),
+        )
+        skipping.addBoth(self._settled, 0, 0)
+
+    # Storing.
+
+    def flush(self) -> None:
+        """
+        Append what was taken.
+        """
+        batch, self._batch = self._batch, None
+        if batch is None:
+            return
+        if not batch.entries and not self._inFlight:
+            self._answerAll(batch, 0)
+            return
+        messages, size = len(batch.entries), batch.size
+        self._inFlight += 1
+        self._inFlightMessages += messages
+        self._inFlightBytes += size
+        storing = self._stream.log.append(batch.entries)
+        storing.addBoth(self._settled, messages, size)
+        storing.addCallbacks(
+            self._stored, self._failed, callbackArgs=(batch,), errbackArgs=(batch,)
+        )
+        storing.addErrback(self._escaped)
+
+    def _settled(self, result: Any, messages: int, size: int) -> Any:
+        self._inFlight -= 1
+        self._inFlightMessages -= messages
+        self._inFlightBytes -= size
+        return result
+
+    def _stored(self, sequences: range, batch: StreamBatch) -> None:
+        stream = self._stream
+        if stream.isDeleted:
+            return
+        for subject, place in batch.rollups:
+            stream.rollUp(subject, batch.first + place)
+        self._answerAll(batch, batch.first)
+        if batch.entries:
+            isWatched = bool(stream.consumers) or bool(stream.watchers)
+            records = self._records(batch) if isWatched else []
+            stream.stored(records, isWatched)
+
+    def _records(self, batch: StreamBatch) -> list[Record]:
+        skip = 4 if self._stream.isInFile else 0
+        return [
+            Record(sequence, timestamp, subject, headers[skip:] if headers else b"", payload)
+            for sequence, (subject, headers, payload, timestamp) in enumerate(
+                batch.entries, batch.first
+            )
+        ]
+
+    def _answerAll(self, batch: StreamBatch, first: int) -> None:
+        if self._stream.config.no_ack:
+            return
+        send, stored = self._account.bus.publishInternal, self._answers.stored
+        for reply, answer, place in batch.answers:
+            send(reply, stored(first + place) if answer is None else answer)
+
+    def _failed(self, failure: Failure, batch: StreamBatch) -> None:
+        """
+        Nothing of the batch is stored.
+        """
+        error = _storeFailed(failure)
+        if not failure.check(StoreError):
+            _log.failure(
+                "Storing messages of stream {name} failed", failure, name=self._stream.name
+            )
+        self.duplicates.forgetFrom(batch.first)
+        self.forget()
+        for reply, answer, _ in batch.answers:
+            if answer is None:
+                self._answer(reply, self._answers.error(error))
+            else:
+                self._answer(reply, answer)
+
+    def _escaped(self, failure: Failure) -> None:
+        _log.failure("What follows storing messages failed", failure)
+
+    # Answering.
+
+    def _refuse(self, reply: bytes, error: JetStreamError) -> None:
+        self._answerInOrder(reply, self._answers.error(error))
+
+    def _answerInOrder(self, reply: bytes, answer: bytes) -> None:
+        if not reply:
+            return
+        batch = self._batch
+        if batch is None:
+            batch = self._batch = StreamBatch(self._stream.log.nextSequence)
+        batch.answers.append((reply, answer, 0))
+
+    def _answer(self, reply: bytes, answer: bytes) -> None:
+        if reply and not self._stream.config.no_ack:
+            self._account.bus.publishInternal(reply, answer)
+
+
+def _storeFailed(failure: Failure) -> JetStreamError:
+    return errors.STREAM_STORE_FAILED(err=str(failure.value))

@@ -1,0 +1,59 @@
+"""
+What publishers to a stream receive, byte for byte as nats-server writes it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from natsbroker.interfaces.records import Entry
+from natsbroker.jetstream.model.errors import JetStreamError
+
+
+class PublishAnswers:
+    """
+    The answers of one stream.
+    """
+
+    def __init__(self, stream: str, domain: str) -> None:
+        """
+        @param stream: the stream's name.
+        @param domain: the JetStream domain; empty for none.
+        """
+        self._name = json.dumps(stream, ensure_ascii=False)
+        middle = f'"domain":{json.dumps(domain)},' if domain else ""
+        self._prefix = f'{{"stream":{self._name},{middle}"seq":'.encode()
+
+    def stored(self, sequence: int) -> bytes:
+        return self._prefix + b"%d}" % sequence
+
+    def duplicate(self, sequence: int) -> bytes:
+        """
+        The answer to a message that was stored before. The blank is nats-server's.
+        """
+        return self._prefix + b'%d,"duplicate": true}' % sequence
+
+    def error(self, error: JetStreamError) -> bytes:
+        shown = json.dumps(error.toJSON(), ensure_ascii=False, separators=(",", ":"))
+        return f'{{"error":{shown},"stream":{self._name},"seq":0}}'.encode()
+
+
+class StreamBatch:
+    """
+    What was taken in one turn.
+
+    @ivar entries: to append.
+    @ivar answers: reply subjects with the acknowledgement, or C{None} for that of the entry whose
+        place follows.
+    @ivar rollups: subjects of which only the newest message stays, with that message's place; an
+        empty subject for the whole stream.
+    """
+
+    __slots__ = ("answers", "entries", "first", "ids", "rollups", "size")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.entries: list[Entry] = []
+        self.answers: list[tuple[bytes, bytes | None, int]] = []
+        self.rollups: list[tuple[bytes, int]] = []
+        self.size = 0

@@ -1,0 +1,124 @@
+"""
+Creating streams, and finding them again when the broker starts.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.consumers.consumer import Consumer
+from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG, STREAM_CONFIG
+from natsbroker.jetstream.model.shapes import decode
+from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.stream import Stream, consumerKeys, logName
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+
+async def createStream(account: JetStreamAccount, config: StreamConfig) -> Stream:
+    """
+    Create a stream. It is durable, and takes messages, on return.
+
+    @raise natsbroker.interfaces.records.StoreError: if the store takes no writes.
+    """
+    store = account.files if config.storage is StorageType.FILE else account.memory
+    log: Any = await store.open(logName(account.name, config.name))
+    if config.first_seq > 1 and log.nextSequence < config.first_seq:
+        await log.skipTo(config.first_seq)
+    stream = Stream(account, config, account.now(), log)
+    await stream.states.put(stream.stateKey(), stream.stateValue())
+    account.streams[config.name] = stream
+    await stream.configured(config)
+    return stream
+
+
+async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
+    """
+    Delete a stream with its consumers. The deletion is durable on return.
+    """
+    stream.isDeleted = True
+    stream.close()
+    changes: dict[bytes, bytes | None] = {stream.stateKey(): None}
+    for consumer in list(stream.consumers.values()):
+        consumer.stop("deleted")
+        changes.update(dict.fromkeys(consumerKeys(stream.name, consumer.name)))
+    del account.streams[stream.name]
+    await stream.states.change(changes)
+    store = account.files if stream.isInFile else account.memory
+    await store.drop(logName(account.name, stream.name))
+
+
+async def recover(account: JetStreamAccount) -> None:
+    """
+    Find the streams of an account, and start their consumers.
+    """
+    values = await account.states.load()
+    store = account.files
+    expected = set()
+    for key, value in values.items():
+        if not key.startswith(b"stream/"):
+            continue
+        found = json.loads(value)
+        config = decode(json.dumps(found["config"]).encode(), STREAM_CONFIG)
+        name = logName(account.name, config.name)
+        expected.add(name)
+        stream = Stream(account, config, found["created"], await store.open(name))
+        account.streams[config.name] = stream
+    await _dropUnfinished(account, expected)
+    for stream in account.streams.values():
+        await _recoverDuplicates(stream)
+    for key, value in values.items():
+        if key.startswith(b"consumer/"):
+            await _recoverConsumer(account, json.loads(value), values)
+    for stream in account.streams.values():
+        await stream.configured(stream.config)
+
+
+async def _dropUnfinished(account: JetStreamAccount, expected: set[str]) -> None:
+    """
+    Drop the logs of streams whose creation or deletion was interrupted.
+    """
+    prefix = logName(account.name, "")
+    for name in await account.files.logs():
+        if name.startswith(prefix) and name not in expected:
+            await account.files.drop(name)
+
+
+async def _recoverConsumer(
+    account: JetStreamAccount, found: dict[str, Any], values: dict[bytes, bytes]
+) -> None:
+    config = decode(json.dumps(found["config"]).encode(), CONSUMER_CONFIG)
+    stream = account.streams.get(found["stream"])
+    if stream is None:
+        return
+    name = found["name"]
+    state = values.get(consumerKeys(stream.name, name)[1])
+    consumer = Consumer(stream, name, config, found["created"], state)
+    stream.consumers[name] = consumer
+    await consumer.start()
+
+
+async def _recoverDuplicates(stream: Stream) -> None:
+    """
+    Read the message ids of the duplicate window.
+    """
+    window = stream.config.duplicate_window
+    if window <= 0 or not stream.messages:
+        return
+    sequence = await stream.sequenceAt(stream.account.now() - window)
+    duplicates = stream.publisher.duplicates
+    while sequence <= stream.last:
+        found = await stream.read((), sequence, 1024, 1 << 24)
+        for record in found.records:
+            messageId = b""
+            if b"Nats-Msg-Id" in record.headers:
+                messageId = MessageHeaders(record.headers).get(b"Nats-Msg-Id")
+            if messageId:
+                duplicates.add(messageId, record.sequence, record.timestamp)
+            duplicates.last = messageId
+        sequence = found.next

@@ -1,0 +1,425 @@
+"""
+A stream: a log of messages with the rules of its configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+
+from natsbroker.interfaces import IStateStore, ISubscription
+from natsbroker.interfaces.records import (
+    Record,
+    Retention,
+)
+from natsbroker.jetstream.consumers.state import stateKey
+from natsbroker.jetstream.contracts import StreamAccount
+from natsbroker.jetstream.model.configjson import streamConfigJSON
+from natsbroker.jetstream.model.streamconfig import (
+    DiscardPolicy,
+    RetentionPolicy,
+    StreamConfig,
+)
+from natsbroker.jetstream.streams.publish import StreamPublisher
+from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
+from natsbroker.streaming.deadlines import Deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from natsbroker.jetstream.consumers.consumer import Consumer
+
+
+def keyOf(kind: bytes, *names: str) -> bytes:
+    """
+    The key of a value in the account's state: names may be longer than a key.
+    """
+    return kind + b"/" + sha256("/".join(names).encode()).hexdigest().encode()
+
+
+def logName(account: str, stream: str) -> str:
+    """
+    The name of a stream's log in its store. An empty stream gives what the names of all logs of the
+    account begin with.
+    """
+    owner = quote(account, safe="")
+    if len(owner) > 120:
+        owner = sha256(account.encode()).hexdigest()
+    if len(stream.encode()) > 255:
+        stream = sha256(stream.encode()).hexdigest()
+    return f"jetstream/{owner}/{stream}"
+
+
+def consumerKeys(stream: str, consumer: str) -> tuple[bytes, bytes]:
+    """
+    The keys of a consumer's configuration and of its state.
+    """
+    return keyOf(b"consumer", stream, consumer), stateKey(stream, consumer)
+
+
+class Stream(StreamRecords):
+    """
+    @ivar account: whose stream it is.
+    @ivar created: nanoseconds since 1970.
+    @ivar consumers: by name.
+    @ivar publisher: stores what is published to the stream's subjects.
+    @ivar watchers: called with the messages that became durable, before consumers have them.
+    """
+
+    def __init__(
+        self, account: StreamAccount, config: StreamConfig, created: int, log: Any
+    ) -> None:
+        self.account = account
+        self.name = config.name
+        super().__init__(config, log)
+        self.created = created
+        self.consumers: dict[str, Consumer] = {}
+        self.publisher = StreamPublisher(self)
+        self.watchers: list[Callable[[Sequence[Record]], None]] = []
+        self.isDeleted = False
+        self._subscriptions: list[ISubscription] = []
+        self._changing = 0
+        self._quiet: list[Deferred[None]] = []
+        self._ageTimer: Deadline | None = None
+
+    @property
+    def states(self) -> IStateStore:
+        """
+        Where its configuration and the states of its consumers are.
+        """
+        store = self.account.files if self.isInFile else self.account.memory
+        return store.states(f"jetstream/{self.account.name}")
+
+    # Life.
+
+    def configured(self, config: StreamConfig) -> Deferred[None]:
+        """
+        Apply a configuration: subscribe to its subjects, and enforce its limits.
+
+        @return: fires when what is beyond the limits is removed.
+        """
+        previous, self.config = self.config, config
+        self.publisher.configured()
+        self.log.retain(self._retention(config))
+        if not self._subscriptions or previous.subjects != config.subjects:
+            self.unsubscribe()
+            self._subscribe()
+        if self._ageTimer is not None:
+            self._ageTimer.cancel()
+            self._ageTimer = None
+        return self.enforce()
+
+    def _retention(self, config: StreamConfig) -> Retention:
+        isNew = config.discard is DiscardPolicy.NEW
+        return Retention(
+            count=0 if isNew else max(config.max_msgs, 0),
+            perSubject=0 if config.discard_new_per_subject else max(config.max_msgs_per_subject, 0),
+        )
+
+    def _subscribe(self) -> None:
+        if self.config.mirror is None:
+            self._subscriptions = [
+                self.account.bus.subscribe(each.encode(), self.publisher)
+                for each in self.config.subjects or ()
+            ]
+
+    def unsubscribe(self) -> None:
+        """
+        Take no more messages.
+        """
+        subscriptions, self._subscriptions = self._subscriptions, []
+        for each in subscriptions:
+            each.cancel()
+
+    def stateKey(self) -> bytes:
+        return keyOf(b"stream", self.name)
+
+    def stateValue(self, config: StreamConfig | None = None) -> bytes:
+        """
+        What the account's state has of the stream.
+        """
+        shown = streamConfigJSON(config or self.config)
+        return json.dumps({"created": self.created, "config": shown}).encode()
+
+    def close(self) -> None:
+        """
+        Take no more messages, and set no more timers.
+        """
+        self.unsubscribe()
+        self.publisher.close()
+        if self._ageTimer is not None:
+            self._ageTimer.cancel()
+            self._ageTimer = None
+
+    # Changes.
+
+    def stored(self, records: Sequence[Record], isWatched: bool) -> None:
+        """
+        Messages are durable.
+
+        @param records: without the length of their headers.
+        @param isWatched: whether C{records} is filled: nobody but consumers needs them.
+        """
+        if isWatched:
+            self._tail.add(records)
+            for watcher in self.watchers:
+                watcher(records)
+            for consumer in list(self.consumers.values()):
+                consumer.stored(records)
+        else:
+            self._tail.clear()
+        if (self.config.max_bytes > 0 and self.size > self.config.max_bytes) or (
+            self.config.max_age > 0 and self._ageTimer is None
+        ):
+            self.account.run(self.enforce())
+        self.evicted()
+
+    def evicted(self, isPurge: bool = False) -> None:
+        """
+        Look whether the oldest messages are gone.
+
+        @param isPurge: whether they were purged, and not removed by a limit.
+        """
+        bounds = self.log.bounds()
+        first = bounds.first if bounds.count else bounds.last + 1
+        if first > self._first:
+            self._first = first
+            self._tail.discardBefore(first)
+            for consumer in list(self.consumers.values()):
+                consumer.removed((), first, isPurge)
+
+    def change(self, change: Deferred[Any]) -> Deferred[Any]:
+        """
+        Note that messages are being deleted: until that is durable, look-ups and infos wait.
+        """
+        self._changing += 1
+        self._tail.clear()
+        self.publisher.forget()
+        return change.addBoth(self._changed)
+
+    def _changed(self, result: Any) -> Any:
+        self._changing -= 1
+        self._tail.clear()
+        self.publisher.forget()
+        if not self._changing:
+            waiting, self._quiet = self._quiet, []
+            for each in waiting:
+                each.callback(None)
+        return result
+
+    def rollUp(self, subject: bytes, sequence: int) -> None:
+        """
+        Remove the messages before one.
+
+        @param subject: only those of this subject; empty for all.
+        """
+        self.account.run(self.purge(subject, sequence))
+
+    @inlineCallbacks
+    def settle(self) -> Generator[Deferred[Any], Any, None]:
+        """
+        Wait until what was published and removed before is durable.
+        """
+        yield self.publisher.barrier()
+        yield self.quiet()
+
+    def quiet(self) -> Deferred[None]:
+        """
+        Wait for deletions that are under way.
+        """
+        if not self._changing:
+            return succeed(None)
+        waiting: Deferred[None] = Deferred()
+        self._quiet.append(waiting)
+        return waiting
+
+    @inlineCallbacks
+    def enforce(self) -> Generator[Deferred[Any], Any, None]:
+        """
+        Remove what is beyond C{max_bytes} or older than C{max_age}.
+        """
+        config = self.config
+        if config.max_bytes > 0 and self.size > config.max_bytes:
+            yield self._shrink(config.max_bytes)
+        if config.max_age > 0 and self.log.bounds().count:
+            yield self._expire(config.max_age)
+
+    @inlineCallbacks
+    def _shrink(self, limit: int) -> Generator[Deferred[Any], Any, None]:
+        excess, keep = self.size - limit, 0
+        sequence = max(self.first, 1)
+        while excess > 0:
+            records = yield self.log.read(sequence, 64)
+            if not records:
+                break
+            for record in records:
+                keep = record.sequence + 1
+                message = self.decoded(record)
+                excess -= self.sizeOf(message.subject, message.headers, message.payload)
+                if excess <= 0:
+                    break
+            sequence = keep
+        if keep:
+            yield self.discardBefore(keep)
+
+    @inlineCallbacks
+    def _expire(self, age: int) -> Generator[Deferred[Any], Any, None]:
+        if self._ageTimer is not None:
+            self._ageTimer.cancel()
+            self._ageTimer = None
+        now = self.account.now()
+        keep = yield self.log.sequenceAt(now - age + 1)
+        if keep > self.first:
+            yield self.discardBefore(keep)
+        oldest = yield self.firstRecord()
+        if oldest is not None and not self.isDeleted and self._ageTimer is None:
+            wait = max(oldest.timestamp + age - self.account.now(), 0) / 1e9
+            self._ageTimer = self.account.deadlines.after(wait, self._ageDue)
+
+    def _ageDue(self) -> None:
+        self._ageTimer = None
+        self.account.run(self.enforce())
+
+    @inlineCallbacks
+    def discardBefore(
+        self, sequence: int, isPurge: bool = False
+    ) -> Generator[Deferred[Any], Any, None]:
+        """
+        Remove the messages below a sequence.
+        """
+        yield self.change(self.log.discardBefore(sequence))
+        self.evicted(isPurge)
+
+    @inlineCallbacks
+    def remove(self, sequences: Collection[int]) -> Generator[Deferred[Any], Any, int]:
+        """
+        Remove single messages.
+
+        @return: the number of removed messages, once that is durable.
+        """
+        if not sequences:
+            return 0
+        removed = yield self.change(self.log.delete(sequences))
+        for consumer in list(self.consumers.values()):
+            consumer.removed(sequences, 0)
+        self.evicted()
+        return cast(int, removed)
+
+    @inlineCallbacks
+    def purge(
+        self, pattern: bytes = b"", before: int = 0, keep: int = 0
+    ) -> Generator[Deferred[Any], Any, int]:
+        """
+        Remove messages.
+
+        @param pattern: only messages with matching subjects; empty for all.
+        @param before: only messages below this sequence; 0 for all.
+        @param keep: the number of newest messages that stay.
+        @return: the number of removed messages, once that is durable.
+        """
+        yield self.publisher.barrier()
+        count = self.messages
+        if pattern in (b"", b">"):
+            stop = before or self.last + 1
+            if keep:
+                stop = yield self._keeping(keep)
+            if stop > self.log.nextSequence:
+                yield self.change(self.log.skipTo(stop))
+            yield self.discardBefore(stop, True)
+            return count - self.messages
+        sequences = yield self._matching(pattern, before or self.last + 1)
+        if keep:
+            sequences = sequences[:-keep]
+        return cast(int, (yield self.remove(sequences)))
+
+    @inlineCallbacks
+    def _keeping(self, keep: int) -> Generator[Deferred[Any], Any, int]:
+        bounds = self.log.bounds()
+        if keep >= bounds.count:
+            return self.first
+        if bounds.count == bounds.last - self.first + 1:
+            return cast(int, bounds.last - keep + 1)
+        sequences = yield self._matching(b">", bounds.last + 1)
+        return cast(int, sequences[-keep])
+
+    @inlineCallbacks
+    def _matching(self, pattern: bytes, stop: int) -> Generator[Deferred[Any], Any, list[int]]:
+        """
+        The sequences below C{stop} of messages whose subject matches a pattern.
+        """
+        sequences: list[int] = []
+        sequence = max(self.first, 1)
+        while sequence < stop:
+            found = yield self.read((pattern,), sequence, SLICE, 1 << 24)
+            sequences += [each.sequence for each in found.records if each.sequence < stop]
+            sequence = found.next
+        return sequences
+
+    # Retention by consumers.
+
+    def settled(self, consumer: Consumer, sequences: Collection[int]) -> None:
+        """
+        A consumer needs messages no more: with interest or work-queue retention they go when no
+        other consumer needs them.
+        """
+        if self.config.retention is RetentionPolicy.LIMITS:
+            return
+        self.account.run(self._release(consumer, sequences))
+
+    async def _release(self, consumer: Consumer, sequences: Collection[int]) -> None:
+        """
+        Remove those of some messages that no other consumer needs. In a work queue no other one
+        has them.
+        """
+        if self.config.retention is RetentionPolicy.INTEREST:
+            others = [each for each in self.consumers.values() if each is not consumer]
+            for other in others:
+                needed = {each for each in sequences if other.needs(each)}
+                if needed and other.filters:
+                    needed = {each for each in needed if await self._isFor(other, each)}
+                sequences = [each for each in sequences if each not in needed]
+        await self.remove(sequences)
+
+    async def _isFor(self, consumer: Consumer, sequence: int) -> bool:
+        record = await self.get(sequence)
+        return record is not None and consumer.wants(record.subject)
+
+    def consumerEnded(self, consumer: Consumer) -> None:
+        """
+        A consumer was inactive for too long, and has stopped.
+        """
+        self.account.run(self._forget(consumer))
+
+    async def _forget(self, consumer: Consumer) -> None:
+        await self.deleteConsumer(consumer)
+        consumer.core.advise("DELETED", "consumer_action", action="delete")
+
+    async def deleteConsumer(self, consumer: Consumer) -> None:
+        """
+        Delete a consumer that has stopped. With interest retention, messages that only it needed
+        go.
+        """
+        if self.consumers.get(consumer.name) is consumer:
+            del self.consumers[consumer.name]
+        await self.states.change(dict.fromkeys(consumerKeys(self.name, consumer.name)))
+        if self.config.retention is RetentionPolicy.INTEREST and not self.isDeleted:
+            await self._releaseUnneeded()
+
+    @inlineCallbacks
+    def _releaseUnneeded(self) -> Generator[Deferred[Any], Any, None]:
+        sequence = max(self.first, 1)
+        while sequence <= self.last:
+            found = yield self.read((), sequence, SLICE, 1 << 24)
+            others = list(self.consumers.values())
+            unneeded = [
+                each.sequence
+                for each in found.records
+                if not any(one.wants(each.subject) and one.needs(each.sequence) for one in others)
+            ]
+            yield self.remove(unneeded)
+            sequence = found.next

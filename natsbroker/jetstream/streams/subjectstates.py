@@ -1,0 +1,83 @@
+"""
+What a stream knows of the subjects of its messages, with appends that are under way.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+KNOWN = 100_000
+"""The most subjects that are remembered."""
+
+
+class SubjectState(NamedTuple):
+    """
+    What is stored of one subject, with appends that are under way.
+
+    @ivar messages: their number; -1 if that is not known.
+    @ivar last: the last sequence; 0 for none.
+    """
+
+    messages: int
+    last: int
+
+
+class SubjectUnknown(Exception):
+    """
+    A check needs the state of a subject that is not known.
+    """
+
+    def __init__(self, subject: bytes) -> None:
+        super().__init__(subject)
+        self.subject = subject
+
+
+class SubjectStates:
+    """
+    The states of the subjects that were asked for or published to last.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, SubjectState] = OrderedDict()
+        self._isUsed = False
+
+    def find(self, subject: bytes, countsToo: bool = False) -> SubjectState:
+        """
+        What is stored of a subject, or of all subjects that a pattern matches.
+
+        @raise SubjectUnknown: if the log must be asked first.
+        """
+        state = self._known.get(subject)
+        if state is None or (countsToo and state.messages < 0):
+            raise SubjectUnknown(subject)
+        return state
+
+    def found(self, subject: bytes, state: SubjectState) -> None:
+        """
+        Remember what the log has. From now on appends are remembered too.
+        """
+        self._isUsed = True
+        self._remember(subject, state)
+
+    def stored(self, subject: bytes, sequence: int) -> None:
+        """
+        A message is being appended.
+        """
+        if self._isUsed:
+            known = self._known.get(subject)
+            messages = -1 if known is None or known.messages < 0 else known.messages + 1
+            self._remember(subject, SubjectState(messages, sequence))
+
+    def _remember(self, subject: bytes, state: SubjectState) -> None:
+        known = self._known
+        known[subject] = state
+        known.move_to_end(subject)
+        if len(known) > KNOWN:
+            known.popitem(last=False)
+
+    def forget(self, subject: bytes) -> None:
+        self._known.pop(subject, None)
+
+    def clear(self) -> None:
+        self._known.clear()

@@ -1,0 +1,78 @@
+"""
+The newest messages of a stream, at hand for consumers that have caught up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from natsbroker.interfaces.records import Matching, Record
+from natsbroker.subjects.grammar import matches
+
+RECORDS = 2048
+BYTES = 4 << 20
+
+
+class StreamTail:
+    """
+    Records without gaps up to the last one of the stream, or none.
+    """
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+        self._size = 0
+
+    def add(self, records: Sequence[Record]) -> None:
+        """
+        Take the records that follow the last one.
+        """
+        self._records += records
+        self._size += sum(len(each.headers) + len(each.payload) for each in records)
+        if len(self._records) > 2 * RECORDS or self._size > 2 * BYTES:
+            self._trim()
+
+    def _trim(self) -> None:
+        kept = 0
+        size = 0
+        for record in reversed(self._records):
+            size += len(record.headers) + len(record.payload)
+            if kept >= RECORDS or size > BYTES:
+                break
+            kept += 1
+        self._records = self._records[len(self._records) - kept :]
+        self._size = size
+
+    def clear(self) -> None:
+        self._records = []
+        self._size = 0
+
+    def discardBefore(self, sequence: int) -> None:
+        if self._records and self._records[0].sequence < sequence:
+            self._records = self._records[self._place(sequence) :]
+
+    def _place(self, sequence: int) -> int:
+        return bisect_left(self._records, sequence, key=lambda each: each.sequence)
+
+    def read(self, filters: tuple[bytes, ...], sequence: int, limit: int) -> Matching | None:
+        """
+        @return: as L{natsbroker.jetstream.streams.stream.Stream.read}; C{None} if the log must be
+            read.
+        """
+        records = self._records
+        if not records or sequence < records[0].sequence:
+            return None
+        start = self._place(sequence)
+        if not filters:
+            found = records[start : start + limit]
+            following = found[-1].sequence + 1 if found else records[-1].sequence + 1
+            return Matching(found, following)
+        chosen: list[Record] = []
+        following = records[-1].sequence + 1
+        for record in records[start:]:
+            if any(matches(each, record.subject) for each in filters):
+                chosen.append(record)
+                if len(chosen) == limit:
+                    following = record.sequence + 1
+                    break
+        return Matching(chosen, following)

@@ -1,0 +1,114 @@
+"""
+Requests about consumers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.jetstream.api.support import ApiStage
+
+
+def consumer(stage: ApiStage, name: str, **config: Any) -> Any:
+    """Create a consumer of C{S} by its name."""
+    return stage.ask(
+        f"CONSUMER.CREATE.S.{name}", {"stream_name": "S", "config": {"name": name, **config}}
+    )
+
+
+def test_durable() -> None:
+    """A durable consumer is listed, shown and deleted."""
+    stage = ApiStage()
+    stage.make()
+    stage.publish(b"s.a")
+    made = stage.ask(
+        "CONSUMER.DURABLE.CREATE.S.d",
+        {"stream_name": "S", "config": {"durable_name": "d", "ack_policy": "explicit"}},
+    )
+    assert (made["name"], made["num_pending"]) == ("d", 1)
+    assert made["config"]["max_ack_pending"] == 1000
+    assert stage.ask("CONSUMER.NAMES.S")["consumers"] == ["d"]
+    assert stage.ask("CONSUMER.LIST.S")["consumers"][0]["name"] == "d"
+    info = stage.ask("CONSUMER.INFO.S.d")
+    assert list(info)[:5] == ["type", "stream_name", "name", "created", "config"]
+    assert stage.ask("STREAM.INFO.S")["state"]["consumer_count"] == 1
+    assert stage.ask("CONSUMER.DELETE.S.d")["success"] is True
+    assert stage.failure("CONSUMER.INFO.S.d") == (404, 10014)
+    assert stage.wait(stage.jetstream.states.load(b"consumer/")) == {}
+
+
+def test_ephemeral() -> None:
+    """A consumer without a name gets one of eight characters."""
+    stage = ApiStage()
+    stage.make()
+    made = stage.ask("CONSUMER.CREATE.S", {"stream_name": "S", "config": {}})
+    assert len(made["name"]) == 8
+    assert made["config"]["inactive_threshold"] == 5_000_000_000
+
+
+def test_inactive() -> None:
+    """A consumer that nobody uses goes, with what was stored of it."""
+    stage = ApiStage()
+    stage.make()
+    consumer(stage, "c", inactive_threshold=1_000_000_000)
+    stage.clock.advance(1.1)
+    stage.settle()
+    assert stage.ask("CONSUMER.NAMES.S")["consumers"] == []
+    assert stage.wait(stage.jetstream.states.load(b"consumer/")) == {}
+
+
+def test_actions() -> None:
+    """A request may say whether it creates or updates."""
+    stage = ApiStage()
+    stage.make()
+    body = {"stream_name": "S", "config": {"name": "c", "durable_name": "c"}, "action": "update"}
+    assert stage.failure("CONSUMER.CREATE.S.c", body) == (400, 10149)
+    body["action"] = "create"
+    assert stage.ask("CONSUMER.CREATE.S.c", body)["name"] == "c"
+    body["config"] = {"name": "c", "durable_name": "c", "description": "other"}
+    assert stage.failure("CONSUMER.CREATE.S.c", body) == (400, 10148)
+    body["action"] = ""
+    assert stage.ask("CONSUMER.CREATE.S.c", body)["config"]["description"] == "other"
+
+
+def test_filterInTheSubject() -> None:
+    """The filter of the subject must be that of the configuration."""
+    stage = ApiStage()
+    stage.make()
+    body = {"stream_name": "S", "config": {"name": "c", "filter_subject": "s.a.b"}}
+    assert "error" not in stage.ask("CONSUMER.CREATE.S.c.s.a.b", body)
+    assert stage.failure("CONSUMER.CREATE.S.c.s.x", body) == (400, 10131)
+
+
+def test_pause() -> None:
+    """A pause is answered with its end, and an empty request ends it."""
+    stage = ApiStage()
+    stage.make()
+    consumer(stage, "c")
+    until = "2030-01-01T00:00:00Z"
+    answer = stage.ask("CONSUMER.PAUSE.S.c", {"pause_until": until})
+    assert (answer["paused"], answer["pause_until"]) == (True, until)
+    assert stage.ask("CONSUMER.INFO.S.c")["paused"] is True
+    assert stage.ask("CONSUMER.PAUSE.S.c")["paused"] is False
+    assert "paused" not in stage.ask("CONSUMER.INFO.S.c")
+
+
+def test_reset() -> None:
+    """A reset goes back to a sequence; of an unknown consumer it has no answer."""
+    stage = ApiStage()
+    stage.make()
+    for _ in range(3):
+        stage.publish(b"s.a")
+    consumer(stage, "c", ack_policy="explicit")
+    answer = stage.ask("CONSUMER.RESET.S.c", {"seq": 2})
+    assert (answer["reset_seq"], answer["num_pending"]) == (2, 2)
+    assert stage.ask("CONSUMER.RESET.S.x") is None
+
+
+def test_unpin() -> None:
+    """A consumer without pinned clients takes the request too."""
+    stage = ApiStage()
+    stage.make()
+    consumer(stage, "c")
+    answer = stage.ask("CONSUMER.UNPIN.S.c", {"group": "g"})
+    assert answer == {"type": "io.nats.jetstream.api.v1.consumer_unpin_response"}

@@ -1,0 +1,149 @@
+"""
+Requests about streams and their messages.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+
+import pytest
+
+from tests.jetstream.api.support import ApiStage
+
+
+def test_create() -> None:
+    """A stream is created with the defaults; the same request again gives the same answer."""
+    stage = ApiStage()
+    answer = stage.make()
+    assert list(answer) == ["type", "config", "created", "state", "ts", "did_create"]
+    assert answer["config"]["duplicate_window"] == 120_000_000_000
+    assert answer["config"]["max_msgs"] == -1
+    assert answer["state"]["first_ts"] == "0001-01-01T00:00:00Z"
+    again = stage.make()
+    assert again["did_create"] is True
+    assert again["created"] == answer["created"]
+    assert stage.make(max_msgs=3)["error"]["err_code"] == 10058
+    assert stage.make(name="T")["error"]["err_code"] == 10065
+
+
+def test_update() -> None:
+    """New limits are in force when the answer comes."""
+    stage = ApiStage()
+    stage.make()
+    for _ in range(3):
+        stage.publish(b"s.a")
+    answer = stage.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>", "t"], "max_msgs": 1})
+    assert "did_create" not in answer
+    assert answer["state"]["messages"] == 1
+    assert stage.publish(b"t") == b'{"stream":"S","seq":4}'
+    assert stage.failure("STREAM.UPDATE.X", {"name": "X"}) == (404, 10059)
+
+
+def test_info() -> None:
+    """An info has the leader, and subjects and gaps if they are asked for."""
+    stage = ApiStage()
+    stage.make()
+    for each in (b"s.a", b"s.b", b"s.a"):
+        stage.publish(each)
+    stage.ask("STREAM.MSG.DELETE.S", {"seq": 2})
+    answer = stage.ask("STREAM.INFO.S")
+    assert answer["cluster"] == {"leader": "S1"}
+    assert answer["state"]["num_deleted"] == 1
+    assert answer["state"]["num_subjects"] == 1
+    assert "deleted" not in answer["state"]
+    assert stage.ask("STREAM.INFO.S", {"deleted_details": True})["state"]["deleted"] == [2]
+    answer = stage.ask("STREAM.INFO.S", {"subjects_filter": ">"})
+    assert (answer["total"], answer["limit"]) == (1, 100_000)
+    assert answer["state"]["subjects"] == {"s.a": 2}
+
+
+def test_lists() -> None:
+    """Names and lists are sorted, and can be limited to a subject."""
+    stage = ApiStage()
+    assert stage.ask("STREAM.NAMES")["streams"] is None
+    assert stage.ask("STREAM.LIST")["streams"] == []
+    stage.make(name="B", subjects=["b.*"])
+    stage.make(name="A", subjects=["a.*"])
+    assert stage.ask("STREAM.NAMES")["streams"] == ["A", "B"]
+    assert stage.ask("STREAM.NAMES", {"subject": "b.x"})["streams"] == ["B"]
+    answer = stage.ask("STREAM.LIST", {"offset": 1})
+    assert [each["config"]["name"] for each in answer["streams"]] == ["B"]
+    assert answer["streams"][0]["config"]["metadata"] == {"_nats.req.level": "0"}
+
+
+def test_delete() -> None:
+    """A deleted stream is gone, with its messages."""
+    stage = ApiStage()
+    stage.make()
+    stage.publish(b"s.a")
+    assert stage.failure("STREAM.DELETE.S", b"x") == (400, 10038)
+    assert stage.ask("STREAM.DELETE.S", b"{}")["success"] is True
+    assert stage.failure("STREAM.INFO.S") == (404, 10059)
+    assert stage.make()["state"]["last_seq"] == 0
+
+
+def test_getMessage() -> None:
+    """A message is found by sequence, as the last or as the next of a subject."""
+    stage = ApiStage()
+    stage.make()
+    stage.publish(b"s.a", b"1", A="b")
+    stage.publish(b"s.b", b"2")
+    found = stage.ask("STREAM.MSG.GET.S", {"seq": 1})["message"]
+    assert list(found) == ["subject", "seq", "hdrs", "data", "time"]
+    assert b64decode(found["hdrs"]) == b"NATS/1.0\r\nA: b\r\n\r\n"
+    assert b64decode(found["data"]) == b"1"
+    assert stage.ask("STREAM.MSG.GET.S", {"last_by_subj": "s.*"})["message"]["seq"] == 2
+    assert stage.ask("STREAM.MSG.GET.S", {"next_by_subj": "s.b"})["message"]["seq"] == 2
+    assert stage.failure("STREAM.MSG.GET.S", {"seq": 9}) == (404, 10037)
+    assert stage.failure("STREAM.MSG.GET.S") == (400, 10003)
+
+
+def test_deleteMessage() -> None:
+    """A message is deleted once."""
+    stage = ApiStage()
+    stage.make()
+    stage.publish(b"s.a")
+    assert stage.ask("STREAM.MSG.DELETE.S", {"seq": 1})["success"] is True
+    answer = stage.ask("STREAM.MSG.DELETE.S", {"seq": 1})
+    assert answer["error"]["description"] == "sequence 1 not found"
+
+
+@pytest.mark.parametrize(
+    ("body", "purged"),
+    [(b"", 3), (b"garbage", 3), ({"keep": 1}, 2), ({"filter": "s.b"}, 1), ({"seq": 2}, 1)],
+)
+def test_purge(body: object, purged: int) -> None:
+    """A purge answers how many messages are gone."""
+    stage = ApiStage()
+    stage.make()
+    for each in (b"s.a", b"s.b", b"s.a"):
+        stage.publish(each)
+    assert stage.ask("STREAM.PURGE.S", body)["purged"] == purged
+
+
+def test_permissions() -> None:
+    """A stream can refuse that messages are removed."""
+    stage = ApiStage()
+    stage.make(deny_delete=True, deny_purge=True)
+    stage.publish(b"s.a")
+    assert stage.failure("STREAM.MSG.DELETE.S", {"seq": 1}) == (500, 10057)
+    assert stage.failure("STREAM.PURGE.S") == (500, 10110)
+    stage.ask("STREAM.UPDATE.S", {**stage.ask("STREAM.INFO.S")["config"], "sealed": True})
+    assert stage.failure("STREAM.PURGE.S") == (400, 10109)
+    assert stage.failure("STREAM.MSG.DELETE.S", {"seq": 1}) == (400, 10109)
+
+
+def test_account() -> None:
+    """The account's info counts streams, bytes and requests."""
+    stage = ApiStage()
+    stage.make()
+    stage.publish(b"s.a", b"1")
+    answer = stage.ask("INFO")
+    assert (answer["streams"], answer["storage"], answer["consumers"]) == (1, 34, 0)
+    assert answer["api"] == {"level": 5, "total": 2, "errors": 0}
+
+
+def test_standalone() -> None:
+    """Requests of clusters have their error."""
+    stage = ApiStage()
+    assert stage.failure("STREAM.LEADER.STEPDOWN.S") == (503, 10010)

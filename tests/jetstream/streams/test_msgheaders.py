@@ -1,0 +1,24 @@
+"""
+The headers of published messages.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence
+
+
+def test_values() -> None:
+    """The first value counts, without leading blanks; names are case sensitive."""
+    known = MessageHeaders(b"NATS/1.0\r\nA:  x y \r\nA: z\r\nB:\r\n\r\n")
+    assert known.get(b"A") == b"x y "
+    assert known.get(b"a") == known.get(b"B") == b""
+    assert b"B" in known
+    assert b"b" not in known
+
+
+@pytest.mark.parametrize(("text", "number"), [(b"7", 7), (b"-7", -1), (b"abc", -1), (b"", -1)])
+def test_expectedSequence(text: bytes, number: int) -> None:
+    """Anything but digits equals no sequence."""
+    assert expectedSequence(text) == number

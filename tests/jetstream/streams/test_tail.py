@@ -1,0 +1,52 @@
+"""
+The newest messages of a stream.
+"""
+
+from __future__ import annotations
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.streams.tail import RECORDS, StreamTail
+
+
+def records(start: int, stop: int) -> list[Record]:
+    """Messages of which every second one has the subject C{odd}."""
+    return [Record(n, n, b"odd" if n % 2 else b"even", b"", b"x") for n in range(start, stop)]
+
+
+def sequences(tail: StreamTail, filters: tuple[bytes, ...], start: int, limit: int) -> list[int]:
+    """The sequences that a read gives, and where it continues."""
+    found = tail.read(filters, start, limit)
+    assert found is not None
+    return [*(each.sequence for each in found.records), found.next]
+
+
+def test_read() -> None:
+    """A read gives matching records and the place to continue."""
+    tail = StreamTail()
+    tail.add(records(5, 10))
+    assert sequences(tail, (), 5, 3) == [5, 6, 7, 8]
+    assert sequences(tail, (), 8, 3) == [8, 9, 10]
+    assert sequences(tail, (b"odd",), 6, 10) == [7, 9, 10]
+    assert sequences(tail, (b"odd",), 5, 1) == [5, 6]
+    assert sequences(tail, (), 10, 3) == [10]
+
+
+def test_olderOnes() -> None:
+    """What is older than the tail must be read from the log."""
+    tail = StreamTail()
+    assert tail.read((), 1, 1) is None
+    tail.add(records(5, 10))
+    assert tail.read((), 4, 1) is None
+    tail.discardBefore(7)
+    assert tail.read((), 6, 1) is None
+    tail.clear()
+    assert tail.read((), 9, 1) is None
+
+
+def test_trimmed() -> None:
+    """A tail does not grow without bound."""
+    tail = StreamTail()
+    for start in range(1, 4 * RECORDS, 100):
+        tail.add(records(start, start + 100))
+    assert tail.read((), 1, 1) is None
+    assert sequences(tail, (), 4 * RECORDS - RECORDS, 1)[0] == 3 * RECORDS

@@ -1,0 +1,161 @@
+"""
+A stage for JetStream: an account on a bus, a clock, and stores in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Coroutine
+from random import Random
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.accounts.account import Account
+from natsbroker.interfaces import ISubscriber
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.model.streamconfig import StreamConfig
+from natsbroker.jetstream.streams.stream import Stream, logName
+from natsbroker.storage.memory import MemoryStore
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.wire.headers import Headers
+from natsbroker.wire.values import Kind, Message
+from tests.support import Router
+
+T = TypeVar("T")
+
+SECOND = 1_000_000_000
+BEGINNING = 1_700_000_000 * SECOND
+"""What the wall clock shows when a stage is set."""
+
+
+@implementer(ISubscriber)
+class Inbox:
+    """
+    A subscription that keeps what it receives.
+    """
+
+    def __init__(self) -> None:
+        self.got: list[Message] = []
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        self.got.append(message)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """Not called: the subscription has no maximum."""
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """What came since this was asked last."""
+        got, self.got = self.got, []
+        return [each.payload for each in got]
+
+
+class Stage:
+    """
+    An account with JetStream.
+
+    @ivar bus: for clients.
+    @ivar jetstream: the account's JetStream.
+    """
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self._turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
+        self.account = Account("A", Router(), self._turn, Random(1))
+        self.bus = self.account.busFor(Kind.CLIENT)
+        self.files: Any = MemoryStore(self.clock, now=self.now)
+        self.memory: Any = MemoryStore(self.clock, now=self.now)
+        self.jetstream = JetStreamAccount(
+            "A",
+            self.account.busFor(Kind.INTERNAL),
+            self.files,
+            self.memory,
+            Deadlines(self.clock, self.clock.seconds),
+            self.now,
+            "S1",
+        )
+
+    def now(self) -> int:
+        """The wall clock, in nanoseconds."""
+        return BEGINNING + round(self.clock.seconds() * SECOND)
+
+    def settle(self) -> None:
+        """Let what is due happen."""
+        for _ in range(20):
+            self.clock.advance(0)
+
+    def wait(self, awaitable: Deferred[T] | Coroutine[Any, Any, T]) -> T:
+        """The result of what ends without further input."""
+        deferred = awaitable if isinstance(awaitable, Deferred) else ensureDeferred(awaitable)
+        outcome: list[Any] = []
+        deferred.addBoth(outcome.append)
+        self.settle()
+        assert outcome, "still waiting"
+        if hasattr(outcome[0], "raiseException"):
+            outcome[0].raiseException()
+        result: T = outcome[0]
+        return result
+
+    def stream(self, **config: Any) -> Stream:
+        """A new stream, by default C{S} with the subjects C{s.>}."""
+        made = StreamConfig(
+            **{
+                "name": "S",
+                "subjects": ("s.>",),
+                "duplicate_window": 120 * SECOND,
+                "max_msg_size": -1,
+                **config,
+            }
+        )
+        store = self.memory if made.storage.value == "memory" else self.files
+        log = self.wait(store.open(logName("A", made.name)))
+        stream = Stream(self.jetstream, made, self.now(), log)
+        self.jetstream.streams[made.name] = stream
+        self.wait(stream.configured(made))
+        return stream
+
+    def inbox(self, subject: bytes) -> Inbox:
+        """A subscription of a client."""
+        inbox = Inbox()
+        self.bus.subscribe(subject, inbox)
+        return inbox
+
+    def send(
+        self, subject: bytes, payload: bytes = b"", reply: bytes = b"", **headers: str
+    ) -> None:
+        """Publish as a client; the underscores of header names become dashes."""
+        block = Headers({name.replace("_", "-"): value for name, value in headers.items()}).block()
+        block = block if headers else b""
+        self.bus.publish(Message(subject, block + payload, reply, len(block)))
+
+    def publish(self, subject: bytes, payload: bytes = b"", **headers: str) -> bytes:
+        """Publish with a reply subject, and give the answer."""
+        inbox = Inbox()
+        subscription = self.bus.subscribe(b"_INBOX.ack", inbox)
+        self.send(subject, payload, b"_INBOX.ack", **headers)
+        self.settle()
+        subscription.cancel()
+        (answer,) = inbox.payloads
+        return answer
+
+    def errorOf(self, answer: bytes) -> tuple[int, str]:
+        """The number and the text of a refusal."""
+        error = json.loads(answer)["error"]
+        return error["err_code"], error["description"]
+
+    def stored(self, stream: Stream) -> list[tuple[int, bytes, bytes]]:
+        """Sequence, subject and payload of all messages."""
+        found = self.wait(stream.read((), 1))
+        return [(each.sequence, each.subject, each.payload) for each in found.records]
+
+
+def filled(stage: Stage) -> list[bytes]:
+    """Five messages of two subjects."""
+    subjects = [b"s.a", b"s.b", b"s.a", b"s.b", b"s.a"]
+    for each in subjects:
+        stage.publish(each, each[-1:])
+    return subjects

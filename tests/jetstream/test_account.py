@@ -1,0 +1,38 @@
+"""
+The JetStream of one account.
+"""
+
+from __future__ import annotations
+
+import json
+
+from natsbroker.jetstream.model.streamconfig import StorageType
+from tests.jetstream.support import Stage
+
+
+def test_advisory() -> None:
+    """An advisory begins with its type, an id and the time, and ends with the domain."""
+    stage = Stage()
+    stage.jetstream.domain = "hub"
+    inbox = stage.inbox(b"$JS.EVENT.>")
+    stage.jetstream.advise("ADVISORY.X", "advisory.v1.x", subject="s", kind="k")
+    (message,) = inbox.got
+    event = json.loads(message.payload)
+    assert message.subject == b"$JS.EVENT.ADVISORY.X"
+    assert list(event) == ["type", "id", "timestamp", "subject", "kind", "domain"]
+    assert event["type"] == "io.nats.jetstream.advisory.v1.x"
+    assert len(event["id"]) == 22
+    assert event["timestamp"] == "2023-11-14T22:13:20Z"
+
+
+def test_usage() -> None:
+    """Used and reserved bytes are counted by storage."""
+    stage = Stage()
+    stage.stream(max_bytes=1000)
+    stage.stream(name="M", subjects=("m",), storage=StorageType.MEMORY)
+    stage.publish(b"s.a", b"1234")
+    stage.publish(b"m", b"12")
+    assert stage.jetstream.usage(StorageType.FILE) == 37
+    assert stage.jetstream.usage(StorageType.MEMORY) == 19
+    assert stage.jetstream.reserved(StorageType.FILE) == 1000
+    assert stage.jetstream.reserved(StorageType.MEMORY) == 0

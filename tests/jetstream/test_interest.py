@@ -1,0 +1,35 @@
+"""
+Watching the interest in single subjects.
+"""
+
+from __future__ import annotations
+
+from tests.jetstream.support import Inbox, Stage
+
+
+def test_literal() -> None:
+    """The watcher learns the present interest, then each change."""
+    stage = Stage()
+    seen: list[bool] = []
+    end = stage.jetstream.watchInterest(b"a.b", b"", seen.append)
+    subscription = stage.bus.subscribe(b"a.b", Inbox())
+    other = stage.bus.subscribe(b"a.*", Inbox())
+    subscription.cancel()
+    assert seen == [False, True]
+    other.cancel()
+    assert seen == [False, True, False]
+    end()
+    stage.bus.subscribe(b"a.b", Inbox())
+    assert seen == [False, True, False]
+
+
+def test_queueGroup() -> None:
+    """A watch of a queue group disregards other subscriptions."""
+    stage = Stage()
+    seen: list[bool] = []
+    stage.jetstream.watchInterest(b"a", b"q", seen.append)
+    stage.bus.subscribe(b"a", Inbox())
+    stage.bus.subscribe(b"a", Inbox(), queue=b"other")
+    assert seen == [False]
+    stage.bus.subscribe(b"a", Inbox(), queue=b"q").cancel()
+    assert seen == [False, True, False]
