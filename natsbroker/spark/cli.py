@@ -14,9 +14,11 @@ _USAGE = """\
 Usage: natsbroker spark JOB [OPTION ...]
 
     doctor    say what Spark would run on here, or with --master elsewhere, and try it
-    archive   copy a log into Parquet files, each message exactly once
+    archive   copy a log into a Delta or Iceberg table, each message exactly once
     compact   make few large files of the many small ones of an archive
+    convert   copy an archive that an earlier version made into a table
     decode    read payloads in JSON, Avro or Protobuf into tables with columns
+    export    write an archive as plain Parquet files
     interest  find out what clusters send each other in vain, and advise them
     lag       say how far an archive or a streaming query is behind its logs
     migrate   copy a channel of NATS Streaming, or a stream, to a JetStream stream
@@ -33,8 +35,10 @@ Usage: natsbroker spark JOB [OPTION ...]
 #: The modules of the jobs, and what is called there.
 _JOBS = {
     "archive": ("natsbroker.spark.jobs.archive.job", "main"),
+    "convert": ("natsbroker.spark.jobs.archive.converting", "main"),
     "compact": ("natsbroker.spark.jobs.archive.compacting", "compactMain"),
     "decode": ("natsbroker.spark.jobs.decode.job", "main"),
+    "export": ("natsbroker.spark.jobs.archive.exporting", "main"),
     "interest": ("natsbroker.spark.jobs.traffic.interestjob", "main"),
     "lag": ("natsbroker.spark.jobs.archive.lag", "main"),
     "migrate": ("natsbroker.spark.jobs.migrate.copying", "migrateMain"),

@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
 
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.tables.formats import FORMATS, tableAt
-from natsbroker.spark.tables.manifests import Manifest
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark.support import CONFIG, BrokerStation, Station, Stream
 
@@ -39,7 +37,7 @@ _TRIMMED = f"streaming {{ store: lmdb, dir: $DIR/s, store_limits {{ max_msgs: {_
 
 
 def start(
-    url: str, kind: str, root: Path, *more: str, form: str = "parquet"
+    url: str, kind: str, root: Path, *more: str, form: str = "delta"
 ) -> subprocess.Popen[str]:
     """
     Start an archiver.
@@ -57,7 +55,7 @@ def start(
 
 
 def rounds(
-    kind: str, directory: Path, kills: int, seed: int, form: str = "parquet"
+    kind: str, directory: Path, kills: int, seed: int, form: str = "delta"
 ) -> dict[str, Any]:
     """
     Have two archivers race, kill one of them so often, and count.
@@ -133,8 +131,8 @@ def _stopOf(root: Path) -> int:
     """
     Where the archive stops now.
     """
-    manifest = tableAt(root).latest()
-    return 0 if manifest is None else manifest.stop
+    snapshot = tableAt(root).latest()
+    return 0 if snapshot is None else snapshot.stop
 
 
 def _waitFor(isThere: Callable[[], bool]) -> None:
@@ -143,15 +141,6 @@ def _waitFor(isThere: Callable[[], bool]) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError("nothing was archived")
         time.sleep(0.05)
-
-
-def _inManifest(root: Path) -> list[dict[str, Any]]:
-    """
-    The rows of the files that the manifest with the highest number names.
-    """
-    named = json.loads(max((root / "_nb").glob("*.json")).read_bytes())["files"]
-    paths = [root / each["path"] for each in named if each["path"]]
-    return [row for x in paths for row in pq.read_table(x, columns=_NAMES).to_pylist()]
 
 
 def _inDelta(root: Path) -> list[dict[str, Any]]:
@@ -172,7 +161,6 @@ def _inIceberg(root: Path) -> list[dict[str, Any]]:
 
 #: How other programs read each format.
 SEEN: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
-    "parquet": _inManifest,
     "delta": _inDelta,
     "iceberg": _inIceberg,
 }
@@ -182,22 +170,22 @@ def counted(root: Path) -> dict[str, Any]:
     """
     What an archive has, read without the code that made it.
     """
-    manifest: Manifest = tableAt(root).require()
+    snapshot = tableAt(root).require()
     rows = SEEN[tableAt(root).form](root)
     wrong = sum(1 for row in rows if row["data"] != b"%d" % row["seq"])
     seen = [row["seq"] for row in rows]
-    lost = {seq for start, stop in manifest.lost for seq in range(start, stop)}
-    listed = manifest.paths
+    lost = {seq for start, stop in snapshot.lost for seq in range(start, stop)}
+    listed = {each.path for each in snapshot.files}
     orphans = sum(1 for x in (root / "data").rglob("*.parquet") if f"data/{x.name}" not in listed)
     return {
-        "start": manifest.start,
-        "stop": manifest.stop,
-        "versions": manifest.version,
+        "start": snapshot.start,
+        "stop": snapshot.stop,
+        "versions": snapshot.version,
         "rows": len(seen),
         "different": len(set(seen)),
         "wrong": wrong,
         "lost": len(lost),
-        "neither": len(set(range(manifest.start, manifest.stop)) - set(seen) - lost),
+        "neither": len(set(range(snapshot.start, snapshot.stop)) - set(seen) - lost),
         "both": len(lost & set(seen)),
         "orphans": orphans,
     }
@@ -221,7 +209,7 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m tests.spark.archivekilling")
     parser.add_argument("--kind", choices=("channel", "stream"), default="channel")
-    parser.add_argument("--format", choices=FORMATS, default="parquet")
+    parser.add_argument("--format", choices=FORMATS, default="delta")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=None)
     given = parser.parse_args()

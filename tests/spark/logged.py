@@ -4,14 +4,15 @@ Archives that are made without servers, for tests of what reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from natsbroker.spark.tables.filing import SCHEMA, writeFile
-from natsbroker.spark.tables.manifests import Log, Manifest, Range
-from natsbroker.spark.tables.parquet import ParquetTable
+from natsbroker.spark.tables.checking import SCHEMA
+from natsbroker.spark.tables.delta import DeltaLakeTable
+from natsbroker.spark.tables.filing import writeFile
+from natsbroker.spark.tables.snapshots import Log, Range, Snapshot
 
 __all__ = ["extended"]
 
@@ -21,7 +22,7 @@ _FIRST = 1_700_000_000_000_000_000
 def extended(
     root: Path,
     messages: Iterable[tuple[str, bytes]],
-    lost: Iterable[Range] = (),
+    lost: Sequence[Range] = (),
     identity: str = "one",
 ) -> int:
     """
@@ -30,12 +31,12 @@ def extended(
     @param messages: subjects and payloads.
     @return: where it stops.
     """
-    table = ParquetTable(root)
+    table = DeltaLakeTable(root)
     table.make()
     if table.latest() is None:
-        table.commit(Manifest.first(Log("stream", "LOG", "", identity), 1))
-    manifest = table.require()
-    start = manifest.stop
+        table.create(Snapshot.first(Log("stream", "LOG", "", identity), 1))
+    base = table.require()
+    start = base.stop
     rows = [
         {
             "seq": seq,
@@ -49,6 +50,6 @@ def extended(
     ]
     stop = max([start + len(rows), *(stop for _, stop in lost)])
     batch = pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(list(SCHEMA))))
-    file = writeFile(root, [batch], start, stop)
-    table.commit(manifest.extended([file], lost, 0.0))
+    if not table.append(base, writeFile(root, [batch], start), tuple(lost), stop):
+        raise RuntimeError("somebody else has gone on")
     return stop

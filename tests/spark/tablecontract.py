@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -18,16 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.archive.compacting import compact
-from natsbroker.spark.tables.filing import SCHEMA, writeDays, writeFile
+from natsbroker.spark.tables.checking import SCHEMA, Damaged, damageOf
+from natsbroker.spark.tables.filing import writeDays, writeFile
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError, dayOf
+from natsbroker.spark.tables.snapshots import File, Log, Range, Snapshot, TableError
 from natsbroker.spark.tables.table import ArchiveTable
 
-__all__ = ["LOG", "TableContract", "dated", "filed", "grown", "small", "together"]
+__all__ = ["LOG", "TableContract", "dated", "filed", "forge", "grow", "small", "together"]
 
 LOG = Log("channel", "orders.äß", "test-cluster", "00ff")
 
@@ -37,18 +40,19 @@ _CHILD = """
 import resource, signal, sys
 from pathlib import Path
 from natsbroker.spark.tables.formats import tableAt
-from tests.spark.tablecontract import grown
+from tests.spark.tablecontract import filed
 root, limit = Path(sys.argv[1]), int(sys.argv[2])
 table = tableAt(root)
-following = grown(table, table.require().stop + 4)
+base = table.require()
+files = filed(root, base.stop, base.stop + 4)
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-sys.exit(0 if table.commit(following) else 9)
+sys.exit(0 if table.append(base, files, (), base.stop + 4) else 9)
 """
 
 
-def filed(root: Path, start: int, stop: int, *missing: int) -> File:
+def filed(root: Path, start: int, stop: int, *missing: int) -> list[File]:
     """
     A data file with messages that say their sequence; those of some sequences are not there.
     """
@@ -65,7 +69,21 @@ def filed(root: Path, start: int, stop: int, *missing: int) -> File:
         if n not in missing
     ]
     batches = pa.Table.from_pylist(rows, SCHEMA).to_batches() if rows else []
-    return writeFile(root, batches, start, stop)
+    return writeFile(root, batches, start)
+
+
+def forge(path: Path, seq: int) -> None:
+    """
+    Give one row of a data file other data, and leave its checksum.
+    """
+    rows = pq.read_table(path, partitioning=None)
+    seqs = rows["seq"].to_pylist()
+    data = [
+        b"forged" if n == seq else each
+        for n, each in zip(seqs, rows["data"].to_pylist(), strict=True)
+    ]
+    place = rows.schema.get_field_index("data")
+    pq.write_table(rows.set_column(place, rows.schema.field(place), pa.array(data)), path)
 
 
 def dated(start: int, stop: int, each: int) -> Iterator[Any]:
@@ -80,12 +98,12 @@ def dated(start: int, stop: int, each: int) -> Iterator[Any]:
         yield pa.RecordBatch.from_pylist([row], SCHEMA)
 
 
-def grown(table: ArchiveTable, stop: int, *missing: int) -> Manifest:
+def grow(table: ArchiveTable, stop: int, *missing: int, lost: Sequence[Range] = ()) -> bool:
     """
-    What the version that holds becomes with the sequences up to one, in a file.
+    Append the sequences up to one, in a file, to the version that holds.
     """
-    manifest = table.require()
-    return manifest.extended([filed(table.root, manifest.stop, stop, *missing)], [], 5.0)
+    base = table.require()
+    return table.append(base, filed(table.root, base.stop, stop, *missing), lost, stop)
 
 
 @contextmanager
@@ -154,22 +172,25 @@ class TableContract:
         """A table that accounts for the sequences from 1 to 8, of which 3 was deleted."""
         table = tableAt(tmp_path / "lake", self.form)
         table.make()
-        assert table.commit(Manifest.first(LOG, 1))
-        assert table.commit(grown(table, 9, 3))
+        table.create(Snapshot.first(LOG, 1))
+        assert grow(table, 9, 3)
         return table
 
-    def check(self, root: Path, *missing: int) -> Manifest:
+    def check(self, root: Path, *missing: int) -> Snapshot:
         """See that the table has each sequence once, save some, and is the same to everybody."""
-        manifest = tableAt(root).require()
+        snapshot = tableAt(root).require()
         rows = sorted(self.seen(root), key=lambda row: int(str(row["seq"])))
-        expected = [n for n in range(manifest.start, manifest.stop) if n not in missing]
+        expected = [n for n in range(snapshot.start, snapshot.stop) if n not in missing]
         assert [row["seq"] for row in rows] == expected
         assert [row["data"] for row in rows] == [b"%d" % n for n in expected]
         assert [row["headers"] for row in rows] == [
             [{"key": "N", "value": str(n)}] for n in expected
         ]
-        assert manifest.rows == len(rows)
-        return manifest
+        assert snapshot.rows == len(rows)
+        assert [damageOf(root, tile.files) for tile in snapshot.tiles if tile.files] == [
+            [] for tile in snapshot.tiles if tile.files
+        ]
+        return snapshot
 
     def test_missingArchive(self, tmp_path: Path) -> None:
         """Where there is no archive there is none, and asking makes nothing."""
@@ -181,15 +202,22 @@ class TableContract:
         table.make()
         table.make()
         assert tableAt(tmp_path / "lake", self.form).latest() is None
+        with pytest.raises(TableError, match="there is no archive"):
+            table.append(Snapshot.first(LOG, 1), filed(table.root, 1, 5), (), 5)
 
     def test_first(self, tmp_path: Path) -> None:
         """The first version says what it is of; of many who make it one succeeds."""
         root = tmp_path / "lake"
         tableAt(root, self.form).make()
-        firsts = [Manifest.first(LOG, 17) for _ in range(4)]
-        won = together(4, lambda n: tableAt(root, self.form).commit(firsts[n]))
+        firsts = [Snapshot.first(LOG, 17) for _ in range(4)]
+
+        def created(number: int) -> bool:
+            tableAt(root, self.form).create(firsts[number])
+            return True
+
+        assert sorted(together(4, created)) == [0, 1, 2, 3]
         found = tableAt(root).require()
-        assert [firsts[n].table for n in won] == [found.table]
+        assert found.table in {each.table for each in firsts}
         assert (found.log, found.start, found.stop) == (LOG, 17, 17)
         assert (found.files, found.lost, tableAt(root).form) == ((), (), self.form)
         assert self.seen(root) == []
@@ -197,33 +225,38 @@ class TableContract:
     def test_formats(self, table: ArchiveTable) -> None:
         """An archive is found to be what it is, and is not opened as anything else."""
         assert tableAt(table.root).form == tableAt(table.root, self.form).form == self.form
-        for other in {"parquet", "delta", "iceberg"} - {self.form}:
+        for other in {"delta", "iceberg"} - {self.form}:
             with pytest.raises(OptionError, match=f"is an archive of the format {self.form}, not"):
                 tableAt(table.root, other)
 
     def test_comesBack(self, table: ArchiveTable) -> None:
-        """What was committed is read: ranges, rows, sizes, fingerprints, times, losses."""
+        """What was committed is read: ranges, rows, sizes, losses."""
         before = table.require()
-        files = [File("", 9, 12), filed(table.root, 12, 20, 15, 16), filed(table.root, 20, 22)]
-        following = before.extended(files, [(15, 17)], 5.0)
-        assert table.commit(following)
-        found = self.check(table.root, 3, 9, 10, 11, 15, 16)
+        files = [*filed(table.root, 12, 20, 15, 16), *filed(table.root, 20, 22)]
+        assert table.append(before, files, [(15, 17)], 25)
+        found = self.check(table.root, 3, 9, 10, 11, 15, 16, 22, 23, 24)
         assert found.files == (*before.files, *files)
         assert (found.lost, found.log, found.table) == (((15, 17),), LOG, before.table)
-        assert found.files[0].first_time == 1000
-        assert found.files[-1].last_time == 21_000
+        assert [(each.first, each.last, each.rows) for each in found.files] == [
+            (1, 8, 7),
+            (12, 19, 6),
+            (20, 21, 2),
+        ]
+        assert [(x.start, x.stop, len(x.files)) for x in found.tiles] == [
+            (1, 9, 1),
+            (9, 20, 1),
+            (20, 22, 1),
+            (22, 25, 0),
+        ]
         assert found.version == before.version + 1
-        assert found.written > 0
 
     def test_lost(self, table: ArchiveTable) -> None:
         """Losses are joined over versions, also of versions that have nothing else."""
-        assert table.commit(table.require().extended([File("", 9, 12)], [(9, 12)], 5.0))
+        assert table.append(table.require(), (), [(9, 12)], 12)
         assert table.require().lost == ((9, 12),)
-        assert table.commit(table.require().extended([File("", 12, 14)], [(12, 13)], 5.0))
+        assert table.append(table.require(), (), [(12, 13)], 14)
         assert (table.require().lost, table.require().stop) == (((9, 13),), 14)
-        assert table.commit(
-            table.require().extended([filed(table.root, 14, 20, 15, 18)], [(18, 19), (15, 16)], 5.0)
-        )
+        assert grow(table, 20, 15, 18, lost=[(18, 19), (15, 16)])
         assert self.check(table.root, 3, *range(9, 14), 15, 18).lost == (
             (9, 13),
             (15, 16),
@@ -231,102 +264,130 @@ class TableContract:
         )
 
     def test_stale(self, table: ArchiveTable) -> None:
-        """What was made of a version that does not hold any more is not taken."""
-        early = grown(table, 12)
-        assert table.commit(grown(table, 15))
-        assert not table.commit(early)
-        assert not tableAt(table.root).commit(early)
+        """What goes on from a version that does not hold any more is not taken; no file is left."""
+        base = table.require()
+        files = [filed(table.root, 9, 12) for _ in range(2)]
+        assert grow(table, 15)
+        assert not table.append(base, files[0], (), 12)
+        assert not tableAt(table.root).append(base, files[1], (), 12)
         assert self.check(table.root, 3).stop == 15
+        assert len(list((table.root / "data").rglob("*.parquet"))) == 2
 
     def test_race(self, table: ArchiveTable) -> None:
         """Of many who go on from the same version one succeeds, round after round."""
         for _ in range(3):
-            stop = table.require().stop
-            drafts = [grown(tableAt(table.root), stop + 1 + n) for n in range(4)]
-            racers = [tableAt(table.root) for _ in drafts]
-            for each in racers:
-                each.require()
-            won = together(4, lambda n: racers[n].commit(drafts[n]))  # noqa: B023
+            base = table.require()
+            stop = base.stop
+            racers = [tableAt(table.root) for _ in range(4)]
+            files = [filed(table.root, stop, stop + 1 + n) for n in range(4)]
+            won = together(4, lambda n: racers[n].append(base, files[n], (), stop + 1 + n))  # noqa: B023
             assert len(won) == 1
             assert self.check(table.root, 3).stop == stop + 1 + won[0]
 
     def test_emptyRace(self, table: ArchiveTable) -> None:
         """The same with versions that have no file."""
         base = table.require()
-        drafts = [base.extended([File("", 9, 10 + n)], [(9, 10 + n)], 5.0) for n in range(4)]
-        won = together(4, lambda n: tableAt(table.root).commit(drafts[n]))
+        won = together(4, lambda n: tableAt(table.root).append(base, (), [(9, 10 + n)], 10 + n))
         assert len(won) == 1
         found = table.require()
         assert (found.stop, found.lost) == (10 + won[0], ((9, 10 + won[0]),))
-        assert not any(table.commit(each) for each in drafts)
+        assert not table.append(base, (), [(9, 11)], 11)
         assert table.require() == found
 
-    def test_doubled(self, table: ArchiveTable) -> None:
-        """A file that is there already is refused, also under another range."""
+    def test_outOfRange(self, table: ArchiveTable) -> None:
+        """A file that has other sequences than its version accounts for is refused."""
         before = table.require()
-        again = replace(before.files[0], start=9, stop=17)
-        with pytest.raises(TableError, match="is named twice"):
-            table.commit(before.extended([again], [], 5.0))
-        new = filed(table.root, 9, 12)
-        with pytest.raises(TableError, match="is named twice"):
-            table.commit(before.extended([new, replace(new, start=12, stop=15)], [], 5.0))
-        with pytest.raises(TableError, match="begins at 10 and not at 9"):
-            table.commit(before.extended([replace(new, start=10)], [], 5.0))
+        [new] = filed(table.root, 9, 12)
+        for files, stop in (
+            ([before.files[0]], 20),
+            ([new, new], 20),
+            ([new], 11),
+            ([replace(new, rows=9)], 20),
+        ):
+            with pytest.raises(TableError, match="do not go between"):
+                table.append(before, files, (), stop)
         assert self.check(table.root, 3) == before
 
-    def test_replaced(self, table: ArchiveTable) -> None:
-        """Files give way to one with the same messages; nothing else changes."""
-        assert table.commit(table.require().extended([File("", 9, 12)], [(9, 12)], 5.0))
-        assert table.commit(grown(table, 15))
+    def test_vacuumedBefore(self, table: ArchiveTable) -> None:
+        """A file that somebody deleted before it was named is not named."""
         before = table.require()
-        whole = filed(table.root, 1, 15, 3, 9, 10, 11)
-        assert table.commit(before.replaced(before.files, [whole], 6.0))
-        after = self.check(table.root, 3, 9, 10, 11)
-        assert after.files == (whole,)
-        assert (after.lost, after.stop, after.table) == (before.lost, 15, before.table)
+        [new] = filed(table.root, 9, 12)
+        (table.root / new.path).unlink()
+        with pytest.raises(TableError, match="was deleted before it was named"):
+            table.append(before, [new], (), 12)
+        assert table.require() == before
 
-    def test_replacedInRace(self, table: ArchiveTable) -> None:
-        """Of one who replaces and one who appends one succeeds; then the other can."""
-        assert table.commit(grown(table, 12))
+    def test_compacted(self, table: ArchiveTable) -> None:
+        """Files give way to one with the same messages; nothing else changes."""
+        assert table.append(table.require(), (), [(9, 12)], 12)
+        assert grow(table, 15)
+        assert grow(table, 18)
+        before = table.require()
+        assert compact(table) == 3
+        after = self.check(table.root, 3, 9, 10, 11)
+        [whole] = after.files
+        assert (whole.first, whole.last, whole.rows) == (1, 17, 13)
+        assert (after.lost, after.stop, after.table) == (before.lost, 18, before.table)
+        assert grow(table, 20)
+        self.check(table.root, 3, 9, 10, 11)
+
+    def test_compactedInRace(self, table: ArchiveTable) -> None:
+        """One who compacts and one who appends are not in each other's way for good."""
         for _ in range(2):
+            assert grow(table, table.require().stop + 1)
             base = table.require()
-            stop = base.stop
-            whole = filed(table.root, 1, stop, 3)
-            drafts = [base.replaced(base.files, [whole], 6.0), grown(table, stop + 3)]
-            won = together(2, lambda n: tableAt(table.root).commit(drafts[n]))  # noqa: B023
-            assert len(won) == 1
-            assert self.check(table.root, 3).stop == (stop if won == [0] else stop + 3)
-            assert table.commit(grown(table, table.require().stop + 1))
+            stop = base.stop + 3
+            files = filed(table.root, base.stop, stop)
+            together(
+                2,
+                lambda n: bool(
+                    compact(tableAt(table.root)) if n else table.append(base, files, (), stop)  # noqa: B023
+                ),
+            )
+            self.check(table.root, 3)
+        assert grow(table, table.require().stop + 1)
+        compact(table)
+        assert len(self.check(table.root, 3).files) == 1
 
     def test_days(self, tmp_path: Path) -> None:
         """A table may have files of one day each; it stays so when they are compacted."""
         root = tmp_path / "lake"
         table = tableAt(root, self.form)
         table.make()
-        assert table.commit(Manifest.first(LOG, 1, "date"))
+        table.create(Snapshot.first(LOG, 1, "date"))
         for stop in (6, 12):
-            manifest = table.require()
-            files = writeDays(root, dated(manifest.stop, stop, 3), manifest.stop, stop)
-            assert table.commit(manifest.extended(files, [], 5.0))
+            base = table.require()
+            files = writeDays(root, dated(base.stop, stop, 3), base.stop)
+            assert [each.path.split("/")[1][:5] for each in files] == ["date="] * len(files)
+            assert table.append(base, files, (), stop)
         before = self.check(root)
-        days = [dayOf(each.path) for each in before.files]
-        assert days == [f"2026-11-2{n}" for n in (0, 1, 1, 2, 3)]
-        assert [each.start for each in before.files] == [1, 4, 6, 7, 10]
+        assert [each.first for each in before.files] == [1, 4, 6, 7, 10]
         assert before.partition == "date"
         assert compact(table) == 2
-        after = self.check(root)
-        assert [dayOf(each.path) for each in after.files] == [f"2026-11-2{n}" for n in range(4)]
-        assert [each.start for each in after.files] == [1, 4, 7, 10]
-        with pytest.raises(TableError, match="not in the directory of its day"):
-            table.commit(grown(table, 15))
-        assert table.vacuum(0, _later, False).files >= 2
-        assert len(list((root / "data").rglob("*.parquet"))) == 4
-        self.check(root)
+        assert compact(table) == 0
+        assert [each.first for each in self.check(root).files] == [1, 4, 7, 10]
+
+    def test_damage(self, table: ArchiveTable) -> None:
+        """Rows that are not what was archived keep their checksums: nobody compacts them away."""
+        [file] = filed(table.root, 9, 12)
+        forge(table.root / file.path, 10)
+        base = table.require()
+        size = (table.root / file.path).stat().st_size
+        assert table.append(base, [replace(file, bytes=size)], (), 12)
+        with pytest.raises(Damaged, match="damaged: sequences 10 to 10: is not what was archived"):
+            compact(table)
+        # As another program compacts.
+        if self.form == "delta":
+            assert table.compact(1 << 30) == 2
+        found = [
+            each for tile in table.require().tiles for each in damageOf(table.root, tile.files)
+        ]
+        assert [(each.kind, each.first, each.last) for each in found] == [("damaged", 10, 10)]
 
     def test_orphans(self, table: ArchiveTable) -> None:
         """A file that no version names is seen by nobody."""
-        orphan = filed(table.root, 9, 12)
-        assert orphan.path not in table.require().paths
+        [orphan] = filed(table.root, 9, 12)
+        assert orphan not in table.require().files
         self.check(table.root, 3)
 
     def test_full(self, table: ArchiveTable) -> None:
@@ -337,17 +398,18 @@ class TableContract:
         refused = 0
         for limit in self.limits:
             before = table.require()
-            following = grown(table, before.stop + 3)
+            stop = before.stop + 3
+            files = filed(table.root, before.stop, stop)
             try:
                 with small(limit):
-                    assert table.commit(following)
+                    assert table.append(before, files, (), stop)
             except TableError as error:
                 refused += 1
                 assert "File too large" in str(error) or "full" in str(error), error
                 assert table.require() == tableAt(table.root).require() == before
                 self.check(table.root, 3)
-                assert table.commit(following)
-            assert self.check(table.root, 3).stop == before.stop + 3
+                assert table.append(before, files, (), stop)
+            assert self.check(table.root, 3).stop == stop
         assert refused > 0
 
     @pytest.mark.skipif(sys.platform != "linux", reason="needs SIGXFSZ")
@@ -363,36 +425,37 @@ class TableContract:
             if done.returncode:
                 killed += 1
                 assert after == before
-            assert table.commit(grown(table, after.stop + 1))
+            assert grow(table, after.stop + 1)
             self.check(table.root, 3)
         assert killed > 0
 
     def test_vacuum(self, table: ArchiveTable) -> None:
         """What nobody names goes when it is old enough; the archive stays."""
-        assert table.commit(grown(table, 12))
-        before = table.require()
-        whole = filed(table.root, 1, 12, 3)
-        assert table.commit(before.replaced(before.files, [whole], 6.0))
-        orphan = filed(table.root, 12, 13)
-        files = sorted(x.name for x in (table.root / "data").iterdir())
-        assert len(files) == 4
-        assert table.vacuum(86400, _now, False).files == 0
-        assert table.vacuum(0, _later, True).files >= 3
-        assert sorted(x.name for x in (table.root / "data").iterdir()) == files
-        assert table.vacuum(0, _later, False).files >= 3
-        assert [f"data/{x.name}" for x in (table.root / "data").iterdir()] == [whole.path]
+        assert grow(table, 12)
+        assert compact(table) == 2
+        [orphan] = filed(table.root, 12, 13)
+        files = sorted(table.root.rglob("*.parquet"))
+        old = time.time() - 100_000
+        for each in files:
+            os.utime(each, (old, old))
+        [whole] = table.require().files
+        assert table.vacuum(0, True).files >= 3
+        assert sorted(table.root.rglob("*.parquet")) == files
+        done = table.vacuum(0, False)
+        assert (done.files >= 3, done.bytes > 0) == (True, True)
+        left = [x for x in table.root.rglob("*.parquet") if "_delta_log" not in str(x)]
+        assert left == [table.root / whole.path]
         assert not (table.root / orphan.path).exists()
         assert self.check(table.root, 3).files == (whole,)
-        assert table.commit(grown(table, 15))
+        assert grow(table, 15)
         self.check(table.root, 3)
-        assert table.vacuum(0, _later, False).files == 0 or self.check(table.root, 3)
+        assert table.vacuum(0, False).files == 0 or self.check(table.root, 3)
 
-
-def _now() -> float:
-    import time
-
-    return time.time()
-
-
-def _later() -> float:
-    return _now() + 1
+    def test_vacuumYoung(self, table: ArchiveTable) -> None:
+        """What somebody may still read or name stays."""
+        assert grow(table, 12)
+        assert compact(table) == 2
+        filed(table.root, 12, 13)
+        assert table.vacuum(86400, False).files == 0
+        files = [x for x in table.root.rglob("*.parquet") if "_delta_log" not in str(x)]
+        assert len(files) == 4

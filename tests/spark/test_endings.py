@@ -127,13 +127,13 @@ def wholeRows(root: Path) -> int:
     How many messages an archive has, once each version is seen to account for its ranges,
     and that no file is there that none names.
     """
-    manifest = tableAt(root).require()
+    snapshot = tableAt(root).require()
     seqs: list[int] = []
-    for file in manifest.files:
+    for file in snapshot.files:
         seqs += pq.read_table(root / file.path, columns=["seq"]).column("seq").to_pylist()
-    assert seqs == list(range(manifest.start, manifest.stop))
+    assert seqs == list(range(snapshot.start, snapshot.stop))
     assert {f"data/{each.name}" for each in (root / "data").iterdir()} == {
-        each.path for each in manifest.files
+        each.path for each in snapshot.files
     }
     return len(seqs)
 

@@ -209,7 +209,9 @@ def _ran(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
         from natsbroker.spark.jobs.remote import runTasks
 
         return runTasks(spark, work, tasks)
-    found: list[Any] = spark.sparkContext.parallelize(tasks, len(tasks)).map(work).collect()
+    context = spark.sparkContext
+    slices = min(len(tasks), 4 * context.defaultParallelism)
+    found: list[Any] = context.parallelize(tasks, slices).map(work).collect()
     return found
 
 

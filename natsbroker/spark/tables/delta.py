@@ -1,10 +1,9 @@
 """
-Archives that are Delta tables.
+Tables of Delta Lake.
 
-The table's own log is the manifest. Delta lists the files; their ranges and SHA-256
-are in their names. What the archive is of is in the table's configuration, and where it stops and
-what it lost are application transactions: numbers that a commit carries, that checkpoints keep, and
-of which Delta lets no two writers that began with the same version set the same one.
+What a table follows is in its configuration, and where it stops and what it lost are application
+transactions: numbers that a commit carries, that checkpoints keep, and of which Delta lets no two
+writers that began with the same version set the same one.
 """
 
 from __future__ import annotations
@@ -13,99 +12,160 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake.exceptions import DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, PostCommitHookProperties, RemoveAction, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, Transaction
 
 from natsbroker.files import syncDirectory
-from natsbroker.spark.tables.filing import SCHEMA
-from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError, dayOf, fileOf, tiled
-from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, deleted, failed
-
-__all__ = ["DeltaLakeTable"]
-
-#: How many versions apart checkpoints are, which spare readers the log before them.
-_CHECKPOINT = 50
-
-#: The columns with statistics.
-_MEASURED = ("seq", "time", "time_ns")
-
-#: What comes after a commit is done by ourselves, so that an error is one of the commit.
-_ALONE = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+from natsbroker.spark.codecs.datatypes import merged, nullable
+from natsbroker.spark.tables.checking import CHECKSUM, STORED
+from natsbroker.spark.tables.snapshots import File, Log, Range, Snapshot, TableError, ordered
+from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, failed
 
 #: What this library raises, from its own errors to those of the disk.
 _ERRORS = (DeltaError, OSError, ValueError)
 
+#: Reading needs no more than files if a table has no other features.
+_FEATURES = {"timestampNtz"}
+
 
 class DeltaLakeTable(ArchiveTable):
-    """
-    An archive whose manifest is the log of a Delta table.
-    """
-
     form = "delta"
 
-    def latest(self) -> Manifest | None:
+    def latest(self) -> Snapshot | None:
         table = self._open()
-        return None if table is None else self._read(table)
+        return None if table is None else self._read(table, True)
 
-    def commit(self, manifest: Manifest) -> bool:
-        manifest.check()
+    def columns(self) -> Any:
+        """
+        @return: an Arrow schema; C{None} if there is no table.
+        """
         table = self._open()
-        if table is None:
-            return self._create(manifest)
-        base = self._read(table)
-        if base.version != manifest.version - 1:
+        return None if table is None else pa.schema(table.schema().to_arrow())
+
+    def widen(self, wanted: Any) -> Any:
+        """
+        Have columns in a table.
+
+        @param wanted: an Arrow schema. Those that the table has not are added, and those that it
+            has beside them stay.
+        @return: the columns of the table then.
+        @raise natsbroker.spark.codecs.datatypes.Clash: if one is there with another type.
+        """
+        wanted = pa.schema([pa.field(each.name, nullable(each.type)) for each in wanted])
+        while True:
+            table = self._open()
+            found = pa.schema(table.schema().to_arrow())
+            both = pa.schema(merged(list(found), list(wanted)))
+            if both == found:
+                return found
+            try:
+                table.alter.add_columns(list(deltalake.Schema.from_arrow(wanted).fields))
+            except CommitFailedError:
+                continue  # Somebody else has changed them at the same moment.
+            except _ERRORS as error:
+                raise self._failed(error) from None
+
+    def create(self, first: Snapshot, columns: Any = STORED) -> None:
+        settings = {
+            "natsbroker.table": first.table,
+            "natsbroker.log": json.dumps(asdict(first.log)),
+            "natsbroker.start": str(first.start),
+        }
+        day = [pa.field("date", pa.date32())] if first.partition else []
+        try:
+            deltalake.DeltaTable.create(
+                str(self.root),
+                pa.schema([*columns, *day]),
+                partition_by=[each.name for each in day],
+                configuration=settings,
+                commit_properties=deltalake.CommitProperties(max_commit_retries=0),
+                raise_if_key_not_exists=False,
+            )
+        except _ERRORS as error:
+            if self.latest() is None:
+                raise self._failed(error) from None
+            return
+        self._sync()
+
+    def _append(
+        self, base: Snapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
+    ) -> bool:
+        table = self._open()
+        found = None if table is None else self._read(table, False)
+        if found is None or found.table != base.table:
+            raise TableError(f"{self.root}: there is no archive")
+        if found.stop != base.stop:
             return False
-        known = base.paths
-        gone = known - manifest.paths
         token = uuid.uuid4().hex
         properties = deltalake.CommitProperties(
-            custom_metadata={"natsbroker.commit": token, "natsbroker.stop": str(manifest.stop)},
-            max_commit_retries=0,
-            app_transactions=_transactions(base, manifest),
+            custom_metadata={"natsbroker.commit": token, "natsbroker.stop": str(stop)},
+            app_transactions=_transactions(base, lost, stop),
         )
         try:
             table.create_write_transaction(
-                [*self._added(manifest, known, not gone), *_removed(base, gone)],
+                # The library compacts newest first, in this order: what follows stays together.
+                [_added(self.root, each) for each in reversed(files)],
                 "append",
-                _schema(manifest),
-                partition_by=_columns(manifest),
+                pa.schema(table.schema().to_arrow()),
+                partition_by=["date"] if base.partition else [],
                 commit_properties=properties,
-                post_commithook_properties=_ALONE,
             )
         except _ERRORS as error:
-            return self._settled(base, token, error)
-        self._keep()
+            return self._settled(found.version, token, error)
+        self._sync()
         return True
 
-    def vacuum(self, age: float, now: Callable[[], float], isDryRun: bool) -> Vacuumed:
+    def compact(self, target: int) -> int:
+        table = self._open()
+        try:
+            done = table.optimize.compact(
+                target_size=target,
+                writer_properties=deltalake.WriterProperties(compression="ZSTD"),
+            )
+        except CommitFailedError:
+            return 0  # Somebody else has compacted the same files.
+        except _ERRORS as error:
+            raise self._failed(error) from None
+        return int(done["numFilesRemoved"])
+
+    def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
-        Delete the files below C{data/} that Delta's own vacuum names, and log entries that have
-        expired by the table's own settings.
+        Have the library delete files, and log entries that expired by the table's own settings.
 
         @param age: rounded up to hours, which is how Delta counts.
         """
         self.require()
-        table = deltalake.DeltaTable(str(self.root))
+        table = self._open()
         hours = int(-(-age // 3600))
+
+        def vacuumed(isDry: bool) -> list[str]:
+            names: list[str] = table.vacuum(
+                hours, isDry, enforce_retention_duration=False, full=True
+            )
+            return names
+
         try:
-            names = table.vacuum(hours, True, enforce_retention_duration=False, full=True)
-            files = [self.root / each for each in names if each.startswith("data/")]
+            files = [self.root / each for each in vacuumed(True)]
+            size = sum(each.stat().st_size for each in files if each.exists())
             before = len(self._entries())
-            done = deleted([x for x in files if x.exists()], now(), isDryRun)
             if not isDryRun:
+                vacuumed(False)
+                table = self._open()
                 table.create_checkpoint()
                 table.cleanup_metadata()
-            return replace(done, versions=before - len(self._entries()))
+            versions = max(before - len(self._entries()), 0)
         except _ERRORS as error:
             raise self._failed(error) from None
+        return Vacuumed(len(files), versions, size)
 
     def _open(self) -> Any:
         try:
@@ -115,10 +175,14 @@ class DeltaLakeTable(ArchiveTable):
         except _ERRORS as error:
             raise self._failed(error) from None
 
-    def _read(self, table: Any) -> Manifest:
+    def _read(self, table: Any, hasFiles: bool) -> Snapshot:
+        """
+        @param hasFiles: whether its files are wanted too, which takes time for each.
+        """
         try:
             protocol = table.protocol()
-            if protocol.min_reader_version > 1:
+            others = set(protocol.reader_features or ["features"]) - _FEATURES
+            if protocol.min_reader_version > 1 and others:
                 raise TableError(
                     f"{self.root}: another program has made it a table of reader version"
                     f" {protocol.min_reader_version}: its files are not all there is to it"
@@ -129,85 +193,48 @@ class DeltaLakeTable(ArchiveTable):
             log = Log(**json.loads(settings["natsbroker.log"]))
             start = int(settings["natsbroker.start"])
             names = _Names(log)
-            stop = table.transaction_version(names.stop) or start
-            count = table.transaction_version(names.lost) or 0
+            version = table.transaction_version
+            stop = version(names.stop) or start
             lost = [
-                tuple(table.transaction_version(each) for each in names.ends(place))
-                for place in range(count)
+                tuple(int(version(each)) for each in names.ends(place))
+                for place in range(version(names.lost) or 0)
             ]
-            rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-            manifest = Manifest(
+            return Snapshot(
                 table.version(),
                 settings["natsbroker.table"],
                 log,
                 start,
-                tiled(map(_file, rows), start, stop),
-                tuple((int(a), int(b)) for a, b in lost),
-                table.history(1)[0].get("timestamp", 0) / 1000,
+                stop,
+                _files(table, start, stop) if hasFiles else (),
+                tuple((a, b) for a, b in lost),
                 "date" if "date" in table.metadata().partition_columns else "",
             )
         except (*_ERRORS, KeyError, TypeError) as error:
             raise self._failed(error) from None
-        manifest.check()
-        return manifest
 
-    def _create(self, manifest: Manifest) -> bool:
-        if manifest.files:
-            raise TableError(f"{self.root}: there is no archive")
-        settings = {
-            "natsbroker.table": manifest.table,
-            "natsbroker.log": json.dumps(asdict(manifest.log)),
-            "natsbroker.start": str(manifest.start),
-        }
-        try:
-            deltalake.DeltaTable.create(
-                str(self.root),
-                _schema(manifest),
-                partition_by=_columns(manifest),
-                configuration=settings,
-                commit_properties=deltalake.CommitProperties(max_commit_retries=0),
-                raise_if_key_not_exists=False,
-            )
-        except _ERRORS as error:
-            found = self.latest()
-            if found is None:
-                raise self._failed(error) from None
-            return found.table == manifest.table
-        self._keep()
-        return True
+    def _settled(self, version: int, token: str, error: Exception) -> bool:
+        """
+        Whether a commit holds that ended with an error.
 
-    def _settled(self, base: Manifest, token: str, error: Exception) -> bool:
+        @param version: what held before.
+        """
         table = self._open()
-        if table is not None and table.version() != base.version:
-            since = table.history(table.version() - base.version)
+        if table is not None and table.version() != version:
+            since = table.history(table.version() - version)
             return any(each.get("natsbroker.commit") == token for each in since)
         raise self._failed(error) from None
 
-    def _added(self, manifest: Manifest, known: set[str], isChange: bool) -> Iterable[AddAction]:
-        for each in manifest.files:
-            if each.path and each.path not in known:
-                path = self.root / each.path
-                written = int(path.stat().st_mtime * 1000)
-                stats = json.dumps(_statistics(path), default=_timeText)
-                yield AddAction(each.path, each.bytes, _values(each.path), written, isChange, stats)
-
-    def _keep(self) -> None:
+    def _sync(self) -> None:
         """
-        Have the newest entry of the log on disk, which the library leaves to the system, and write
-        a checkpoint now and then. If that fails the next one does it: nothing needs it.
+        Have the newest entry of the log on disk, which the library leaves to the system.
         """
+        newest = max(self._entries())
         try:
-            newest = max(self._entries())
             with open(newest, "rb") as file:
                 os.fsync(file.fileno())
             syncDirectory(newest.parent)
         except OSError as error:
             raise failed(newest, error) from None
-        if int(newest.stem) % _CHECKPOINT == 0:
-            try:
-                deltalake.DeltaTable(str(self.root)).create_checkpoint()
-            except _ERRORS:
-                return
 
     def _entries(self) -> list[Path]:
         return list((self.root / "_delta_log").glob("*.json"))
@@ -237,66 +264,67 @@ class _Names:
         return f"{self.lost}/{place}/start", f"{self.lost}/{place}/stop"
 
 
-def _transactions(base: Manifest, manifest: Manifest) -> list[Transaction]:
+def _transactions(base: Snapshot, lost: Sequence[Range], stop: int) -> list[Transaction]:
     """
     Where the archive stops, always, and what it lost, where that is new.
     """
-    names = _Names(manifest.log)
-    now = int(time.time() * 1000)
-    found = [Transaction(names.stop, manifest.stop, now)]
-    if manifest.lost != base.lost:
-        found.append(Transaction(names.lost, len(manifest.lost), now))
-        for place, ends in enumerate(manifest.lost):
+    names = _Names(base.log)
+    numbers = {names.stop: stop}
+    if tuple(lost) != base.lost:
+        numbers[names.lost] = len(lost)
+        for place, ends in enumerate(lost):
             if base.lost[place : place + 1] != (ends,):
-                pairs = zip(names.ends(place), ends, strict=True)
-                found += [Transaction(name, number, now) for name, number in pairs]
-    return found
-
-
-def _removed(base: Manifest, gone: set[str]) -> Iterable[RemoveAction]:
+                numbers.update(zip(names.ends(place), ends, strict=True))
     now = int(time.time() * 1000)
-    for each in base.files:
-        if each.path in gone:
-            yield RemoveAction(each.path, False, now, each.bytes, _values(each.path))
+    return [Transaction(name, number, now) for name, number in numbers.items()]
 
 
-def _schema(manifest: Manifest) -> Any:
-    return SCHEMA.append(pa.field("date", pa.date32())) if manifest.partition else SCHEMA
-
-
-def _columns(manifest: Manifest) -> list[str]:
-    return [manifest.partition] if manifest.partition else []
-
-
-def _values(path: str) -> dict[str, str | None]:
-    """
-    What the directory of a file says that the file does not.
-    """
-    day = dayOf(path)
-    return {"date": day} if day else {}
+def _added(root: Path, file: File) -> AddAction:
+    day = file.path.partition("/date=")[2].partition("/")[0]
+    values: dict[str, str | None] = {"date": day} if day else {}
+    statistics = json.dumps(_statistics(root / file.path))
+    return AddAction(file.path, file.bytes, values, int(time.time() * 1000), True, statistics)
 
 
 def _statistics(path: Path) -> dict[str, Any]:
     """
-    Delta's statistics of a file, from the file's own.
+    Delta's statistics of a file, from the file's own: of numbers and times.
     """
     metadata = pq.read_metadata(path)
-    found: dict[str, Any] = {"numRecords": metadata.num_rows, "minValues": {}, "maxValues": {}}
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            name, ends = column.path_in_schema, column.statistics
-            if name in _MEASURED:
-                least = found["minValues"].get(name, ends.min)
-                found["minValues"][name] = min(least, ends.min)
-                found["maxValues"][name] = max(found["maxValues"].get(name, ends.max), ends.max)
-    return {**found, "nullCount": dict.fromkeys(_MEASURED, 0)}
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    found: dict[str, Any] = {"numRecords": metadata.num_rows}
+    found.update(minValues={}, maxValues={}, nullCount={})
+    for place in range(metadata.num_columns):
+        name = groups[0].column(place).path_in_schema
+        ends = [each.column(place).statistics for each in groups]
+        if "." in name or not all(each is not None and each.has_min_max for each in ends):
+            continue
+        spelled = _spelling(ends[0].min)
+        if spelled is not None:
+            found["minValues"][name] = spelled(min(each.min for each in ends))
+            found["maxValues"][name] = spelled(max(each.max for each in ends))
+            found["nullCount"][name] = sum(each.null_count for each in ends)
+    return found
 
 
-def _timeText(value: Any) -> str:
-    return f"{value:%Y-%m-%dT%H:%M:%S.%fZ}"
+def _spelling(value: Any) -> Callable[[Any], Any] | None:
+    if type(value) is int:
+        return int
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return lambda moment: f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return None
 
 
-def _file(row: dict[str, Any]) -> File:
-    seqs = row.get("min.seq"), row.get("max.seq")
-    times = row.get("min.time_ns"), row.get("max.time_ns")
-    return fileOf(row["path"], row["num_records"], row["size_bytes"], seqs, times)
+def _files(table: Any, start: int, stop: int) -> tuple[File, ...]:
+    rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    if CHECKSUM not in [each.name for each in table.schema().fields]:
+        # Their names begin with the sequences of their ranges.
+        rows.sort(key=lambda row: str(row["path"]))
+        return tuple(File(x["path"], 0, 0, x["num_records"], x["size_bytes"]) for x in rows)
+    for each in rows:
+        if each.get("min.seq") is None or each.get("max.seq") is None:
+            raise TableError(f"{each['path']}: has no statistics that say which sequences it has")
+    files = (
+        File(x["path"], x["min.seq"], x["max.seq"], x["num_records"], x["size_bytes"]) for x in rows
+    )
+    return ordered(files, start, stop)

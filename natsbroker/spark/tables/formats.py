@@ -9,13 +9,11 @@ import os
 from pathlib import Path
 
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.snapshots import TableError
 from natsbroker.spark.tables.table import ArchiveTable, rootOf
-
-__all__ = ["FORMATS", "formOf", "tableAt"]
 
 #: The module and class of each format, and what tells that a directory has it.
 _PROVIDERS = {
-    "parquet": ("natsbroker.spark.tables.parquet", "ParquetTable", ("_nb",)),
     "delta": ("natsbroker.spark.tables.delta", "DeltaLakeTable", ("_delta_log",)),
     "iceberg": (
         "natsbroker.spark.tables.iceberg",
@@ -26,14 +24,24 @@ _PROVIDERS = {
 
 FORMATS = tuple(_PROVIDERS)
 
+#: What an archive of Parquet files with manifests of our own has, as earlier versions made them.
+FORMER = "_nb"
+
 
 def formOf(root: Path) -> str:
     """
     The format of the archive in a directory; empty if there is none.
+
+    @raise TableError: if it has to be converted first.
     """
     for form, (_, _, marks) in _PROVIDERS.items():
         if any((root / each).exists() for each in marks):
             return form
+    if (root / FORMER).exists():
+        raise TableError(
+            f"{root} was made by an earlier version: natsbroker spark convert --archive {root}"
+            " --to DIR makes a Delta table of it"
+        )
     return ""
 
 
@@ -41,7 +49,7 @@ def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") ->
     """
     The archive in a directory.
 
-    @param form: its format; empty: that of the archive that is there, C{parquet} if none is.
+    @param form: its format; empty: that of the archive that is there, C{delta} if none is.
     @param catalog: of an Iceberg table that is begun: C{CATALOG:NAMESPACE.TABLE}; empty for one of
         its own in the directory.
     @raise OptionError: if it has another one, or a library is missing.
@@ -50,7 +58,7 @@ def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") ->
     there = formOf(root)
     if form and there and form != there:
         raise OptionError(f"{root} is an archive of the format {there}, not {form}")
-    extra = form or there or ("iceberg" if catalog else "parquet")
+    extra = form or there or ("iceberg" if catalog else "delta")
     module, name, _ = _PROVIDERS[extra]
     try:
         provider = getattr(importlib.import_module(module), name)

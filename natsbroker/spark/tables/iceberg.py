@@ -1,17 +1,17 @@
 """
 Archives that are Iceberg tables.
 
-The table's own metadata is the manifest. What files it has is what the current snapshot says; their
-ranges and SHA-256 are in their names. What the archive is of, where it stops and what it lost are
-properties of the table, which are set in the commit that adds the files.
+What an archive is of, where it stops and what it lost are properties of the table, which are set
+in the commit that adds the files.
 """
 
 from __future__ import annotations
 
 import json
+import time
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,19 @@ from pyiceberg.types import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
+from natsbroker.spark.tables.checking import STORED, Damaged, examined
+from natsbroker.spark.tables.filing import FileWriter, discard
 from natsbroker.spark.tables.icebergcatalog import IcebergLocation, nameOf, placeIn
-from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError, fileOf, tiled
-from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, deleted
-
-__all__ = ["IcebergTable"]
+from natsbroker.spark.tables.snapshots import (
+    File,
+    Log,
+    Range,
+    Snapshot,
+    TableError,
+    Tile,
+    ordered,
+)
+from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
 _PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
 
@@ -55,6 +63,7 @@ _SCHEMA = Schema(
     NestedField(4, "time", TimestamptzType()),
     NestedField(5, "headers", ListType(7, _PAIR, element_required=False)),
     NestedField(6, "time_ns", LongType()),
+    NestedField(10, "crc32", LongType()),
 )
 
 #: How the table is to behave. A commit that lost a race must not be tried again behind our back:
@@ -81,10 +90,6 @@ _ERRORS = (
 
 
 class IcebergTable(ArchiveTable):
-    """
-    An archive whose manifest is the metadata of an Iceberg table.
-    """
-
     form = "iceberg"
 
     def __init__(self, root: Path, catalog: str = "") -> None:
@@ -103,48 +108,107 @@ class IcebergTable(ArchiveTable):
         except _ERRORS as error:
             raise self._failed(error) from None
 
-    def latest(self) -> Manifest | None:
+    def latest(self) -> Snapshot | None:
         table = self._open()
-        return None if table is None else self._read(table)
+        return None if table is None else self._read(table, True)
 
-    def commit(self, manifest: Manifest) -> bool:
-        """
-        Add the files that are new and remove those that are gone, in one snapshot, with the
-        properties.
-        """
-        manifest.check()
+    def create(self, first: Snapshot, columns: Any = STORED) -> None:
+        if columns is not STORED:
+            raise TableError(f"{self.root}: only archives are Iceberg tables")
+        properties = {
+            **_BEHAVIOUR,
+            **_said(first.start, ()),
+            "natsbroker.table": first.table,
+            "natsbroker.log": json.dumps(asdict(first.log)),
+            "natsbroker.start": str(first.start),
+        }
+        spec = UNPARTITIONED_PARTITION_SPEC
+        if first.partition:
+            source = _SCHEMA.find_field("time").field_id
+            spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), "date"))
+        place = self._place
+        try:
+            place.make()
+            place.catalog().create_table(
+                place.identifier, _SCHEMA, place.location, spec, properties=properties
+            )
+        except _ERRORS as error:
+            if self.latest() is None:
+                raise self._failed(error) from None
+
+    def _append(
+        self, base: Snapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
+    ) -> bool:
         table = self._open()
-        if table is None:
-            return self._create(manifest)
-        base = self._read(table)
-        if base.version != manifest.version - 1:
+        found = None if table is None else self._read(table, False)
+        if found is None or found.table != base.table:
+            raise TableError(f"{self.root}: there is no archive")
+        if found.stop != base.stop:
             return False
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
         token = uuid.uuid4().hex
-        summary = {"natsbroker.commit": token, "natsbroker.stop": str(manifest.stop)}
-        new = sorted(manifest.paths - base.paths)
-        gone = base.paths - manifest.paths
+        summary = {"natsbroker.commit": token, "natsbroker.stop": str(stop)}
+        paths = [f"{self._place.location}/{each.path}" for each in files]
         try:
             with table.transaction() as transaction:
-                transaction.set_properties(_said(manifest))
-                if gone:
-                    self._replace(table, transaction, summary, new, gone)
-                else:
-                    paths = [f"{self._place.location}/{each}" for each in new]
-                    # That none is there already was checked, and holds for the same snapshot.
-                    transaction.add_files(paths, summary, check_duplicate_files=False)
+                transaction.set_properties(_said(stop, lost))
+                # That none is there already was checked, and holds for the same snapshot.
+                transaction.add_files(paths, summary, check_duplicate_files=False)
         except _ERRORS as error:
-            return self._settled(base, token, error)
+            return self._settled(found.version, token, error)
         return True
 
-    def vacuum(self, age: float, now: Callable[[], float], isDryRun: bool) -> Vacuumed:
+    def compact(self, target: int) -> int:
+        """
+        PyIceberg has no compaction: one file takes the place of others in one snapshot.
+        """
+        gone = 0
+        snapshot = self.require()
+        table = self._open()
+        entries = {nameOf(x.file.file_path, self._place): x.file for x in table.scan().plan_files()}
+        days = {name: str(entry.partition) for name, entry in entries.items()}
+        for run in _runs(snapshot.tiles, target, days):
+            old = [file for tile in run for file in tile.files]
+            [new] = self._joined(old)
+            table = self._open()
+            table.metadata.properties.update(_BEHAVIOUR)
+            try:
+                with table.transaction() as transaction:
+                    with transaction.update_snapshot().overwrite() as change:
+                        for each in old:
+                            change.delete_data_file(entries[each.path])
+                        path = f"{self._place.location}/{new.path}"
+                        metadata = transaction.table_metadata
+                        change.append_data_file(parquet_file_to_data_file(table.io, metadata, path))
+            except (CommitFailedException, ValidationException):
+                discard(self.root, [new])  # Somebody else was faster; these wait.
+                continue
+            except _ERRORS as error:
+                raise self._failed(error) from None
+            gone += len(old)
+        return gone
+
+    def _joined(self, files: Sequence[File]) -> list[File]:
+        writer = FileWriter(self.root, files[0].first)
+        try:
+            for rows, findings in examined(self.root, files):
+                if findings:
+                    raise Damaged(self.root, findings)
+                for batch in rows.to_batches():
+                    writer.add(batch)
+            return writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+
+    def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
         Expire snapshots that have not been the current one for a while, and delete the files that
-        none names that is left.
+        none names that is left, which PyIceberg does not.
         """
         self.require()
-        oldest = now() - age
+        oldest = time.time() - age
         try:
             table = self._open()
             branches = {each.snapshot_id for each in table.refs().values()}
@@ -164,7 +228,11 @@ class IcebergTable(ArchiveTable):
                 for each in (self.root / folder).rglob("*")
                 if each.name.endswith(ends) and f"file://{each}" not in named
             ]
-            return replace(deleted(files, oldest, isDryRun), versions=len(expired))
+            old = [each for each in files if each.stat().st_mtime < oldest]
+            size = sum(each.stat().st_size for each in old)
+            for each in [] if isDryRun else old:
+                each.unlink(missing_ok=True)
+            return Vacuumed(len(old), len(expired), size)
         except _ERRORS as error:
             raise self._failed(error) from None
 
@@ -177,29 +245,30 @@ class IcebergTable(ArchiveTable):
         except _ERRORS as error:
             raise self._failed(error) from None
 
-    def _read(self, table: Any) -> Manifest:
+    def _read(self, table: Any, hasFiles: bool) -> Snapshot:
+        """
+        @param hasFiles: whether its files are wanted too, which takes time for each.
+        """
         said = table.properties
         if "natsbroker.log" not in said:
             raise TableError(f"{self.root}: is an Iceberg table, and no archive")
         try:
             start, stop = int(said["natsbroker.start"]), int(said["natsbroker.stop"])
-            manifest = Manifest(
+            return Snapshot(
                 table.metadata.last_sequence_number,
                 said["natsbroker.table"],
                 Log(**json.loads(said["natsbroker.log"])),
                 start,
-                tiled(self._files(table), start, stop),
+                stop,
+                ordered(self._files(table), start, stop) if hasFiles else (),
                 tuple((int(a), int(b)) for a, b in json.loads(said["natsbroker.lost"])),
-                table.metadata.last_updated_ms / 1000,
                 "date" if table.spec().fields else "",
             )
         except (*_ERRORS, KeyError, TypeError) as error:
             raise self._failed(error) from None
-        manifest.check()
-        return manifest
 
     def _files(self, table: Any) -> Iterator[File]:
-        fields = [table.schema().find_field(each).field_id for each in ("seq", "time_ns")]
+        field = table.schema().find_field("seq").field_id
         for task in table.scan().plan_files():
             if task.delete_files:
                 raise TableError(
@@ -207,52 +276,21 @@ class IcebergTable(ArchiveTable):
                 )
             file = task.file
             path = nameOf(file.file_path, self._place)
-            bounds = (file.lower_bounds, file.upper_bounds)
-            (least, most), (first, last) = (
-                [from_bytes(LongType(), ends[x]) if x in ends else None for ends in bounds]
-                for x in fields
-            )
-            seqs, times = (least, most), (first, last)
-            yield fileOf(path, file.record_count, file.file_size_in_bytes, seqs, times)
+            if field not in file.lower_bounds or field not in file.upper_bounds:
+                raise TableError(f"{path}: has no statistics that say which sequences it has")
+            bounds = (file.lower_bounds[field], file.upper_bounds[field])
+            # PyIceberg's annotation says that these are texts.
+            first, last = (int(from_bytes(LongType(), each)) for each in bounds)
+            yield File(path, first, last, file.record_count, file.file_size_in_bytes)
 
-    def _create(self, manifest: Manifest) -> bool:
-        if manifest.files:
-            raise TableError(f"{self.root}: there is no archive")
-        properties = {**_BEHAVIOUR, **_said(manifest)}
-        properties["natsbroker.table"] = manifest.table
-        properties["natsbroker.log"] = json.dumps(asdict(manifest.log))
-        properties["natsbroker.start"] = str(manifest.start)
-        try:
-            self._place.make()
-            self._place.catalog().create_table(
-                self._place.identifier,
-                _SCHEMA,
-                self._place.location,
-                _spec(manifest),
-                properties=properties,
-            )
-        except _ERRORS as error:
-            found = self.latest()
-            if found is None:
-                raise self._failed(error) from None
-            return found.table == manifest.table
-        return True
+    def _settled(self, version: int, token: str, error: Exception) -> bool:
+        """
+        Whether a commit holds that ended with an error.
 
-    def _replace(
-        self, table: Any, transaction: Any, summary: dict[str, str], new: list[str], gone: set[str]
-    ) -> None:
-        files = {nameOf(x.file.file_path, self._place): x.file for x in table.scan().plan_files()}
-        with transaction.update_snapshot(snapshot_properties=summary).overwrite() as change:
-            for each in gone:
-                change.delete_data_file(files[each])
-            for each in new:
-                path = f"{self._place.location}/{each}"
-                metadata = transaction.table_metadata
-                change.append_data_file(parquet_file_to_data_file(table.io, metadata, path))
-
-    def _settled(self, base: Manifest, token: str, error: Exception) -> bool:
+        @param version: what held before.
+        """
         table = self._open()
-        if table is not None and table.metadata.last_sequence_number != base.version:
+        if table is not None and table.metadata.last_sequence_number != version:
             summaries = [each.summary for each in table.snapshots() if each.summary is not None]
             return any(each.get("natsbroker.commit") == token for each in summaries)
         raise self._failed(error) from None
@@ -265,16 +303,26 @@ class IcebergTable(ArchiveTable):
         return TableError(f"{self.root}: {text}")
 
 
-def _spec(manifest: Manifest) -> PartitionSpec:
-    if not manifest.partition:
-        return UNPARTITIONED_PARTITION_SPEC
-    source = _SCHEMA.find_field("time").field_id
-    return PartitionSpec(PartitionField(source, 1000, DayTransform(), "date"))
+def _said(stop: int, lost: Sequence[Range]) -> dict[str, str]:
+    ranges = json.dumps([list(each) for each in lost])
+    return {"natsbroker.stop": str(stop), "natsbroker.lost": ranges}
 
 
-def _said(manifest: Manifest) -> dict[str, str]:
-    lost = json.dumps([list(each) for each in manifest.lost])
-    return {"natsbroker.stop": str(manifest.stop), "natsbroker.lost": lost}
+def _runs(tiles: Sequence[Tile], target: int, days: dict[str, str]) -> list[list[Tile]]:
+    """
+    Tiles that follow each other and whose files can become one.
+
+    @param target: how many bytes that has at most.
+    @param days: the partition of each file.
+    """
+    runs: list[list[Tile]] = [[]]
+    for each in tiles:
+        files = [file for tile in (*runs[-1], each) for file in tile.files]
+        size = sum(file.bytes for file in files)
+        if runs[-1] and (size > target or len({days[file.path] for file in files}) > 1):
+            runs.append([])
+        runs[-1].append(each)
+    return [each for each in runs if sum(len(x.files) for x in each) > 1]
 
 
 def _named(table: Any, expired: set[int]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from sqlalchemy.pool import NullPool
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.manifests import TableError
+from natsbroker.spark.tables.snapshots import TableError
 
 __all__ = ["MARKS", "IcebergLocation", "SyncedFileIO", "nameOf", "placeIn"]
 

@@ -1,9 +1,9 @@
 """
-Where the manifest of an archive is kept: what all formats of tables have in common.
+What all formats of tables have in common.
 
-An archive is a directory. C{data/} has Parquet files with names that are never used twice; the
-format's own log lists those that hold. A writer makes the next version; of several that try, one
-succeeds, and the others learn it.
+A table is a directory. C{data/} has Parquet files with names that are never used twice; the
+format's own log lists those that hold. Of several writers that go on from one version one succeeds,
+and the others learn it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from natsbroker.spark.tables.manifests import Manifest, TableError
-
-__all__ = ["ArchiveTable", "Vacuumed", "deleted", "failed", "rootOf"]
+from natsbroker.spark.tables.checking import STORED
+from natsbroker.spark.tables.filing import discard
+from natsbroker.spark.tables.snapshots import File, Range, Snapshot, TableError, joined
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Vacuumed:
     """
     What was deleted.
 
+    @ivar versions: how many versions of the table's log.
     @ivar bytes: of the files.
     """
 
@@ -35,7 +37,7 @@ class Vacuumed:
 
 class ArchiveTable(ABC):
     """
-    An archive in a directory.
+    A table in a directory.
 
     @cvar form: what the format is called.
     @ivar root: the directory.
@@ -53,35 +55,77 @@ class ArchiveTable(ABC):
             raise failed(self.root, error) from None
 
     @abstractmethod
-    def latest(self) -> Manifest | None:
+    def latest(self) -> Snapshot | None:
         """
         The version that holds; C{None} if there is none yet.
         """
 
     @abstractmethod
-    def commit(self, manifest: Manifest) -> bool:
+    def create(self, first: Snapshot, columns: Any = STORED) -> None:
         """
-        Make a version hold.
+        Make the first version; or somebody else does at the same moment.
 
-        @param manifest: the first one, or what the version that holds became.
-        @return: whether it does: not if somebody else has made another one meanwhile.
+        @param columns: an Arrow schema.
+        """
+
+    def append(
+        self, base: Snapshot, files: Sequence[File], lost: Iterable[Range], stop: int
+    ) -> bool:
+        """
+        Account for the sequences up to one.
+
+        @param base: what holds.
+        @param files: new ones, with the messages from where that stops.
+        @param lost: ranges in there that were not stored any more.
+        @return: whether it does: not if somebody else went on from there meanwhile. Then the files
+            are deleted.
+        """
+        cursor = base.stop
+        for each in files:
+            if not (self.root / each.path).exists():
+                raise TableError(f"{each.path} was deleted before it was named: by what vacuums?")
+            if each.first < cursor or each.last >= stop or each.rows > each.last - each.first + 1:
+                raise TableError(
+                    f"{each.path}: {each.rows} rows of {each.first} to {each.last} do not go"
+                    f" between {cursor} and {stop}"
+                )
+            cursor = each.last + 1
+        if self._append(base, files, joined([*base.lost, *lost]), stop):
+            return True
+        discard(self.root, files)
+        return False
+
+    @abstractmethod
+    def _append(
+        self, base: Snapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
+    ) -> bool:
+        """
+        As L{append}, with all that was ever lost.
         """
 
     @abstractmethod
-    def vacuum(self, age: float, now: Callable[[], float], isDryRun: bool) -> Vacuumed:
+    def compact(self, target: int) -> int:
         """
-        Delete versions that have not held for a while, and files that no version names that is
-        left.
+        Make few large files of many small ones; these stay until they are vacuumed.
+
+        @param target: how many bytes a file has at most.
+        @return: how many files gave way to others.
+        """
+
+    @abstractmethod
+    def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
+        """
+        Delete old versions, and files that no version names that is left.
 
         @param age: how long ago they stopped holding, or were written, at least; in seconds.
         @param isDryRun: say what would be deleted, and delete nothing.
         """
 
-    def require(self) -> Manifest:
-        manifest = self.latest()
-        if manifest is None:
+    def require(self) -> Snapshot:
+        found = self.latest()
+        if found is None:
             raise TableError(f"{self.root}: there is no archive")
-        return manifest
+        return found
 
 
 def rootOf(place: str | os.PathLike[str]) -> Path:
@@ -93,24 +137,6 @@ def rootOf(place: str | os.PathLike[str]) -> Path:
     if re.match(r"[a-zA-Z][\w+.-]*:/", text):
         raise TableError(f"{text}: only directories of mounted file systems are supported yet")
     return Path(text).absolute()
-
-
-def deleted(files: list[Path], oldest: float, isDryRun: bool) -> Vacuumed:
-    """
-    Delete those of some files that were written before a moment.
-
-    @param oldest: in seconds since 1970.
-    @param isDryRun: delete nothing.
-    """
-    count = size = 0
-    for each in files:
-        found = each.stat()
-        if found.st_mtime < oldest:
-            count += 1
-            size += found.st_size
-            if not isDryRun:
-                each.unlink(missing_ok=True)
-    return Vacuumed(count, 0, size)
 
 
 def failed(path: Path, error: OSError) -> TableError:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ import pyarrow as pa
 import pytest
 from deltalake.transaction import AddAction, Transaction
 
-from natsbroker.spark.tables import delta as deltatable
+from natsbroker.spark.codecs.datatypes import Clash, readSchema
+from natsbroker.spark.tables.checking import STORED, Damaged, readFiles
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.filing import SCHEMA, readFiles, writeDays
-from natsbroker.spark.tables.manifests import File, Manifest, TableError
-from tests.spark.tablecontract import LOG, TableContract, dated, filed, grown
+from natsbroker.spark.tables.filing import writeDays
+from natsbroker.spark.tables.snapshots import Snapshot, TableError
+from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, together
 
 
 class TestContract(TableContract):
@@ -41,8 +41,8 @@ def table(tmp_path: Path) -> DeltaLakeTable:
     """A table that has the sequences from 1 to 8."""
     table = DeltaLakeTable(tmp_path)
     table.make()
-    assert table.commit(Manifest.first(LOG, 1))
-    assert table.commit(grown(table, 9))
+    table.create(Snapshot.first(LOG, 1))
+    assert grow(table, 9)
     return table
 
 
@@ -57,8 +57,7 @@ class TestLog:
 
     def test_transactions(self, table: DeltaLakeTable) -> None:
         """Where the archive stops and what it lost are application transactions."""
-        lost = table.require().extended([File("", 9, 20)], [(9, 20)], 5.0)
-        assert table.commit(lost)
+        assert table.append(table.require(), (), [(9, 20)], 20)
         found = deltalake.DeltaTable(str(table.root))
         name = f"nb/{LOG.name}"
         assert found.transaction_version(name) == 20
@@ -71,7 +70,7 @@ class TestLog:
 
     def test_statistics(self, table: DeltaLakeTable) -> None:
         """The statistics are right, so that readers pass over files by them."""
-        assert table.commit(grown(table, 20))
+        assert grow(table, 20)
         found = deltalake.DeltaTable(str(table.root))
         rows = pa.table(found.get_add_actions(flatten=True)).to_pylist()
         ends = {(row["min.seq"], row["max.seq"], row["num_records"]) for row in rows}
@@ -82,62 +81,48 @@ class TestLog:
 
     def test_statisticsOfGaps(self, table: DeltaLakeTable) -> None:
         """A file whose first or last messages were deleted is found by those that it has."""
-        assert table.commit(grown(table, 20, 9, 10, 19))
+        assert grow(table, 20, 9, 10, 19)
         found = deltalake.DeltaTable(str(table.root))
         rows = pa.table(found.get_add_actions(flatten=True)).to_pylist()
         ends = {(row["min.seq"], row["max.seq"], row["min.time"], row["max.time"]) for row in rows}
         times = [datetime(1970, 1, 1, 0, 0, 0, n, timezone.utc) for n in (1, 8, 11, 18)]
         assert ends == {(1, 8, *times[:2]), (11, 18, *times[2:])}
         assert found.to_pyarrow_table(filters=[("seq", ">=", 11)]).num_rows == 8
-        assert table.require().files[-1].start == 9
+        assert table.require().tiles[-1].start == 19
 
-    def test_checkpoints(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_checkpoints(self, table: DeltaLakeTable) -> None:
         """Everything is still known from a checkpoint, when the log before it has gone."""
-        monkeypatch.setattr(deltatable, "_CHECKPOINT", 5)
         for stop in range(10, 22, 2):
-            following = table.require().extended(
-                [File("", stop - 1, stop)], [(stop - 1, stop)], 5.0
-            )
-            assert table.commit(following)
-            assert table.commit(grown(table, stop + 1))
+            assert table.append(table.require(), (), [(stop - 1, stop)], stop)
+            assert grow(table, stop + 1)
         before = table.require()
-        log = table.root / "_delta_log"
-        last = json.loads((log / "_last_checkpoint").read_text())["version"]
-        assert last == before.version // 5 * 5
-        for each in log.glob("*.json"):
-            if int(each.stem) < last:
+        deltalake.DeltaTable(str(table.root)).create_checkpoint()
+        for each in (table.root / "_delta_log").glob("*.json"):
+            if int(each.stem) < before.version:
                 each.unlink()
         assert table.require() == before
         assert len(before.lost) == 6
-
-    def test_checkpointFails(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """That there is no room for a checkpoint does not undo the commit."""
-        monkeypatch.setattr(deltatable, "_CHECKPOINT", 1)
-
-        def full(table: Any) -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(deltalake.DeltaTable, "create_checkpoint", full)
-        assert table.commit(grown(table, 12))
-        assert seqsIn(table.root) == list(range(1, 12))
+        assert grow(table, 25)
 
     def test_onDisk(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
         """The entry of a commit is on disk, with its name, when the commit is said to hold."""
         synced: list[int] = []
         monkeypatch.setattr(os, "fsync", lambda each: synced.append(os.fstat(each).st_ino))
-        following = grown(table, 12)
+        base = table.require()
+        files = filed(table.root, 9, 12)
         synced.clear()
-        assert table.commit(following)
+        assert table.append(base, files, (), 12)
         log = table.root / "_delta_log"
         assert synced == [each.stat().st_ino for each in (max(log.glob("*.json")), log)]
 
         def broken(descriptor: int) -> None:
             raise OSError(5, "Input/output error")
 
-        following = grown(table, 15)
+        base = table.require()
+        files = filed(table.root, 12, 15)
         monkeypatch.setattr(os, "fsync", broken)
         with pytest.raises(TableError, match=r"00003\.json: Input/output error"):
-            table.commit(following)
+            table.append(base, files, (), 15)
 
     def test_unknownOutcome(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
         """A commit that holds although it raised an error is taken for what it is."""
@@ -148,21 +133,21 @@ class TestLog:
             raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(deltalake.DeltaTable, "create_write_transaction", torn)
-        assert table.commit(grown(table, 12))
-        assert table.commit(table.require().extended([File("", 12, 13)], [], 5.0))
+        assert grow(table, 12)
+        assert table.append(table.require(), (), (), 13)
         monkeypatch.undo()
         assert seqsIn(table.root) == list(range(1, 12))
 
     def test_alone(self, table: DeltaLakeTable) -> None:
         """Without our application transaction Delta takes both of two appends."""
         racers = [deltalake.DeltaTable(str(table.root)) for _ in range(2)]
-        files = [filed(table.root, 9, 12) for _ in racers]
+        files = [filed(table.root, 9, 12)[0] for _ in racers]
         for stop, (racer, file) in enumerate(zip(racers, files, strict=True), 12):
             action = AddAction(file.path, file.bytes, {}, 0, True, "{}")
             properties = deltalake.CommitProperties(
                 app_transactions=[Transaction(f"x{stop}", stop)]
             )
-            racer.create_write_transaction([action], "append", SCHEMA, commit_properties=properties)
+            racer.create_write_transaction([action], "append", STORED, commit_properties=properties)
         assert seqsIn(table.root) == sorted([*range(1, 12), 9, 10, 11])
 
 
@@ -170,9 +155,9 @@ def test_days(tmp_path: Path) -> None:
     """The day is a column of the table, and others read only the files of the one they ask for."""
     table = DeltaLakeTable(tmp_path)
     table.make()
-    assert table.commit(Manifest.first(LOG, 1, "date"))
-    files = writeDays(tmp_path, dated(1, 10, 3), 1, 10)
-    assert table.commit(table.require().extended(files, [], 1.0))
+    table.create(Snapshot.first(LOG, 1, "date"))
+    files = writeDays(tmp_path, dated(1, 10, 3), 1)
+    assert table.append(table.require(), files, (), 10)
     found = deltalake.DeltaTable(str(tmp_path))
     assert found.metadata().partition_columns == ["date"]
     day = date(2026, 11, 21)
@@ -189,35 +174,34 @@ class TestOthers:
     def test_optimized(self, table: DeltaLakeTable) -> None:
         """Files that Delta's own compaction makes are read, and archiving goes on."""
         for stop in (12, 15, 18):
-            assert table.commit(grown(table, stop))
+            assert grow(table, stop)
         before = table.require()
         done = deltalake.DeltaTable(str(table.root)).optimize.compact()
         assert done["numFilesRemoved"] == 4
         after = table.require()
         [file] = after.files
-        assert (file.start, file.stop, file.rows, file.sha256) == (1, 18, 17, "")
+        assert (file.first, file.last, file.rows) == (1, 17, 17)
         assert (after.stop, after.table, after.start) == (before.stop, before.table, 1)
         [batch] = readFiles(table.root, after.files)
         assert batch.column("data").to_pylist() == [b"%d" % n for n in range(1, 18)]
-        assert table.commit(grown(table, 25))
+        assert grow(table, 25)
         assert seqsIn(table.root) == list(range(1, 25))
-        assert [each.start for each in table.require().files] == [1, 18]
+        assert [each.first for each in table.require().files] == [1, 18]
 
     def test_optimizedInRace(self, table: DeltaLakeTable) -> None:
-        """An append that began before somebody compacted is not taken, and then it is."""
-        following = grown(table, 12)
-        assert table.commit(grown(table, 11))
+        """An append that began before somebody compacted is taken: the messages are the same."""
+        assert grow(table, 11)
+        base = table.require()
         deltalake.DeltaTable(str(table.root)).optimize.compact()
-        assert not table.commit(following)
-        assert table.commit(grown(table, 12))
+        assert table.append(base, filed(table.root, 11, 12), (), 12)
         assert seqsIn(table.root) == list(range(1, 12))
 
     def test_rowsDeleted(self, table: DeltaLakeTable) -> None:
         """Rows that somebody deleted are gone for us too."""
         deltalake.DeltaTable(str(table.root)).delete("seq IN (1, 5, 8)")
-        manifest = table.require()
-        assert (manifest.rows, manifest.stop) == (5, 9)
-        assert [(each.start, each.stop) for each in manifest.files] == [(1, 2), (2, 8), (8, 9)]
+        snapshot = table.require()
+        assert (snapshot.rows, snapshot.stop) == (5, 9)
+        assert [(each.first, each.last) for each in snapshot.files] == [(2, 7)]
 
     def test_rowsAdded(self, table: DeltaLakeTable) -> None:
         """Rows that nobody archived are refused: what the archive accounts for would move."""
@@ -225,7 +209,9 @@ class TestOthers:
         rows = found.to_pyarrow_table(filters=[("seq", ">", 6)])
         later = rows.set_column(0, "seq", pa.array([9, 10], pa.int64()))
         deltalake.write_deltalake(found, later, mode="append")
-        with pytest.raises(TableError, match="files up to 11, where the archive stops at 9"):
+        with pytest.raises(
+            TableError, match="has sequences 9 to 10, and the archive those from 1 to 8"
+        ):
             table.latest()
 
     def test_noArchive(self, tmp_path: Path) -> None:
@@ -252,18 +238,56 @@ class TestOthers:
 
     def test_noStatistics(self, table: DeltaLakeTable) -> None:
         """A file of somebody else that does not say its sequences is refused with its name."""
-        file = filed(table.root, 9, 12)
+        [file] = filed(table.root, 9, 12)
         (table.root / file.path).rename(table.root / "data" / "other")
         action = AddAction("data/other", file.bytes, {}, 0, True, json.dumps({"numRecords": 3}))
-        deltalake.DeltaTable(str(table.root)).create_write_transaction([action], "append", SCHEMA)
+        deltalake.DeltaTable(str(table.root)).create_write_transaction([action], "append", STORED)
         with pytest.raises(TableError, match="data/other: has no statistics"):
             table.latest()
 
 
-def test_notFirst(tmp_path: Path) -> None:
-    """Nothing is added where there is no table."""
-    table = DeltaLakeTable(tmp_path)
-    table.make()
-    manifest = Manifest.first(LOG, 1).extended([filed(tmp_path, 1, 5)], [], 0.0)
-    with pytest.raises(TableError, match="there is no archive"):
-        table.commit(replace(manifest, version=0))
+def test_doubled(table: DeltaLakeTable) -> None:
+    """A row that somebody adds which is there already is told by every reader."""
+    found = deltalake.DeltaTable(str(table.root))
+    deltalake.write_deltalake(
+        found, found.to_pyarrow_table(filters=[("seq", "=", 5)]), mode="append"
+    )
+    with pytest.raises(Damaged, match="doubled: sequences 5 to 5: is in the archive more than"):
+        list(readFiles(table.root, table.require().files))
+
+
+class TestColumns:
+    """Tables with other columns than archives."""
+
+    @pytest.fixture
+    def other(self, tmp_path: Path) -> DeltaLakeTable:
+        """A table with two columns."""
+        table = DeltaLakeTable(tmp_path / "other")
+        assert table.columns() is None
+        table.make()
+        table.create(Snapshot.first(LOG, 1), readSchema("seq BIGINT, s STRUCT<a: INT>"))
+        return table
+
+    def test_more(self, other: DeltaLakeTable) -> None:
+        """Columns are added, also inside of others, and none goes; none may be null-free."""
+        wanted = readSchema("s STRUCT<b: STRING NOT NULL>, t TIMESTAMP_NTZ NOT NULL")
+        expected = readSchema("seq BIGINT, s STRUCT<a: INT, b: STRING>, t TIMESTAMP_NTZ")
+        assert other.widen(wanted) == expected
+        assert other.widen(wanted) == other.columns() == expected
+        assert other.require().stop == 1
+
+    def test_clash(self, other: DeltaLakeTable) -> None:
+        """A column with another type is refused, and nothing is changed."""
+        with pytest.raises(Clash, match=r"column s\.a is INT in the table and STRING now"):
+            other.widen(readSchema("s STRUCT<a: STRING>, u INT"))
+        assert other.columns() == readSchema("seq BIGINT, s STRUCT<a: INT>")
+
+    def test_race(self, other: DeltaLakeTable) -> None:
+        """Of several who add columns at the same moment each has its own."""
+
+        def widened(number: int) -> bool:
+            DeltaLakeTable(other.root).widen(readSchema(f"c{number} INT"))
+            return True
+
+        assert len(together(3, widened)) == 3
+        assert set(other.columns().names) == {"seq", "s", "c0", "c1", "c2"}

@@ -10,12 +10,13 @@ import pytest
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.formats import FORMATS, formOf, tableAt
+from natsbroker.spark.tables.snapshots import TableError
 
 
 def test_new(tmp_path: Path) -> None:
-    """Where nothing is there is no format, and Parquet is the usual one."""
+    """Where nothing is there is no format, and Delta is the usual one."""
     assert (formOf(tmp_path), formOf(tmp_path / "nothing")) == ("", "")
-    assert tableAt(tmp_path).form == "parquet"
+    assert tableAt(tmp_path).form == "delta"
     for form in FORMATS:
         assert tableAt(tmp_path, form).form == form
 
@@ -27,5 +28,12 @@ def test_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise ModuleNotFoundError("No module named 'lake'", name="lake")
 
     monkeypatch.setattr("natsbroker.spark.tables.formats.importlib.import_module", gone)
-    with pytest.raises(OptionError, match=r"pip install 'natsbroker\[parquet\]'"):
-        tableAt(tmp_path, "parquet")
+    with pytest.raises(OptionError, match=r"pip install 'natsbroker\[delta\]'"):
+        tableAt(tmp_path, "delta")
+
+
+def test_former(tmp_path: Path) -> None:
+    """What an earlier version made is refused with the command that converts it."""
+    (tmp_path / "_nb").mkdir()
+    with pytest.raises(TableError, match="natsbroker spark convert --archive"):
+        tableAt(tmp_path)

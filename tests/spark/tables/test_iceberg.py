@@ -5,7 +5,6 @@ Archives that are Iceberg tables.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.filing import readFiles, writeDays
+from natsbroker.spark.tables.checking import readFiles
+from natsbroker.spark.tables.filing import writeDays
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.iceberg import IcebergTable
-from natsbroker.spark.tables.manifests import File, Manifest, TableError
-from tests.spark.tablecontract import LOG, TableContract, dated, filed, grown, together
+from natsbroker.spark.tables.snapshots import Snapshot, TableError
+from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, together
 
 
 def opened(root: Path) -> Any:
@@ -50,8 +50,8 @@ def table(tmp_path: Path) -> IcebergTable:
     """A table that has the sequences from 1 to 8."""
     table = IcebergTable(tmp_path)
     table.make()
-    assert table.commit(Manifest.first(LOG, 1))
-    assert table.commit(grown(table, 9))
+    table.create(Snapshot.first(LOG, 1))
+    assert grow(table, 9)
     return table
 
 
@@ -60,7 +60,7 @@ class TestMetadata:
 
     def test_properties(self, table: IcebergTable) -> None:
         """Where the archive stops and what it lost are properties, and the snapshot's too."""
-        assert table.commit(table.require().extended([File("", 9, 20)], [(9, 20)], 5.0))
+        assert table.append(table.require(), (), [(9, 20)], 20)
         found = opened(table.root)
         assert found.properties["natsbroker.stop"] == "20"
         assert json.loads(found.properties["natsbroker.lost"]) == [[9, 20]]
@@ -70,7 +70,7 @@ class TestMetadata:
 
     def test_fileAlone(self, table: IcebergTable) -> None:
         """Who has no catalog reads the file that it points at, and passes over files by it."""
-        assert table.commit(grown(table, 20, 9, 19))
+        assert grow(table, 20, 9, 19)
         found = StaticTable.from_metadata(opened(table.root).metadata_location)
         assert found.scan().to_arrow().num_rows == 17
         [task] = found.scan("seq >= 10 and seq < 15").plan_files()
@@ -83,8 +83,9 @@ class TestMetadata:
             with opened(table.root).transaction() as change:
                 change.set_properties({"commit.retry.num-retries": "4"})
             stop = table.require().stop
-            drafts = [grown(table, stop + 2 + n) for n in range(2)]
-            won = together(2, lambda n: racers[n].commit(drafts[n]))  # noqa: B023
+            base = table.require()
+            files = [filed(table.root, stop, stop + 2 + n) for n in range(2)]
+            won = together(2, lambda n: racers[n].append(base, files[n], (), stop + 2 + n))  # noqa: B023
             assert len(won) == 1, number
             assert seqsIn(table.root) == list(range(1, stop + 2 + won[0]))
 
@@ -97,18 +98,20 @@ class TestMetadata:
             raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(SqlCatalog, "commit_table", torn)
-        assert table.commit(grown(table, 12))
-        assert table.commit(table.require().extended([File("", 12, 13)], [], 5.0))
+        assert grow(table, 12)
+        assert table.append(table.require(), (), (), 13)
         monkeypatch.undo()
         assert seqsIn(table.root) == list(range(1, 12))
 
-    def test_vacuumKeeps(self, table: IcebergTable) -> None:
+    def test_vacuumKeeps(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
         """A snapshot that was the current one a moment ago stays, with its files."""
         for stop in (12, 15):
-            assert table.commit(grown(table, stop))
+            assert grow(table, stop)
         snapshots = opened(table.root).snapshots()
         moment = snapshots[1].timestamp_ms / 1000
-        done = table.vacuum(0, lambda: moment + 0.0005, False)
+        monkeypatch.setattr("natsbroker.spark.tables.iceberg.time.time", lambda: moment + 0.0005)
+        done = table.vacuum(0, False)
+        monkeypatch.undo()
         assert done.versions == 1
         left = opened(table.root)
         assert [x.snapshot_id for x in left.snapshots()] == [x.snapshot_id for x in snapshots[1:]]
@@ -120,9 +123,9 @@ def test_days(tmp_path: Path) -> None:
     """The day of the time is what the table is partitioned by, and others pass over files by it."""
     table = IcebergTable(tmp_path)
     table.make()
-    assert table.commit(Manifest.first(LOG, 1, "date"))
-    files = writeDays(tmp_path, dated(1, 10, 3), 1, 10)
-    assert table.commit(table.require().extended(files, [], 1.0))
+    table.create(Snapshot.first(LOG, 1, "date"))
+    files = writeDays(tmp_path, dated(1, 10, 3), 1)
+    assert table.append(table.require(), files, (), 10)
     found = opened(tmp_path)
     assert [str(each.transform) for each in found.spec().fields] == ["day"]
     day = "time >= '2026-11-21T00:00:00+00:00' and time < '2026-11-22T00:00:00+00:00'"
@@ -136,15 +139,15 @@ class TestOthers:
 
     def test_rewritten(self, table: IcebergTable) -> None:
         """Files that others have written in the place of ours are read, and archiving goes on."""
-        assert table.commit(grown(table, 12))
+        assert grow(table, 12)
         found = opened(table.root)
         found.overwrite(found.scan().to_arrow().sort_by([("seq", "descending")]))
-        manifest = table.require()
-        [file] = manifest.files
-        assert (file.start, file.stop, file.rows, file.sha256) == (1, 12, 11, "")
-        [batch] = readFiles(table.root, manifest.files)
+        snapshot = table.require()
+        [file] = snapshot.files
+        assert (file.first, file.last, file.rows) == (1, 11, 11)
+        [batch] = readFiles(table.root, snapshot.files)
         assert batch.column("data").to_pylist() == [b"%d" % n for n in range(1, 12)]
-        assert table.commit(grown(table, 15))
+        assert grow(table, 15)
         assert seqsIn(table.root) == list(range(1, 15))
 
     def test_rowsDeleted(self, table: IcebergTable) -> None:
@@ -184,15 +187,6 @@ class TestOthers:
             table.latest()
 
 
-def test_notFirst(tmp_path: Path) -> None:
-    """Nothing is added where there is no table."""
-    table = IcebergTable(tmp_path)
-    table.make()
-    manifest = Manifest.first(LOG, 1).extended([filed(tmp_path, 1, 5)], [], 0.0)
-    with pytest.raises(TableError, match="there is no archive"):
-        table.commit(replace(manifest, version=0))
-
-
 def test_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table in a catalog that PyIceberg is configured for is found there again."""
     shared = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/prod.db")
@@ -202,8 +196,8 @@ def test_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "lake"
     table = tableAt(root, "iceberg", "prod:lake.orders")
     table.make()
-    assert table.commit(Manifest.first(LOG, 1))
-    assert table.commit(grown(table, 5))
+    table.create(Snapshot.first(LOG, 1))
+    assert grow(table, 5)
     assert tableAt(root).require().rows == 4
     assert shared.load_table("lake.orders").scan().to_arrow().num_rows == 4
     assert not (root / "catalog.db").exists()

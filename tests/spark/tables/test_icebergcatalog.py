@@ -14,7 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.formats import FORMATS, formOf
 from natsbroker.spark.tables.icebergcatalog import MARKS, SyncedFileIO, nameOf, placeIn
-from natsbroker.spark.tables.manifests import TableError
+from natsbroker.spark.tables.snapshots import TableError
 from tests.spark.tablecontract import together
 
 

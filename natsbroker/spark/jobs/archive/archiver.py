@@ -1,14 +1,13 @@
 """
-Archiving a log: from servers to Parquet files, each message exactly once.
+Archiving a log: from servers to the files of a table, each message exactly once.
 
-What is next is what the manifest does not account for yet, so the manifest is the checkpoint. Tasks
-copy ranges into files that nobody knows of; then one step adds all of them to the manifest, or
-none. So any number of archivers may run, and die.
+What is next is what the table does not account for yet, so its log is the checkpoint. Tasks copy
+ranges into files that nobody knows of; then one commit adds all of them to the table, or none. So
+any number of archivers may run, and die.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,11 +22,10 @@ from natsbroker.spark.logs.reading import Loss, SequenceRange
 from natsbroker.spark.logs.selection import Logs, logsOf, oneName
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.nats.connection import ServerAccess, connect
-from natsbroker.spark.tables.filing import COLUMNS, added, writeDays, writeFile
-from natsbroker.spark.tables.manifests import File, Log, Manifest, Range, joined
+from natsbroker.spark.tables.checking import COLUMNS
+from natsbroker.spark.tables.filing import writeDays, writeFile
+from natsbroker.spark.tables.snapshots import File, Log, Range, Snapshot, joined
 from natsbroker.spark.tables.table import ArchiveTable
-
-__all__ = ["Archiver", "CopyResult", "FilePlan", "checkLog", "copyRange", "logOf"]
 
 
 @dataclass(frozen=True)
@@ -80,9 +78,9 @@ def copyRange(
     partition: str = "",
 ) -> CopyResult:
     """
-    Copy one range into files that are not in the manifest yet.
+    Copy one range into files that are not in the table yet.
 
-    @param partition: see L{Manifest}.
+    @param partition: see L{Snapshot}.
     """
     lost: list[Range] = []
 
@@ -90,21 +88,18 @@ def copyRange(
         lost.extend(loss.ranges if isinstance(loss, Loss) else ())
 
     batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, span, (), onLoss)
-    if partition:
-        files = writeDays(root, batches, span.start, span.stop)
-    else:
-        files = [writeFile(root, batches, span.start, span.stop)]
-    return CopyResult(tuple(files), tuple(lost))
+    write = writeDays if partition else writeFile
+    return CopyResult(tuple(write(root, batches, span.start)), tuple(lost))
 
 
-def checkLog(table: ArchiveTable, manifest: Manifest, log: Log) -> None:
+def checkLog(table: ArchiveTable, snapshot: Snapshot, log: Log) -> None:
     """
     See that a table is of a log.
 
     @raise OptionError: if it is of another one.
     @raise DataLoss: if the log was made again.
     """
-    mine = manifest.log
+    mine = snapshot.log
     if (mine.kind, mine.name, mine.scope) != (log.kind, log.name, log.scope):
         raise OptionError(f"{table.root} is an archive of {mine.kind} {mine.name}")
     if mine.identity != log.identity:
@@ -132,7 +127,6 @@ class Archiver:
         plan: FilePlan | None = None,
         onProgress: Callable[[int, int], object] = lambda done, end: None,
         isOver: Callable[[], bool] = lambda: False,
-        now: Callable[[], float] = time.time,
     ) -> None:
         """
         @param options: of the data source, read.
@@ -153,9 +147,8 @@ class Archiver:
         self._plan = plan or FilePlan()
         self._onProgress = onProgress
         self._isOver = isOver
-        self._now = now
 
-    def once(self, hold: int = 0) -> Manifest:
+    def once(self, hold: int = 0) -> Snapshot:
         """
         Archive what is stored now.
 
@@ -168,69 +161,69 @@ class Archiver:
         with connect(self._peer) as connection:
             logs = logsOf(connection, self._options)
             state = logs.state(self._name)
-            manifest = self._held(logs, state, hold)
+            snapshot = self._held(logs, state, hold)
             end = state.stop
-            while manifest.stop < end and not self._isOver():
-                manifest = self._advance(manifest, end)
-                self._onProgress(manifest.stop, end)
+            while snapshot.stop < end and not self._isOver():
+                snapshot = self._advance(snapshot, end)
+                self._onProgress(snapshot.stop, end)
                 if hold:
-                    self._hold(logs, manifest, hold)
-            return manifest
+                    self._hold(logs, snapshot, hold)
+            return snapshot
 
     def summary(self) -> dict[str, Any]:
-        manifest = self.table.latest()
+        snapshot = self.table.latest()
         return {
             "rows": self.rows,
             "files": self.files,
-            "version": None if manifest is None else manifest.version,
-            "start": None if manifest is None else manifest.start,
-            "stop": None if manifest is None else manifest.stop,
+            "version": None if snapshot is None else snapshot.version,
+            "start": None if snapshot is None else snapshot.start,
+            "stop": None if snapshot is None else snapshot.stop,
             "lost": [list(each) for each in joined(self.lost)],
         }
 
-    def _held(self, logs: Logs, state: StreamState, hold: int) -> Manifest:
+    def _held(self, logs: Logs, state: StreamState, hold: int) -> Snapshot:
         """
         The version that holds, made if there is none, with the log held from its stop on.
         """
-        manifest = self.table.latest()
-        if manifest is None:
-            log = logOf(state, self._options)
-            manifest = Manifest.first(log, state.first, self._plan.partitionBy)
+        log = logOf(state, self._options)
+        snapshot = self.table.latest()
+        if snapshot is None:
+            snapshot = Snapshot.first(log, state.first, self._plan.partitionBy)
             if hold:
                 # Before anything is promised, so that what is promised is there.
-                self._hold(logs, manifest, hold)
-            self.table.commit(manifest)
-            manifest = self.table.require()
-        checkLog(self.table, manifest, logOf(state, self._options))
-        if self._plan.partitionBy not in ("", manifest.partition):
+                self._hold(logs, snapshot, hold)
+            self.table.create(snapshot)
+            snapshot = self.table.require()
+        checkLog(self.table, snapshot, log)
+        if self._plan.partitionBy not in ("", snapshot.partition):
             raise OptionError(
                 f"{self.table.root} is an archive that is not partitioned by"
                 f" {self._plan.partitionBy}: that is decided when it is begun"
             )
         if hold:
-            self._hold(logs, manifest, hold)
-        return manifest
+            self._hold(logs, snapshot, hold)
+        return snapshot
 
-    def _hold(self, logs: Logs, manifest: Manifest, seconds: int) -> None:
+    def _hold(self, logs: Logs, snapshot: Snapshot, seconds: int) -> None:
         if not isinstance(logs, ChannelApi):
             raise OptionError("hold: only channels of our broker can be held")
         question = {
-            "name": f"archive-{manifest.table}",
-            "floor": manifest.stop,
+            "name": f"archive-{snapshot.table}",
+            "floor": snapshot.stop,
             "seconds": seconds,
-            "identity": manifest.log.identity,
+            "identity": snapshot.log.identity,
         }
-        logs.call("HOLD", manifest.log.name, question)
+        logs.call("HOLD", snapshot.log.name, question)
 
-    def _advance(self, manifest: Manifest, end: int) -> Manifest:
-        spans = self._plan.spans(manifest.log, manifest.stop, end)
-        root, partition = self.table.root, manifest.partition
+    def _advance(self, snapshot: Snapshot, end: int) -> Snapshot:
+        spans = self._plan.spans(snapshot.log, snapshot.stop, end)
+        root, partition = self.table.root, snapshot.partition
         work = partial(copyRange, self._peer, self._options, root, partition=partition)
         done: list[CopyResult] = self._run(work, spans)
         files = [file for copied in done for file in copied.files]
         lost = [each for copied in done for each in copied.lost]
-        if added(self.table, manifest.extended(files, lost, self._now()), files):
-            self.files += sum(1 for each in files if each.path)
+        if self.table.append(snapshot, files, lost, spans[-1].stop):
+            self.files += len(files)
             self.rows += sum(each.rows for each in files)
             self.lost += lost
         return self.table.require()

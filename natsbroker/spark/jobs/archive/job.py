@@ -1,5 +1,5 @@
 """
-The job C{archive}: one log into a table of Parquet files, once or again and again.
+The job C{archive}: one log into a table, once or again and again.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _isPassing(error: DataSourceError) -> bool:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("archive", "Copy a log into Parquet files, each message exactly once.")
+    parser = Parser("archive", "Copy a log into a table, each message exactly once.")
     addSource(parser)
     parser.add_argument("--to", required=True, help="the directory of the archive")
     parser.add_argument("--format", default="", choices=FORMATS, help="of a new archive")

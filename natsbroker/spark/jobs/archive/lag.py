@@ -62,9 +62,9 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
         parser.error("either --archive or --checkpoint")
     options = sourceOptions(given)
     if given.archive:
-        manifest = tableAt(given.archive).require()
-        options = optionsOf(manifest, options)
-        places = {manifest.log.name: (manifest.log.identity, manifest.stop)}
+        snapshot = tableAt(given.archive).require()
+        options = optionsOf(snapshot, options)
+        places = {snapshot.log.name: (snapshot.log.identity, snapshot.stop)}
     else:
         checkedNames(options)
         places = placesOf(Path(given.checkpoint))

@@ -17,11 +17,9 @@ from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.logs.reading import Loss, SequenceRange
 from natsbroker.spark.logs.selection import logsOf, oneName
 from natsbroker.spark.nats.connection import connect
-from natsbroker.spark.tables.filing import COLUMNS, readFiles
+from natsbroker.spark.tables.checking import COLUMNS, readFiles
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.manifests import Log, Manifest, Range
-
-__all__ = ["ArchiveOrigin", "LogOrigin", "Origin", "StoredRange"]
+from natsbroker.spark.tables.snapshots import Log, Range, Snapshot
 
 
 @dataclass(frozen=True)
@@ -91,11 +89,10 @@ class ArchiveOrigin:
     A version of an archive.
 
     @ivar root: its directory.
-    @ivar manifest: the version.
     """
 
     root: Path
-    manifest: Manifest
+    snapshot: Snapshot
 
     @classmethod
     def of(cls, root: str) -> ArchiveOrigin:
@@ -103,19 +100,19 @@ class ArchiveOrigin:
         return cls(table.root, table.require())
 
     def state(self) -> StoredRange:
-        return StoredRange(self.manifest.log, self.manifest.start, self.manifest.stop)
+        return StoredRange(self.snapshot.log, self.snapshot.start, self.snapshot.stop)
 
     def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
-        for start, stop in self.manifest.lost:
+        for start, stop in self.snapshot.lost:
             if start < span.stop and stop > span.start:
                 onLost((max(start, span.start), min(stop, span.stop)))
-        for files in self.manifest.groups:
-            if files[0].start < span.stop and files[0].stop > span.start:
-                for batch in readFiles(self.root, files):
+        for tile in self.snapshot.tiles:
+            if tile.start < span.stop and tile.stop > span.start:
+                for batch in readFiles(self.root, tile.files):
                     yield batch.filter(_isIn(batch.column("seq"), span))
 
     def now(self) -> ArchiveOrigin:
-        return replace(self, manifest=tableAt(self.root).require())
+        return replace(self, snapshot=tableAt(self.root).require())
 
 
 #: Where a job has its messages from.

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
 from natsbroker.spark.datasource.tasks import peerOf
@@ -16,6 +18,7 @@ from natsbroker.spark.jobs.common import (
     Parser,
     addArchive,
     command,
+    inSpark,
     optionTexts,
     sessionFor,
     sourceOptions,
@@ -24,11 +27,14 @@ from natsbroker.spark.logs.columns import ddlOf
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables.checking import Damaged, Difference, damageOf
 from natsbroker.spark.tables.formats import tableAt
-
-__all__ = ["archived", "main", "tiered"]
+from natsbroker.spark.tables.snapshots import File, Snapshot
 
 _COLUMNS = ("seq", "subject", "data", "time")
+
+#: What this process knows to be as it was written, by C{_mark}.
+_CHECKED: set[tuple[str, int, int]] = set()
 
 
 def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any:
@@ -38,11 +44,43 @@ def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any
     @param columns: of C{seq}, C{subject}, C{data}, C{time}, C{headers} and C{time_ns}.
     """
     table = tableAt(archive)
-    paths = [str(table.root / each.path) for each in table.require().files if each.path]
+    return frameOf(spark, table.root, table.require(), columns)
+
+
+def frameOf(spark: Any, root: Path, snapshot: Snapshot, columns: Sequence[str]) -> Any:
+    """
+    The messages of a version. Spark reads the files by itself, so it can pass over most of what is
+    in them; the first time that this process reads them, tasks check them before.
+
+    @raise Damaged: if one has not what was written.
+    """
     schema = ddlOf(columns)
-    if not paths:
+    if not snapshot.files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*paths)
+    marks = {each.path: _mark(root, each) for each in snapshot.files}
+    new = [
+        tile.files
+        for tile in snapshot.tiles
+        if not {marks[file.path] for file in tile.files} <= _CHECKED
+    ]
+    found = inSpark(spark)(partial(damageOf, root), new)
+    if findings := [each for damage in found for each in damage]:
+        raise Damaged(root, findings)
+    _CHECKED.update(marks.values())
+    return spark.read.schema(schema).parquet(*(mark[0] for mark in marks.values()))
+
+
+def _mark(root: Path, file: File) -> tuple[str, int, int]:
+    """
+    What changes with a file: its name, size and time.
+    """
+    path = root / file.path
+    try:
+        found = path.stat()
+    except OSError as error:
+        text = f"{file.path}: {error.strerror}"
+        raise Damaged(root, [Difference("file", file.first, file.last, text)]) from None
+    return str(path), found.st_size, found.st_mtime_ns
 
 
 def tiered(
@@ -57,9 +95,11 @@ def tiered(
     """
     if "startingOffsets" in options or "startingTimestamp" in options:
         raise OptionError("the log is read from where the archive stops")
-    manifest = tableAt(archive).require()
-    log = manifest.log
-    values = optionsOf(manifest, readOptions(options))
+    table = tableAt(archive)
+    # One version from beginning to end: what is archived meanwhile comes from the log.
+    snapshot = table.require()
+    log = snapshot.log
+    values = optionsOf(snapshot, readOptions(options))
     with connect(peerOf(values)) as connection:
         state = logsOf(connection, values).state(log.name)
     if logOf(state, values) != log:
@@ -67,15 +107,15 @@ def tiered(
             f"{log.kind} {log.name} was deleted and made again since it was archived: its sequences"
             " are others"
         )
-    if state.first > manifest.stop and values["failOnDataLoss"]:
+    if state.first > snapshot.stop and values["failOnDataLoss"]:
         raise DataLoss(
-            f"{log.kind} {log.name}: sequences {manifest.stop} to {state.first - 1} are neither in"
+            f"{log.kind} {log.name}: sequences {snapshot.stop} to {state.first - 1} are neither in"
             " the archive nor stored any more; failOnDataLoss=false goes on without them"
         )
     scope = {"clusterId" if log.kind == "channel" else "domain": log.scope}
-    given = {**options, log.kind: log.name, "startingOffsets": str(manifest.stop), **scope}
+    given = {**options, log.kind: log.name, "startingOffsets": str(snapshot.stop), **scope}
     live = spark.read.format("natsbroker").options(**given).schema(ddlOf(columns)).load()
-    return archived(spark, archive, columns).unionByName(live)
+    return frameOf(spark, table.root, snapshot, columns).unionByName(live)
 
 
 @command("tiered")

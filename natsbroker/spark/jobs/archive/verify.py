@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -35,45 +36,17 @@ from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.filing import COLUMNS, readFiles
+from natsbroker.spark.tables.checking import COLUMNS, Difference, examined, runs
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.manifests import File, Manifest
+from natsbroker.spark.tables.snapshots import Snapshot, Tile
 from natsbroker.spark.tables.table import ArchiveTable
 from natsbroker.wire.columnar import addToDigest
-
-__all__ = [
-    "Comparison",
-    "Difference",
-    "compareFiles",
-    "main",
-    "optionsOf",
-    "reportOf",
-    "verified",
-    "verify",
-]
-
 
 #: How many sequences a fingerprint covers.
 BLOCK = 10_000
 
 #: Sequence, time, subject, headers and data.
 Row = tuple[int, int, str, tuple[tuple[str, str], ...], bytes]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """
-    Something that is not as it should be.
-
-    @ivar kind: C{file}, C{missing} or C{differs}.
-    @ivar first: the first sequence that it is about.
-    @ivar last: the last one.
-    """
-
-    kind: str
-    first: int
-    last: int
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -90,11 +63,11 @@ class Comparison:
     deleted: int = 0
 
 
-def optionsOf(manifest: Manifest, options: dict[str, Any]) -> dict[str, Any]:
+def optionsOf(snapshot: Snapshot, options: dict[str, Any]) -> dict[str, Any]:
     """
     The options of the data source, with the log that an archive is of.
     """
-    log = manifest.log
+    log = snapshot.log
     named = {"stream": (), "channel": (), log.kind: (log.name,)}
     scope = {"clusterId" if log.kind == "channel" else "domain": log.scope}
     return {**options, **named, **scope}
@@ -102,7 +75,7 @@ def optionsOf(manifest: Manifest, options: dict[str, Any]) -> dict[str, Any]:
 
 def verify(
     options: dict[str, Any], table: ArchiveTable, run: Runner = inline, block: int = BLOCK
-) -> tuple[Manifest, Comparison]:
+) -> tuple[Snapshot, Comparison]:
     """
     Compare an archive with its log.
 
@@ -110,20 +83,20 @@ def verify(
     @return: what was compared, and what came of it.
     @raise DataLoss: if the log is another one.
     """
-    manifest = table.require()
-    options = optionsOf(manifest, options)
+    snapshot = table.require()
+    options = optionsOf(snapshot, options)
     peer = peerOf(options)
     with connect(peer) as connection:
-        state = logsOf(connection, options).state(manifest.log.name)
-    if logOf(state, options) != manifest.log:
+        state = logsOf(connection, options).state(snapshot.log.name)
+    if logOf(state, options) != snapshot.log:
         raise DataLoss(
-            f"{manifest.log.kind} {manifest.log.name} was deleted and made again since it was"
+            f"{snapshot.log.kind} {snapshot.log.name} was deleted and made again since it was"
             " archived: its sequences are others"
         )
-    work = partial(compareFiles, peer, options, table.root, manifest.log.identity, block)
-    ranges = [(each, max(each[0].start, state.first)) for each in manifest.groups]
-    done: list[Comparison] = run(work, ranges)
-    return manifest, Comparison(
+    work = partial(compareFiles, peer, options, table.root, snapshot.log.identity, block)
+    tasks = [(each, max(each.start, state.first)) for each in snapshot.tiles]
+    done: list[Comparison] = run(work, tasks)
+    return snapshot, Comparison(
         tuple(finding for each in done for finding in each.findings),
         sum(each.rows for each in done),
         sum(each.deleted for each in done),
@@ -136,79 +109,69 @@ def compareFiles(
     root: Path,
     identity: str,
     block: int,
-    task: tuple[tuple[File, ...], int],
+    task: tuple[Tile, int],
 ) -> Comparison:
     """
     Compare the files of one range with that range of the log.
 
-    @param task: the files, and the first sequence that the log may still have.
+    @param task: the range, and the first sequence that the log may still have.
     """
-    files, start = task
-    file = files[0]
-    damage = [(each, _damage(root / each.path, each)) for each in files if each.path]
-    wrong = [
-        Difference("file", each.start, each.stop - 1, f"{each.path}: {text}")
-        for each, text in damage
-        if text
-    ]
-    if wrong:
-        return Comparison(tuple(wrong))
+    tile, start = task
     name = (options["channel"] or options["stream"])[0]
     findings: list[Difference] = []
     rows = deleted = 0
-    with connect(peer, file.start) as connection:
+    with connect(peer, tile.start) as connection:
         logs = logsOf(connection, options)
-        for begin, end, archived in _blocks(root, files, start, block):
+        for begin, end, archived in _blocks(_rowsIn(root, tile, findings), start, tile.stop, block):
             rows += len(archived)
             span = SequenceRange(name, identity, begin, end)
             if isinstance(logs, ChannelApi) and _isSame(logs, span, block, archived):
                 continue
             stored = _live(peer, options, span)
-            found = _differences(archived, stored)
-            findings += found
+            for each in _differences(archived, stored):
+                last = findings[-1] if findings else each
+                if (last.kind, last.detail, last.last) == (each.kind, each.detail, each.first - 1):
+                    findings[-1] = replace(last, last=each.last)
+                else:
+                    findings.append(each)
             deleted += len({each[0] for each in archived} - {each[0] for each in stored})
     return Comparison(tuple(findings), rows, deleted)
 
 
-def _damage(path: Path, file: File) -> str:
+def _rowsIn(root: Path, tile: Tile, findings: list[Difference]) -> Iterator[Row]:
     """
-    What is wrong with a file; empty if nothing is.
+    The rows of a tile that can be read; those that are there twice once.
+
+    @param findings: takes what is wrong with them.
     """
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as opened:
-            while piece := opened.read(1 << 20):
-                digest.update(piece)
-        size = path.stat().st_size
-    except OSError as error:
-        return error.strerror or str(error)
-    if size != file.bytes:
-        return f"has {size} bytes and not {file.bytes}"
-    return (
-        ""
-        if digest.hexdigest() == (file.sha256 or digest.hexdigest())
-        else "has other bytes than were written"
-    )
+    last = 0
+    for table, wrong in examined(root, tile.files):
+        findings += wrong
+        for row in _rowsOf(table.to_batches()):
+            if row[0] != last:
+                yield row
+            last = row[0]
 
 
 def _blocks(
-    root: Path, files: Sequence[File], start: int, block: int
+    rows: Iterator[Row], start: int, stop: int, block: int
 ) -> Iterator[tuple[int, int, list[Row]]]:
     """
-    The messages of the files of a range from a sequence on, in blocks as the broker cuts them.
+    Messages from a sequence on, in blocks as the broker cuts them.
     """
-    rows = _rowsOf(readFiles(root, files))
     row = next(rows, None)
     while row is not None and row[0] < start:
         row = next(rows, None)
-    while start < files[0].stop:
-        end = min((start // block + 1) * block, files[0].stop)
+    while start < stop:
+        end = min((start // block + 1) * block, stop)
         found = []
         while row is not None and row[0] < end:
             found.append(row)
             row = next(rows, None)
         yield start, end, found
         start = end
+    for _ in rows:
+        continue
 
 
 def _rowsOf(batches: Iterable[Any]) -> Iterator[Row]:
@@ -273,12 +236,8 @@ def _differences(archived: list[Row], stored: list[Row]) -> list[Difference]:
             which = [x for x, one, two in zip(names, ours, row, strict=True) if one != two]
             wrong.append((row[0], "differs", f"has another {' and '.join(which)}"))
     findings: list[Difference] = []
-    for seq, kind, detail in wrong:
-        last = findings[-1] if findings else None
-        if last is not None and (last.kind, last.last, last.detail) == (kind, seq - 1, detail):
-            findings[-1] = Difference(kind, last.first, seq, detail)
-        else:
-            findings.append(Difference(kind, seq, seq, detail))
+    for (kind, detail), group in groupby(wrong, lambda each: each[1:]):
+        findings += runs(kind, pa.array([each[0] for each in group]), detail)
     return findings
 
 
@@ -295,15 +254,15 @@ def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, 
     return _summary(*verify(readOptions(options), tableAt(archive), run))
 
 
-def _summary(manifest: Any, compared: Any) -> dict[str, Any]:
+def _summary(snapshot: Snapshot, compared: Comparison) -> dict[str, Any]:
     return {
-        "version": manifest.version,
-        "start": manifest.start,
-        "stop": manifest.stop,
-        "files": sum(1 for each in manifest.files if each.path),
+        "version": snapshot.version,
+        "start": snapshot.start,
+        "stop": snapshot.stop,
+        "files": len(snapshot.files),
         "rows": compared.rows,
         "deleted": compared.deleted,
-        "lost": [list(each) for each in manifest.lost],
+        "lost": [list(each) for each in snapshot.lost],
         "findings": [asdict(each) for each in compared.findings],
     }
 

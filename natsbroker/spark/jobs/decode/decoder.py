@@ -1,13 +1,12 @@
 """
 Following a log with tables: what is next, who does it, and what came of it.
 
-Each table has its own manifest, and what is next begins where the one that is furthest behind
+Each table has its own log, and what is next begins where the one that is furthest behind
 stops. Ranges end where others stop, so that they go on together from there.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.datatypes import TIMESTAMP, Clash, checkNames, ddlText, readSchema
+from natsbroker.spark.codecs.datatypes import (
+    TIMESTAMP,
+    Clash,
+    checkNames,
+    ddlText,
+    nullable,
+)
 from natsbroker.spark.codecs.mappings import PayloadMapping, codecOf
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import FilePlan, checkLog
@@ -29,20 +34,15 @@ from natsbroker.spark.jobs.decode.ranges import (
     DecodeTask,
     decodeRange,
 )
-from natsbroker.spark.logs.columns import ddlOf
-from natsbroker.spark.tables.columns import settled
-from natsbroker.spark.tables.filing import COLUMNS as ARCHIVED
-from natsbroker.spark.tables.filing import added
-from natsbroker.spark.tables.manifests import Manifest, Range, joined
-from natsbroker.spark.tables.parquet import ParquetTable
+from natsbroker.spark.tables.checking import STORED
+from natsbroker.spark.tables.delta import DeltaLakeTable
+from natsbroker.spark.tables.snapshots import Range, Snapshot, joined
 from natsbroker.spark.tables.table import rootOf
-
-__all__ = ["TableDecoder", "TableOptions"]
 
 _TYPES = {"seq": pa.int64(), "subject": pa.string(), "time": TIMESTAMP}
 
-#: The columns of dead letters.
-_DEAD = readSchema(f"{ddlOf(ARCHIVED)}, {', '.join(f'{each} STRING' for each in DEAD)}")
+#: The columns of dead letters, which are archives too.
+_DEAD = pa.schema([*STORED, *(pa.field(each, pa.string()) for each in DEAD)])
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,6 @@ class TableDecoder:
         plan: FilePlan | None = None,
         onProgress: Callable[[int, int], object] = lambda done, end: None,
         isOver: Callable[[], bool] = lambda: False,
-        now: Callable[[], float] = time.time,
     ) -> None:
         """
         @param root: the directory of the tables.
@@ -103,8 +102,7 @@ class TableDecoder:
         self._plan = plan or FilePlan()
         self._onProgress = onProgress
         self._isOver = isOver
-        self._now = now
-        self._tables: dict[str, ParquetTable] = {}
+        self._tables: dict[str, DeltaLakeTable] = {}
 
     def once(self) -> int:
         """
@@ -117,12 +115,12 @@ class TableDecoder:
         state = self._origin.state()
         decodePlan = self._prepared(state)
         while True:
-            manifests = {name: table.require() for name, table in self._tables.items()}
-            start = min(each.stop for each in manifests.values())
+            snapshots = {name: table.require() for name, table in self._tables.items()}
+            start = min(each.stop for each in snapshots.values())
             if start >= state.stop or self._isOver():
                 return start
-            stops = [each.stop for each in manifests.values() if each.stop > start]
-            self._advance(decodePlan, manifests, start, min([*stops, state.stop]))
+            stops = [each.stop for each in snapshots.values() if each.stop > start]
+            self._advance(decodePlan, snapshots, start, min([*stops, state.stop]))
             self._onProgress(min(each.require().stop for each in self._tables.values()), state.stop)
 
     def hasBegun(self) -> bool:
@@ -167,17 +165,16 @@ class TableDecoder:
             self._root, self._mappings, (), (), options.prefix, options.areOthersKept
         )
         for target in decodePlan.targets():
-            table = self._tables[target.name] = ParquetTable(self._root / target.name)
+            table = self._tables[target.name] = DeltaLakeTable(self._root / target.name)
             self.rows.setdefault(target.name, 0)
             table.make()
-            self._follow(table, state)
+            wanted = _DEAD if target.isDead else self._columns[target.place]
+            self._follow(table, state, wanted)
             if target.isDead:
-                settled(table, _DEAD)
                 continue
-            wanted = self._columns[target.place]
             clash = ""
             try:
-                wanted = settled(table, wanted)
+                wanted = table.widen(wanted)
             except Clash as error:
                 self.clashes[target.name] = clash = str(error)
             given = wanted.names[: len(COORDINATES)]
@@ -185,30 +182,31 @@ class TableDecoder:
             clashes.append(clash)
         return replace(decodePlan, columns=tuple(columns), clashes=tuple(clashes))
 
-    def _follow(self, table: ParquetTable, state: StoredRange) -> None:
-        manifest = table.latest()
-        if manifest is None:
-            table.commit(Manifest.first(state.log, state.start))
-            manifest = table.require()
-        checkLog(table, manifest, state.log)
-        if isinstance(self._origin, ArchiveOrigin) and manifest.stop < state.start:
+    def _follow(self, table: DeltaLakeTable, state: StoredRange, columns: Any) -> None:
+        snapshot = table.latest()
+        if snapshot is None:
+            nullables = [pa.field(each.name, nullable(each.type)) for each in columns]
+            table.create(Snapshot.first(state.log, state.start), pa.schema(nullables))
+            snapshot = table.require()
+        checkLog(table, snapshot, state.log)
+        if isinstance(self._origin, ArchiveOrigin) and snapshot.stop < state.start:
             raise DataLoss(
-                f"{table.root} stops at {manifest.stop}, and the archive begins at {state.start}"
+                f"{table.root} stops at {snapshot.stop}, and the archive begins at {state.start}"
             )
 
     def _advance(
-        self, decodePlan: DecodePlan, manifests: dict[str, Manifest], start: int, end: int
+        self, decodePlan: DecodePlan, snapshots: dict[str, Snapshot], start: int, end: int
     ) -> None:
-        targets = tuple(x for x in decodePlan.targets() if manifests[x.name].stop == start)
-        log = manifests[targets[0].name].log
+        targets = tuple(x for x in decodePlan.targets() if snapshots[x.name].stop == start)
+        log = snapshots[targets[0].name].log
         works = [DecodeTask(each, targets) for each in self._plan.spans(log, start, end)]
         done: list[DecodeResult] = self._run(partial(decodeRange, self._origin, decodePlan), works)
         lost = [each for decoded in done for each in decoded.lost]
         self.ignored += sum(each.ignored for each in done)
         for target in targets:
-            files = [each.files[target.name] for each in done]
-            manifest = manifests[target.name].extended(files, lost, self._now())
-            if not added(self._tables[target.name], manifest, files):
+            files = [file for each in done for file in each.files[target.name]]
+            table, stop = self._tables[target.name], works[-1].span.stop
+            if not table.append(snapshots[target.name], files, lost, stop):
                 continue
             rows = sum(each.rows for each in files)
             self.rows[target.name] += rows

@@ -28,8 +28,7 @@ from natsbroker.spark.jobs.common import (
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
 from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.columns import columnsOf
-from natsbroker.spark.tables.parquet import ParquetTable
+from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.table import rootOf
 
 __all__ = ["decode", "decoded", "main"]
@@ -77,11 +76,11 @@ def decoded(spark: Any, directory: str, table: str) -> Any:
     @param directory: of the tables.
     @param table: its name; that of dead letters ends with C{__dlq}.
     """
-    found = ParquetTable(rootOf(directory) / table)
-    columns = columnsOf(found)
+    found = DeltaLakeTable(rootOf(directory) / table)
+    columns = found.columns()
     if columns is None:
         raise DataSourceError(f"{found.root}: there is no table")
-    paths = [str(found.root / each) for each in found.require().paths]
+    paths = [str(found.root / each.path) for each in found.require().files]
     if not paths:
         return spark.createDataFrame([], ddlText(columns))
     return spark.read.schema(ddlText(columns)).parquet(*paths)

@@ -2,8 +2,8 @@
 Decoding a log: from messages to tables with columns, each message exactly once.
 
 Each mapping has a table, and a table of dead letters with what is wrong with a payload, its bytes
-and its place. A table is made as an archive is: files for ranges of sequences, and a manifest that
-is the checkpoint. So any number of jobs may run, and die.
+and its place. A table is made as an archive is: files for ranges of sequences, and a log that is
+the checkpoint. So any number of jobs may run, and die.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecO
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.jobs.archive.origins import Origin
 from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.tables.checking import withChecksums
 from natsbroker.spark.tables.filing import FileWriter
-from natsbroker.spark.tables.manifests import File, Range
+from natsbroker.spark.tables.snapshots import File, Range
 
 __all__ = [
     "COORDINATES",
@@ -117,13 +118,13 @@ class DecodeResult:
     """
     What a task did.
 
-    @ivar files: the range and its file, by the names of the tables.
+    @ivar files: the range in files, by the names of the tables.
     @ivar lost: what was not stored any more.
     @ivar ignored: how many messages had no mapping and no table.
     @ivar first: the first dead letter, if there is one: its sequence and reason.
     """
 
-    files: dict[str, File]
+    files: dict[str, list[File]]
     lost: tuple[Range, ...]
     ignored: int
     first: tuple[int, str] | None
@@ -131,7 +132,7 @@ class DecodeResult:
 
 def decodeRange(origin: Origin, plan: DecodePlan, work: DecodeTask) -> DecodeResult:
     """
-    Decode one range into files that are in no manifest yet.
+    Decode one range into files that are in no table yet.
     """
     lost: list[Range] = []
     task = _Task(plan, work)
@@ -170,17 +171,16 @@ class _Task:
         self._cells = [cellsOf(each) for each in self._types]
         self._place = lru_cache(_SUBJECTS)(lambda subject: placeOf(plan.mappings, subject))
         self._writers: dict[DecodedTable, FileWriter] = {}
-        span = work.span.start, work.span.stop
         for each in work.targets:
-            time = "time_ns" if each.isDead else f"{plan.prefix}time"
-            self._writers[each] = FileWriter(plan.root / each.name, *span, time)
+            seq = "seq" if each.isDead else f"{plan.prefix}seq"
+            self._writers[each] = FileWriter(plan.root / each.name, work.span.start, seq=seq)
         self._wanted = {each.place for each in work.targets}
 
     def take(self, batch: Any) -> None:
         for each in _pieces(batch):
             self._decode(each)
 
-    def finish(self) -> dict[str, File]:
+    def finish(self) -> dict[str, list[File]]:
         return {each.name: writer.finish() for each, writer in self._writers.items()}
 
     def abandon(self) -> None:
@@ -273,7 +273,7 @@ class _Task:
             return
         reasons = [each.encode("utf-8", "backslashreplace").decode() for _, each in dead]
         numbers = pa.array([number for number, _ in dead], pa.int64())
-        rows = batch.take(numbers)
+        rows = withChecksums(batch.take(numbers))
         if self.first is None:
             self.first = rows.column("seq")[0].as_py(), reasons[0][:_REASON]
         more = [

@@ -34,8 +34,8 @@ from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.nats.publishing import Publisher
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.filing import COLUMNS
-from natsbroker.spark.tables.manifests import Log
+from natsbroker.spark.tables.checking import COLUMNS
+from natsbroker.spark.tables.snapshots import Log
 from natsbroker.wire.headers import Headers
 
 __all__ = ["CopyTarget", "migrateMain", "restoreMain"]
@@ -276,13 +276,13 @@ def restoreMain(
     _addTarget(parser)
     given = parser.parse_args(list(arguments))
     archive = ArchiveOrigin.of(given.archive)
-    manifest = archive.manifest
-    summary["lost"] = [list(each) for each in manifest.lost]
+    snapshot = archive.snapshot
+    summary["lost"] = [list(each) for each in snapshot.lost]
     progress = Progress("restore", stderr)
 
     def read(target: CopyTarget) -> Iterable[Any]:
-        span = SequenceRange(manifest.log.name, "", target.next, manifest.stop)
+        span = SequenceRange(snapshot.log.name, "", target.next, snapshot.stop)
         return archive.batches(span, lambda lost: None)
 
-    _copy(given, manifest.log, manifest.start, manifest.stop, read, summary, progress)
+    _copy(given, snapshot.log, snapshot.start, snapshot.stop, read, summary, progress)
     return 0

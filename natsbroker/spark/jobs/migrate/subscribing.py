@@ -19,7 +19,7 @@ from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOu
 from natsbroker.spark.logs.reading import Loss
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.stan import StanClient
-from natsbroker.spark.tables.filing import SCHEMA
+from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.streaming.protocol import (
     LAST_RECEIVED,
     SEQUENCE_START,

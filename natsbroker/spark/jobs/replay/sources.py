@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from natsbroker.spark.datasource.tasks import batchesOf, peerOf
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
-from natsbroker.spark.jobs.archive.tiering import archived
+from natsbroker.spark.jobs.archive.tiering import frameOf
 from natsbroker.spark.jobs.replay.conditions import Condition
 from natsbroker.spark.jobs.replay.replayer import Row
 from natsbroker.spark.logs.columns import ddlOf, schemaOf
@@ -22,7 +22,7 @@ from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import logsOf, oneName
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.filing import COLUMNS, SCHEMA
+from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
 from natsbroker.spark.tables.table import rootOf
 
 __all__ = ["ArchiveSource", "LogSource", "ParquetSource", "Source", "SqlSource", "rowsIn", "shaped"]
@@ -48,12 +48,11 @@ class ArchiveSource:
     """
 
     def __init__(self, place: str) -> None:
-        self._place = place
         self._archive = ArchiveOrigin.of(place)
-        manifest = self._archive.manifest
-        self.origin = manifest.log.name
-        self.identity = f"archive {manifest.table}"
-        self.stop = manifest.stop
+        snapshot = self._archive.snapshot
+        self.origin = snapshot.log.name
+        self.identity = f"archive {snapshot.table}"
+        self.stop = snapshot.stop
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
         """
@@ -68,7 +67,7 @@ class ArchiveSource:
         """
         A DataFrame of at least the rows from a sequence on.
         """
-        return archived(spark, self._place, COLUMNS)
+        return frameOf(spark, self._archive.root, self._archive.snapshot, COLUMNS)
 
 
 class LogSource:

@@ -4,13 +4,13 @@ Archiving.
 
 from __future__ import annotations
 
-import hashlib
 import resource
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,9 +20,9 @@ from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, copyRange
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.filing import COLUMNS
+from natsbroker.spark.tables.checking import COLUMNS
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.manifests import TableError
+from natsbroker.spark.tables.snapshots import TableError
 from natsbroker.spark.tables.table import ArchiveTable
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
@@ -36,7 +36,7 @@ def optionsOf(station: Station | BrokerStation, **given: str) -> dict[str, Any]:
 
 def rowsOf(table: ArchiveTable) -> list[dict[str, Any]]:
     """Every message of an archive, in order."""
-    files = [each.path for each in table.require().files if each.path]
+    files = [each.path for each in table.require().files]
     return [row for each in files for row in pq.read_table(table.root / each).to_pylist()]
 
 
@@ -54,36 +54,36 @@ class TestChannel:
             plan=FilePlan(300, 2),
             onProgress=lambda done, end: progress.append((done, end)),
         )
-        manifest = archiver.once()
+        snapshot = archiver.once()
         assert progress == [(601, 1001), (1001, 1001)]
-        assert (manifest.version, manifest.start, manifest.stop, manifest.lost) == (2, 1, 1001, ())
-        assert [(each.start, each.stop) for each in manifest.files] == [
-            (1, 301),
-            (301, 601),
-            (601, 901),
-            (901, 1001),
+        assert (snapshot.version, snapshot.start, snapshot.stop, snapshot.lost) == (2, 1, 1001, ())
+        assert [(each.first, each.last) for each in snapshot.files] == [
+            (1, 300),
+            (301, 600),
+            (601, 900),
+            (901, 1000),
         ]
         rows = rowsOf(table)
         assert [row["seq"] for row in rows] == list(range(1, 1001))
         assert [row["data"] for row in rows] == [b"%d" % n for n in range(1, 1001)]
-        assert list(rows[0]) == list(COLUMNS)
-        assert manifest.files[0].first_time == rows[0]["time_ns"]
-        assert manifest.files[-1].last_time == rows[-1]["time_ns"]
+        assert list(rows[0]) == [*COLUMNS, "crc32"]
         broker.fill(name, [b"more"])
         assert archiver.once().stop == 1002
         assert archiver.once().version == 3
         assert (archiver.rows, archiver.files, archiver.lost) == (1001, 5, [])
 
     def test_files(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """A file is as the manifest has it, and carries its range."""
+        """A file is as the table has it, and each of its pages has a checksum."""
         name = broker.channel([b"x"] * 10)
         table = tableAt(tmp_path)
         Archiver(optionsOf(broker, channel=name), table).once()
         [file] = table.require().files
-        data = (tmp_path / file.path).read_bytes()
-        assert (file.bytes, file.sha256) == (len(data), hashlib.sha256(data).hexdigest())
-        metadata = pq.read_metadata(tmp_path / file.path).metadata
-        assert (metadata[b"nb.start"], metadata[b"nb.stop"]) == (b"1", b"11")
+        assert (file.bytes, file.rows) == ((tmp_path / file.path).stat().st_size, 10)
+        data = bytearray((tmp_path / file.path).read_bytes())
+        column = pq.read_metadata(tmp_path / file.path).row_group(0).column(2)
+        data[column.dictionary_page_offset + column.total_compressed_size - 2] ^= 1
+        with pytest.raises(OSError, match="CRC checksum verification failed"):
+            pq.read_table(pa.BufferReader(bytes(data)), page_checksum_verification=True)
 
     def test_hold(self, startServer: StartServer, tmp_path: Path) -> None:
         """With a hold retention waits for the archive, and what is archived goes."""
@@ -108,10 +108,10 @@ class TestChannel:
         archiver = Archiver(optionsOf(broker, channel="c"), tableAt(tmp_path), plan=FilePlan(10, 9))
         archiver.once()
         broker.fill("c", [b"%d" % n for n in range(4, 31)])
-        manifest = archiver.once()
-        assert (manifest.lost, manifest.stop) == (((4, 26),), 31)
+        snapshot = archiver.once()
+        assert (snapshot.lost, snapshot.stop) == (((4, 26),), 31)
         assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == [1, 2, 3, *range(26, 31)]
-        assert [each.path != "" for each in manifest.files] == [True, False, False, True]
+        assert [(each.start, each.stop) for each in snapshot.tiles] == [(1, 4), (4, 31)]
         assert archiver.summary()["lost"] == [[4, 26]]
 
     def test_madeAgain(self, startServer: StartServer, tmp_path: Path) -> None:
@@ -143,11 +143,11 @@ class TestChannel:
 
         archiver = Archiver(options, tableAt(tmp_path), slow, FilePlan(30, 4))
         archiver.once()
-        manifest = archiver.once()
+        snapshot = archiver.once()
         assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == list(range(1, 102))
-        assert (archiver.rows, manifest.stop) == (1, 102)
+        assert (archiver.rows, snapshot.stop) == (1, 102)
         names = {f"data/{each.name}" for each in (tmp_path / "data").iterdir()}
-        assert names == {each.path for each in manifest.files}
+        assert names == {each.path for each in snapshot.files}
 
     def test_vacuumed(self, broker: BrokerStation, tmp_path: Path) -> None:
         """A file that somebody deleted before it was named is not named."""
@@ -210,8 +210,8 @@ class TestStream:
         """A stream without messages gives an archive without files, which begins where it does."""
         stream = station.stream(first_seq=50)
         archiver = Archiver(optionsOf(station, stream=stream.name), tableAt(tmp_path))
-        manifest = archiver.once()
-        assert (manifest.version, manifest.start, manifest.stop) == (0, 50, 50)
+        snapshot = archiver.once()
+        assert (snapshot.version, snapshot.start, snapshot.stop) == (0, 50, 50)
 
     def test_otherLog(self, station: Station, tmp_path: Path) -> None:
         """An archive is of one log."""

@@ -14,15 +14,16 @@ import pytest
 
 from natsbroker.spark.errors import DataLoss
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
-from natsbroker.spark.jobs.archive.verify import Comparison, Difference, verify
+from natsbroker.spark.jobs.archive.verify import Comparison, verify
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.filing import writeFile
+from natsbroker.spark.tables.checking import Difference, withChecksums
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.manifests import TableError
+from natsbroker.spark.tables.snapshots import Snapshot, TableError
 from natsbroker.spark.tables.table import ArchiveTable
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station
+from tests.spark.tablecontract import forge
 
 
 def archived(
@@ -37,38 +38,6 @@ def archived(
 def compared(station: Station | BrokerStation, table: ArchiveTable, block: int = 16) -> Comparison:
     """What comes of comparing."""
     return verify(readOptions({"servers": station.url}), table, block=block)[1]
-
-
-def forge(table: ArchiveTable, place: int, change: Any) -> None:
-    """Put a file with other rows into an archive, as whole as any."""
-    manifest = table.require()
-    old = manifest.files[place]
-    rows = pq.read_table(table.root / old.path)
-    new = writeFile(table.root, change(rows).to_batches(), old.start, old.stop)
-    assert table.commit(manifest.replaced([old], [new], 1.0))
-
-
-def without(*seqs: int) -> Any:
-    """Leaves out some rows."""
-
-    def change(rows: Any) -> Any:
-        return rows.filter(pa.array([each not in seqs for each in rows["seq"].to_pylist()]))
-
-    return change
-
-
-def otherData(seq: int) -> Any:
-    """Gives one row other data."""
-
-    def change(rows: Any) -> Any:
-        data = [
-            b"forged" if number == seq else each
-            for number, each in zip(rows["seq"].to_pylist(), rows["data"].to_pylist(), strict=True)
-        ]
-        place = rows.schema.get_field_index("data")
-        return rows.set_column(place, rows.schema.field(place), pa.array(data, pa.binary()))
-
-    return change
 
 
 @pytest.fixture(params=["channel", "stream", "channel-iceberg", "stream-delta"])
@@ -97,41 +66,52 @@ class TestBoth:
         found = compared(station, table, block)
         assert found == Comparison((), table.require().rows, 0)
 
-    def test_missing(self, log: tuple[Any, ArchiveTable]) -> None:
-        """What is stored and not in the archive is found, in runs."""
+    def test_damage(self, log: tuple[Any, ArchiveTable]) -> None:
+        """
+        What is missing, twice, other than it was or in no file any more is found, sequence by
+        sequence.
+        """
         station, table = log
-        forge(table, 0, without(5, 6, 7, 20))
-        assert compared(station, table).findings == (
-            Difference("missing", 5, 7, "is stored and not in the archive"),
-            Difference("missing", 20, 20, "is stored and not in the archive"),
-        )
-
-    def test_differs(self, log: tuple[Any, ArchiveTable]) -> None:
-        """What was archived otherwise is found."""
-        station, table = log
-        forge(table, 2, otherData(90))
-        assert compared(station, table).findings == (
-            Difference("differs", 90, 90, "has another data"),
-        )
-
-    def test_files(self, log: tuple[Any, ArchiveTable]) -> None:
-        """A file that is gone, or is not as it was written, is found before it is read."""
-        station, table = log
-        files = table.require().files
-        (table.root / files[0].path).unlink()
-        data = bytearray((table.root / files[1].path).read_bytes())
-        data[100] ^= 1
-        (table.root / files[1].path).write_bytes(data)
-        with open(table.root / files[2].path, "ab") as file:
-            file.write(b"x")
+        paths = [table.root / each.path for each in table.require().files]
+        rows = pq.read_table(paths[0])
+        isKept = pa.array([each not in (5, 6, 7, 20) for each in rows["seq"].to_pylist()])
+        pq.write_table(pa.concat_tables([rows.filter(isKept), rows.slice(30, 1)]), paths[0])
+        forge(paths[1], 60)
+        paths[2].write_bytes(paths[2].read_bytes()[:-20])
         found = compared(station, table).findings
         assert [(each.kind, each.first, each.last) for each in found] == [
             ("file", 1, 40),
-            ("file", 41, 80),
+            ("doubled", 31, 31),
+            ("missing", 5, 7),
+            ("missing", 20, 20),
+            ("damaged", 60, 60),
+            ("differs", 60, 60),
             ("file", 81, 100),
+            ("missing", 81, 100),
         ]
-        for each, text in zip(found, ("No such file", "other bytes", "bytes and not"), strict=True):
-            assert text in each.detail
+        assert "has 37 rows and not 40" in found[0].detail
+
+    def test_pages(self, log: tuple[Any, ArchiveTable]) -> None:
+        """A page that is not as it was written is found; what can be read is compared."""
+        station, table = log
+        path = table.root / table.require().files[1].path
+        data = bytearray(path.read_bytes())
+        column = pq.read_metadata(path).row_group(0).column(2)
+        data[column.data_page_offset + column.total_compressed_size - 5] ^= 1
+        path.write_bytes(data)
+        first, *others = compared(station, table).findings
+        assert (first.kind, first.first, first.last) == ("file", 41, 80)
+        assert {each.kind for each in others} == {"missing"}
+
+    def test_replaced(self, log: tuple[Any, ArchiveTable]) -> None:
+        """What was archived otherwise, with a checksum that goes with it, is found as well."""
+        station, table = log
+        path = table.root / table.require().files[2].path
+        forge(path, 90)
+        pq.write_table(withChecksums(pq.read_table(path)), path)
+        assert compared(station, table).findings == (
+            Difference("differs", 90, 90, "has another data"),
+        )
 
 
 class TestChannel:
@@ -163,11 +143,12 @@ class TestChannel:
         """A log that was made again cannot be compared with."""
         name = broker.channel([b"x"])
         table = archived(broker, tmp_path, channel=name)
-        manifest = table.require()
-        other = replace(manifest, log=replace(manifest.log, identity="0" * 16), version=9)
-        assert table.commit(other)
+        other = tableAt(tmp_path / "other")
+        other.make()
+        log = replace(table.require().log, identity="0" * 16)
+        other.create(Snapshot.first(log, 1))
         with pytest.raises(DataLoss, match="was deleted and made again since it was archived"):
-            compared(broker, table)
+            compared(broker, other)
 
 
 def test_deletedSince(station: Station, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from natsbroker.spark.jobs.archive.archiver import Archiver
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.manifests import Range
-from natsbroker.spark.tables.parquet import ParquetTable
+from natsbroker.spark.tables.delta import DeltaLakeTable
+from natsbroker.spark.tables.snapshots import Range
 from tests.spark.logged import extended
 from tests.spark.support import BrokerStation, Station
 
@@ -58,7 +58,7 @@ class TestLog:
         """A channel gives the same rows as an archive of it."""
         name = broker.channel([b"%d" % n for n in range(9)])
         options = readOptions({"servers": broker.url, "channel": name})
-        Archiver(options, ParquetTable(tmp_path)).once()
+        Archiver(options, DeltaLakeTable(tmp_path)).once()
         log, archive = LogOrigin.of(options), ArchiveOrigin.of(str(tmp_path))
         assert log.state() == archive.state()
         assert log.now().state().stop == 10

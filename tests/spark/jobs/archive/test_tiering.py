@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,14 @@ from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.archive import tiering
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.archive.tiering import archived, tiered
+from natsbroker.spark.logs.selection import logsOf
+from natsbroker.spark.tables.checking import Damaged
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.manifests import TableError
+from natsbroker.spark.tables.snapshots import Log, Snapshot, TableError
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station
+from tests.spark.tablecontract import forge
 
 
 def seqsOf(frame: Any) -> list[int]:
@@ -83,15 +85,46 @@ def test_anotherLogOrNoArchive(spark: Any, broker: BrokerStation, tmp_path: Path
     source = {"servers": broker.url}
     with pytest.raises(TableError, match="there is no archive"):
         tiered(spark, str(tmp_path), source)
-    archive(None, {**source, "channel": broker.channel([b"x"])}, str(tmp_path))
+    name = broker.channel([b"x"])
+    archive(None, {**source, "channel": name}, str(tmp_path))
     with pytest.raises(OptionError, match="from where the archive stops"):
         tiered(spark, str(tmp_path), {**source, "startingOffsets": "1"})
-    table = tableAt(tmp_path)
-    manifest = table.require()
-    other = replace(manifest, log=replace(manifest.log, identity="0" * 16), version=9)
-    assert table.commit(other)
+    table = tableAt(tmp_path / "other")
+    table.make()
+    table.create(Snapshot.first(Log("channel", name, "test-cluster", "0" * 16), 1))
     with pytest.raises(DataLoss, match="was deleted and made again since it was archived"):
-        tiered(spark, str(tmp_path), source)
+        tiered(spark, str(table.root), source)
+
+
+def test_archivedMeanwhile(
+    spark: Any, broker: BrokerStation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message is there once, also if somebody archives while the query is made."""
+    name = broker.channel([b"x"] * 10)
+    source = {"servers": broker.url}
+    archive(None, {**source, "channel": name}, str(tmp_path))
+    broker.fill(name, [b"y"] * 10)
+
+    def late(*given: Any) -> Any:
+        archive(None, {**source, "channel": name}, str(tmp_path))
+        return logsOf(*given)
+
+    monkeypatch.setattr(tiering, "logsOf", late)
+    assert seqsOf(tiered(spark, str(tmp_path), source)) == list(range(1, 21))
+
+
+def test_damaged(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
+    """What is not as it was archived is told, with its sequences, and not passed on."""
+    name = broker.channel([b"%d" % n for n in range(1, 11)])
+    archive(None, {"servers": broker.url, "channel": name}, str(tmp_path))
+    assert archived(spark, str(tmp_path)).count() == 10
+    [file] = tableAt(tmp_path).require().files
+    forge(tmp_path / file.path, 4)
+    with pytest.raises(Damaged, match="damaged: sequences 4 to 4: is not what was archived"):
+        archived(spark, str(tmp_path))
+    (tmp_path / file.path).unlink()
+    with pytest.raises(Damaged, match=r"file: sequences 1 to 10: data/.*No such file"):
+        tiered(spark, str(tmp_path), {"servers": broker.url})
 
 
 def test_command(

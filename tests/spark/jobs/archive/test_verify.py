@@ -39,7 +39,8 @@ def test_command(broker: BrokerStation, tmp_path: Path) -> None:
     path.unlink()
     page = tmp_path.with_suffix(".html")
     code, summary, errors = ran(*source, "--block", "7", "--html", str(page))
-    assert (code, summary["result"], len(summary["findings"])) == (1, "found", 1)
+    kinds = [each["kind"] for each in summary["findings"]]
+    assert (code, summary["result"], kinds) == (1, "found", ["file", "missing"])
     assert (summary["findings"][0]["first"], summary["findings"][0]["last"]) == (61, 100)
     assert errors.startswith("file: sequences 61 to 100: data/")
     assert summary["html"] == str(page)

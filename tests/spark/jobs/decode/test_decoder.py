@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import FilePlan
@@ -19,7 +21,7 @@ from natsbroker.spark.jobs.archive.compacting import compact
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
-from natsbroker.spark.tables.parquet import ParquetTable
+from natsbroker.spark.tables.delta import DeltaLakeTable
 from tests.spark.logged import extended
 
 ORDERS = 'orders.*=json:"id BIGINT NOT NULL, item STRING"'
@@ -40,8 +42,8 @@ def decoderOf(tmp_path: Path, *texts: str, **more: Any) -> TableDecoder:
 
 def rowsOf(tmp_path: Path, name: str) -> list[dict[str, Any]]:
     """What a table has, in the order of its files."""
-    table = ParquetTable(tmp_path / "to" / name)
-    paths = [each.path for each in table.require().files if each.path]
+    table = DeltaLakeTable(tmp_path / "to" / name)
+    paths = [each.path for each in table.require().files]
     return [row for x in paths for row in pq.read_table(table.root / x).to_pylist()]
 
 
@@ -77,7 +79,8 @@ class TestTables:
         [sensor] = rowsOf(tmp_path, "sensor_all")
         assert (sensor["seq"], sensor["v"]) == (2, 1.5)
         [dead] = rowsOf(tmp_path, "orders_any__dlq")
-        assert {**dead, "time": None} == {
+        assert {**dead, "time": None, "crc32": None} == {
+            "crc32": None,
             "seq": 3,
             "subject": "orders.fr",
             "data": b'{"id": "x"}',
@@ -146,7 +149,7 @@ class TestTables:
         assert decoder.once() == 11
         assert decoder.summary()["lost"] == [[2, 10]]
         for name in ("orders_any", "orders_any__dlq", "others__dlq"):
-            assert ParquetTable(tmp_path / "to" / name).require().lost == ((2, 10),)
+            assert DeltaLakeTable(tmp_path / "to" / name).require().lost == ((2, 10),)
 
     def test_deadLettersAreAnArchive(self, tmp_path: Path) -> None:
         """Dead letters have all that archives have: they are decoded again by another schema."""
@@ -155,8 +158,8 @@ class TestTables:
         again = readMappings(['orders.*=json:"id BIGINT, new BOOLEAN"'], {})
         origin = ArchiveOrigin.of(str(tmp_path / "to" / "orders_any__dlq"))
         TableDecoder(origin, str(tmp_path / "again"), again).once()
-        [path] = ParquetTable(tmp_path / "again" / "orders_any").require().paths
-        [row] = pq.read_table(tmp_path / "again" / "orders_any" / path).to_pylist()
+        [file] = DeltaLakeTable(tmp_path / "again" / "orders_any").require().files
+        [row] = pq.read_table(tmp_path / "again" / "orders_any" / file.path).to_pylist()
         assert (row["seq"], row["id"], row["new"]) == (2, 2, True)
 
 
@@ -183,9 +186,9 @@ class TestAgain:
         assert seqsOf(tmp_path, "orders_any") == [1, 3, 5]
         assert seqsOf(tmp_path, "sensor_all") == [2, 4]
         # From where the first run had stopped, both go on together.
-        for name in ("orders_any", "sensor_all"):
-            files = ParquetTable(tmp_path / "to" / name).require().files
-            assert [each.start for each in files] == [1, 3, 4]
+        for name, starts in (("orders_any", [1, 3, 4]), ("sensor_all", [1, 4])):
+            files = DeltaLakeTable(tmp_path / "to" / name).require().files
+            assert [int(each.path[5:25]) for each in files] == starts
         assert seqsOf(tmp_path, "others__dlq") == [2]
 
     def test_otherLog(self, tmp_path: Path) -> None:
@@ -225,9 +228,9 @@ class TestAgain:
         decoder.once()
         assert decoder.rows["orders_any"] == 0
         assert seqsOf(tmp_path, "orders_any") == list(range(1, 31))
-        table = ParquetTable(tmp_path / "to" / "orders_any")
+        table = DeltaLakeTable(tmp_path / "to" / "orders_any")
         there = {f"data/{each.name}" for each in (table.root / "data").iterdir()}
-        assert there == table.require().paths
+        assert there == {each.path for each in table.require().files}
 
     def test_killedBetween(self, tmp_path: Path) -> None:
         """Who is killed when some tables have a range and others do not goes on rightly."""
@@ -236,14 +239,14 @@ class TestAgain:
         class Killed(BaseException):
             """As by a signal."""
 
-        def commit(self: ParquetTable, manifest: Any) -> bool:
-            if manifest.version and self.root.name == "sensor_all":
+        def append(self: DeltaLakeTable, *given: Any) -> bool:
+            if self.root.name == "sensor_all":
                 raise Killed
-            return before(self, manifest)
+            return bool(before(self, *given))
 
-        before = ParquetTable.commit
+        before = DeltaLakeTable.append
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ParquetTable, "commit", commit)
+            patch.setattr(DeltaLakeTable, "append", append)
             with pytest.raises(Killed):
                 decoderOf(tmp_path, plan=FilePlan(2, 1)).once()
         assert seqsOf(tmp_path, "orders_any") == [1]
@@ -267,9 +270,9 @@ class TestSchemas:
         """A new column is null in the rows before, one that is gone in those behind."""
         self.run(tmp_path, "x INT NOT NULL, y STRUCT<p: INT>", b'{"x": 1, "y": {"p": 2}}')
         self.run(tmp_path, "z STRING, y STRUCT<q: INT>", b'{"z": "new", "y": {"q": 3}}')
-        table = ParquetTable(tmp_path / "to" / "a")
-        written = (table.versionsAt / "columns-0000000001.ddl").read_text()
-        assert written.endswith("time TIMESTAMP, x INT, y STRUCT<p: INT, q: INT>, z STRING\n")
+        table = DeltaLakeTable(tmp_path / "to" / "a")
+        written = ddlText(table.columns())
+        assert written.endswith("time TIMESTAMP, x INT, y STRUCT<p: INT, q: INT>, z STRING")
         first, second = rowsOf(tmp_path, "a")
         assert (first["x"], first["y"]) == (1, {"p": 2})
         assert (second["x"], second["y"], second["z"]) == (None, {"p": None, "q": 3}, "new")
@@ -300,13 +303,12 @@ class TestSchemas:
         self.run(tmp_path, "z STRING, y STRUCT<q: INT>", b'{"z": "new", "y": {"q": 3}}', b"so")
         dead = rowsOf(tmp_path, "a__dlq")
         for name in ("a", "a__dlq"):
-            table = ParquetTable(tmp_path / "to" / name)
-            first = table.require().files[0]
+            table = DeltaLakeTable(tmp_path / "to" / name)
             assert compact(table) == 2
             [file] = table.require().files
-            assert (file.first_time, file.rows) == (first.first_time, 2)
-        assert rowsOf(tmp_path, "a__dlq") == dead
-        rows = rowsOf(tmp_path, "a")
+            assert file.rows == 2
+        assert sorted(rowsOf(tmp_path, "a__dlq"), key=itemgetter("seq")) == dead
+        rows = sorted(rowsOf(tmp_path, "a"), key=itemgetter("seq"))
         assert [(row["seq"], row["x"], row["z"]) for row in rows] == [
             (1, 1, None),
             (3, None, "new"),

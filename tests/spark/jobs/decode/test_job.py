@@ -20,7 +20,7 @@ from natsbroker.spark import cli
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.decode.job import decode, decoded
-from natsbroker.spark.tables.parquet import ParquetTable
+from natsbroker.spark.tables.delta import DeltaLakeTable
 from tests.interop.servers import CHECKOUT
 from tests.spark.logged import extended
 from tests.spark.support import BrokerStation, Station
@@ -43,8 +43,8 @@ def payload(number: int) -> bytes:
 
 def seqsOf(root: Path) -> list[int]:
     """The sequences of the rows of a table."""
-    table = ParquetTable(root)
-    paths = [each.path for each in table.require().files if each.path]
+    table = DeltaLakeTable(root)
+    paths = [each.path for each in table.require().files]
     return [x for path in paths for x in pq.read_table(root / path).column("seq").to_pylist()]
 
 
@@ -83,9 +83,9 @@ def test_stream(station: Station, tmp_path: Path) -> None:
     table = f"{stream.name}.a.*=mine"
     code, summary, _ = ran(*source, "--schema", schema, "--table", table, "--others", "ignore")
     assert (code, summary["tables"], summary["ignored"]) == (1, {"mine": 1, "mine__dlq": 1}, 2)
-    letters = ParquetTable(tmp_path / "mine__dlq")
-    [path] = letters.require().paths
-    [dead] = pq.read_table(letters.root / path).to_pylist()
+    letters = DeltaLakeTable(tmp_path / "mine__dlq")
+    [file] = letters.require().files
+    [dead] = pq.read_table(letters.root / file.path).to_pylist()
     assert (dead["seq"], dead["data"], dead["stream"]) == (4, b'{"id": "no"}', stream.name)
     assert dead["headers"] == [{"key": "K", "value": "w"}]
 
@@ -104,9 +104,11 @@ def test_restored(station: Station, tmp_path: Path) -> None:
     again = ("--servers", station.url, "--stream", stream.name, "--to", str(tmp_path / "again"))
     code, summary, _ = ran(*again, "--schema", SCHEMA)
     assert (code, summary["dead"]) == (1, 2)
-    table = ParquetTable(tmp_path / "again" / "all__dlq")
+    table = DeltaLakeTable(tmp_path / "again" / "all__dlq")
     rows = [
-        x for path in table.require().paths for x in pq.read_table(table.root / path).to_pylist()
+        row
+        for each in table.require().files
+        for row in pq.read_table(table.root / each.path).to_pylist()
     ]
     assert [row["data"] for row in rows] == [b"bad", b"worse"]
     assert {"key": "K", "value": "3"} in rows[1]["headers"]

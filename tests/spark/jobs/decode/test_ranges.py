@@ -19,9 +19,10 @@ from natsbroker.spark.errors import ApiError
 from natsbroker.spark.jobs.archive.origins import StoredRange
 from natsbroker.spark.jobs.decode.ranges import DecodePlan, DecodeResult, DecodeTask, decodeRange
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.tables.filing import SCHEMA, FileWriter
-from natsbroker.spark.tables.manifests import Log, Range
-from natsbroker.spark.tables.parquet import ParquetTable
+from natsbroker.spark.tables.checking import SCHEMA
+from natsbroker.spark.tables.delta import DeltaLakeTable
+from natsbroker.spark.tables.filing import FileWriter
+from natsbroker.spark.tables.snapshots import Log, Range
 
 MAPPINGS = readMappings(['a=json:"x TINYINT"'], {})
 
@@ -56,7 +57,7 @@ def decoded(root: Path, origin: Any) -> DecodeResult:
     """What becomes of messages."""
     plan = DecodePlan(root, MAPPINGS, ("x TINYINT",), ("",))
     for each in plan.targets():
-        ParquetTable(root / each.name).make()
+        DeltaLakeTable(root / each.name).make()
     span = SequenceRange("LOG", "one", 1, origin.state().stop)
     return decodeRange(origin, plan, DecodeTask(span, plan.targets()))
 
@@ -75,9 +76,9 @@ def test_arrowRefuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {b"1": {"x": 1}, b"2": {"x": 1000}, b"3": {"x": "text"}, b"4": {"x": 4}}
     monkeypatch.setattr(type(codec), "decode", lambda self, data: found[data])
     done = decoded(tmp_path, Given(b"1", b"2", b"3", b"4"))
-    rows = pq.read_table(tmp_path / "a" / done.files["a"].path).to_pylist()
+    rows = pq.read_table(tmp_path / "a" / done.files["a"][0].path).to_pylist()
     assert [(row["seq"], row["x"]) for row in rows] == [(1, 1), (4, 4)]
-    dead = pq.read_table(tmp_path / "a__dlq" / done.files["a__dlq"].path).to_pylist()
+    dead = pq.read_table(tmp_path / "a__dlq" / done.files["a__dlq"][0].path).to_pylist()
     assert [row["seq"] for row in dead] == [2, 3]
     assert dead[0]["reason"].startswith("its columns cannot hold it: ")
 
@@ -93,7 +94,7 @@ def test_decoderFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(type(codec), "decode", decode)
     done = decoded(tmp_path, Given(b"1", b"2", b"3"))
-    assert (done.files["a"].rows, done.files["a__dlq"].rows) == (2, 1)
+    assert (done.files["a"][0].rows, done.files["a__dlq"][0].rows) == (2, 1)
     assert done.first == (2, "its decoder failed: RecursionError('too deep')")
 
 
@@ -105,7 +106,7 @@ def test_wide(tmp_path: Path) -> None:
     most = b'{"s": [' + b"null," * 90_000 + b"null]}"
     plan = DecodePlan(tmp_path, (mapping,), (f"s ARRAY<STRUCT<{wide}>>",), ("",))
     for each in plan.targets():
-        ParquetTable(tmp_path / each.name).make()
+        DeltaLakeTable(tmp_path / each.name).make()
     sizes: list[int] = []
     add = FileWriter.add
 
@@ -120,7 +121,7 @@ def test_wide(tmp_path: Path) -> None:
             origin, plan, DecodeTask(SequenceRange("LOG", "one", 1, 5), plan.targets())
         )
     assert sizes == [2, 1, 1]
-    rows = pq.read_table(tmp_path / "a" / done.files["a"].path, columns=["seq"])
+    rows = pq.read_table(tmp_path / "a" / done.files["a"][0].path, columns=["seq"])
     assert rows.column("seq").to_pylist() == [1, 2, 4]
     assert done.first == (3, "its arrays take 9000100 values in columns: 8388608 at most")
 
@@ -129,7 +130,7 @@ def test_reasons(tmp_path: Path) -> None:
     """Reasons are texts that are not too long."""
     key = "\\ud800" * 999
     done = decoded(tmp_path, Given(b'{"' + key.encode() + b'": 1}'))
-    [dead] = pq.read_table(tmp_path / "a__dlq" / done.files["a__dlq"].path).to_pylist()
+    [dead] = pq.read_table(tmp_path / "a__dlq" / done.files["a__dlq"][0].path).to_pylist()
     assert len(dead["reason"]) < 501
     assert done.first == (1, dead["reason"])
 
@@ -141,8 +142,8 @@ def test_anything(tmp_path_factory: pytest.TempPathFactory, payloads: list[bytes
     done = decoded(root, Given(*payloads))
     rows: list[dict[str, Any]] = []
     for name in ("a", "a__dlq"):
-        if done.files[name].path:
-            rows += pq.read_table(root / name / done.files[name].path).to_pylist()
+        for each in done.files[name]:
+            rows += pq.read_table(root / name / each.path).to_pylist()
     assert sorted(row["seq"] for row in rows) == list(range(1, len(payloads) + 1))
     for row in rows:
         if "data" in row:

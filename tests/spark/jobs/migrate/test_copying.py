@@ -26,7 +26,7 @@ from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.spark.tables.formats import FORMATS
-from natsbroker.spark.tables.manifests import Log
+from natsbroker.spark.tables.snapshots import Log
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import STREAMING, BrokerStation, Station, Stream

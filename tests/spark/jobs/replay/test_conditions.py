@@ -11,7 +11,7 @@ import pytest
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.replay.conditions import Condition
-from natsbroker.spark.tables.filing import SCHEMA
+from natsbroker.spark.tables.checking import SCHEMA
 
 _SUBJECTS = ("a.b", "orders.x", "orders.y", None)
 

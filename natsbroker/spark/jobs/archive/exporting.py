@@ -1,0 +1,79 @@
+"""
+The job C{export}: an archive as plain Parquet files, for programs that read no tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow.parquet as pq
+
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
+from natsbroker.spark.jobs.common import Parser, command, writeWhole
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.tables.checking import SCHEMA
+from natsbroker.spark.tables.table import failed, rootOf
+
+_NAME = re.compile(r"(\d{20})-(\d{20})\.parquet")
+
+#: How many sequences a file has at most.
+ROWS = 1_000_000
+
+
+def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]:
+    """
+    Write what files in a directory have not yet.
+
+    @param to: the directory; its files say in their names which sequences they have.
+    @param rows: how many sequences a file has at most.
+    @return: how many rows and files were written, and where the files stop.
+    @raise OptionError: if files are there that another archive would have.
+    """
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        names = [found for each in to.iterdir() if (found := _NAME.fullmatch(each.name))]
+    except OSError as error:
+        raise failed(to, error) from None
+    snapshot = archive.snapshot
+    start = max((int(each[2]) for each in names), default=snapshot.start)
+    if start > snapshot.stop:
+        raise OptionError(f"{to} has sequences to {start - 1}, the archive to {snapshot.stop - 1}")
+    summary = {"rows": 0, "files": 0, "stop": start}
+    while start < snapshot.stop:
+        stop = min(start + rows, snapshot.stop)
+        span = SequenceRange(snapshot.log.name, snapshot.log.identity, start, stop)
+        summary["rows"] += _written(archive, span, to / f"{start:020}-{stop:020}.parquet")
+        summary["files"] += 1
+        start = summary["stop"] = stop
+    return summary
+
+
+def _written(archive: ArchiveOrigin, span: SequenceRange, path: Path) -> int:
+    count = 0
+
+    def write(draft: Path) -> None:
+        nonlocal count
+        with pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer:
+            for batch in archive.batches(span, lambda lost: None):
+                writer.write_batch(batch)
+                count += batch.num_rows
+
+    writeWhole(path, write)
+    return count
+
+
+@command("export")
+def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
+    parser = Parser("export", "Write an archive as plain Parquet files, and later what was added.")
+    parser.add_argument("--archive", required=True, help="the directory of the archive")
+    parser.add_argument("--to", required=True, help="the directory of the files")
+    parser.add_argument("--rows-per-file", type=int, default=ROWS, help="sequences at most")
+    given = parser.parse_args(list(arguments))
+    if given.rows_per_file < 1:
+        parser.error("--rows-per-file is 1 or more")
+    summary.update(export(ArchiveOrigin.of(given.archive), rootOf(given.to), given.rows_per_file))
+    return 0

@@ -1,0 +1,158 @@
+"""
+A version of a table: which log it follows, how far, and with which files.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from natsbroker.spark.errors import DataSourceError
+
+#: Half-open.
+Range = tuple[int, int]
+
+
+class TableError(DataSourceError):
+    """
+    The archive cannot be read or written.
+    """
+
+
+@dataclass(frozen=True)
+class Log:
+    """
+    What a table follows.
+
+    @ivar kind: C{stream} or C{channel}.
+    @ivar scope: the domain of a stream, or the cluster of a channel.
+    @ivar identity: which log of that name.
+    """
+
+    kind: str
+    name: str
+    scope: str
+    identity: str
+
+
+@dataclass(frozen=True)
+class File:
+    """
+    A data file.
+
+    @ivar path: below the table's directory, or whole.
+    @ivar first: its lowest sequence; 0 in tables without sequences.
+    @ivar last: its highest one.
+    """
+
+    path: str
+    first: int
+    last: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Tile:
+    """
+    A range of sequences with the files that have its messages.
+
+    @ivar files: empty where no message was stored; more than one if their ranges overlap.
+    """
+
+    start: int
+    stop: int
+    files: tuple[File, ...] = ()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """
+    One version of a table.
+
+    @ivar table: tells this table from others of the same log.
+    @ivar start: the first sequence that it accounts for.
+    @ivar stop: the first one behind that it does not.
+    @ivar files: in the order of their sequences.
+    @ivar lost: ranges of sequences that were not stored any more when they were to be archived, or
+        could not be read.
+    @ivar partition: C{date} if each file has messages of one day in UTC; else empty.
+    """
+
+    version: int
+    table: str
+    log: Log
+    start: int
+    stop: int
+    files: tuple[File, ...] = ()
+    lost: tuple[Range, ...] = ()
+    partition: str = ""
+
+    @classmethod
+    def first(cls, log: Log, start: int, partition: str = "") -> Snapshot:
+        return cls(0, uuid.uuid4().hex, log, start, start, partition=partition)
+
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self.files)
+
+    @property
+    def tiles(self) -> list[Tile]:
+        """
+        The range of the snapshot in tiles that follow each other without a gap.
+        """
+        found: list[Tile] = []
+        group: list[File] = []
+        cursor = end = self.start
+        for each in self.files:
+            if group and each.first >= end:
+                found.append(Tile(cursor, end, tuple(group)))
+                cursor, group = end, []
+            group.append(each)
+            end = max(end, each.last + 1)
+        if group:
+            found.append(Tile(cursor, end, tuple(group)))
+            cursor = end
+        return [*found, Tile(cursor, self.stop)] if cursor < self.stop else found
+
+
+def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """
+    The same sequences in ranges that are in order and apart.
+    """
+    found: list[Range] = []
+    for start, stop in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return tuple(found)
+
+
+def newPath(start: int, day: str = "") -> str:
+    """
+    A path for a data file that nobody else uses.
+
+    @param day: of all its messages, if that is known: C{2026-11-20}.
+    """
+    folder = f"data/date={day}" if day else "data"
+    return f"{folder}/{start:020}-{uuid.uuid4().hex}.parquet"
+
+
+def ordered(files: Iterable[File], start: int, stop: int) -> tuple[File, ...]:
+    """
+    Files in the order of their sequences.
+
+    @param start: where the archive that has them starts.
+    @param stop: where it stops.
+    @raise TableError: if there are others than it accounts for.
+    """
+    found = tuple(sorted(files, key=lambda each: (each.first, each.last, each.path)))
+    for each in found:
+        if each.first < start or each.last >= stop:
+            raise TableError(
+                f"{each.path}: has sequences {each.first} to {each.last}, and the archive those"
+                f" from {start} to {stop - 1}: another program has added it"
+            )
+    return found

@@ -1,0 +1,57 @@
+"""
+Versions of tables.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.spark.tables.snapshots import (
+    File,
+    Snapshot,
+    TableError,
+    Tile,
+    joined,
+    newPath,
+    ordered,
+)
+from tests.spark.tablecontract import LOG
+
+
+def file(first: int, last: int) -> File:
+    """A data file."""
+    return File(f"data/{first}", first, last, last - first + 1, 100)
+
+
+def test_tiles() -> None:
+    """Tiles follow each other; files whose ranges overlap share one."""
+    a, b, c, d = file(3, 5), file(8, 20), file(10, 12), file(21, 22)
+    snapshot = Snapshot(1, "t", LOG, 1, 30, (a, b, c, d))
+    assert snapshot.tiles == [
+        Tile(1, 6, (a,)),
+        Tile(6, 21, (b, c)),
+        Tile(21, 23, (d,)),
+        Tile(23, 30),
+    ]
+    assert snapshot.rows == 21
+    assert Snapshot.first(LOG, 5).tiles == []
+
+
+def test_joined() -> None:
+    """Ranges become as few as possible."""
+    assert joined([(5, 7), (1, 3), (3, 4), (6, 9)]) == ((1, 4), (5, 9))
+
+
+def test_ordered() -> None:
+    """Files are in the order of their sequences, and only those that are accounted for."""
+    assert ordered([file(5, 6), file(1, 2)], 1, 7) == (file(1, 2), file(5, 6))
+    for start, stop in ((2, 7), (1, 6)):
+        with pytest.raises(TableError, match="another program has added it"):
+            ordered([file(5, 6), file(1, 2)], start, stop)
+
+
+def test_paths() -> None:
+    """Names are never used twice, and are in the order of ranges."""
+    assert newPath(5) != newPath(5)
+    assert newPath(5) < newPath(60) < newPath(700)
+    assert newPath(5, "2026-11-20").startswith("data/date=2026-11-20/00000000000000000005-")
