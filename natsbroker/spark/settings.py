@@ -288,7 +288,15 @@ OPTIONS: tuple[Option, ...] = (
             "reconnectTimeout",
             _SECONDS,
             "60",
-            "How long the driver tries to reach a server again before the query fails.",
+            "How long the driver tries to reach a server, for the first time or again, before the"
+            " query fails.",
+        ),
+        (
+            "allowCheckpointChange",
+            _BOOLEAN,
+            "false",
+            "Whether a query goes on from a checkpoint of other streams, channels or subjects. What"
+            " was read before is not looked for again by the new ones.",
         ),
     ),
     *_group(

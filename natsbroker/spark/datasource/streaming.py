@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -20,7 +20,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
-from natsbroker.spark.datasource.tasks import RangePartition, logLoss, peerOf, readRange
+from natsbroker.spark.datasource.partitions import RangePartition, readRange
+from natsbroker.spark.datasource.tasks import logLoss, peerOf
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
 from natsbroker.spark.logs.planning import checkedPatterns, planStarts, split
 from natsbroker.spark.logs.selection import Logs, checkedNames, isMissing, isPattern, logsOf
@@ -54,19 +55,36 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._word = "channel" if options["channel"] else "stream"
         self._peer = peerOf(options)
         self._patterns = checkedPatterns(options["subject"])
+        self._reads = {self._word: sorted(self._names), "subject": sorted(self._patterns)}
         self._connection: BlockingConnection | None = None
-        self._wasConnected = False
         self._states: dict[str, StreamState] = {}
         self._asked = float("-inf")
         self._target: dict[str, StreamState] | None = None
         self._triggered = float("-inf")
 
-    @property
-    def _kept(self) -> tuple[str, ...] | None:
+    def _offset(self, places: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+        return {**offsetOf(places), "reads": self._reads}
+
+    def _placesIn(self, offset: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
         """
-        What must be in an offset; C{None} where patterns decide.
+        @raise OptionError: if it is of a query that reads something else, and that is not allowed.
         """
-        return None if any(map(isPattern, self._names)) else self._names
+        hasPatterns = any(map(isPattern, self._names))
+        mayChange = self._options["allowCheckpointChange"]
+        places = readOffset(offset, None if hasPatterns or mayChange else self._names, self._word)
+        if mayChange:
+            return {
+                name: place for name, place in places.items() if hasPatterns or name in self._names
+            }
+        # Earlier versions did not note it.
+        for kind, given in offset.get("reads", self._reads).items():
+            if given != self._reads.get(kind):
+                raise OptionError(
+                    f"{kind}: the checkpoint is of {', '.join(given) or 'all'}, and the query reads"
+                    f" {', '.join(self._reads.get(kind) or ()) or 'all'}: what is in between would"
+                    " be missing; allowCheckpointChange=true goes on from there"
+                )
+        return places
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connection": None, "_states": {}, "_target": None}
@@ -75,7 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         spans = self._patiently(lambda logs: planStarts(logs, self._options, logLoss))
-        return offsetOf({each.stream: (each.created, each.start) for each in spans})
+        return self._offset({each.stream: (each.created, each.start) for each in spans})
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options["maxOffsetsPerTrigger"]:
@@ -90,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         @raise DataLoss: if a stream is gone, or is another one.
         """
-        places = readOffset(start, self._kept, self._word)
+        places = self._placesIn(start)
         states = self._target if self._target is not None else self._current()
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else 0
         size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 0
@@ -98,7 +116,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OptionError(f"{type(limit).__name__} is not supported yet")
         reached = advance(places, states, rows, size, self._word)
         lag = sum(states[name].stop - seq for name, (_, seq) in places.items())
-        return start if self._waits(lag) else offsetOf(reached)
+        return start if self._waits(lag) else self._offset(reached)
 
     def _waits(self, lag: int) -> bool:
         """
@@ -118,7 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         Where the streams end; the query's progress shows it beside where the query is.
         """
-        return offsetOf({x.name: (x.created, x.stop) for x in self._current().values()})
+        return self._offset({x.name: (x.created, x.stop) for x in self._current().values()})
 
     def prepareForTriggerAvailableNow(self) -> None:
         """
@@ -128,7 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         options = self._options
-        begin, stop = (readOffset(each, self._kept, self._word) for each in (start, end))
+        begin, stop = self._placesIn(start), self._placesIn(end)
         spans = rangesBetween(begin, stop, self._word)
         pieces = split(
             spans, options["minPartitions"], options["maxRowsPerPartition"], os.cpu_count() or 1
@@ -173,20 +191,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _patiently(self, ask: Callable[[Logs], _Result]) -> _Result:
         """
-        Ask over the connection. Where one was had and is lost, over a new one, for as long as
-        C{reconnectTimeout}; a first one that cannot be had is an error at once.
+        Ask over the connection, or over a new one where there is none or it is lost, for as long
+        as C{reconnectTimeout}.
         """
         deadline = time.monotonic() + self._options["reconnectTimeout"]
         while True:
             try:
                 if self._connection is None:
                     self._connection = connect(self._peer)
-                    self._wasConnected = True
                 return ask(logsOf(self._connection, self._options))
             except (ConnectionFailed, TimedOut, ApiError) as error:
                 if isinstance(error, ApiError) and error.code not in _NOT_YET:
                     raise
                 self.stop()
-                if not self._wasConnected or time.monotonic() > deadline:
+                if time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE)

@@ -5,6 +5,7 @@ Streaming queries, with nats-server 2.15: planned by hand, and run by Spark.
 from __future__ import annotations
 
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, Option
 from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
 from natsbroker.spark.settings import readOptions
 from tests.interop.servers import REAL, Server
-from tests.spark.support import CONFIG, Station, Stream
+from tests.spark.support import CONFIG, BrokerStation, Station, Stream
 
 
 def readerOf(station: Station, *streams: Stream, **options: str) -> StreamReader:
@@ -211,14 +212,58 @@ class TestLoss:
 class TestServers:
     """Servers that go away."""
 
-    def test_first(self, station: Station) -> None:
-        """A first connection that cannot be had is an error at once, and so is no stream."""
-        with pytest.raises(ConnectionFailed, match="Connection refused"):
-            readerOf(station, station.stream(), servers="127.0.0.1:1").initialOffset()
-        reader = readerOf(station, Stream(station.connection, "NOWHERE"))
-        with pytest.raises(ApiError, match="stream NOWHERE: stream not found"):
-            reader.initialOffset()
-        reader.stop()
+    def test_first(self, tmp_path: Path) -> None:
+        """A server that is not there yet is waited for as one that has gone."""
+        server = Server(REAL, tmp_path, CONFIG).start()
+        station = Station(server)
+        station.connection.close()
+        server.stop()
+        impatient = _least(station, reconnectTimeout="0.01")
+        with pytest.raises(ConnectionFailed):
+            StreamReader(("seq",), readOptions(impatient, "readStream")).initialOffset()
+        patient = StreamReader(("seq",), readOptions(_least(station), "readStream"))
+        again = threading.Timer(1, server.start)
+        again.start()
+        try:
+            with pytest.raises(ApiError, match="stream not found"):
+                patient.initialOffset()
+        finally:
+            again.join()
+            server.stop()
+
+    def test_otherReads(self, station: Station) -> None:
+        """A checkpoint of another query is refused, unless an option says that it may be."""
+        one, two = station.stream(), station.stream()
+        for each in (one, two):
+            each.fill([b"x"] * 5)
+        begin = {"startingOffsets": "earliest"}
+        start = readerOf(station, one, subject=f"{one.name}.a", **begin).initialOffset()
+        other = readerOf(station, one, subject=f"{one.name}.b", **begin)
+        with pytest.raises(OptionError, match=r"subject: the checkpoint is of .*allowCheckpoint"):
+            other.latestOffset(start, ReadAllAvailable())
+        with pytest.raises(OptionError, match="the checkpoint is of the streams"):
+            readerOf(station, two, **begin).latestOffset(start, ReadAllAvailable())
+        old = {name: each for name, each in start.items() if name != "reads"}
+        assert positions(other.latestOffset(old, ReadAllAvailable())) == [6]
+        allowed = readerOf(station, two, allowCheckpointChange="true", **begin)
+        first = allowed.latestOffset(start, ReadAllAvailable())
+        assert (positions(first), seqsOf(allowed, start, first)) == ([1], [])
+        second = allowed.latestOffset(first, ReadAllAvailable())
+        assert seqsOf(allowed, first, second) == [1, 2, 3, 4, 5]
+
+    def test_otherPattern(self, broker: BrokerStation) -> None:
+        """Also where patterns choose the channels."""
+        broker.channel([b"x"], "chosen.a")
+        begin = {"startingOffsets": "earliest", "servers": broker.url}
+        given = [
+            readOptions({**begin, "channel": each}, "readStream")
+            for each in ("chosen.*", "chosen.>")
+        ]
+        one, two = (StreamReader(("seq",), each) for each in given)
+        with pytest.raises(OptionError, match=r"channel: the checkpoint is of chosen\.\*, and"):
+            two.latestOffset(one.initialOffset(), ReadAllAvailable())
+        for each in (one, two):
+            each.stop()
 
     def test_restart(self, tmp_path: Path) -> None:
         """A server that comes back is found, and the query goes on where it was."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,26 +26,34 @@ __all__ = ["main", "placesOf", "reportOf"]
 
 def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
     """
-    Where a streaming query is that reads with our data source: for each log its identity, and the
-    next sequence.
+    Where a streaming query is that reads with our data source: for each log of all its sources its
+    identity, and the next sequence behind the last micro-batch that ended.
 
     @param checkpoint: the query's C{checkpointLocation}.
     """
     try:
-        written = [int(x.name) for x in (checkpoint / "offsets").iterdir() if x.name.isdigit()]
-        lines = (checkpoint / "offsets" / str(max(written))).read_text("utf-8").splitlines()
+        # What is in offsets/ alone is planned, and perhaps not done.
+        ended = [int(x.name) for x in (checkpoint / "commits").iterdir() if x.name.isdigit()]
+        lines = (checkpoint / "offsets" / str(max(ended))).read_text("utf-8").splitlines()
     except (OSError, ValueError):
         raise DataSourceError(
-            f"{checkpoint}: there is no checkpoint of a streaming query"
+            f"{checkpoint}: there is no checkpoint of a streaming query that has ended a"
+            " micro-batch"
         ) from None
+    found: dict[str, tuple[str, int]] = {}
     for line in lines[2:]:
         try:
-            return readOffset(json.loads(line), None)
+            places = readOffset(json.loads(line), None)
         except (ValueError, OptionError):
             continue  # Another source's.
-    raise DataSourceError(
-        f"{checkpoint}: the query does not read with the data source 'natsbroker'"
-    )
+        for name, place in places.items():
+            # Of two sources with one log the one that is behind counts.
+            found[name] = min(place, found.get(name, place), key=itemgetter(1))
+    if not found:
+        raise DataSourceError(
+            f"{checkpoint}: the query does not read with the data source 'natsbroker'"
+        )
+    return found
 
 
 @command("lag")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from natsbroker.spark import cli
+from natsbroker.spark.datasource.offsets import offsetOf
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.archive.lag import placesOf, reportOf
@@ -98,13 +99,33 @@ def test_query(spark: Any, station: Station, tmp_path: Path) -> None:
     assert len(errors.splitlines()) == 3
 
 
+def test_places(tmp_path: Path) -> None:
+    """What counts is the last micro-batch that ended, and all its sources of ours."""
+    for name in ("offsets", "commits"):
+        (tmp_path / name).mkdir()
+
+    def planned(batch: int, *sources: dict[str, int]) -> None:
+        offsets = [offsetOf({name: ("t", seq) for name, seq in each.items()}) for each in sources]
+        lines = ["v1", "{}", '{"kafka":{"0":1}}', *map(json.dumps, offsets)]
+        (tmp_path / "offsets" / str(batch)).write_text("\n".join(lines))
+
+    planned(9, {"a": 1})
+    planned(10, {"a": 5, "b": 8}, {"c": 3, "a": 4})
+    planned(11, {"a": 50}, {"c": 30})
+    for batch in (9, 10):
+        (tmp_path / "commits" / str(batch)).write_text("v1\n{}")
+    assert placesOf(tmp_path) == {"a": ("t", 4), "b": ("t", 8), "c": ("t", 3)}
+
+
 def test_noCheckpoint(tmp_path: Path) -> None:
     """What is no checkpoint of such a query is an error."""
     with pytest.raises(DataSourceError, match="there is no checkpoint"):
         placesOf(tmp_path)
-    (tmp_path / "offsets").mkdir()
-    with pytest.raises(DataSourceError, match="there is no checkpoint"):
-        placesOf(tmp_path)
+    for name in ("offsets", "commits"):
+        (tmp_path / name).mkdir()
+        with pytest.raises(DataSourceError, match="there is no checkpoint"):
+            placesOf(tmp_path)
+    (tmp_path / "commits" / "0").write_text("v1\n{}")
     (tmp_path / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"kafka":{"0":1}}\n')
     with pytest.raises(DataSourceError, match="does not read with the data source"):
         placesOf(tmp_path)
