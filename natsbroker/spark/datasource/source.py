@@ -11,8 +11,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from natsbroker.spark.datasource.partitions import RangePartition, readRange
 from natsbroker.spark.datasource.streaming import StreamReader
-from natsbroker.spark.datasource.tasks import RangePartition, logLoss, peerOf, readRange
+from natsbroker.spark.datasource.tasks import logLoss, peerOf
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.logs.columns import (

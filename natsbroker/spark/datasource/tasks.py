@@ -1,5 +1,6 @@
 """
-What one Spark task does: connect, read its range, and give it as Arrow batches.
+What one task does: connect, read its range, and give it as Arrow batches. Nothing here needs
+PySpark.
 """
 
 from __future__ import annotations
@@ -8,8 +9,6 @@ import logging
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
-
-from pyspark.sql.datasource import InputPartition
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.logs.channels import ChannelApi
@@ -21,33 +20,6 @@ from natsbroker.spark.logs.streams import StreamApi
 from natsbroker.spark.nats.addresses import TLSOptions, readAddresses
 from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.spark.nats.credentials import Credentials
-
-__all__ = ["RangePartition", "batchesOf", "logLoss", "peerOf", "readRange"]
-
-
-class RangePartition(InputPartition):
-    """
-    What one task reads.
-
-    @ivar span: the range.
-    @ivar patterns: the filters.
-    """
-
-    def __init__(self, span: SequenceRange, patterns: tuple[str, ...]) -> None:
-        super().__init__(span.start)
-        self.span = span
-        self.patterns = patterns
-
-
-def readRange(
-    peer: ServerAccess,
-    options: dict[str, Any],
-    columns: tuple[str, ...],
-    partition: InputPartition,
-) -> Iterator[Any]:
-    if not isinstance(partition, RangePartition):
-        raise TypeError(f"{type(partition).__name__} is no task of this source")
-    yield from batchesOf(peer, options, columns, partition.span, partition.patterns, logLoss)
 
 
 def batchesOf(

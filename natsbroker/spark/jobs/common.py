@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -121,8 +122,8 @@ def addMaster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master",
         default="",
-        help="where Spark runs, also sc://HOST:PORT (local[*] without); 'inline' does the work"
-        " here, without Spark",
+        help="where Spark runs: local[*], sc://HOST:PORT ...; the work is done here, without Spark,"
+        " if neither this nor spark-submit says so",
     )
 
 
@@ -235,8 +236,17 @@ def sessionFor(master: str) -> Iterator[Any]:
 
 @contextmanager
 def runnerFor(master: str) -> Iterator[Runner]:
-    with sessionFor(master) as spark:
+    with sessionFor(masterOr(master)) as spark:
         yield runnerOf(spark)
+
+
+def masterOr(master: str) -> str:
+    """
+    Where a job works that does not need Spark: where it was told to, else where C{spark-submit} or
+    C{SPARK_REMOTE} says, else in this process.
+    """
+    isElsewhere = any(each in os.environ for each in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
+    return master or ("" if isElsewhere else "inline")
 
 
 class Progress:

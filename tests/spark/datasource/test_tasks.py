@@ -4,23 +4,11 @@ Tasks: how they connect, and what passes to workers.
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
-from natsbroker.spark.datasource.tasks import RangePartition, logLoss, peerOf, readRange
+from natsbroker.spark.datasource.tasks import logLoss, peerOf
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
-from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
-from tests.interop.certificates import writeCertificates
-from tests.interop.conftest import StartServer
-from tests.interop.servers import REAL, Server
-from tests.spark.support import CONFIG, Station, Stream
 
 OPTIONS = {"servers": "h", "stream": "S"}
 
@@ -41,101 +29,7 @@ def test_onePeerHasOneIdentity(other: str) -> None:
         peerOf(readOptions({**OPTIONS, "user": "a", other: "x"}))
 
 
-def test_read(station: Station) -> None:
-    """A task that went through a pickle gives its range as batches of the columns."""
-    stream = station.stream()
-    stream.fill([b"a", b"b", b"c"])
-    options = readOptions({"servers": station.url, "stream": stream.name})
-    created = station.streams.state(stream.name).created
-    task = pickle.loads(pickle.dumps(RangePartition(SequenceRange(stream.name, created, 2, 4), ())))
-    peer = pickle.loads(pickle.dumps(peerOf(options)))
-    batches = list(readRange(peer, options, ("data", "seq"), task))
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    assert rows == [{"data": b"b", "seq": 2}, {"data": b"c", "seq": 3}]
-    task.span = replace(task.span, start=0, stop=0)
-    assert list(readRange(peer, options, ("data",), task)) == []
-
-
-def test_closes(station: Station) -> None:
-    """A task that is not read to its end leaves no connection."""
-    stream = station.stream()
-    stream.fill([b"x"] * 10)
-    options = readOptions({"servers": station.url, "stream": stream.name, "batchRows": "2"})
-    created = station.streams.state(stream.name).created
-    peer = replace(peerOf(options), connectTimeout=5.0)
-    reading = readRange(
-        peer, options, ("seq",), RangePartition(SequenceRange(stream.name, created, 1, 11), ())
-    )
-    next(reading)
-    reading.close()  # type: ignore[attr-defined]
-    assert list(reading) == []
-
-
 def test_logLoss(caplog: pytest.LogCaptureFixture) -> None:
     """What is passed over stands in the log."""
     logLoss("sequences 1 to 4 are gone")
     assert caplog.messages == ["sequences 1 to 4 are gone"]
-
-
-class TestCredentials:
-    """Options for every kind of credential, on a nats-server that wants it."""
-
-    def reads(self, server: Server, **options: str) -> int:
-        """
-        @return: how many rows a task reads of a stream that is written with the same options.
-        """
-        given = {"servers": server.url, "stream": "S", **options}
-        peer = peerOf(readOptions(given))
-        with connect(peer) as connection:
-            stream = Stream(connection, "S")
-            stream.make()
-            stream.fill([b"x"] * 3)
-            created = StreamApi(connection).state("S").created
-        task = RangePartition(SequenceRange("S", created, 1, 4), ())
-        return sum(x.num_rows for x in readRange(peer, readOptions(given), ("seq",), task))
-
-    def test_password(self, startServer: StartServer) -> None:
-        """A name and a password."""
-        server = startServer(REAL, CONFIG + "authorization { user: anna, password: apple }\n")
-        assert self.reads(server, user="anna", password="apple") == 3
-
-    def test_token(self, startServer: StartServer) -> None:
-        """A token."""
-        server = startServer(REAL, CONFIG + "authorization { token: t0ken }\n")
-        assert self.reads(server, token="t0ken") == 3
-
-    def test_nkey(self, startServer: StartServer, tmp_path: Path) -> None:
-        """The seed of an nkey."""
-        user = KeyPair("U")
-        (tmp_path / "seed").write_bytes(user.seed)
-        server = startServer(
-            REAL, CONFIG + f"authorization {{ users: [ {{ nkey: {user.key} }} ] }}\n"
-        )
-        assert self.reads(server, nkeySeedFile=str(tmp_path / "seed")) == 3
-
-    def test_credentialsFile(self, startServer: StartServer, tmp_path: Path) -> None:
-        """A JWT and a seed, on a server in operator mode."""
-        operator = Operator()
-        system, account, user = Account(operator), Account(operator), KeyPair("U")
-        (tmp_path / "user.creds").write_text(credentialsFile(account.user(user), user))
-        storage = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
-        server = startServer(
-            REAL,
-            f"{CONFIG}operator: {operator.jwt()}\nsystem_account: {system.key}\n"
-            f"resolver: MEMORY\nresolver_preload {{ {system.key}: {system.jwt()}\n"
-            f" {account.key}: {account.jwt(limits=storage)} }}\n",
-        )
-        assert self.reads(server, credentialsFile=str(tmp_path / "user.creds")) == 3
-
-    def test_certificate(self, startServer: StartServer, tmp_path: Path) -> None:
-        """A certificate over TLS."""
-        writeCertificates(tmp_path)
-        server = startServer(
-            REAL,
-            f"{CONFIG}tls {{ cert_file: {tmp_path}/server.pem, key_file: {tmp_path}/server-key.pem,"
-            f" ca_file: {tmp_path}/ca.pem, verify_and_map: true }}\n"
-            'authorization { users: [ { user: "alice@example.com" } ] }\n',
-        )
-        files = {"tlsCa": "ca", "tlsCert": "client", "tlsKey": "client-key"}
-        options = {name: str(tmp_path / f"{each}.pem") for name, each in files.items()}
-        assert self.reads(server, **options) == 3

@@ -24,6 +24,7 @@ from natsbroker.spark.jobs.common import (
     addMaster,
     addServers,
     command,
+    masterOr,
     optionTexts,
     pairsOf,
     sessionFor,
@@ -335,9 +336,10 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     progress = Progress("replay", stderr)
     with ExitStack() as stack:
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
-        isInline = given.master == "inline"
+        master = given.master if given.sql else masterOr(given.master)
+        isInline = master == "inline"
         isOver = stack.enter_context(stopping()).isSet if isInline else lambda: False
-        spark = stack.enter_context(sessionFor(given.master))
+        spark = stack.enter_context(sessionFor(master))
         stack.callback(progress.end)
         found = replay(
             spark,

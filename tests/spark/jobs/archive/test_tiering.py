@@ -137,6 +137,7 @@ def test_command(
 
         sql = spark.sql
         createDataFrame = spark.createDataFrame
+        sparkContext = spark.sparkContext
         read = property(lambda self: spark.read)
 
         def stop(self) -> None:

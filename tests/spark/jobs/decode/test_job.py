@@ -213,7 +213,7 @@ if how == "broken":
 
 def audit(event, arguments):
     global steps
-    if event in ("os.link", "os.rename") and str(arguments[0]).startswith(to):
+    if event == "open" and str(arguments[0]).startswith(to):
         steps -= 1
         if not steps:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -229,7 +229,7 @@ for steps in [int(each) for each in kills.split()] + [-1]:
 
 
 class TestKilled:
-    """Being killed while tables are made, while files are written, and between two manifests."""
+    """Being killed while tables are made, while files are written, and between two commits."""
 
     KILLS = "2 5 3 6 7 6 5 6 7"
 
