@@ -12,7 +12,7 @@ import pyarrow as pa
 from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.filing import writeFile
-from natsbroker.spark.tables.snapshots import Log, Range, Snapshot
+from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
 
 __all__ = ["extended"]
 
@@ -34,7 +34,7 @@ def extended(
     table = DeltaLakeTable(root)
     table.make()
     if table.latest() is None:
-        table.create(Snapshot.first(Log("stream", "LOG", "", identity), 1))
+        table.create(TableSnapshot.first(Log("stream", "LOG", "", identity), 1))
     base = table.require()
     start = base.stop
     rows = [

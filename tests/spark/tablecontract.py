@@ -24,10 +24,10 @@ import pytest
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.archive.compacting import compact
-from natsbroker.spark.tables.checking import SCHEMA, Damaged, damageOf
+from natsbroker.spark.tables.checking import SCHEMA, ArchiveDamaged, damageOf
 from natsbroker.spark.tables.filing import writeDays, writeFile
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.snapshots import File, Log, Range, Snapshot, TableError
+from natsbroker.spark.tables.snapshots import File, Log, Range, TableError, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable
 
 __all__ = ["LOG", "TableContract", "dated", "filed", "forge", "grow", "small", "together"]
@@ -172,11 +172,11 @@ class TableContract:
         """A table that accounts for the sequences from 1 to 8, of which 3 was deleted."""
         table = tableAt(tmp_path / "lake", self.form)
         table.make()
-        table.create(Snapshot.first(LOG, 1))
+        table.create(TableSnapshot.first(LOG, 1))
         assert grow(table, 9, 3)
         return table
 
-    def check(self, root: Path, *missing: int) -> Snapshot:
+    def check(self, root: Path, *missing: int) -> TableSnapshot:
         """See that the table has each sequence once, save some, and is the same to everybody."""
         snapshot = tableAt(root).require()
         rows = sorted(self.seen(root), key=lambda row: int(str(row["seq"])))
@@ -203,13 +203,13 @@ class TableContract:
         table.make()
         assert tableAt(tmp_path / "lake", self.form).latest() is None
         with pytest.raises(TableError, match="there is no archive"):
-            table.append(Snapshot.first(LOG, 1), filed(table.root, 1, 5), (), 5)
+            table.append(TableSnapshot.first(LOG, 1), filed(table.root, 1, 5), (), 5)
 
     def test_first(self, tmp_path: Path) -> None:
         """The first version says what it is of; of many who make it one succeeds."""
         root = tmp_path / "lake"
         tableAt(root, self.form).make()
-        firsts = [Snapshot.first(LOG, 17) for _ in range(4)]
+        firsts = [TableSnapshot.first(LOG, 17) for _ in range(4)]
 
         def created(number: int) -> bool:
             tableAt(root, self.form).create(firsts[number])
@@ -354,7 +354,7 @@ class TableContract:
         root = tmp_path / "lake"
         table = tableAt(root, self.form)
         table.make()
-        table.create(Snapshot.first(LOG, 1, "date"))
+        table.create(TableSnapshot.first(LOG, 1, "date"))
         for stop in (6, 12):
             base = table.require()
             files = writeDays(root, dated(base.stop, stop, 3), base.stop)
@@ -374,7 +374,9 @@ class TableContract:
         base = table.require()
         size = (table.root / file.path).stat().st_size
         assert table.append(base, [replace(file, bytes=size)], (), 12)
-        with pytest.raises(Damaged, match="damaged: sequences 10 to 10: is not what was archived"):
+        with pytest.raises(
+            ArchiveDamaged, match="damaged: sequences 10 to 10: is not what was archived"
+        ):
             compact(table)
         # As another program compacts.
         if self.form == "delta":

@@ -10,7 +10,7 @@ import deltalake
 import pytest
 
 from natsbroker.spark.tables.formats import FORMATS, tableAt
-from natsbroker.spark.tables.snapshots import Snapshot
+from natsbroker.spark.tables.snapshots import TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable
 from tests.spark.archivekilling import counted, isWhole, rounds
 from tests.spark.tablecontract import LOG, grow
@@ -37,7 +37,7 @@ def archive(tmp_path: Path, form: str) -> ArchiveTable:
     """An archive with the sequences from 1 to 19."""
     table = tableAt(tmp_path, form)
     table.make()
-    table.create(Snapshot.first(LOG, 1))
+    table.create(TableSnapshot.first(LOG, 1))
     assert grow(table, 20)
     return table
 

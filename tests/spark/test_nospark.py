@@ -23,7 +23,7 @@ sys.exit(cli.main(sys.argv[1:], sys.stdout, sys.stderr))
 
 
 def ran(*arguments: str) -> dict[str, Any]:
-    """What a job says, in a process that cannot import PySpark and finds no Java."""
+    """The line of JSON of a job in a process that cannot import PySpark and finds no Java."""
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, *arguments],
         cwd=CHECKOUT,

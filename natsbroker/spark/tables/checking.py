@@ -54,7 +54,7 @@ class Difference:
         return f"{self.kind}: sequences {self.first} to {self.last}: {self.detail}"
 
 
-class Damaged(TableError):
+class ArchiveDamaged(TableError):
     """
     Files do not have what was written.
 
@@ -88,8 +88,8 @@ def checksums(rows: Any) -> Any:
     if isinstance(rows, pa.Table):
         found = [checksums(each) for each in rows.to_batches()]
         return pa.chunked_array(found, pa.int64())
-    numbers = [rows["seq"], rows["time"].cast(pa.int64()), rows["time_ns"]]
-    texts = [*(each.cast(pa.string()) for each in numbers), rows["subject"]]
+    integers = [rows["seq"], rows["time"].cast(pa.int64()), rows["time_ns"]]
+    texts = [*(each.cast(pa.string()) for each in integers), rows["subject"]]
     firsts = pc.binary_join_element_wise(*texts, " ", null_handling="replace")
     headers = rows["headers"]
     lengths = pc.fill_null(pc.list_value_length(headers), 0)
@@ -157,11 +157,11 @@ def readFiles(root: Path, files: Sequence[File]) -> Iterator[Any]:
     """
     The messages of files that share a range, checked, as batches with L{COLUMNS} in order.
 
-    @raise Damaged: instead of rows that are not as they were written.
+    @raise ArchiveDamaged: instead of rows that are not as they were written.
     """
     for table, findings in examined(root, files):
         if findings:
-            raise Damaged(root, findings)
+            raise ArchiveDamaged(root, findings)
         yield from table.select(COLUMNS).to_batches(_ROWS)
 
 
@@ -191,12 +191,12 @@ def _checked(table: Any) -> tuple[Any, list[Difference]]:
         gaps = pc.pairwise_diff(table["seq"].combine_chunks())
     seqs = pc.fill_null(table["seq"].combine_chunks(), 0)
     isRight = pc.fill_null(pc.equal(table[CHECKSUM], checksums(table)), False)
-    findings = runs("damaged", seqs.filter(pc.invert(isRight)), "is not what was archived")
+    findings = consecutive("damaged", seqs.filter(pc.invert(isRight)), "is not what was archived")
     twice = pc.unique(seqs.filter(pc.fill_null(pc.equal(gaps, 0), False)))
-    return table, findings + runs("doubled", twice, "is in the archive more than once")
+    return table, findings + consecutive("doubled", twice, "is in the archive more than once")
 
 
-def runs(kind: str, seqs: Any, detail: str) -> list[Difference]:
+def consecutive(kind: str, seqs: Any, detail: str) -> list[Difference]:
     """
     What is wrong with some sequences.
 

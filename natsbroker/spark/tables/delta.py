@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction, Transaction
 from natsbroker.files import syncDirectory
 from natsbroker.spark.codecs.datatypes import merged, nullable
 from natsbroker.spark.tables.checking import CHECKSUM, STORED
-from natsbroker.spark.tables.snapshots import File, Log, Range, Snapshot, TableError, ordered
+from natsbroker.spark.tables.snapshots import File, Log, Range, TableError, TableSnapshot, ordered
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, failed
 
 #: What this library raises, from its own errors to those of the disk.
@@ -40,7 +40,7 @@ _FEATURES = {"timestampNtz"}
 class DeltaLakeTable(ArchiveTable):
     form = "delta"
 
-    def latest(self) -> Snapshot | None:
+    def latest(self) -> TableSnapshot | None:
         table = self._open()
         return None if table is None else self._read(table, True)
 
@@ -74,7 +74,7 @@ class DeltaLakeTable(ArchiveTable):
             except _ERRORS as error:
                 raise self._failed(error) from None
 
-    def create(self, first: Snapshot, columns: Any = STORED) -> None:
+    def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
         settings = {
             "natsbroker.table": first.table,
             "natsbroker.log": json.dumps(asdict(first.log)),
@@ -97,7 +97,7 @@ class DeltaLakeTable(ArchiveTable):
         self._sync()
 
     def _append(
-        self, base: Snapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
+        self, base: TableSnapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
     ) -> bool:
         table = self._open()
         found = None if table is None else self._read(table, False)
@@ -175,7 +175,7 @@ class DeltaLakeTable(ArchiveTable):
         except _ERRORS as error:
             raise self._failed(error) from None
 
-    def _read(self, table: Any, hasFiles: bool) -> Snapshot:
+    def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
         """
         @param hasFiles: whether its files are wanted too, which takes time for each.
         """
@@ -199,7 +199,7 @@ class DeltaLakeTable(ArchiveTable):
                 tuple(int(version(each)) for each in names.ends(place))
                 for place in range(version(names.lost) or 0)
             ]
-            return Snapshot(
+            return TableSnapshot(
                 table.version(),
                 settings["natsbroker.table"],
                 log,
@@ -264,19 +264,19 @@ class _Names:
         return f"{self.lost}/{place}/start", f"{self.lost}/{place}/stop"
 
 
-def _transactions(base: Snapshot, lost: Sequence[Range], stop: int) -> list[Transaction]:
+def _transactions(base: TableSnapshot, lost: Sequence[Range], stop: int) -> list[Transaction]:
     """
     Where the archive stops, always, and what it lost, where that is new.
     """
     names = _Names(base.log)
-    numbers = {names.stop: stop}
+    found = {names.stop: stop}
     if tuple(lost) != base.lost:
-        numbers[names.lost] = len(lost)
+        found[names.lost] = len(lost)
         for place, ends in enumerate(lost):
             if base.lost[place : place + 1] != (ends,):
-                numbers.update(zip(names.ends(place), ends, strict=True))
+                found.update(zip(names.ends(place), ends, strict=True))
     now = int(time.time() * 1000)
-    return [Transaction(name, number, now) for name, number in numbers.items()]
+    return [Transaction(name, number, now) for name, number in found.items()]
 
 
 def _added(root: Path, file: File) -> AddAction:

@@ -39,15 +39,15 @@ from pyiceberg.types import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from natsbroker.spark.tables.checking import STORED, Damaged, examined
+from natsbroker.spark.tables.checking import STORED, ArchiveDamaged, examined
 from natsbroker.spark.tables.filing import FileWriter, discard
 from natsbroker.spark.tables.icebergcatalog import IcebergLocation, nameOf, placeIn
 from natsbroker.spark.tables.snapshots import (
     File,
     Log,
     Range,
-    Snapshot,
     TableError,
+    TableSnapshot,
     Tile,
     ordered,
 )
@@ -108,11 +108,11 @@ class IcebergTable(ArchiveTable):
         except _ERRORS as error:
             raise self._failed(error) from None
 
-    def latest(self) -> Snapshot | None:
+    def latest(self) -> TableSnapshot | None:
         table = self._open()
         return None if table is None else self._read(table, True)
 
-    def create(self, first: Snapshot, columns: Any = STORED) -> None:
+    def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
         if columns is not STORED:
             raise TableError(f"{self.root}: only archives are Iceberg tables")
         properties = {
@@ -137,7 +137,7 @@ class IcebergTable(ArchiveTable):
                 raise self._failed(error) from None
 
     def _append(
-        self, base: Snapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
+        self, base: TableSnapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
     ) -> bool:
         table = self._open()
         found = None if table is None else self._read(table, False)
@@ -194,7 +194,7 @@ class IcebergTable(ArchiveTable):
         try:
             for rows, findings in examined(self.root, files):
                 if findings:
-                    raise Damaged(self.root, findings)
+                    raise ArchiveDamaged(self.root, findings)
                 for batch in rows.to_batches():
                     writer.add(batch)
             return writer.finish()
@@ -245,7 +245,7 @@ class IcebergTable(ArchiveTable):
         except _ERRORS as error:
             raise self._failed(error) from None
 
-    def _read(self, table: Any, hasFiles: bool) -> Snapshot:
+    def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
         """
         @param hasFiles: whether its files are wanted too, which takes time for each.
         """
@@ -254,7 +254,7 @@ class IcebergTable(ArchiveTable):
             raise TableError(f"{self.root}: is an Iceberg table, and no archive")
         try:
             start, stop = int(said["natsbroker.start"]), int(said["natsbroker.stop"])
-            return Snapshot(
+            return TableSnapshot(
                 table.metadata.last_sequence_number,
                 said["natsbroker.table"],
                 Log(**json.loads(said["natsbroker.log"])),

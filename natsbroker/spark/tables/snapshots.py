@@ -67,7 +67,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class TableSnapshot:
     """
     One version of a table.
 
@@ -90,7 +90,7 @@ class Snapshot:
     partition: str = ""
 
     @classmethod
-    def first(cls, log: Log, start: int, partition: str = "") -> Snapshot:
+    def first(cls, log: Log, start: int, partition: str = "") -> TableSnapshot:
         return cls(0, uuid.uuid4().hex, log, start, start, partition=partition)
 
     @property

@@ -18,7 +18,7 @@ from typing import Any
 
 from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.filing import discard
-from natsbroker.spark.tables.snapshots import File, Range, Snapshot, TableError, joined
+from natsbroker.spark.tables.snapshots import File, Range, TableError, TableSnapshot, joined
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class ArchiveTable(ABC):
             raise failed(self.root, error) from None
 
     @abstractmethod
-    def latest(self) -> Snapshot | None:
+    def latest(self) -> TableSnapshot | None:
         """
         The version that holds; C{None} if there is none yet.
         """
 
     @abstractmethod
-    def create(self, first: Snapshot, columns: Any = STORED) -> None:
+    def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
         """
         Make the first version; or somebody else does at the same moment.
 
@@ -69,7 +69,7 @@ class ArchiveTable(ABC):
         """
 
     def append(
-        self, base: Snapshot, files: Sequence[File], lost: Iterable[Range], stop: int
+        self, base: TableSnapshot, files: Sequence[File], lost: Iterable[Range], stop: int
     ) -> bool:
         """
         Account for the sequences up to one.
@@ -97,7 +97,7 @@ class ArchiveTable(ABC):
 
     @abstractmethod
     def _append(
-        self, base: Snapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
+        self, base: TableSnapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
     ) -> bool:
         """
         As L{append}, with all that was ever lost.
@@ -121,7 +121,7 @@ class ArchiveTable(ABC):
         @param isDryRun: say what would be deleted, and delete nothing.
         """
 
-    def require(self) -> Snapshot:
+    def require(self) -> TableSnapshot:
         found = self.latest()
         if found is None:
             raise TableError(f"{self.root}: there is no archive")

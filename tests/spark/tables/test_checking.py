@@ -20,7 +20,7 @@ from natsbroker.spark.tables.checking import (
     COLUMNS,
     SCHEMA,
     STORED,
-    Damaged,
+    ArchiveDamaged,
     Difference,
     checksums,
     damageOf,
@@ -125,7 +125,7 @@ class TestDamage:
         pq.write_table(pa.table({"x": [1]}), root / "data" / "other.parquet")
         assert len(damageOf(root, [File("data/other.parquet", 1, 1, 1, 9)])) == 1
         (root / file.path).write_bytes(b"PAR1 and what is no Parquet")
-        with pytest.raises(Damaged, match="file: sequences 1 to 4: data/") as raised:
+        with pytest.raises(ArchiveDamaged, match="file: sequences 1 to 4: data/") as raised:
             list(readFiles(root, [file]))
         assert isinstance(raised.value, TableError)
 
@@ -167,4 +167,4 @@ class TestDamage:
     def test_text(self, root: Path) -> None:
         """An error names some of much damage."""
         found = [Difference("damaged", n, n, "x") for n in range(1, 9)]
-        assert str(Damaged(root, found)).endswith("sequences 5 to 5: x and 3 more")
+        assert str(ArchiveDamaged(root, found)).endswith("sequences 5 to 5: x and 3 more")

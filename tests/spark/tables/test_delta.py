@@ -16,10 +16,10 @@ import pytest
 from deltalake.transaction import AddAction, Transaction
 
 from natsbroker.spark.codecs.datatypes import Clash, readSchema
-from natsbroker.spark.tables.checking import STORED, Damaged, readFiles
+from natsbroker.spark.tables.checking import STORED, ArchiveDamaged, readFiles
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.filing import writeDays
-from natsbroker.spark.tables.snapshots import Snapshot, TableError
+from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
 from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, together
 
 
@@ -41,7 +41,7 @@ def table(tmp_path: Path) -> DeltaLakeTable:
     """A table that has the sequences from 1 to 8."""
     table = DeltaLakeTable(tmp_path)
     table.make()
-    table.create(Snapshot.first(LOG, 1))
+    table.create(TableSnapshot.first(LOG, 1))
     assert grow(table, 9)
     return table
 
@@ -155,7 +155,7 @@ def test_days(tmp_path: Path) -> None:
     """The day is a column of the table, and others read only the files of the one they ask for."""
     table = DeltaLakeTable(tmp_path)
     table.make()
-    table.create(Snapshot.first(LOG, 1, "date"))
+    table.create(TableSnapshot.first(LOG, 1, "date"))
     files = writeDays(tmp_path, dated(1, 10, 3), 1)
     assert table.append(table.require(), files, (), 10)
     found = deltalake.DeltaTable(str(tmp_path))
@@ -247,12 +247,14 @@ class TestOthers:
 
 
 def test_doubled(table: DeltaLakeTable) -> None:
-    """A row that somebody adds which is there already is told by every reader."""
+    """A row that somebody adds which is there already is an error for every reader."""
     found = deltalake.DeltaTable(str(table.root))
     deltalake.write_deltalake(
         found, found.to_pyarrow_table(filters=[("seq", "=", 5)]), mode="append"
     )
-    with pytest.raises(Damaged, match="doubled: sequences 5 to 5: is in the archive more than"):
+    with pytest.raises(
+        ArchiveDamaged, match="doubled: sequences 5 to 5: is in the archive more than"
+    ):
         list(readFiles(table.root, table.require().files))
 
 
@@ -265,7 +267,7 @@ class TestColumns:
         table = DeltaLakeTable(tmp_path / "other")
         assert table.columns() is None
         table.make()
-        table.create(Snapshot.first(LOG, 1), readSchema("seq BIGINT, s STRUCT<a: INT>"))
+        table.create(TableSnapshot.first(LOG, 1), readSchema("seq BIGINT, s STRUCT<a: INT>"))
         return table
 
     def test_more(self, other: DeltaLakeTable) -> None:

@@ -18,7 +18,7 @@ from natsbroker.spark.tables.checking import readFiles
 from natsbroker.spark.tables.filing import writeDays
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.iceberg import IcebergTable
-from natsbroker.spark.tables.snapshots import Snapshot, TableError
+from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
 from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, together
 
 
@@ -50,7 +50,7 @@ def table(tmp_path: Path) -> IcebergTable:
     """A table that has the sequences from 1 to 8."""
     table = IcebergTable(tmp_path)
     table.make()
-    table.create(Snapshot.first(LOG, 1))
+    table.create(TableSnapshot.first(LOG, 1))
     assert grow(table, 9)
     return table
 
@@ -123,7 +123,7 @@ def test_days(tmp_path: Path) -> None:
     """The day of the time is what the table is partitioned by, and others pass over files by it."""
     table = IcebergTable(tmp_path)
     table.make()
-    table.create(Snapshot.first(LOG, 1, "date"))
+    table.create(TableSnapshot.first(LOG, 1, "date"))
     files = writeDays(tmp_path, dated(1, 10, 3), 1)
     assert table.append(table.require(), files, (), 10)
     found = opened(tmp_path)
@@ -196,7 +196,7 @@ def test_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "lake"
     table = tableAt(root, "iceberg", "prod:lake.orders")
     table.make()
-    table.create(Snapshot.first(LOG, 1))
+    table.create(TableSnapshot.first(LOG, 1))
     assert grow(table, 5)
     assert tableAt(root).require().rows == 4
     assert shared.load_table("lake.orders").scan().to_arrow().num_rows == 4

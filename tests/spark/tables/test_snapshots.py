@@ -8,8 +8,8 @@ import pytest
 
 from natsbroker.spark.tables.snapshots import (
     File,
-    Snapshot,
     TableError,
+    TableSnapshot,
     Tile,
     joined,
     newPath,
@@ -26,7 +26,7 @@ def file(first: int, last: int) -> File:
 def test_tiles() -> None:
     """Tiles follow each other; files whose ranges overlap share one."""
     a, b, c, d = file(3, 5), file(8, 20), file(10, 12), file(21, 22)
-    snapshot = Snapshot(1, "t", LOG, 1, 30, (a, b, c, d))
+    snapshot = TableSnapshot(1, "t", LOG, 1, 30, (a, b, c, d))
     assert snapshot.tiles == [
         Tile(1, 6, (a,)),
         Tile(6, 21, (b, c)),
@@ -34,7 +34,7 @@ def test_tiles() -> None:
         Tile(23, 30),
     ]
     assert snapshot.rows == 21
-    assert Snapshot.first(LOG, 5).tiles == []
+    assert TableSnapshot.first(LOG, 5).tiles == []
 
 
 def test_joined() -> None:

@@ -24,7 +24,7 @@ from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.spark.tables.checking import COLUMNS
 from natsbroker.spark.tables.filing import writeDays, writeFile
-from natsbroker.spark.tables.snapshots import File, Log, Range, Snapshot, joined
+from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined
 from natsbroker.spark.tables.table import ArchiveTable
 
 
@@ -80,7 +80,7 @@ def copyRange(
     """
     Copy one range into files that are not in the table yet.
 
-    @param partition: see L{Snapshot}.
+    @param partition: see L{TableSnapshot}.
     """
     lost: list[Range] = []
 
@@ -92,7 +92,7 @@ def copyRange(
     return CopyResult(tuple(write(root, batches, span.start)), tuple(lost))
 
 
-def checkLog(table: ArchiveTable, snapshot: Snapshot, log: Log) -> None:
+def checkLog(table: ArchiveTable, snapshot: TableSnapshot, log: Log) -> None:
     """
     See that a table is of a log.
 
@@ -148,7 +148,7 @@ class Archiver:
         self._onProgress = onProgress
         self._isOver = isOver
 
-    def once(self, hold: int = 0) -> Snapshot:
+    def once(self, hold: int = 0) -> TableSnapshot:
         """
         Archive what is stored now.
 
@@ -181,14 +181,14 @@ class Archiver:
             "lost": [list(each) for each in joined(self.lost)],
         }
 
-    def _held(self, logs: Logs, state: StreamState, hold: int) -> Snapshot:
+    def _held(self, logs: Logs, state: StreamState, hold: int) -> TableSnapshot:
         """
         The version that holds, made if there is none, with the log held from its stop on.
         """
         log = logOf(state, self._options)
         snapshot = self.table.latest()
         if snapshot is None:
-            snapshot = Snapshot.first(log, state.first, self._plan.partitionBy)
+            snapshot = TableSnapshot.first(log, state.first, self._plan.partitionBy)
             if hold:
                 # Before anything is promised, so that what is promised is there.
                 self._hold(logs, snapshot, hold)
@@ -204,7 +204,7 @@ class Archiver:
             self._hold(logs, snapshot, hold)
         return snapshot
 
-    def _hold(self, logs: Logs, snapshot: Snapshot, seconds: int) -> None:
+    def _hold(self, logs: Logs, snapshot: TableSnapshot, seconds: int) -> None:
         if not isinstance(logs, ChannelApi):
             raise OptionError("hold: only channels of our broker can be held")
         question = {
@@ -215,7 +215,7 @@ class Archiver:
         }
         logs.call("HOLD", snapshot.log.name, question)
 
-    def _advance(self, snapshot: Snapshot, end: int) -> Snapshot:
+    def _advance(self, snapshot: TableSnapshot, end: int) -> TableSnapshot:
         spans = self._plan.spans(snapshot.log, snapshot.stop, end)
         root, partition = self.table.root, snapshot.partition
         work = partial(copyRange, self._peer, self._options, root, partition=partition)

@@ -18,7 +18,7 @@ from natsbroker.spark.jobs.common import (
     runnerFor,
     secondsOf,
 )
-from natsbroker.spark.tables.checking import Damaged, damageOf
+from natsbroker.spark.tables.checking import ArchiveDamaged, damageOf
 from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.table import ArchiveTable
 
@@ -38,7 +38,7 @@ def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> 
     @param run: runs the tasks that check the small ones first.
     @param target: how many bytes a file has at most.
     @return: how many files gave way to others.
-    @raise Damaged: if one has not what was written.
+    @raise ArchiveDamaged: if one has not what was written.
     """
     # The new files will say how many rows they have, so what is missing must be found before. Files
     # of decoded tables have no sequences, and no checksums.
@@ -51,7 +51,7 @@ def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> 
         ],
     )
     if findings := [each for damage in found for each in damage]:
-        raise Damaged(table.root, findings)
+        raise ArchiveDamaged(table.root, findings)
     return table.compact(target)
 
 

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 
 from natsbroker.spark.jobs.archive.archiver import CopyResult, checkLog
 from natsbroker.spark.jobs.common import Parser, Runner, addMaster, command, inline, runnerFor
-from natsbroker.spark.tables.checking import COLUMNS, Damaged, Difference
+from natsbroker.spark.tables.checking import COLUMNS, ArchiveDamaged, Difference
 from natsbroker.spark.tables.filing import writeDays, writeFile
 from natsbroker.spark.tables.formats import FORMATS, FORMER, tableAt
-from natsbroker.spark.tables.snapshots import Log, Range, Snapshot, TableError
+from natsbroker.spark.tables.snapshots import Log, Range, TableError, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, rootOf
 
 #: How many ranges are added to the table at a time.
@@ -93,16 +93,16 @@ class FormerArchive:
             ) from None
 
 
-def convert(former: FormerArchive, table: ArchiveTable, run: Runner = inline) -> Snapshot:
+def convert(former: FormerArchive, table: ArchiveTable, run: Runner = inline) -> TableSnapshot:
     """
     Copy an archive into a table; what is there already from the same log stays.
 
     @return: the version of the table that holds then.
-    @raise Damaged: if a file is not as it was written.
+    @raise ArchiveDamaged: if a file is not as it was written.
     """
     table.make()
     if table.latest() is None:
-        table.create(Snapshot.first(former.log, former.start, former.partition))
+        table.create(TableSnapshot.first(former.log, former.start, former.partition))
     while True:
         snapshot = table.require()
         checkLog(table, snapshot, former.log)
@@ -147,9 +147,9 @@ def _rows(root: Path, files: Sequence[FormerFile]) -> Iterator[Any]:
         yield from pa.concat_tables(tables).sort_by("seq").to_batches()
 
 
-def _damage(root: Path, file: FormerFile, text: str) -> Damaged:
+def _damage(root: Path, file: FormerFile, text: str) -> ArchiveDamaged:
     found = Difference("file", file.start, file.stop - 1, f"{file.path}: {text}")
-    return Damaged(root, [found])
+    return ArchiveDamaged(root, [found])
 
 
 @command("convert")

@@ -19,7 +19,7 @@ from natsbroker.spark.logs.selection import logsOf, oneName
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.tables.checking import COLUMNS, readFiles
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.snapshots import Log, Range, Snapshot
+from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ArchiveOrigin:
     """
 
     root: Path
-    snapshot: Snapshot
+    snapshot: TableSnapshot
 
     @classmethod
     def of(cls, root: str) -> ArchiveOrigin:

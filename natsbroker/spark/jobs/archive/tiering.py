@@ -27,9 +27,9 @@ from natsbroker.spark.logs.columns import ddlOf
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import Damaged, Difference, damageOf
+from natsbroker.spark.tables.checking import ArchiveDamaged, Difference, damageOf
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.snapshots import File, Snapshot
+from natsbroker.spark.tables.snapshots import File, TableSnapshot
 
 _COLUMNS = ("seq", "subject", "data", "time")
 
@@ -47,12 +47,12 @@ def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any
     return frameOf(spark, table.root, table.require(), columns)
 
 
-def frameOf(spark: Any, root: Path, snapshot: Snapshot, columns: Sequence[str]) -> Any:
+def frameOf(spark: Any, root: Path, snapshot: TableSnapshot, columns: Sequence[str]) -> Any:
     """
     The messages of a version. Spark reads the files by itself, so it can pass over most of what is
     in them; the first time that this process reads them, tasks check them before.
 
-    @raise Damaged: if one has not what was written.
+    @raise ArchiveDamaged: if one has not what was written.
     """
     schema = ddlOf(columns)
     if not snapshot.files:
@@ -65,7 +65,7 @@ def frameOf(spark: Any, root: Path, snapshot: Snapshot, columns: Sequence[str]) 
     ]
     found = inSpark(spark)(partial(damageOf, root), new)
     if findings := [each for damage in found for each in damage]:
-        raise Damaged(root, findings)
+        raise ArchiveDamaged(root, findings)
     _CHECKED.update(marks.values())
     return spark.read.schema(schema).parquet(*(mark[0] for mark in marks.values()))
 
@@ -79,7 +79,7 @@ def _mark(root: Path, file: File) -> tuple[str, int, int]:
         found = path.stat()
     except OSError as error:
         text = f"{file.path}: {error.strerror}"
-        raise Damaged(root, [Difference("file", file.first, file.last, text)]) from None
+        raise ArchiveDamaged(root, [Difference("file", file.first, file.last, text)]) from None
     return str(path), found.st_size, found.st_mtime_ns
 
 

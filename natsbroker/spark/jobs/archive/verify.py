@@ -36,9 +36,9 @@ from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import COLUMNS, Difference, examined, runs
+from natsbroker.spark.tables.checking import COLUMNS, Difference, consecutive, examined
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.snapshots import Snapshot, Tile
+from natsbroker.spark.tables.snapshots import TableSnapshot, Tile
 from natsbroker.spark.tables.table import ArchiveTable
 from natsbroker.wire.columnar import addToDigest
 
@@ -63,7 +63,7 @@ class Comparison:
     deleted: int = 0
 
 
-def optionsOf(snapshot: Snapshot, options: dict[str, Any]) -> dict[str, Any]:
+def optionsOf(snapshot: TableSnapshot, options: dict[str, Any]) -> dict[str, Any]:
     """
     The options of the data source, with the log that an archive is of.
     """
@@ -75,7 +75,7 @@ def optionsOf(snapshot: Snapshot, options: dict[str, Any]) -> dict[str, Any]:
 
 def verify(
     options: dict[str, Any], table: ArchiveTable, run: Runner = inline, block: int = BLOCK
-) -> tuple[Snapshot, Comparison]:
+) -> tuple[TableSnapshot, Comparison]:
     """
     Compare an archive with its log.
 
@@ -237,7 +237,7 @@ def _differences(archived: list[Row], stored: list[Row]) -> list[Difference]:
             wrong.append((row[0], "differs", f"has another {' and '.join(which)}"))
     findings: list[Difference] = []
     for (kind, detail), group in groupby(wrong, lambda each: each[1:]):
-        findings += runs(kind, pa.array([each[0] for each in group]), detail)
+        findings += consecutive(kind, pa.array([each[0] for each in group]), detail)
     return findings
 
 
@@ -254,7 +254,7 @@ def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, 
     return _summary(*verify(readOptions(options), tableAt(archive), run))
 
 
-def _summary(snapshot: Snapshot, compared: Comparison) -> dict[str, Any]:
+def _summary(snapshot: TableSnapshot, compared: Comparison) -> dict[str, Any]:
     return {
         "version": snapshot.version,
         "start": snapshot.start,

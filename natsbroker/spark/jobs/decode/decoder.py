@@ -36,7 +36,7 @@ from natsbroker.spark.jobs.decode.ranges import (
 )
 from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.snapshots import Range, Snapshot, joined
+from natsbroker.spark.tables.snapshots import Range, TableSnapshot, joined
 from natsbroker.spark.tables.table import rootOf
 
 _TYPES = {"seq": pa.int64(), "subject": pa.string(), "time": TIMESTAMP}
@@ -186,7 +186,7 @@ class TableDecoder:
         snapshot = table.latest()
         if snapshot is None:
             nullables = [pa.field(each.name, nullable(each.type)) for each in columns]
-            table.create(Snapshot.first(state.log, state.start), pa.schema(nullables))
+            table.create(TableSnapshot.first(state.log, state.start), pa.schema(nullables))
             snapshot = table.require()
         checkLog(table, snapshot, state.log)
         if isinstance(self._origin, ArchiveOrigin) and snapshot.stop < state.start:
@@ -195,7 +195,7 @@ class TableDecoder:
             )
 
     def _advance(
-        self, decodePlan: DecodePlan, snapshots: dict[str, Snapshot], start: int, end: int
+        self, decodePlan: DecodePlan, snapshots: dict[str, TableSnapshot], start: int, end: int
     ) -> None:
         targets = tuple(x for x in decodePlan.targets() if snapshots[x.name].stop == start)
         log = snapshots[targets[0].name].log

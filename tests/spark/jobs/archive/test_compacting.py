@@ -19,7 +19,7 @@ from natsbroker.spark.jobs.archive.compacting import bytesOf, compact
 from natsbroker.spark.jobs.archive.verify import Comparison, verify
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import Damaged
+from natsbroker.spark.tables.checking import ArchiveDamaged
 from natsbroker.spark.tables.formats import FORMATS, tableAt
 from natsbroker.spark.tables.snapshots import TableError
 from tests.spark.support import BrokerStation
@@ -106,14 +106,14 @@ class TestCompact:
         kept.check(100)
 
     def test_damaged(self, kept: Kept) -> None:
-        """Files that do not have what was written are not compacted; all damage is told."""
+        """Files that do not have what was written are not compacted; the error names all damage."""
         files = kept.table.require().files
         (kept.table.root / files[0].path).unlink()
         second = kept.table.root / files[1].path
         pq.write_table(pq.read_table(second).slice(0, 3), second)
         forge(kept.table.root / files[2].path, 25)
         before = kept.named
-        with pytest.raises(Damaged) as raised:
+        with pytest.raises(ArchiveDamaged) as raised:
             compact(kept.table)
         assert [(each.kind, each.first, each.last) for each in raised.value.findings] == [
             ("file", 1, 10),

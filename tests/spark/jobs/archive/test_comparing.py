@@ -18,7 +18,7 @@ from natsbroker.spark.jobs.archive.verify import Comparison, verify
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import Difference, withChecksums
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.snapshots import Snapshot, TableError
+from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
@@ -146,7 +146,7 @@ class TestChannel:
         other = tableAt(tmp_path / "other")
         other.make()
         log = replace(table.require().log, identity="0" * 16)
-        other.create(Snapshot.first(log, 1))
+        other.create(TableSnapshot.first(log, 1))
         with pytest.raises(DataLoss, match="was deleted and made again since it was archived"):
             compared(broker, other)
 

@@ -84,7 +84,7 @@ def test_goesOn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_damaged(tmp_path: Path) -> None:
-    """Other bytes than were written are told, and so is a file that is gone."""
+    """Other bytes than were written are an error, and so is a file that is gone."""
     former(tmp_path / "old", (1, 10))
     path = tmp_path / "old" / "data" / "1.parquet"
     pq.write_table(pq.read_table(path), path, compression="gzip")

@@ -44,7 +44,7 @@ def test_more(tmp_path: Path) -> None:
     assert [(row["seq"], row["data"]) for row in rows] == [(n, b"%d" % n) for n in range(1, 9)]
 
 
-def test_others(tmp_path: Path) -> None:
+def test_otherArchive(tmp_path: Path) -> None:
     """Files of more than the archive has are of another one; a wrong command line ends with 2."""
     extended(tmp_path / "log", [("a", b"x")])
     (tmp_path / "plain").mkdir()
@@ -56,7 +56,7 @@ def test_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["plain", "plain/deep"])
 def test_damaged(tmp_path: Path, place: str) -> None:
-    """Damage is told, and no file is written with it."""
+    """Damage is an error, and no file is written with it."""
     extended(tmp_path / "log", [("a", b"x")] * 5)
     [file] = tableAt(tmp_path / "log").require().files
     forge(tmp_path / "log" / file.path, 3)

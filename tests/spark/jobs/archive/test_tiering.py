@@ -17,9 +17,9 @@ from natsbroker.spark.jobs.archive import tiering
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.archive.tiering import archived, tiered
 from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.tables.checking import Damaged
+from natsbroker.spark.tables.checking import ArchiveDamaged
 from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.snapshots import Log, Snapshot, TableError
+from natsbroker.spark.tables.snapshots import Log, TableError, TableSnapshot
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station
@@ -91,7 +91,7 @@ def test_anotherLogOrNoArchive(spark: Any, broker: BrokerStation, tmp_path: Path
         tiered(spark, str(tmp_path), {**source, "startingOffsets": "1"})
     table = tableAt(tmp_path / "other")
     table.make()
-    table.create(Snapshot.first(Log("channel", name, "test-cluster", "0" * 16), 1))
+    table.create(TableSnapshot.first(Log("channel", name, "test-cluster", "0" * 16), 1))
     with pytest.raises(DataLoss, match="was deleted and made again since it was archived"):
         tiered(spark, str(table.root), source)
 
@@ -114,16 +114,16 @@ def test_archivedMeanwhile(
 
 
 def test_damaged(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
-    """What is not as it was archived is told, with its sequences, and not passed on."""
+    """What is not as it was archived is an error with its sequences."""
     name = broker.channel([b"%d" % n for n in range(1, 11)])
     archive(None, {"servers": broker.url, "channel": name}, str(tmp_path))
     assert archived(spark, str(tmp_path)).count() == 10
     [file] = tableAt(tmp_path).require().files
     forge(tmp_path / file.path, 4)
-    with pytest.raises(Damaged, match="damaged: sequences 4 to 4: is not what was archived"):
+    with pytest.raises(ArchiveDamaged, match="damaged: sequences 4 to 4: is not what was archived"):
         archived(spark, str(tmp_path))
     (tmp_path / file.path).unlink()
-    with pytest.raises(Damaged, match=r"file: sequences 1 to 10: data/.*No such file"):
+    with pytest.raises(ArchiveDamaged, match=r"file: sequences 1 to 10: data/.*No such file"):
         tiered(spark, str(tmp_path), {"servers": broker.url})
 
 
