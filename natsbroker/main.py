@@ -191,6 +191,8 @@ def _openEarly(settings: Settings) -> socket | None:
     from natsbroker.connections.opensocket import openSocket
 
     streaming = settings.streaming
+    if settings.jetstream.enabled:
+        return None
     isReady = streaming is None or (streaming.store == "memory" and not streaming.nats_server)
     return openSocket(settings.host, settings.port) if settings.port > 0 and isReady else None
 

@@ -323,8 +323,9 @@ class TestRunning:
             (["-p", "-1"], None),
             (["-p", "4333", "-store", "file", "-dir", "data"], None),
             (["-p", "4333", "-ns", "nats://127.0.0.1:4222"], None),
+            (["-p", "4333", "-js"], None),
         ],
-        ids=["plain", "memory", "any port", "store on disk", "other server"],
+        ids=["plain", "memory", "any port", "store on disk", "other server", "streams"],
     )
     def test_clientSocket(
         self, process: type[Process], arguments: list[str], opened: tuple[str, int] | None
@@ -348,7 +349,7 @@ class TestRunning:
         )
 
     @pytest.mark.parametrize(
-        "arguments", [["-js"], ["-p", "99999"], ["-c", "/missing/x.conf"], ["surplus"]]
+        "arguments", [["--syslog"], ["-p", "99999"], ["-c", "/missing/x.conf"], ["surplus"]]
     )
     def test_refusedArguments(self, process: type[Process], arguments: list[str]) -> None:
         """What is wrong, or not there yet, is refused with a reason; nothing runs."""

@@ -154,6 +154,7 @@ class _BlockReader:
         self, table: TableNode, section: BlockSchema, path: str, position: Position
     ) -> ParsedBlock:
         block = ParsedBlock(path, position)
+        before = len(self._findings.errors)
         unknown = []
         for entry in table:
             name = section.canonical(entry.key)
@@ -174,6 +175,11 @@ class _BlockReader:
                     message, path = str(feature), block.pathTo(name)
                     self._findings.errors.append(NotSupportedYet(message, path, entry.position))
         self._unknown(unknown, section, block)
+        if not block.flag("enabled", True):
+            errors = self._findings.errors
+            errors[before:] = [
+                each for each in errors[before:] if not isinstance(each, NotSupportedYet)
+            ]
         return block
 
     def _unknown(self, entries: list[TableEntry], section: BlockSchema, block: ParsedBlock) -> None:

@@ -233,7 +233,7 @@ def _rareBlocks(
     for kind in KINDS:
         if kind.key in root:
             found[kind.key] = kind.read(root, findings, read)
-    if "jetstream" in root or "default_js_domain" in root:
+    if any(name in root for name in ("jetstream", "store_dir", "default_js_domain")):
         found["jetstream"] = _jetstream(root)
     if "mappings" in root:
         from natsbroker.accounts.reading import ImportExportReader
@@ -246,6 +246,8 @@ def _jetstream(root: ParsedBlock) -> JetStream:
     block = root.blockOrEmpty("jetstream")
     limits = block.blockOrEmpty("limits")
     given: dict[str, Any] = {name: block.values[name] for name in _JETSTREAM & block.values.keys()}
+    if "store_dir" in root:
+        given.setdefault("store_dir", root.text("store_dir"))
     given |= {name: limits.values[name] for name in _JETSTREAM & limits.values.keys()}
     isOn = root.flag("jetstream") or (
         root.block("jetstream") is not None and block.values.get("enabled", True)

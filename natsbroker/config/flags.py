@@ -92,6 +92,11 @@ _TLS = _rows("""
 --tlscacert <file> | authority for the certificates of clients
 """)
 
+_JETSTREAM = _rows("""
+-js, --jetstream | JetStream | enabled
+-sd, --store_dir <dir> | folder of the streams in files | store_dir
+""")
+
 _CLUSTER = _rows("""
 --routes <urls> | members to connect to, with commas between them
 --cluster, --cluster_listen <url> | where to listen for members
@@ -142,13 +147,9 @@ integer integer integer
 """Those of nats-streaming-server that tune what works otherwise here, or the log of its clusters,
 which C{clustered} would ask for. Their rows name types, since they have no placeholders."""
 
-_NO_EFFECT = _rows("""
--sd, --store_dir <dir> | folder of JetStream, which is not there yet
-""")
-
 _UNSUPPORTED = _rows("""
 -s, --syslog; -r, --remote_syslog <url> |  | syslog remote_syslog
--js, --jetstream; --profile <port> |  | jetstream prof_port
+--profile <port> |  | prof_port
 """)
 
 _STREAMING_UNSUPPORTED = _rows("""
@@ -174,9 +175,10 @@ _GROUPS = (
     ("Logging Options", _LOGGING),
     ("Authorization Options", _AUTHORIZATION),
     ("TLS Options", _TLS),
+    ("JetStream Options", _JETSTREAM),
     ("Cluster Options", _CLUSTER),
     ("Streaming Options, any of which asks for NATS Streaming", _STREAMING),
-    ("Accepted, without effect", _NO_EFFECT + _TUNING),
+    ("Accepted, without effect", _TUNING),
     (REFUSED, _UNSUPPORTED + _STREAMING_UNSUPPORTED),
     ("Common Options", _COMMON),
 )
@@ -216,7 +218,8 @@ TUNING_FLAGS = tuple(
 )
 
 EVERY_FLAG = (
-    _setting(_SERVER + _TLS + _NO_EFFECT + _COMMON)
+    _setting(_SERVER + _TLS + _COMMON)
+    + _setting(_JETSTREAM, "jetstream.")
     + _setting(_LOGGING, "logging.")
     + _setting(_AUTHORIZATION, "authorization.")
     + _setting(_CLUSTER, "cluster.")

@@ -100,10 +100,7 @@ def test_thirdParties() -> None:
 
 def test_deferred() -> None:
     """Keys of missing features that ask for nothing are kept, so that a change shows."""
-    assert settingsOf("jetstream: disabled\nsyslog: no").deferred == {
-        "jetstream": False,
-        "syslog": False,
-    }
+    assert settingsOf("ocsp: false\nsyslog: no").deferred == {"ocsp": False, "syslog": False}
 
 
 def test_ours() -> None:

@@ -136,11 +136,35 @@ def test_account(text: str, isOn: bool) -> None:
     assert built(text).settings.accounts["A"].jetstream is isOn
 
 
-@pytest.mark.parametrize("text", ["jetstream {}", "jetstream { domain: x, enabled: true }"])
-def test_ownJetStream(text: str) -> None:
-    """A JetStream of its own is not to be had."""
-    (complaint,) = complaintsOf(text)
-    assert complaint.endswith("jetstream: not supported yet (JetStream)")
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("jetstream: true", JetStream(enabled=True)),
+        ("jetstream: enabled", JetStream(enabled=True)),
+        ("jetstream {}", JetStream(enabled=True)),
+        ("jetstream { domain: x, enabled: true }", JetStream(enabled=True, domain="x")),
+        ("jetstream {}\nstore_dir: a", JetStream(enabled=True, store_dir="a")),
+        ("store_dir: a", JetStream(store_dir="a")),
+        ("store_dir: a\njetstream { store: b }", JetStream(enabled=True, store_dir="b")),
+        (
+            "jetstream { strict: false, max_mem: 1, max_file: 2KB, limits {max_ack_pending: 3} }",
+            JetStream(
+                enabled=True,
+                strict=False,
+                max_memory_store=1,
+                max_file_store=2048,
+                max_ack_pending=3,
+            ),
+        ),
+        (
+            "jetstream { backend: postgres, backend_options { dsn: x } }",
+            JetStream(enabled=True, backend="postgres", backend_options={"dsn": "x"}),
+        ),
+    ],
+)
+def test_ownJetStream(text: str, own: JetStream) -> None:
+    """The block switches JetStream on; the folder of streams may stand outside of it."""
+    assert built(text).settings.jetstream == own
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from natsbroker.config.commandline import (
 )
 from natsbroker.config.errors import ConfigError, NotSupportedYet
 from natsbroker.config.flags import FLAG_TYPES
-from natsbroker.config.model import Settings
+from natsbroker.config.model import JetStream, Settings
 from tests.config.support import PEM, filesystem
 
 FILES = filesystem(
@@ -203,8 +203,6 @@ def test_usageErrors(line: str, message: str) -> None:
 
 
 MISSING = [
-    ("-js", "--jetstream: not supported yet (JetStream)"),
-    ("--jetstream", "--jetstream: not supported yet (JetStream)"),
     ("-s", "--syslog: not supported yet (logging to syslog)"),
     ("-r udp://x", "--remote_syslog: not supported yet (logging to syslog)"),
     ("--profile 6060", "--profile: not supported yet (profiling)"),
@@ -219,7 +217,13 @@ def test_missingFeatures(line: str, message: str) -> None:
     assert str(problem) == message
 
 
-@pytest.mark.parametrize("line", ["-js=false", "-s=false", "--profile 0", "-sd d", "--store_dir d"])
+@pytest.mark.parametrize("line", ["-js -sd d", "--jetstream --store_dir d"])
+def test_jetStream(line: str) -> None:
+    """JetStream and its folder."""
+    assert settingsOf(line).jetstream == JetStream(enabled=True, store_dir="d")
+
+
+@pytest.mark.parametrize("line", ["-js=false", "-s=false", "--profile 0"])
 def test_askingForNothing(line: str) -> None:
     """A flag that switches its feature off is fine."""
     assert settingsOf(line) == Settings()

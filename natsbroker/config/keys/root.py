@@ -242,8 +242,8 @@ ROOT = BlockSchema(
     cluster=Key(CLUSTER),
     gateway=Key(GATEWAY),
     leafnodes=Key(LEAFNODES, aliases="leaf"),
-    jetstream=Key(BOOLEAN, ENABLED, JETSTREAM, restart="JetStream"),
-    store_dir=Key(STRING, aliases="storedir", restart="StoreDir"),
+    jetstream=Key(BOOLEAN, ENABLED, JETSTREAM),
+    store_dir=Key(STRING, aliases="storedir"),
     default_js_domain=Key(MapType(Key(STRING), name="a map of strings")),
     streaming=Key(STREAMING, restart="Streaming"),
     websocket=Key(

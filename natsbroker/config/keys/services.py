@@ -28,8 +28,13 @@ from natsbroker.config.keys.types import (
     MapType,
     StrictBlock,
     Unsupported,
+    ValueType,
     arrayOf,
 )
+
+_AT_REST = "encryption at rest"
+_REPLICAS = "clusters of JetStream servers"
+_BATCHES = "limits of batches"
 
 BATCH_LIMITS = BlockSchema(
     "jetstream.limits.batch",
@@ -39,13 +44,18 @@ BATCH_LIMITS = BlockSchema(
     timeout=Key(DURATION),
 )
 
+
+def _limit(name: str, *types: ValueType) -> Key:
+    return Key(*types, restart="JetStreamLimits", field=f"jetstream.{name}")
+
+
 JETSTREAM_LIMITS = BlockSchema(
     "jetstream.limits",
-    max_ack_pending=Key(INTEGER),
+    max_ack_pending=_limit("max_ack_pending", INTEGER),
     max_ha_assets=Key(INTEGER),
-    max_request_batch=Key(INTEGER),
-    duplicate_window=Key(DURATION),
-    batch=Key(BATCH_LIMITS),
+    max_request_batch=_limit("max_request_batch", INTEGER),
+    duplicate_window=_limit("duplicate_window", DURATION),
+    batch=Key(BATCH_LIMITS, unsupported=Unsupported(_BATCHES)),
 )
 
 JETSTREAM_TPM = BlockSchema(
@@ -59,23 +69,27 @@ JETSTREAM_TPM = BlockSchema(
 
 JETSTREAM = BlockSchema(
     "jetstream",
-    enabled=Key(BOOLEAN, aliases="enable"),
+    enabled=Key(BOOLEAN, aliases="enable", restart="JetStream"),
     store_dir=Key(STRING, aliases="store storedir", restart="jetstream storage directory"),
-    backend=Key(STRING),
-    backend_options=Key(ANY_MAP),
-    max_memory_store=Key(SIZE, aliases="max_mem_store max_mem"),
-    max_file_store=Key(SIZE, aliases="max_file"),
-    domain=Key(STRING),
-    encryption_key=Key(STRING, aliases="key ek", isSecret=True),
-    prev_encryption_key=Key(STRING, aliases="prev_key prev_ek", isSecret=True),
-    cipher=Key(STRING),
+    backend=Key(STRING, restart="JetStreamBackend"),
+    backend_options=Key(ANY_MAP, restart="JetStreamBackend"),
+    max_memory_store=Key(SIZE, aliases="max_mem_store max_mem", restart="JetStreamMaxMemory"),
+    max_file_store=Key(SIZE, aliases="max_file", restart="JetStreamMaxStore"),
+    domain=Key(STRING, restart="JetStreamDomain"),
+    encryption_key=Key(
+        STRING, aliases="key ek", isSecret=True, unsupported=Unsupported(_AT_REST, "")
+    ),
+    prev_encryption_key=Key(
+        STRING, aliases="prev_key prev_ek", isSecret=True, unsupported=Unsupported(_AT_REST, "")
+    ),
+    cipher=Key(STRING, unsupported=Unsupported(_AT_REST, "")),
     sync_interval=Key(ALWAYS, *TIME.types, aliases="sync"),
     limits=Key(JETSTREAM_LIMITS),
-    tpm=Key(JETSTREAM_TPM),
-    unique_tag=Key(STRING),
-    strict=Key(BOOLEAN),
+    tpm=Key(JETSTREAM_TPM, unsupported=Unsupported(_AT_REST)),
+    unique_tag=Key(STRING, unsupported=Unsupported(_REPLICAS, "")),
+    strict=Key(BOOLEAN, restart="NoJetStreamStrict"),
     extension_hint=Key(STRING),
-    max_outstanding_catchup=Key(SIZE),
+    max_outstanding_catchup=Key(SIZE, unsupported=Unsupported(_REPLICAS, 0)),
     max_buffered_size=Key(SIZE),
     max_buffered_msgs=Key(INTEGER),
     request_queue_limit=Key(INTEGER),

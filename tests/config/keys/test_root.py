@@ -22,6 +22,7 @@ from natsbroker.config.keys.types import (
 from natsbroker.config.model import (
     Cluster,
     Gateway,
+    JetStream,
     Leafnodes,
     Logging,
     Monitoring,
@@ -210,6 +211,8 @@ FROZEN = {
     "gateway": (Gateway,),
     "leafnodes": (Leafnodes,),
     "leafnodes.remotes[]": (RemoteLeaf,),
+    "jetstream": (JetStream,),
+    "jetstream.limits": (JetStream,),
     "streaming": (Streaming,),
     "streaming.store_limits": (Streaming,),
     "tls": (TLSSettings,),
@@ -304,10 +307,10 @@ class TestManual:
 
 def test_restarts() -> None:
     """Options that need a restart have nats-server's names, by their attribute of the settings."""
-    assert restarts()["store_dir"] == "StoreDir"
+    assert restarts()["jetstream.store_dir"] == "jetstream storage directory"
     assert restarts()["operator.resolver"] == "AccountResolver"
     assert restarts()["cluster.name"] == "cluster name"
-    deferred = {"jetstream", "mqtt", "store_dir", "websocket"}
+    deferred = {"mqtt", "websocket"}
     for path in restarts():
         made: object = Settings(cluster=Cluster())
         for name in path.split(".") if path.partition(".")[0] not in deferred else ():
@@ -348,7 +351,8 @@ def test_supportedFeature() -> None:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("jetstream", False),
+        ("ocsp", False),
+        ("jetstream.encryption_key", ""),
         ("syslog", False),
         ("remote_syslog", ""),
         ("prof_port", 0),
@@ -363,7 +367,7 @@ def test_valueThatSwitchesOff(path: str, value: object) -> None:
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [("jetstream", True), ("jetstream", 0), ("prof_port", False), ("remote_syslog", "udp://a")],
+    [("ocsp", True), ("ocsp", 0), ("prof_port", False), ("remote_syslog", "udp://a")],
 )
 def test_valueThatAsks(path: str, value: object) -> None:
     """Any other value is not, nor one that is merely equal."""

@@ -11,12 +11,13 @@ from natsbroker.config.keys.services import STORE_LIMITS, STREAMING
 from tests.config.support import built, complaintsOf, errorsOf
 
 VALID = [
-    "jetstream: enabled",
-    """jetstream {
-        store_dir: "js", max_mem: 1GB, max_file: 10G, domain: d, sync: always, strict: false
-        limits { max_ack_pending: 10, duplicate_window: "1m", batch { max_msgs: 10 } }
-    }""",
-    "jetstream { sync_interval: '10s', key: k, cipher: aes, tpm { keys_file: f, pcr: 1 } }",
+    "jetstream { key: k }",
+    "jetstream { prev_key: k }",
+    "jetstream { cipher: aes }",
+    "jetstream { tpm { keys_file: f, pcr: 1 } }",
+    "jetstream { unique_tag: 'az:' }",
+    "jetstream { max_outstanding_catchup: 64MB }",
+    "jetstream { limits { batch { max_msgs: 10 } } }",
     """websocket {
         listen: "127.0.0.1:-1", no_tls: true, origins: ["http://a"], handshake_timeout: 2
         headers { X-A: b }, authorization { user: a, pass: b, timeout: 1 }
@@ -36,6 +37,13 @@ def test_valid(text: str) -> None:
 
 
 SUPPORTED = [
+    "jetstream: enabled",
+    """jetstream {
+        store_dir: "js", max_mem: 1GB, max_file: 10G, domain: d, sync: always, strict: false
+        limits { max_ack_pending: 10, duplicate_window: "1m", max_request_batch: 10 }
+    }""",
+    "jetstream { sync_interval: '10s', max_buffered_msgs: 10, request_queue_limit: 5 }",
+    "jetstream { enabled: false, key: k, unique_tag: 'az:', limits { batch { max_msgs: 10 } } }",
     "accounts { A { jetstream { max_mem: 1k, streams: 3, max_bytes_required: true } } }",
     "resolver { type: full, dir: a, allow_delete: true, limit: 5, interval: '1m' }",
     "resolver { type: cache, dir: a, ttl: '1h' }",
