@@ -224,7 +224,7 @@ class PublishedStream(Protocol):
         Messages are durable.
         """
 
-    def rollUp(self, subject: bytes, sequence: int) -> None:
+    def rollUp(self, first: int, rollups: Sequence[tuple[bytes, int]]) -> Deferred[None]:
         """
-        Remove the messages before one.
+        Remove what messages replace.
         """

@@ -32,6 +32,7 @@ class ConsumerAckHandler:
         self._core = core
         self._request = request
         self._settled: list[int] = []
+        self._replies: list[bytes] = []
         self._hasChanged = False
         self.sampling = 0
         self.configured()
@@ -72,12 +73,23 @@ class ConsumerAckHandler:
     def finish(self) -> None:
         """
         End a batch of acknowledgements.
+
+        Messages are removed from the stream before the consumer's state is written: were the
+        state durable alone, a kill would leave messages behind that nobody asks for any more.
         """
-        self._note()
         settled, self._settled = self._settled, []
         if settled:
             self._core.settled(settled)
+        self._note()
+        replies, self._replies = self._replies, []
+        if replies:
+            self._core.writer.whenDurable(partial(self._answer, replies))
         self._core.lastActive = self._core.monotonic()
+
+    def _answer(self, replies: list[bytes]) -> None:
+        send = self._core.account.send
+        for reply in replies:
+            send(reply)
 
     def _note(self) -> None:
         """
@@ -89,9 +101,11 @@ class ConsumerAckHandler:
             self._core.writer.touched()
 
     def _answerDurably(self, reply: bytes) -> None:
+        """
+        Answer once the state is durable that the end of the batch writes.
+        """
         if reply:
-            self._note()
-            self._core.writer.whenDurable(partial(self._core.account.send, reply))
+            self._replies.append(reply)
 
     # Settling.
 

@@ -430,9 +430,11 @@ class StreamPublisher:
         stream = self._stream
         if stream.isDeleted:
             return
-        for subject, place in batch.rollups:
-            stream.rollUp(subject, batch.first + place)
-        self._answerAll(batch, batch.first)
+        if batch.rollups:
+            rolling = stream.rollUp(batch.first, batch.rollups)
+            self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))
+        else:
+            self._answerAll(batch, batch.first)
         if batch.entries:
             isWatched = bool(stream.consumers) or bool(stream.watchers)
             records = self._records(batch) if isWatched else []

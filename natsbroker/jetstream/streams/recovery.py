@@ -13,7 +13,7 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG, STREAM_CONFIG
 from natsbroker.jetstream.model.shapes import decode
-from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StorageType, StreamConfig
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys, logName
 
@@ -27,7 +27,12 @@ async def createStream(account: JetStreamAccount, config: StreamConfig) -> Strea
     @raise natsbroker.interfaces.records.StoreError: if the store takes no writes.
     """
     store = account.files if config.storage is StorageType.FILE else account.memory
-    log: Any = await store.open(logName(account.name, config.name))
+    name = logName(account.name, config.name)
+    log: Any = await store.open(name)
+    if log.nextSequence > 1:
+        # The deletion of an earlier stream ended before its log was dropped.
+        await store.drop(name)
+        log = await store.open(name)
     if config.first_seq > 1 and log.nextSequence < config.first_seq:
         await log.skipTo(config.first_seq)
     stream = Stream(account, config, account.now(), log)
@@ -77,6 +82,18 @@ async def recover(account: JetStreamAccount) -> None:
             await _recoverConsumer(account, json.loads(value), values)
     for stream in account.streams.values():
         await stream.configured(stream.config)
+        if stream.config.retention is RetentionPolicy.INTEREST:
+            account.run(_releaseSettled(stream))
+
+
+async def _releaseSettled(stream: Stream) -> None:
+    """
+    Remove messages with interest retention whose last settlement is durable and whose removal is
+    not. What is ahead of every consumer is needed.
+    """
+    consumers = stream.consumers.values()
+    delivered = max((each.core.pending.deliveredStream for each in consumers), default=stream.last)
+    await stream.releaseUnneeded(min(delivered, stream.last))
 
 
 async def _dropUnfinished(account: JetStreamAccount, expected: set[str]) -> None:
@@ -94,9 +111,11 @@ async def _recoverConsumer(
 ) -> None:
     config = decode(json.dumps(found["config"]).encode(), CONSUMER_CONFIG)
     stream = account.streams.get(found["stream"])
-    if stream is None:
-        return
     name = found["name"]
+    if stream is None:
+        # It was made while its stream was deleted, and is not to be part of a later one.
+        await account.states.change(dict.fromkeys(consumerKeys(found["stream"], name)))
+        return
     state = values.get(consumerKeys(stream.name, name)[1])
     consumer = Consumer(stream, name, config, found["created"], state)
     stream.consumers[name] = consumer

@@ -212,13 +212,18 @@ class Stream(StreamRecords):
                 each.callback(None)
         return result
 
-    def rollUp(self, subject: bytes, sequence: int) -> None:
+    @inlineCallbacks
+    def rollUp(
+        self, first: int, rollups: Sequence[tuple[bytes, int]]
+    ) -> Generator[Deferred[Any], Any, None]:
         """
-        Remove the messages before one.
+        Remove what messages replace. They are acknowledged after that: after a kill, nobody would
+        know that something is still to be removed.
 
-        @param subject: only those of this subject; empty for all.
+        @param rollups: subjects, empty for all, and the places of the messages behind C{first}.
         """
-        self.account.run(self.purge(subject, sequence))
+        for subject, place in rollups:
+            yield self.purge(subject, first + place)
 
     @inlineCallbacks
     def settle(self) -> Generator[Deferred[Any], Any, None]:
@@ -408,12 +413,17 @@ class Stream(StreamRecords):
             del self.consumers[consumer.name]
         await self.states.change(dict.fromkeys(consumerKeys(self.name, consumer.name)))
         if self.config.retention is RetentionPolicy.INTEREST and not self.isDeleted:
-            await self._releaseUnneeded()
+            await self.releaseUnneeded(self.last)
 
     @inlineCallbacks
-    def _releaseUnneeded(self) -> Generator[Deferred[Any], Any, None]:
+    def releaseUnneeded(self, last: int) -> Generator[Deferred[Any], Any, None]:
+        """
+        Remove messages that no consumer needs.
+
+        @param last: only those up to this sequence.
+        """
         sequence = max(self.first, 1)
-        while sequence <= self.last:
+        while sequence <= last:
             found = yield self.read((), sequence, SLICE, 1 << 24)
             others = list(self.consumers.values())
             unneeded = [

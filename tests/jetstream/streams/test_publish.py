@@ -5,6 +5,7 @@ Publishing to a stream.
 from __future__ import annotations
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from natsbroker.jetstream.model.streamconfig import (
     DiscardPolicy,
@@ -252,6 +253,24 @@ class TestRollup:
             stage.publish(each, b"old")
         stage.publish(b"s.a", b"new", Nats_Rollup="sub")
         assert stage.stored(stream) == [(2, b"s.b", b"old"), (4, b"s.a", b"new")]
+
+    def test_acknowledgement(self) -> None:
+        """A message is acknowledged when what it replaces is gone: a kill in between leaves an
+        unacknowledged message."""
+        stage = Stage()
+        stream = stage.stream(allow_rollup_hdrs=True)
+        stage.publish(b"s.a", b"old")
+        discard = stream.log.discardBefore
+        held: Deferred[None] = Deferred()
+        stream.log.discardBefore = lambda sequence: held.addCallback(lambda _: discard(sequence))
+        inbox = stage.inbox(b"_INBOX.rolled")
+        stage.send(b"s.a", b"new", b"_INBOX.rolled", Nats_Rollup="all")
+        stage.settle()
+        assert inbox.payloads == []
+        held.callback(None)
+        stage.settle()
+        assert b'"seq":2' in inbox.payloads[0]
+        assert stage.stored(stream) == [(2, b"s.a", b"new")]
 
     def test_all(self) -> None:
         """All others go, whatever the letters' case."""

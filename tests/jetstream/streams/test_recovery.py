@@ -4,8 +4,11 @@ Streams and consumers after a restart.
 
 from __future__ import annotations
 
+from typing import Any
+
 from natsbroker.jetstream.account import JetStreamAccount
-from natsbroker.jetstream.streams.recovery import recover
+from natsbroker.jetstream.streams.recovery import createStream, recover
+from natsbroker.jetstream.streams.stream import consumerKeys
 from tests.jetstream.api.support import ApiStage
 
 
@@ -66,3 +69,89 @@ def test_unfinished() -> None:
     stage.wait(stage.files.open("jetstream/B/other"))
     restarted(stage)
     assert stage.wait(stage.files.logs()) == ["jetstream/B/other"]
+
+
+def _consume(stage: ApiStage, name: str) -> None:
+    config = {"durable_name": name, "ack_policy": "explicit"}
+    stage.ask(f"CONSUMER.DURABLE.CREATE.S.{name}", {"stream_name": "S", "config": config})
+
+
+def _fetch(stage: ApiStage, name: str) -> bytes:
+    """The reply subject of a consumer's next message."""
+    inbox = stage.inbox(b"_INBOX.pull")
+    stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S.%b" % name.encode(), b"", b"_INBOX.pull")
+    stage.settle()
+    (message,) = inbox.got
+    return bytes(message.reply)
+
+
+def test_workQueueRemovesFirst() -> None:
+    """A message leaves its work queue before the state of its consumer says that it is done, so no
+    kill leaves it behind."""
+    stage = ApiStage()
+    stage.make(retention="workqueue")
+    _consume(stage, "d")
+    stage.publish(b"s.a", b"1")
+    reply = _fetch(stage, "d")
+    stream = stage.jetstream.streams["S"]
+    order: list[str] = []
+    delete, states = stream.log.delete, stream.states
+
+    def deleting(sequences: Any) -> Any:
+        order.append("removed")
+        return delete(sequences)
+
+    stream.log.delete = deleting
+    put = states.put
+
+    def putting(key: bytes, value: bytes) -> Any:
+        if key == consumerKeys("S", "d")[1]:
+            order.append("written")
+        return put(key, value)
+
+    states.put = putting  # type: ignore[method-assign]
+    stage.send(reply, b"+ACK", b"_INBOX.ack")
+    stage.settle()
+    assert order == ["removed", "written"]
+
+
+def test_settledWithInterest() -> None:
+    """A message whose last acknowledgement is durable, but not its removal, is removed."""
+    stage = ApiStage()
+    stage.make(retention="interest")
+    _consume(stage, "d")
+    for each in (b"1", b"2"):
+        stage.publish(b"s.a", each)
+    stage.jetstream.streams["S"].settled = lambda *_: None  # type: ignore[method-assign]
+    stage.send(_fetch(stage, "d"), b"+ACK", b"_INBOX.ack")
+    stage.settle()
+    assert stage.ask("STREAM.INFO.S")["state"]["messages"] == 2
+    restarted(stage)
+    stage.settle()
+    state = stage.ask("STREAM.INFO.S")["state"]
+    assert (state["messages"], state["first_seq"]) == (1, 2)
+
+
+def test_consumerWithoutStream() -> None:
+    """A consumer whose stream is gone does not belong to a later stream of that name."""
+    stage = ApiStage()
+    stage.make()
+    _consume(stage, "d")
+    stage.jetstream.streams["S"].consumers.clear()
+    stage.ask("STREAM.DELETE.S")
+    restarted(stage)
+    stage.make()
+    restarted(stage)
+    assert stage.ask("STREAM.INFO.S")["state"]["consumer_count"] == 0
+
+
+def test_staleLog() -> None:
+    """A new stream has nothing of an earlier one whose log was not dropped."""
+    stage = ApiStage()
+    config = stage.make()
+    stage.publish(b"s.a", b"1")
+    stream = stage.jetstream.streams.pop("S")
+    stream.close()
+    again = stage.wait(createStream(stage.jetstream, stream.config))
+    assert (again.messages, again.last) == (0, 0)
+    assert config["did_create"]

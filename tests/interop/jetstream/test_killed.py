@@ -1,0 +1,23 @@
+"""
+A JetStream whose broker is killed under load.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.interop.jetstream.killed import work
+
+pytestmark = pytest.mark.slow
+
+
+def test_killedUnderLoad(tmp_path: Path) -> None:
+    """Nothing that was answered is lost, whenever the broker is killed: publishes, acknowledgements
+    and configurations; every message comes, none too often, and none stays in a work queue."""
+    workload = work(tmp_path, 20, 1)
+    assert len(workload.stored) > 1000
+    assert all(workload.acked.values())
+    assert workload.streams
+    assert workload.consumers
