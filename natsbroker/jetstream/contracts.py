@@ -214,6 +214,11 @@ class PublishedStream(Protocol):
         The size of one message.
         """
 
+    def get(self, sequence: int) -> Deferred[Record | None]:
+        """
+        One message.
+        """
+
     def quiet(self) -> Deferred[None]:
         """
         Wait for deletions that are under way.

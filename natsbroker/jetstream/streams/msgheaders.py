@@ -37,3 +37,18 @@ def expectedSequence(text: bytes) -> int:
     The number in a header that expects a sequence; -1, which equals none, for anything else.
     """
     return int(text) if text.isdigit() else -1
+
+
+def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
+    """
+    A header block in which a name has a value: in the place where the name stands first, or at the
+    end.
+    """
+    line = b"%b: %b" % (name, value)
+    lines = block.split(b"\r\n") if block else [b"NATS/1.0", b"", b""]
+    for place, each in enumerate(lines[1:], 1):
+        if each.startswith(name + b":"):
+            lines[place] = line
+            return b"\r\n".join(lines)
+    lines.insert(len(lines) - 2, line)
+    return b"\r\n".join(lines)

@@ -8,6 +8,7 @@ messages behind it wait, so that they are judged in the order of their arrival.
 from __future__ import annotations
 
 from collections import deque
+from decimal import Decimal
 from random import randrange
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,9 +27,15 @@ from natsbroker.jetstream.model.streamconfig import (
     RetentionPolicy,
     StreamConfig,
 )
+from natsbroker.jetstream.streams.counters import (
+    CounterTotals,
+    CounterUnknown,
+    incrementOf,
+)
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders, withHeader
 from natsbroker.jetstream.streams.publishanswers import PublishAnswers, StreamBatch
+from natsbroker.jetstream.streams.publishchecks import PublishChecks
 from natsbroker.jetstream.streams.subjectstates import (
     SubjectState,
     SubjectStates,
@@ -78,6 +85,8 @@ class StreamPublisher:
         self._account = stream.account
         self.duplicates = DuplicateWindow(stream.config.duplicate_window)
         self.subjects = SubjectStates()
+        self._checks = PublishChecks(stream, self.duplicates, self.subjects)
+        self._counters = CounterTotals()
         self._batch: StreamBatch | None = None
         self._waiting: deque[_Arrived] | None = None
         self._drained: list[Deferred[None]] = []
@@ -117,6 +126,7 @@ class StreamPublisher:
         Forget what is known of subjects: messages are being deleted.
         """
         self.subjects.clear()
+        self._counters.clear()
 
     def barrier(self) -> Deferred[Any]:
         """
@@ -172,25 +182,29 @@ class StreamPublisher:
         except SubjectUnknown as missing:
             self._waiting = deque([published])
             self.flush()
-            self._account.run(self._lookUp(missing.subject))
+            self._account.run(self._lookUp(missing.subject, isinstance(missing, CounterUnknown)))
             return False
         return True
 
     @inlineCallbacks
-    def _lookUp(self, subject: bytes) -> Generator[Deferred[Any], Any, None]:
+    def _lookUp(self, subject: bytes, isCounter: bool) -> Generator[Deferred[Any], Any, None]:
         """
         Find the state of a subject, then judge what waits.
+
+        @param isCounter: whether the last message is needed too.
         """
         stream = self._stream
         try:
             yield stream.quiet()
             yield stream.log.append([])
             tallies = yield stream.log.subjects(subject)
+            count = sum(each.count for each in tallies.values())
+            last = max((each.last for each in tallies.values()), default=0)
+            if isCounter:
+                self._counters.found(subject, (yield stream.get(last)))
         except StoreError as error:
             self._failWaiting(str(error))
             return
-        count = sum(each.count for each in tallies.values())
-        last = max((each.last for each in tallies.values()), default=0)
         self.subjects.found(subject, SubjectState(count, last))
         self._judgeAll(self._takeWaiting(), subject)
         if self._waiting is None:
@@ -246,69 +260,51 @@ class StreamPublisher:
             raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
         if len(headers) > LONGEST_HEADERS:
             raise errors.STREAM_HEADER_EXCEEDS_MAXIMUM()
-        messageId = b""
-        rollup = b""
+        messageId = rollup = tail = b""
+        increment = None
         now = self._account.now()
         if headers and b"Nats-" in headers:
             known = MessageHeaders(headers)
             messageId = known.get(b"Nats-Msg-Id")
-            self._checkExpectations(known, subject, config)
+            increment = incrementOf(known, payload, config.allow_msg_counter)
+            self._checks.checkStream(known)
+            self._checks.checkSequences(known, subject, self._nextSequence() - 1)
+            self._checks.checkOrigin(known)
             if messageId:
                 sequence = self.duplicates.find(messageId, now)
                 if sequence is not None:
                     self._answerInOrder(reply, self._answers.duplicate(sequence))
                     return
-            self._checkLastId(known)
-            rollup = self._rollupOf(known, config)
+            self._checks.checkLastId(known)
+            rollup = self._checks.rollupOf(known)
+        if config.allow_msg_counter and increment is None:
+            raise errors.MESSAGE_INCR_MISSING()
         if self._keepsNothing and not self._isWanted(subject):
             self._skip(reply, messageId, now)
             return
         if self._isLimited:
             self._checkLimits(subject, headers, payload, config)
-        self.put(subject, headers, payload, reply, messageId, rollup, now)
+        if increment is not None:
+            headers, payload, tail = self._count(subject, headers, increment)
+        self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
 
-    def _checkExpectations(
-        self, known: MessageHeaders, subject: bytes, config: StreamConfig
-    ) -> None:
-        expected = known.get(b"Nats-Expected-Stream")
-        if expected and expected != config.name.encode():
-            raise errors.STREAM_NOT_MATCH()
-        other = known.get(b"Nats-Expected-Last-Subject-Sequence-Subject")
-        wanted = known.get(b"Nats-Expected-Last-Subject-Sequence")
-        if wanted:
-            last = self._lastOf(other or subject)
-            if expectedSequence(wanted) != last:
-                raise errors.STREAM_WRONG_LAST_SEQUENCE(seq=last)
-        elif other:
-            raise errors.STREAM_EXPECTED_LAST_SEQ_PER_SUBJECT_INVALID()
-        wanted = known.get(b"Nats-Expected-Last-Sequence")
-        if wanted:
-            last = self._nextSequence() - 1
-            if expectedSequence(wanted) != last:
-                raise errors.STREAM_WRONG_LAST_SEQUENCE(seq=last)
+    def _count(
+        self, subject: bytes, headers: bytes, increment: Decimal
+    ) -> tuple[bytes, bytes, bytes]:
+        """
+        Increment a counter.
 
-    def _checkLastId(self, known: MessageHeaders) -> None:
-        wanted = known.get(b"Nats-Expected-Last-Msg-Id")
-        if wanted and wanted != self.duplicates.last:
-            raise errors.STREAM_WRONG_LAST_MSG_ID(
-                id=self.duplicates.last.decode("utf-8", "replace")
-            )
-
-    def _rollupOf(self, known: MessageHeaders, config: StreamConfig) -> bytes:
-        rollup = known.get(b"Nats-Rollup")
-        if not rollup:
-            return b""
-        if not config.allow_rollup_hdrs or config.deny_purge:
-            raise errors.STREAM_ROLLUP_FAILED(err="rollup not permitted")
-        kind = rollup.lower()
-        if kind not in (b"sub", b"all"):
-            shown = rollup.decode("utf-8", "replace")
-            raise errors.STREAM_ROLLUP_FAILED(err=f'rollup value invalid: "{shown}"')
-        return kind
-
-    def _lastOf(self, subject: bytes) -> int:
-        last = self.subjects.find(subject).last
-        return last if last >= self._stream.first else 0
+        @return: the headers and the payload to store, and what the answer has after the sequence.
+        """
+        sequence, limit = self._nextSequence(), self._stream.config.max_msg_size
+        state = self._counters.incremented(subject, increment, self._stream.first, sequence)
+        if state.sources:
+            headers = withHeader(headers, b"Nats-Counter-Sources", state.sources)
+        payload = state.payload()
+        if 0 <= limit < len(headers) + len(payload):
+            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
+        self._counters.stored(subject, state)
+        return headers, payload, b"," + payload[1:-1]
 
     def _nextSequence(self) -> int:
         if self._batch is not None:
@@ -356,9 +352,12 @@ class StreamPublisher:
         messageId: bytes,
         rollup: bytes,
         now: int,
+        tail: bytes = b"",
     ) -> None:
         """
         Put a message that passed the checks into the batch.
+
+        @param tail: what the answer has after the sequence.
         """
         stream = self._stream
         batch = self._batch
@@ -371,7 +370,7 @@ class StreamPublisher:
             headers = len(headers).to_bytes(4, "big") + headers
         batch.entries.append((subject, headers, payload, now))
         if reply:
-            batch.answers.append((reply, None, place))
+            batch.answers.append((reply, None, place, tail))
         if messageId:
             self.duplicates.add(messageId, sequence, now)
         self.duplicates.last = messageId
@@ -453,8 +452,8 @@ class StreamPublisher:
         if self._stream.config.no_ack:
             return
         send, stored = self._account.bus.publishInternal, self._answers.stored
-        for reply, answer, place in batch.answers:
-            send(reply, stored(first + place) if answer is None else answer)
+        for reply, answer, place, tail in batch.answers:
+            send(reply, stored(first + place, tail) if answer is None else answer)
 
     def _failed(self, failure: Failure, batch: StreamBatch) -> None:
         """
@@ -467,7 +466,7 @@ class StreamPublisher:
             )
         self.duplicates.forgetFrom(batch.first)
         self.forget()
-        for reply, answer, _ in batch.answers:
+        for reply, answer, _, _ in batch.answers:
             if answer is None:
                 self._answer(reply, self._answers.error(error))
             else:
@@ -487,7 +486,7 @@ class StreamPublisher:
         batch = self._batch
         if batch is None:
             batch = self._batch = StreamBatch(self._stream.log.nextSequence)
-        batch.answers.append((reply, answer, 0))
+        batch.answers.append((reply, answer, 0, b""))
 
     def _answer(self, reply: bytes, answer: bytes) -> None:
         if reply and not self._stream.config.no_ack:

@@ -24,8 +24,11 @@ class PublishAnswers:
         middle = f'"domain":{json.dumps(domain)},' if domain else ""
         self._prefix = f'{{"stream":{self._name},{middle}"seq":'.encode()
 
-    def stored(self, sequence: int) -> bytes:
-        return self._prefix + b"%d}" % sequence
+    def stored(self, sequence: int, tail: bytes = b"") -> bytes:
+        """
+        @param tail: what follows the sequence.
+        """
+        return self._prefix + b"%d%b}" % (sequence, tail)
 
     def duplicate(self, sequence: int) -> bytes:
         """
@@ -44,7 +47,7 @@ class StreamBatch:
 
     @ivar entries: to append.
     @ivar answers: reply subjects with the acknowledgement, or C{None} for that of the entry whose
-        place follows.
+        place follows, and what such an acknowledgement has after the sequence.
     @ivar rollups: subjects of which only the newest message stays, with that message's place; an
         empty subject for the whole stream.
     """
@@ -54,6 +57,6 @@ class StreamBatch:
     def __init__(self, first: int) -> None:
         self.first = first
         self.entries: list[Entry] = []
-        self.answers: list[tuple[bytes, bytes | None, int]] = []
+        self.answers: list[tuple[bytes, bytes | None, int, bytes]] = []
         self.rollups: list[tuple[bytes, int]] = []
         self.size = 0

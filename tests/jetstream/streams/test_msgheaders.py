@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence, withHeader
 
 
 def test_values() -> None:
@@ -22,3 +22,11 @@ def test_values() -> None:
 def test_expectedSequence(text: bytes, number: int) -> None:
     """Anything but digits equals no sequence."""
     assert expectedSequence(text) == number
+
+
+def test_withHeader() -> None:
+    """A header is replaced where it stands, or added at the end."""
+    block = b"NATS/1.0\r\nA: 1\r\nB: 2\r\n\r\n"
+    assert withHeader(block, b"A", b"3") == b"NATS/1.0\r\nA: 3\r\nB: 2\r\n\r\n"
+    assert withHeader(block, b"C", b"3") == b"NATS/1.0\r\nA: 1\r\nB: 2\r\nC: 3\r\n\r\n"
+    assert withHeader(b"", b"C", b"3") == b"NATS/1.0\r\nC: 3\r\n\r\n"

@@ -85,6 +85,10 @@ class TestExpectations:
                 (10193, "missing sequence for expected last sequence per subject"),
             ),
             ({"Nats_Rollup": "sub"}, (10111, "rollup not permitted")),
+            (
+                {"Nats_Stream_Source": "A 1 > > s.a"},
+                (10227, "message stream source header is not allowed"),
+            ),
         ],
     )
     def test_refusedExpectation(self, headers: dict[str, str], error: tuple[int, str]) -> None:

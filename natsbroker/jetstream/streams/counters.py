@@ -1,0 +1,154 @@
+"""
+Counters: streams whose messages are increments, and whose stored payloads are totals.
+
+Totals have any number of digits. They are decimal numbers, because Python refuses to turn long
+texts into integers, and needs time that is quadratic in their length for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from typing import NamedTuple
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.subjectstates import KNOWN, SubjectUnknown
+
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_NUMBER = re.compile(rb"[+-]?[0-9]+")
+_CONFLICTS = (
+    b"Nats-Rollup",
+    b"Nats-Expected-Stream",
+    b"Nats-Expected-Last-Msg-Id",
+    b"Nats-Expected-Last-Subject-Sequence-Subject",
+    b"Nats-Expected-Last-Sequence",
+    b"Nats-Expected-Last-Subject-Sequence",
+)
+"""The headers that a message with an increment must not have."""
+
+
+def incrementOf(known: MessageHeaders, payload: bytes, isCounter: bool) -> Decimal | None:
+    """
+    The increment that a message asks for; C{None} for none.
+
+    @param isCounter: whether the stream is one of counters.
+    @raise errors.JetStreamError: if the increment is refused.
+    """
+    text = known.get(b"Nats-Incr")
+    if not text:
+        return None
+    if not _NUMBER.fullmatch(text):
+        raise errors.MESSAGE_INCR_INVALID()
+    if not isCounter:
+        raise errors.MESSAGE_INCR_DISABLED()
+    if payload:
+        raise errors.MESSAGE_INCR_PAYLOAD()
+    if any(known.get(each) for each in _CONFLICTS):
+        raise errors.MESSAGE_INCR_INVALID()
+    return Decimal(text.decode())
+
+
+class CounterState(NamedTuple):
+    """
+    The last message of a counter.
+
+    @ivar total: C{None} if the message cannot be read.
+    @ivar sources: the header with the totals of the counter's sources; empty for none.
+    @ivar sequence: its sequence.
+    """
+
+    total: Decimal | None
+    sources: bytes
+    sequence: int
+
+    def payload(self) -> bytes:
+        """
+        What is stored.
+        """
+        return b'{"val":"%b"}' % str(self.total).encode()
+
+
+class CounterUnknown(SubjectUnknown):
+    """
+    An increment needs the last message of a subject, which is not known.
+    """
+
+
+class CounterTotals:
+    """
+    The counters that were incremented last, with appends that are under way.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, CounterState] = OrderedDict()
+
+    def incremented(
+        self, subject: bytes, increment: Decimal, first: int, sequence: int
+    ) -> CounterState:
+        """
+        What a counter is after an increment.
+
+        @param first: the first sequence of the stream: a counter whose last message is older
+            begins with 0.
+        @param sequence: of the message with the increment.
+        @raise CounterUnknown: if the log must be asked first.
+        @raise errors.JetStreamError: if the counter's last message cannot be read.
+        """
+        state = self._known.get(subject)
+        if state is None:
+            raise CounterUnknown(subject)
+        if state.sequence < first:
+            state = CounterState(Decimal(0), b"", 0)
+        if state.total is None:
+            raise errors.MESSAGE_COUNTER_BROKEN()
+        return CounterState(_EXACT.add(state.total, increment), state.sources, sequence)
+
+    def found(self, subject: bytes, record: Record | None) -> None:
+        """
+        Remember the last message of a counter.
+        """
+        state = CounterState(Decimal(0), b"", 0) if record is None else _stateOf(record)
+        self.stored(subject, state)
+
+    def stored(self, subject: bytes, state: CounterState) -> None:
+        """
+        An increment is being appended.
+        """
+        self._known[subject] = state
+        self._known.move_to_end(subject)
+        if len(self._known) > KNOWN:
+            self._known.popitem(last=False)
+
+    def clear(self) -> None:
+        self._known.clear()
+
+
+def _stateOf(record: Record) -> CounterState:
+    broken = CounterState(None, b"", record.sequence)
+    text = MessageHeaders(record.headers).get(b"Nats-Counter-Sources")
+    try:
+        value = json.loads(record.payload)
+        sources = json.loads(text) if text else {}
+    except ValueError:
+        return broken
+    total = value.get("val", "0") if isinstance(value, dict) else None
+    if not isinstance(total, str) or not _NUMBER.fullmatch(total.encode()):
+        return broken
+    if not _areSources(sources):
+        return broken
+    header = json.dumps(sources, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return CounterState(Decimal(total), header.encode() if sources else b"", record.sequence)
+
+
+def _areSources(value: object) -> bool:
+    """
+    Tell whether a header has totals by stream and subject.
+    """
+    return isinstance(value, dict) and all(
+        isinstance(each, dict) and all(isinstance(total, str) for total in each.values())
+        for each in value.values()
+    )

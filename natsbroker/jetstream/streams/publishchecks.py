@@ -1,0 +1,97 @@
+"""
+The checks of a published message that look at its headers.
+"""
+
+from __future__ import annotations
+
+from natsbroker.jetstream.contracts import PublishedStream
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.streams.duplicates import DuplicateWindow
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence
+from natsbroker.jetstream.streams.subjectstates import SubjectStates
+
+
+class PublishChecks:
+    """
+    The checks of one stream. Each raises a
+    L{JetStreamError<natsbroker.jetstream.model.errors.JetStreamError>} for a message to refuse.
+    """
+
+    def __init__(
+        self, stream: PublishedStream, duplicates: DuplicateWindow, subjects: SubjectStates
+    ) -> None:
+        """
+        @param duplicates: the stream's message ids.
+        @param subjects: the last sequences of the stream's subjects.
+        """
+        self._stream = stream
+        self._duplicates = duplicates
+        self._subjects = subjects
+
+    def checkStream(self, known: MessageHeaders) -> None:
+        """
+        Check that the publisher means this stream.
+        """
+        expected = known.get(b"Nats-Expected-Stream")
+        if expected and expected != self._stream.name.encode():
+            raise errors.STREAM_NOT_MATCH()
+
+    def checkSequences(self, known: MessageHeaders, subject: bytes, last: int) -> None:
+        """
+        Check that the stream has the last sequences that the publisher expects.
+
+        @param last: the last sequence of the stream, with messages that are being appended.
+        """
+        other = known.get(b"Nats-Expected-Last-Subject-Sequence-Subject")
+        wanted = known.get(b"Nats-Expected-Last-Subject-Sequence")
+        if wanted:
+            found = self.lastOf(other or subject)
+            if expectedSequence(wanted) != found:
+                raise errors.STREAM_WRONG_LAST_SEQUENCE(seq=found)
+        elif other:
+            raise errors.STREAM_EXPECTED_LAST_SEQ_PER_SUBJECT_INVALID()
+        wanted = known.get(b"Nats-Expected-Last-Sequence")
+        if wanted and expectedSequence(wanted) != last:
+            raise errors.STREAM_WRONG_LAST_SEQUENCE(seq=last)
+
+    def lastOf(self, subject: bytes) -> int:
+        """
+        The last sequence of a subject, or of the subjects that a pattern matches; 0 for none.
+
+        @raise natsbroker.jetstream.streams.subjectstates.SubjectUnknown: if the log must be asked.
+        """
+        last = self._subjects.find(subject).last
+        return last if last >= self._stream.first else 0
+
+    def checkOrigin(self, known: MessageHeaders) -> None:
+        """
+        Check that the message does not claim to come from another stream.
+        """
+        if known.get(b"Nats-Stream-Source"):
+            raise errors.MESSAGE_SOURCE_HDR_NOT_ALLOWED()
+
+    def checkLastId(self, known: MessageHeaders) -> None:
+        """
+        Check that the last message has the id that the publisher expects.
+        """
+        wanted = known.get(b"Nats-Expected-Last-Msg-Id")
+        if wanted and wanted != self._duplicates.last:
+            raise errors.STREAM_WRONG_LAST_MSG_ID(
+                id=self._duplicates.last.decode("utf-8", "replace")
+            )
+
+    def rollupOf(self, known: MessageHeaders) -> bytes:
+        """
+        The rollup that a message asks for: C{sub}, C{all}, or empty.
+        """
+        rollup = known.get(b"Nats-Rollup")
+        if not rollup:
+            return b""
+        config = self._stream.config
+        if not config.allow_rollup_hdrs or config.deny_purge:
+            raise errors.STREAM_ROLLUP_FAILED(err="rollup not permitted")
+        kind = rollup.lower()
+        if kind not in (b"sub", b"all"):
+            shown = rollup.decode("utf-8", "replace")
+            raise errors.STREAM_ROLLUP_FAILED(err=f'rollup value invalid: "{shown}"')
+        return kind

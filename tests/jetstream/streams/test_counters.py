@@ -1,0 +1,190 @@
+"""
+Counters.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.streams.counters import (
+    CounterState,
+    CounterTotals,
+    CounterUnknown,
+    incrementOf,
+)
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from tests.jetstream.support import Stage
+
+_INVALID = (10171, "message counter increment is invalid")
+_BROKEN = (10172, "message counter is broken")
+
+
+def _known(*lines: str) -> MessageHeaders:
+    return MessageHeaders("\r\n".join(("NATS/1.0", *lines, "", "")).encode())
+
+
+class TestIncrements:
+    """The header with the increment."""
+
+    @pytest.mark.parametrize("text", ["1", "+5", "-10", "0", "-0", "01", " 3", "9" * 40_000])
+    def test_number(self, text: str) -> None:
+        """An increment is a decimal number of any size, with or without a sign."""
+        assert incrementOf(_known(f"Nats-Incr: {text}"), b"", True) == Decimal(text.strip())
+
+    @pytest.mark.parametrize("text", ["1.5", "+", "+ 1", "abc", "1_000", "0x10", "3 ", "\u0661"])
+    def test_noNumber(self, text: str) -> None:
+        """Anything else is refused."""
+        with pytest.raises(JetStreamError) as caught:
+            incrementOf(_known(f"Nats-Incr: {text}"), b"", True)
+        assert caught.value.toJSON() == errors.MESSAGE_INCR_INVALID().toJSON()
+
+    def test_absent(self) -> None:
+        """A message without the header, or with an empty one, has no increment."""
+        assert incrementOf(_known("A: b"), b"", True) is None
+        assert incrementOf(_known("Nats-Incr:"), b"", True) is None
+
+
+class TestTotals:
+    """What is known of counters."""
+
+    def test_unknown(self) -> None:
+        """A counter that is not known has to be looked up; then increments add up."""
+        totals = CounterTotals()
+        with pytest.raises(CounterUnknown):
+            totals.incremented(b"a", Decimal(1), 1, 1)
+        totals.found(b"a", Record(3, 0, b"a", b"", b'{"val":"-7"}'))
+        state = totals.incremented(b"a", Decimal(10), 1, 4)
+        assert state == CounterState(Decimal(3), b"", 4)
+        assert state.payload() == b'{"val":"3"}'
+        assert totals.incremented(b"a", Decimal(1), 4, 9).payload() == b'{"val":"1"}'
+
+    @pytest.mark.parametrize(
+        ("headers", "payload"),
+        [
+            (b"", b"x"),
+            (b"", b"[]"),
+            (b"", b'{"val":1}'),
+            (b"", b'{"val":"1.5"}'),
+            (b"NATS/1.0\r\nNats-Counter-Sources: 1\r\n\r\n", b'{"val":"1"}'),
+            (b'NATS/1.0\r\nNats-Counter-Sources: {"a":{"b":1}}\r\n\r\n', b'{"val":"1"}'),
+        ],
+    )
+    def test_broken(self, headers: bytes, payload: bytes) -> None:
+        """A counter whose last message cannot be read takes no increments."""
+        totals = CounterTotals()
+        totals.found(b"a", Record(3, 0, b"a", headers, payload))
+        with pytest.raises(JetStreamError) as caught:
+            totals.incremented(b"a", Decimal(1), 1, 4)
+        assert caught.value.toJSON() == errors.MESSAGE_COUNTER_BROKEN().toJSON()
+
+
+class TestPublishing:
+    """Publishing to a stream of counters."""
+
+    def test_sum(self) -> None:
+        """The answer has the total of the subject, and the stored payload too."""
+        stage = Stage()
+        stream = stage.stream(allow_msg_counter=True)
+        assert stage.publish(b"s.a", Nats_Incr="5") == b'{"stream":"S","seq":1,"val":"5"}'
+        assert stage.publish(b"s.b", Nats_Incr="1") == b'{"stream":"S","seq":2,"val":"1"}'
+        assert stage.publish(b"s.a", Nats_Incr="-7") == b'{"stream":"S","seq":3,"val":"-2"}'
+        assert stage.stored(stream) == [
+            (1, b"s.a", b'{"val":"5"}'),
+            (2, b"s.b", b'{"val":"1"}'),
+            (3, b"s.a", b'{"val":"-2"}'),
+        ]
+
+    def test_manyAtOnce(self) -> None:
+        """Increments of one turn add up in their order."""
+        stage = Stage()
+        stage.stream(allow_msg_counter=True)
+        inbox = stage.inbox(b"_INBOX.x")
+        for _ in range(3):
+            stage.send(b"s.a", b"", b"_INBOX.x", Nats_Incr="2")
+        stage.settle()
+        assert [each.partition(b'"val":')[2] for each in inbox.payloads] == [
+            b'"2"}',
+            b'"4"}',
+            b'"6"}',
+        ]
+
+    def test_deleted(self) -> None:
+        """A counter goes on from the last message that is left."""
+        stage = Stage()
+        stream = stage.stream(allow_msg_counter=True)
+        for each in ("1", "10", "100"):
+            stage.publish(b"s.a", Nats_Incr=each)
+        stage.wait(stream.remove([3]))
+        assert stage.publish(b"s.a", Nats_Incr="1") == b'{"stream":"S","seq":4,"val":"12"}'
+        stage.wait(stream.purge())
+        assert stage.publish(b"s.a", Nats_Incr="1") == b'{"stream":"S","seq":5,"val":"1"}'
+
+    def test_duplicate(self) -> None:
+        """The answer to a duplicate has no total."""
+        stage = Stage()
+        stage.stream(allow_msg_counter=True)
+        stage.publish(b"s.a", Nats_Incr="1", Nats_Msg_Id="i")
+        again = stage.publish(b"s.a", Nats_Incr="1", Nats_Msg_Id="i")
+        assert again == b'{"stream":"S","seq":1,"duplicate": true}'
+
+    def test_sources(self) -> None:
+        """The totals of a counter's sources stay with its last message."""
+        stage = Stage()
+        stream = stage.stream(allow_msg_counter=True)
+        sources = '{"B":{"b":"2"},"A":{"a":"1"}}'
+        stage.publish(b"s.a", Nats_Incr="1", Nats_Counter_Sources=sources)
+        stream.publisher.forget()
+        stage.publish(b"s.a", Nats_Incr="1")
+        record = stage.wait(stream.get(2))
+        assert record is not None
+        assert record.headers == (
+            b"NATS/1.0\r\nNats-Incr: 1\r\n"
+            b'Nats-Counter-Sources: {"A":{"a":"1"},"B":{"b":"2"}}\r\n\r\n'
+        )
+
+    @pytest.mark.parametrize(
+        ("payload", "headers", "error"),
+        [
+            (b"", {}, (10169, "message counter increment is missing")),
+            (b"x", {"Nats_Incr": "1"}, (10170, "message counter has payload")),
+            (b"x", {"Nats_Incr": "z"}, _INVALID),
+            (b"", {"Nats_Incr": "1", "Nats_Rollup": "sub"}, _INVALID),
+            (b"", {"Nats_Incr": "1", "Nats_Expected_Stream": "S"}, _INVALID),
+            (b"", {"Nats_Incr": "1", "Nats_Expected_Last_Msg_Id": "x"}, _INVALID),
+        ],
+    )
+    def test_refusedIncrement(
+        self, payload: bytes, headers: dict[str, str], error: tuple[int, str]
+    ) -> None:
+        """Increments have no payload, no rollup and no expectations."""
+        stage = Stage()
+        stage.stream(allow_msg_counter=True, allow_rollup_hdrs=True)
+        assert stage.errorOf(stage.publish(b"s.a", payload, **headers)) == error
+
+    def test_otherStream(self) -> None:
+        """Only a stream of counters takes increments."""
+        stage = Stage()
+        stage.stream()
+        error = (10168, "message counters is disabled")
+        assert stage.errorOf(stage.publish(b"s.a", b"x", Nats_Incr="1")) == error
+
+    def test_tooLong(self) -> None:
+        """A total that exceeds the size of messages is refused."""
+        stage = Stage()
+        stage.stream(allow_msg_counter=True, max_msg_size=45)
+        assert b'"val":"1"' in stage.publish(b"s.a", Nats_Incr="1")
+        answer = stage.publish(b"s.a", Nats_Incr="9" * 15)
+        assert stage.errorOf(answer) == (10054, "message size exceeds maximum allowed")
+
+    def test_brokenCounter(self) -> None:
+        """A counter whose last message cannot be read takes no increments."""
+        stage = Stage()
+        stage.stream(allow_msg_counter=True)
+        stage.publish(b"s.a", Nats_Incr="1", Nats_Counter_Sources="1")
+        stage.jetstream.streams["S"].publisher.forget()
+        assert stage.errorOf(stage.publish(b"s.a", Nats_Incr="1")) == _BROKEN
