@@ -18,14 +18,11 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import encode
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.wire.clientinfo import described
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
-
-API_LEVEL = 5
-"""What C{Nats-Required-Api-Level} may ask for."""
 
 PREFIX = "$JS.API."
 
@@ -192,8 +189,5 @@ def _checkLevel(message: Message) -> None:
     """
     @raise JetStreamError: if the request needs a newer API.
     """
-    if b"Nats-Required-Api-Level" not in message.headers:
-        return
-    level = MessageHeaders(message.headers).get(b"Nats-Required-Api-Level")
-    if level and not (level.isdigit() and int(level) <= API_LEVEL):
+    if needsNewerApi(message.headers):
         raise errors.REQUIRED_API_LEVEL()

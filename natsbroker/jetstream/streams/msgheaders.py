@@ -4,6 +4,8 @@ The headers of published messages that JetStream understands.
 
 from __future__ import annotations
 
+from natsbroker.jetstream.model.metadata import isSupportedLevel
+
 
 class MessageHeaders:
     """
@@ -52,3 +54,13 @@ def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
             return b"\r\n".join(lines)
     lines.insert(len(lines) - 2, line)
     return b"\r\n".join(lines)
+
+
+def needsNewerApi(headers: bytes) -> bool:
+    """
+    Whether the header block of a request asks for a newer API.
+    """
+    if b"Nats-Required-Api-Level" not in headers:
+        return False
+    level = MessageHeaders(headers).get(b"Nats-Required-Api-Level")
+    return not isSupportedLevel(level.decode("latin-1"))

@@ -25,6 +25,7 @@ from natsbroker.jetstream.model.streamconfig import (
     RetentionPolicy,
     StreamConfig,
 )
+from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
 from natsbroker.streaming.deadlines import Deadline
@@ -81,6 +82,7 @@ class Stream(StreamRecords):
         self.consumers: dict[str, Consumer] = {}
         self.publisher = StreamPublisher(self)
         self.watchers: list[Callable[[Sequence[Record]], None]] = []
+        self._direct = DirectGetResponder(self)
         self.isDeleted = False
         self._subscriptions: list[ISubscription] = []
         self._changing = 0
@@ -109,6 +111,7 @@ class Stream(StreamRecords):
         if not self._subscriptions or previous.subjects != config.subjects:
             self.unsubscribe()
             self._subscribe()
+        self._direct.configured()
         if self._ageTimer is not None:
             self._ageTimer.cancel()
             self._ageTimer = None
@@ -151,6 +154,7 @@ class Stream(StreamRecords):
         Take no more messages, and set no more timers.
         """
         self.unsubscribe()
+        self._direct.close()
         self.publisher.close()
         if self._ageTimer is not None:
             self._ageTimer.cancel()

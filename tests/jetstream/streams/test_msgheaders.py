@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence, withHeader
+from natsbroker.jetstream.streams.msgheaders import (
+    MessageHeaders,
+    expectedSequence,
+    needsNewerApi,
+    withHeader,
+)
 
 
 def test_values() -> None:
@@ -30,3 +35,12 @@ def test_withHeader() -> None:
     assert withHeader(block, b"A", b"3") == b"NATS/1.0\r\nA: 3\r\nB: 2\r\n\r\n"
     assert withHeader(block, b"C", b"3") == b"NATS/1.0\r\nA: 1\r\nB: 2\r\nC: 3\r\n\r\n"
     assert withHeader(b"", b"C", b"3") == b"NATS/1.0\r\nC: 3\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("level", "isNewer"), [(b"5", False), (b"6", True), (b"x", True), (b"", False)]
+)
+def test_needsNewerApi(level: bytes, isNewer: bool) -> None:
+    """A level above this server's, or no number, cannot be served."""
+    assert needsNewerApi(b"NATS/1.0\r\nNats-Required-Api-Level: %b\r\n\r\n" % level) is isNewer
+    assert not needsNewerApi(b"NATS/1.0\r\nA: 9\r\n\r\n")

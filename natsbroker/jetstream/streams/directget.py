@@ -1,0 +1,297 @@
+"""
+Direct get: messages of a stream, answered as messages with headers instead of JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from zope.interface import implementer
+
+from natsbroker.interfaces import IBatchSubscriber, ISubscription
+from natsbroker.interfaces.records import Record, StoreError
+from natsbroker.jetstream.model.bodies import MessageGetRequest
+from natsbroker.jetstream.model.statusrequests import (
+    StatusRefusal,
+    parseDirect,
+    parseDirectLast,
+)
+from natsbroker.jetstream.model.timestamps import formatTime
+from natsbroker.jetstream.streams.msgheaders import needsNewerApi
+from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.wire.values import Message
+
+if TYPE_CHECKING:
+    from natsbroker.jetstream.streams.stream import Stream
+
+MOST_SUBJECTS = 1024
+"""The most subjects whose last messages one request reads."""
+
+MOST_BYTES = 64 << 20
+"""The bytes of an answer to a request that does not limit them: nats-server's C{max_pending}."""
+
+_PIECE = 256
+_QUEUE = b"_sys_"
+_NOT_FOUND = "404 Message Not Found"
+
+
+@implementer(IBatchSubscriber)
+class DirectGetResponder:
+    """
+    Answers the direct get requests for one stream, while its configuration permits them.
+
+    A mirror answers requests for its origin. It shares them with the origin by a queue group.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._name = ""
+        self._subscriptions: list[ISubscription] = []
+
+    def configured(self) -> None:
+        """
+        Subscribe as the stream's configuration says now.
+        """
+        config = self._stream.config
+        name = config.name if config.allow_direct else ""
+        if config.mirror is not None:
+            name = config.mirror.name if config.mirror_direct else ""
+        if name == self._name:
+            return
+        self.close()
+        self._name = name
+        if not name:
+            return
+        account = self._stream.account
+        prefixes = ["$JS.API"]
+        if account.domain:
+            prefixes.append(f"$JS.{account.domain}.API")
+        for prefix in prefixes:
+            subject = f"{prefix}.DIRECT.GET.{name}".encode()
+            self._subscriptions += [
+                account.bus.subscribe(subject, self, 0, _QUEUE),
+                account.bus.subscribe(subject + b".>", self, len(subject) + 1, _QUEUE),
+            ]
+
+    def close(self) -> None:
+        """
+        Answer no more requests.
+        """
+        subscriptions, self._subscriptions = self._subscriptions, []
+        self._name = ""
+        for each in subscriptions:
+            each.cancel()
+
+    # Requests.
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        self.deliverMany([(message, tag)])
+
+    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+        """
+        Answer requests at the end of a turn, as streams take messages then.
+
+        @param messages: with the length of the subject before that of the wanted message; 0 if
+            the body names the message.
+        """
+        for message, skip in messages:
+            if message.reply and self._subscriptions:
+                self._stream.account.run(self._answer(message, skip))
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        Not called: the subscriptions have no maximum.
+        """
+
+    async def _answer(self, message: Message, skip: int) -> None:
+        try:
+            if needsNewerApi(message.headers):
+                raise StatusRefusal("412 Required Api Level")
+            if skip:
+                subject = message.subject[skip:].decode("utf-8", "surrogateescape")
+                request = parseDirectLast(message.payload, subject)
+            else:
+                request = parseDirect(message.payload)
+            await self._stream.settle()
+            if request.multi_last:
+                await self._sendLast(message.reply, request)
+            elif request.batch:
+                await self._sendBatch(message.reply, request)
+            else:
+                await self._sendOne(message.reply, request)
+        except StatusRefusal as refusal:
+            self._status(message.reply, str(refusal))
+        except StoreError as error:
+            self._status(message.reply, f"500 {error}")
+
+    async def _sendOne(self, reply: bytes, request: MessageGetRequest) -> None:
+        stream = self._stream
+        record: Record | None
+        if request.last_by_subj:
+            pattern = _pattern(request.last_by_subj)
+            record = await stream.lastMatching(pattern)
+        elif request.next_by_subj or request.start_time is not None:
+            pattern = _pattern(request.next_by_subj or ">")
+            record = await stream.nextMatching(pattern, await self._start(request))
+        else:
+            record = await stream.get(request.seq)
+        if record is None:
+            raise StatusRefusal(_NOT_FOUND)
+        self._send(reply, record, b"", request.no_hdr)
+
+    async def _start(self, request: MessageGetRequest) -> int:
+        """
+        The sequence at which a request begins.
+        """
+        if request.start_time is not None:
+            return await self._stream.sequenceAt(int(request.start_time))
+        return max(request.seq, 1)
+
+    # Many messages.
+
+    async def _sendBatch(self, reply: bytes, request: MessageGetRequest) -> None:
+        stream = self._stream
+        filters = (_pattern(request.next_by_subj),) if request.next_by_subj else ()
+        sequence = max(await self._start(request), stream.first)
+        pending = await stream.count(filters, sequence)
+        if request.batch > 0 and not pending:
+            raise StatusRefusal(_NOT_FOUND)
+        answer = _BatchAnswer(pending, request)
+        while not answer.isFull and sequence <= stream.last:
+            found = await stream.read(filters, sequence, min(_PIECE, answer.room))
+            self._sendPart(reply, answer, found.records, request.no_hdr)
+            sequence = found.next
+        self._status(reply, "204 EOB", answer.lines())
+
+    async def _sendLast(self, reply: bytes, request: MessageGetRequest) -> None:
+        stream = self._stream
+        last = stream.last
+        end = request.up_to_seq or last
+        if request.up_to_time is not None:
+            end = await stream.sequenceAt(int(request.up_to_time)) - 1
+        filters = tuple(each.encode() for each in request.multi_last)
+        filters = tuple(each for each in filters if isValidSubject(each))
+        sequences = await _lastBefore(stream, filters, end)
+        if not sequences:
+            raise StatusRefusal("404 No Results")
+        if len(sequences) > MOST_SUBJECTS:
+            raise StatusRefusal("413 Too Many Results")
+        start = await self._start(request)
+        sequences = [each for each in sequences if each >= start]
+        answer = _BatchAnswer(len(sequences), request)
+        for sequence in sequences:
+            if answer.isFull:
+                break
+            record = await stream.get(sequence)
+            self._sendPart(reply, answer, [] if record is None else [record], False)
+        upTo = b"Nats-UpTo-Sequence: %d\r\n" % end
+        self._status(reply, "204 EOB", answer.lines() + upTo)
+
+    def _sendPart(
+        self, reply: bytes, answer: _BatchAnswer, records: Sequence[Record], isPlain: bool
+    ) -> None:
+        for record in records:
+            if answer.isFull:
+                return
+            self._send(reply, record, answer.add(record), isPlain)
+
+    # Sending.
+
+    def _send(self, reply: bytes, record: Record, lines: bytes, isPlain: bool) -> None:
+        stream = self._stream
+        headers = b""
+        if not isPlain:
+            headers = (
+                b"%bNats-Stream: %b\r\nNats-Subject: %b\r\nNats-Sequence: %d\r\n"
+                b"Nats-Time-Stamp: %b\r\n%b\r\n"
+            ) % (
+                record.headers[:-2] or b"NATS/1.0\r\n",
+                stream.name.encode(),
+                record.subject,
+                record.sequence,
+                formatTime(record.timestamp).encode(),
+                lines,
+            )
+        stream.account.send(reply, record.payload, headers)
+
+    def _status(self, reply: bytes, status: str, lines: bytes = b"") -> None:
+        block = b"NATS/1.0 %b\r\n%b\r\n" % (status.encode(), lines)
+        self._stream.account.send(reply, b"", block)
+
+
+class _BatchAnswer:
+    """
+    What an answer of several messages has so far.
+
+    @ivar room: the messages that it may still have.
+    """
+
+    def __init__(self, pending: int, request: MessageGetRequest) -> None:
+        """
+        @param pending: the messages that the request selects.
+        """
+        self._pending = pending
+        self._isPlain = request.no_hdr and not request.multi_last
+        self._last = 0
+        self._bytes = request.max_bytes if request.max_bytes > 0 else MOST_BYTES
+        self.room = request.batch
+        if request.multi_last and request.batch <= 0:
+            self.room = MOST_SUBJECTS
+
+    @property
+    def isFull(self) -> bool:
+        return self.room <= 0 or self._bytes <= 0
+
+    def add(self, record: Record) -> bytes:
+        """
+        Add a message. As in nats-server, messages without headers are not subtracted from the
+        number of pending ones.
+
+        @return: the headers that it has in the answer only.
+        """
+        if not self._isPlain:
+            self._pending = max(self._pending - 1, 0)
+        lines = self.lines()
+        self._last = record.sequence
+        self.room -= 1
+        self._bytes -= len(record.subject) + len(record.headers) + len(record.payload)
+        return lines
+
+    def lines(self) -> bytes:
+        """
+        The headers with what is left, and with the last message.
+        """
+        return b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (self._pending, self._last)
+
+
+def _pattern(subject: str) -> bytes:
+    """
+    @raise StatusRefusal: if the subject is invalid, so that no message has it.
+    """
+    pattern = subject.encode("utf-8", "surrogateescape")
+    if not isValidSubject(pattern):
+        raise StatusRefusal(_NOT_FOUND)
+    return pattern
+
+
+async def _lastBefore(stream: Stream, filters: tuple[bytes, ...], end: int) -> list[int]:
+    """
+    The sorted sequences of the last message of each matching subject at or before a sequence. Those
+    of a subject that has later messages are found by reading.
+    """
+    tallies = await stream.tallies(filters)
+    found = {key: each for key, each in tallies.items() if each.first <= end}
+    sequences = [each.last for each in found.values() if each.last <= end]
+    open_ = {key: each.first for key, each in found.items() if each.last > end}
+    if len(found) > MOST_SUBJECTS or not open_:
+        return sorted([*sequences, *open_.values()])
+    last: dict[bytes, int] = {}
+    sequence = min(open_.values())
+    while sequence <= end:
+        matching = await stream.read(tuple(open_), sequence, _PIECE)
+        last.update(
+            (each.subject, each.sequence) for each in matching.records if each.sequence <= end
+        )
+        sequence = matching.next
+    return sorted([*sequences, *last.values()])

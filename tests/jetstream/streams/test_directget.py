@@ -1,0 +1,279 @@
+"""
+Direct get: requests for single messages, batches, and the last messages of subjects.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from natsbroker.interfaces.records import StoreFailed
+from natsbroker.jetstream.model.streamconfig import StorageType, StreamSource
+from natsbroker.jetstream.streams import directget
+from natsbroker.jetstream.streams.stream import Stream
+from tests.jetstream.support import Stage
+
+GET = "$JS.API.DIRECT.GET.S"
+
+
+class DirectStage(Stage):
+    """
+    A stage with the messages 0 to 5 in a stream that answers direct get.
+    """
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__()
+        self.made: Stream = self.stream(allow_direct=True, **config)
+        for place, subject in enumerate([b"s.a", b"s.b", b"s.a", b"s.c", b"s.b", b"s.a"]):
+            self.clock.advance(1)
+            self.publish(subject, b"%d" % place, **({"X": "y"} if place == 1 else {}))
+
+    def ask(self, body: Any = b"", subject: str = GET, **headers: str) -> list[tuple[bytes, bytes]]:
+        """The header blocks and payloads of an answer."""
+        inbox = self.inbox(b"_INBOX.d")
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send(subject.encode(), data, b"_INBOX.d", **headers)
+        self.settle()
+        return [(each.headers, each.payload) for each in inbox.got]
+
+    def status(self, body: Any = b"", subject: str = GET, **headers: str) -> bytes:
+        """The status line of an answer that is one status."""
+        ((block, payload),) = self.ask(body, subject, **headers)
+        assert payload == b""
+        return block.split(b"\r\n")[0].removeprefix(b"NATS/1.0 ")
+
+    def numbers(self, body: Any) -> tuple[list[tuple[int, int, int]], bytes]:
+        """Sequence, pending messages and previous sequence of each message, and the end."""
+        *messages, (end, _) = self.ask(body)
+        return [
+            (
+                _number(b"Nats-Sequence", block),
+                _number(b"Nats-Num-Pending", block),
+                _number(b"Nats-Last-Sequence", block),
+            )
+            for block, _ in messages
+        ], end
+
+
+def _number(name: bytes, block: bytes) -> int:
+    found = re.search(rb"\r\n%b: (\d+)\r\n" % name, block)
+    assert found is not None
+    return int(found[1])
+
+
+class TestOne:
+    """One message."""
+
+    @pytest.mark.parametrize("storage", list(StorageType))
+    def test_headers(self, storage: StorageType) -> None:
+        """The place of the message follows the headers that it was published with."""
+        stage = DirectStage(storage=storage)
+        assert stage.ask({"seq": 2}) == [
+            (
+                b"NATS/1.0\r\nX: y\r\nNats-Stream: S\r\nNats-Subject: s.b\r\nNats-Sequence: 2\r\n"
+                b"Nats-Time-Stamp: 2023-11-14T22:13:22Z\r\n\r\n",
+                b"1",
+            )
+        ]
+
+    def test_noHeaders(self) -> None:
+        """With C{no_hdr} the answer is the payload alone."""
+        stage = DirectStage()
+        assert stage.ask({"seq": 2, "no_hdr": True}) == [(b"", b"1")]
+        assert stage.ask({"no_hdr": True}, GET + ".s.a") == [(b"", b"5")]
+
+    @pytest.mark.parametrize(
+        ("body", "sequence"),
+        [
+            ({"last_by_subj": "s.a"}, 6),
+            ({"last_by_subj": "s.*"}, 6),
+            ({"next_by_subj": "s.*"}, 1),
+            ({"next_by_subj": "s.a", "seq": 2}, 3),
+            ({"start_time": "2020-01-01T00:00:00Z"}, 1),
+            ({"start_time": "2020-01-01T00:00:00Z", "next_by_subj": "s.c"}, 4),
+            ({"start_time": "2023-11-14T22:13:23Z"}, 3),
+        ],
+    )
+    def test_selections(self, body: Any, sequence: int) -> None:
+        """A message can be named by its sequence, its subject or its time."""
+        ((block, _),) = DirectStage().ask(body)
+        assert _number(b"Nats-Sequence", block) == sequence
+        assert b"Nats-Num-Pending" not in block
+
+    def test_subjectForm(self) -> None:
+        """The request's subject can end with that of the wanted message."""
+        ((block, payload),) = DirectStage().ask(b"", GET + ".s.b")
+        assert (_number(b"Nats-Sequence", block), payload) == (5, b"4")
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"seq": 9},
+            {"next_by_subj": "zz"},
+            {"last_by_subj": "zz"},
+            {"last_by_subj": "a..b"},
+            {"next_by_subj": "a..b"},
+            {"start_time": "2090-01-01T00:00:00Z"},
+            {"seq": 9, "batch": 10},
+            {"start_time": "2090-01-01T00:00:00Z", "batch": 2},
+        ],
+    )
+    def test_notFound(self, body: Any) -> None:
+        """No such message has its status, also for a batch."""
+        assert DirectStage().status(body) == b"404 Message Not Found"
+
+    def test_refusals(self) -> None:
+        """Requests that cannot be answered have a status."""
+        stage = DirectStage()
+        assert stage.status() == b"408 Empty Request"
+        assert stage.status(b"{") == b"408 Malformed Request"
+        assert stage.status({"seq": 1, "last_by_subj": "s.a"}) == b"408 Bad Request"
+        assert stage.status({"seq": 1}, GET + ".s.a") == b"408 Bad Request"
+        level = {"Nats_Required_Api_Level": "9"}
+        assert stage.status({"seq": 1}, **level) == b"412 Required Api Level"
+
+    def test_storeFails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A store that fails is no missing message."""
+        stage = DirectStage()
+
+        def fails(*_: Any) -> None:
+            raise StoreFailed("broken")
+
+        monkeypatch.setattr(stage.made.log, "read", fails)
+        assert stage.status({"seq": 1}) == b"500 broken"
+
+    def test_publishedBefore(self) -> None:
+        """A message that was published earlier in the same turn is found."""
+        stage = DirectStage()
+        inbox = stage.inbox(b"_INBOX.d")
+        stage.send(b"s.n", b"new")
+        stage.send(f"{GET}.s.n".encode(), b"", b"_INBOX.d")
+        stage.settle()
+        assert inbox.payloads == [b"new"]
+
+
+class TestBatch:
+    """Several messages."""
+
+    def test_numbers(self) -> None:
+        """Each message has the number of those behind it, and the sequence before it."""
+        messages, end = DirectStage().numbers({"seq": 2, "batch": 3, "next_by_subj": "s.a"})
+        assert messages == [(3, 1, 0), (6, 0, 3)]
+        assert end == b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\nNats-Last-Sequence: 6\r\n\r\n"
+
+    def test_limit(self) -> None:
+        """The end has the number of messages that are left."""
+        messages, end = DirectStage().numbers({"start_time": "2020-01-01T00:00:00Z", "batch": 2})
+        assert messages == [(1, 5, 0), (2, 4, 1)]
+        assert end == b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 4\r\nNats-Last-Sequence: 2\r\n\r\n"
+
+    @pytest.mark.parametrize(("limit", "count"), [(4, 1), (5, 2), (26, 2), (27, 3)])
+    def test_bytes(self, limit: int, count: int) -> None:
+        """The message that reaches C{max_bytes} is the last."""
+        messages, _ = DirectStage().numbers({"seq": 1, "batch": 6, "max_bytes": limit})
+        assert len(messages) == count
+
+    def test_noHeaders(self) -> None:
+        """With C{no_hdr} only the end has headers, with the number that matched at the start."""
+        answer = DirectStage().ask({"seq": 1, "batch": 2, "no_hdr": True})
+        assert answer[:2] == [(b"", b"0"), (b"", b"1")]
+        assert answer[2][0].startswith(b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 6\r\n")
+
+    def test_negative(self) -> None:
+        """A negative batch has no message, and counts those that there are."""
+        assert DirectStage().numbers({"seq": 3, "batch": -1}) == (
+            [],
+            b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 4\r\nNats-Last-Sequence: 0\r\n\r\n",
+        )
+
+    def test_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A batch can be longer than what is read at once."""
+        monkeypatch.setattr(directget, "_PIECE", 2)
+        messages, _ = DirectStage().numbers({"seq": 1, "batch": 10})
+        assert [each[0] for each in messages] == [1, 2, 3, 4, 5, 6]
+
+
+class TestLast:
+    """The last messages of subjects."""
+
+    @pytest.mark.parametrize(
+        ("body", "messages", "end"),
+        [
+            ({}, [(4, 2, 0), (5, 1, 4), (6, 0, 5)], (0, 6, 6)),
+            ({"batch": 1}, [(4, 2, 0)], (2, 4, 6)),
+            ({"seq": 5}, [(5, 1, 0), (6, 0, 5)], (0, 6, 6)),
+            ({"seq": 7}, [], (0, 0, 6)),
+            ({"up_to_seq": 3}, [(2, 1, 0), (3, 0, 2)], (0, 3, 3)),
+            ({"up_to_seq": 30}, [(4, 2, 0), (5, 1, 4), (6, 0, 5)], (0, 6, 30)),
+            ({"up_to_time": "2023-11-14T22:13:23.5Z"}, [(2, 1, 0), (3, 0, 2)], (0, 3, 3)),
+            ({"max_bytes": 5}, [(4, 2, 0), (5, 1, 4)], (1, 5, 6)),
+            ({"multi_last": ["s.*", "s.a"]}, [(4, 2, 0), (5, 1, 4), (6, 0, 5)], (0, 6, 6)),
+        ],
+    )
+    def test_messages(
+        self, body: Any, messages: list[tuple[int, int, int]], end: tuple[int, int, int]
+    ) -> None:
+        """They come in the order of their sequences, as of a sequence or a time."""
+        found, block = DirectStage().numbers({"multi_last": ["s.*"], **body})
+        assert found == messages
+        names = (b"Nats-Num-Pending", b"Nats-Last-Sequence", b"Nats-UpTo-Sequence")
+        assert tuple(_number(each, block) for each in names) == end
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"multi_last": ["zz"]},
+            {"multi_last": [""]},
+            {"multi_last": ["s.*"], "up_to_time": "2020-01-01T00:00:00Z"},
+        ],
+    )
+    def test_none(self, body: Any) -> None:
+        """Without any there is a status."""
+        assert DirectStage().status(body) == b"404 No Results"
+
+    def test_tooMany(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The number of subjects is limited."""
+        monkeypatch.setattr(directget, "MOST_SUBJECTS", 2)
+        assert DirectStage().status({"multi_last": ["s.*"]}) == b"413 Too Many Results"
+
+
+class TestSubscriptions:
+    """Who answers."""
+
+    def test_update(self) -> None:
+        """A stream answers only while it allows direct get."""
+        stage = DirectStage()
+        stage.wait(stage.made.configured(replace(stage.made.config, allow_direct=False)))
+        assert stage.ask({"seq": 1}) == []
+        stage.wait(stage.made.configured(replace(stage.made.config, allow_direct=True)))
+        assert len(stage.ask({"seq": 1})) == 1
+        stage.made.close()
+        assert stage.ask({"seq": 1}) == []
+
+    def test_domain(self) -> None:
+        """Requests arrive at the domain's subject too."""
+        stage = DirectStage()
+        stage.jetstream.domain = "D"
+        stage.stream(name="T", subjects=("t",), allow_direct=True)
+        assert stage.status({"seq": 1}, "$JS.D.API.DIRECT.GET.T") == b"404 Message Not Found"
+        assert stage.status(b"", "$JS.D.API.DIRECT.GET.T.t") == b"404 Message Not Found"
+
+    def test_mirror(self) -> None:
+        """A mirror answers for its origin, and not under its own name."""
+        stage = Stage()
+        stage.stream(
+            name="M",
+            subjects=(),
+            mirror=StreamSource(name="S"),
+            mirror_direct=True,
+            allow_direct=True,
+        )
+        inbox = stage.inbox(b"_INBOX.d")
+        for name in (b"S", b"M"):
+            stage.send(b"$JS.API.DIRECT.GET.%b.s.a" % name, b"", b"_INBOX.d")
+        stage.settle()
+        assert len(inbox.got) == 1
