@@ -89,7 +89,7 @@ def _answers(flavour: Flavour, directory: Path) -> list[list[tuple[bytes, bytes]
     client = Client(server)
     inbox = client.subscribe(b"_INBOX.d")
     made = client.subscribe(b"_INBOX.made")
-    config = {"name": "S", "subjects": ["s.>"], "allow_direct": True}
+    config = {"name": "S", "subjects": ["s.>"], "allow_direct": True, "storage": "memory"}
     client.publish(b"$JS.API.STREAM.CREATE.S", json.dumps(config).encode(), b"_INBOX.made")
     for place, subject in enumerate([b"s.a", b"s.b", b"s.a", b"s.c", b"s.b", b"s.a"]):
         headers = b"NATS/1.0\r\nX: y\r\n\r\n" if place == 1 else b""
