@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
-from natsbroker.interfaces.records import Matching, Record
+from natsbroker.interfaces.records import Matching, Record, SubjectTallies
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.streaming.deadlines import Deadlines
 
@@ -145,6 +145,32 @@ class ConsumerStream(Protocol):
         """
         A consumer was inactive for too long, and has stopped. The stream deletes its configuration
         and its state, and advises of the deletion.
+        """
+
+
+class DirectStream(ConsumerStream, Protocol):
+    """
+    The stream that direct get reads.
+    """
+
+    def settle(self) -> Deferred[None]:
+        """
+        Wait until what was published and removed before is durable.
+        """
+
+    def lastMatching(self, pattern: bytes) -> Deferred[Record | None]:
+        """
+        The newest message whose subject matches a pattern.
+        """
+
+    def nextMatching(self, pattern: bytes, sequence: int) -> Deferred[Record | None]:
+        """
+        The first message at or after a sequence whose subject matches a pattern.
+        """
+
+    def tallies(self, filters: Sequence[bytes]) -> Deferred[SubjectTallies]:
+        """
+        The tally of each subject that matches one of the filters.
         """
 
 

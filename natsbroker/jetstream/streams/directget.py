@@ -5,12 +5,13 @@ Direct get: messages of a stream, answered as messages with headers instead of J
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zope.interface import implementer
 
 from natsbroker.interfaces import IBatchSubscriber, ISubscription
 from natsbroker.interfaces.records import Record, StoreError
+from natsbroker.jetstream.contracts import DirectStream
 from natsbroker.jetstream.model.bodies import MessageGetRequest
 from natsbroker.jetstream.model.statusrequests import (
     StatusRefusal,
@@ -21,9 +22,6 @@ from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.wire.values import Message
-
-if TYPE_CHECKING:
-    from natsbroker.jetstream.streams.stream import Stream
 
 MOST_SUBJECTS = 1024
 """The most subjects whose last messages one request reads."""
@@ -44,7 +42,7 @@ class DirectGetResponder:
     A mirror answers requests for its origin. It shares them with the origin by a queue group.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: DirectStream) -> None:
         self._stream = stream
         self._name = ""
         self._subscriptions: list[ISubscription] = []
@@ -275,7 +273,7 @@ def _pattern(subject: str) -> bytes:
     return pattern
 
 
-async def _lastBefore(stream: Stream, filters: tuple[bytes, ...], end: int) -> list[int]:
+async def _lastBefore(stream: DirectStream, filters: tuple[bytes, ...], end: int) -> list[int]:
     """
     The sorted sequences of the last message of each matching subject at or before a sequence. Those
     of a subject that has later messages are found by reading.
