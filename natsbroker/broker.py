@@ -10,7 +10,7 @@ from socket import socket
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import MultiService
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, maybeDeferred
 from twisted.internet.interfaces import IReactorFDSet, IStreamServerEndpoint
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -300,6 +300,10 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         await self.listeners.close()
         await self.links.stopListening()
+        jetstream = self._parts.services.pop("jetstream", None)
+        if jetstream is not None:
+            # First of all: pull requests that wait get their status while the clients are here.
+            await maybeDeferred(jetstream.disownServiceParent)
         await closeAll(self.clientContext.connections)
         await self.links.close()
         await super().stopService()  # type: ignore[no-untyped-call]

@@ -40,6 +40,7 @@ from natsbroker.monitoring.healthz import HealthQuery
 from natsbroker.server.plugins import PluginError, Plugins
 from natsbroker.server.reload import ReloadError
 from natsbroker.server.start import StartError
+from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind, Message
 from tests.server.support import Advisories, Host, logLines, settingsOf
@@ -638,6 +639,26 @@ class TestRevocation:
         authorizer.revoke()
         assert client.receive() == b"-ERR 'Authorization Violation'\r\n"
         assert authorizer.asked == 3
+
+
+def test_jetStreamStopsFirst() -> None:
+    """A pull request that waits gets its status before the connection is closed."""
+    memory = MemoryBroker(configText="jetstream { backend: memory }")
+    memory.advance(0)
+    client = memory.connect({"verbose": False, "headers": True, "no_responders": True})
+    client.request(b"SUB _INBOX.> 1\r\n")
+    for subject, request in (
+        ("STREAM.CREATE.S", {"name": "S", "subjects": ["s"]}),
+        ("CONSUMER.CREATE.S.C", {"stream_name": "S", "config": {"name": "C", "durable_name": "C"}}),
+        ("CONSUMER.MSG.NEXT.S.C", {"batch": 1, "expires": 10**10}),
+    ):
+        text = json.dumps(request)
+        client.request(f"PUB $JS.API.{subject} _INBOX.1 {len(text)}\r\n{text}\r\n".encode())
+        memory.advance(0.1)
+    client.receive()
+    memory.stop()
+    assert b"\r\nNATS/1.0 409 Server Shutdown\r\n" in client.receive()
+    assert client.closed == "lost"
 
 
 @needsCompiled
