@@ -46,6 +46,7 @@ class JetStreamAccount:
     @ivar server: the name of this server.
     @ivar domain: the JetStream domain; empty for none.
     @ivar strict: requests with unknown keys are refused.
+    @ivar opening: the names of streams that are being created.
     @ivar requests: API requests so far.
     @ivar failures: API requests so far that were answered with an error.
     """
@@ -77,6 +78,7 @@ class JetStreamAccount:
         self.strict = strict
         self.states: IStateStore = files.states(f"jetstream/{name}")
         self.streams: dict[str, Stream] = {}
+        self.opening: set[str] = set()
         self.requests = 0
         self.failures = 0
         self._random = Random()

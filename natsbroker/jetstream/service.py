@@ -16,6 +16,7 @@ from natsbroker.interfaces import IMessageBus, IReadiness, IStreamStore
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.consumers import CONSUMER_ROUTES
 from natsbroker.jetstream.api.dispatcher import ApiDispatcher
+from natsbroker.jetstream.api.snapshots import SNAPSHOT_ROUTES
 from natsbroker.jetstream.api.streams import STREAM_ROUTES
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.streams.recovery import recover
@@ -103,7 +104,9 @@ class JetStreamService(Service):
             )
             await recover(account)
             self.accounts[name] = account
-            dispatcher = ApiDispatcher(account, (*STREAM_ROUTES, *CONSUMER_ROUTES))
+            dispatcher = ApiDispatcher(
+                account, (*STREAM_ROUTES, *SNAPSHOT_ROUTES, *CONSUMER_ROUTES)
+            )
             dispatcher.start()
             self._dispatchers.append(dispatcher)
         streams = sum(len(each.streams) for each in self.accounts.values())

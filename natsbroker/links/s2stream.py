@@ -117,6 +117,13 @@ class S2Decoder:
         self._isStarted = False
         self._isSnappy = False
 
+    @property
+    def isMidway(self) -> bool:
+        """
+        Whether the input so far ends inside a chunk.
+        """
+        return self._have > 0 or self._skipping > 0
+
     def feed(self, data: bytes) -> None:
         if data:
             self._pieces.append(data)

@@ -4,7 +4,6 @@ The API requests about consumers.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from random import SystemRandom
 from typing import Any
@@ -16,7 +15,6 @@ from natsbroker.jetstream.consumers.consumer import Consumer, ResetRefused
 from natsbroker.jetstream.consumers.core import randomToken
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import LIST_LIMIT, NAMES_LIMIT, page, pauseState
-from natsbroker.jetstream.model.configjson import consumerConfigJSON
 from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
 from natsbroker.jetstream.model.consumerupdates import (
     ConsumerChecker,
@@ -32,6 +30,7 @@ from natsbroker.jetstream.model.requests import (
     requireEmpty,
 )
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
+from natsbroker.jetstream.streams.recovery import consumerValue
 from natsbroker.jetstream.streams.stream import consumerKeys
 
 _RANDOM = SystemRandom()
@@ -97,14 +96,8 @@ async def _store(consumer: Consumer) -> None:
     stream = consumer.stream
     if consumer.config.direct:
         return
-    value = {
-        "stream": stream.name,
-        "name": consumer.name,
-        "created": consumer.created,
-        "config": consumerConfigJSON(consumer.config),
-    }
     key = consumerKeys(stream.name, consumer.name)[0]
-    await stream.states.put(key, json.dumps(value).encode())
+    await stream.states.put(key, consumerValue(consumer))
 
 
 async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:

@@ -41,6 +41,7 @@ from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
 
 __all__ = [
     "MESSAGE_GET",
+    "STREAM_STATE",
     "isEmptyBody",
     "parseConsumer",
     "parseConsumerPage",
@@ -138,7 +139,7 @@ _SNAPSHOT: Final = Struct(
     ],
 )
 
-_STATE: Final[Struct[dict[str, Any]]] = Struct(
+STREAM_STATE: Final[Struct[dict[str, Any]]] = Struct(
     "StreamState",
     dict,
     [
@@ -167,7 +168,7 @@ _STATE: Final[Struct[dict[str, Any]]] = Struct(
 _RESTORE: Final = Struct(
     "JSApiStreamRestoreRequest",
     RestoreRequest,
-    [Field("config", STREAM_CONFIG), Field("state", _STATE)],
+    [Field("config", STREAM_CONFIG), Field("state", STREAM_STATE)],
 )
 
 _PAUSE: Final[Struct[dict[str, Any]]] = Struct(

@@ -5,13 +5,20 @@ Creating streams, and finding them again when the broker starts.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.logger import Logger
 
+from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
-from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG, STREAM_CONFIG
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.configjson import (
+    CONSUMER_CONFIG,
+    STREAM_CONFIG,
+    consumerConfigJSON,
+)
 from natsbroker.jetstream.model.shapes import decode
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StorageType, StreamConfig
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
@@ -26,20 +33,74 @@ async def createStream(account: JetStreamAccount, config: StreamConfig) -> Strea
 
     @raise natsbroker.interfaces.records.StoreError: if the store takes no writes.
     """
-    store = account.files if config.storage is StorageType.FILE else account.memory
-    name = logName(account.name, config.name)
-    log: Any = await store.open(name)
-    if log.nextSequence > 1:
-        # The deletion of an earlier stream ended before its log was dropped.
-        await store.drop(name)
-        log = await store.open(name)
-    if config.first_seq > 1 and log.nextSequence < config.first_seq:
-        await log.skipTo(config.first_seq)
-    stream = Stream(account, config, account.now(), log)
-    await stream.states.put(stream.stateKey(), stream.stateValue())
-    account.streams[config.name] = stream
+    stream = await openStream(account, config)
+    try:
+        if config.first_seq > 1 and stream.log.nextSequence < config.first_seq:
+            await stream.log.skipTo(config.first_seq)
+        await stream.states.put(stream.stateKey(), stream.stateValue())
+    except StoreError:
+        del account.streams[config.name]
+        raise
     await stream.configured(config)
     return stream
+
+
+async def openStream(account: JetStreamAccount, config: StreamConfig) -> Stream:
+    """
+    A stream that takes no messages yet, and would not survive a restart.
+
+    @raise errors.JetStreamError: if a request that is handled at the same time creates it.
+    """
+    if config.name in account.streams or config.name in account.opening:
+        raise errors.STREAM_NAME_EXIST()
+    account.opening.add(config.name)
+    try:
+        store = account.files if config.storage is StorageType.FILE else account.memory
+        name = logName(account.name, config.name)
+        log: Any = await store.open(name)
+        if log.nextSequence > 1:
+            # The deletion of an earlier stream ended before its log was dropped.
+            await store.drop(name)
+            log = await store.open(name)
+    finally:
+        account.opening.discard(config.name)
+    stream = Stream(account, config, account.now(), log)
+    account.streams[config.name] = stream
+    return stream
+
+
+async def activateStream(
+    stream: Stream, consumers: Sequence[tuple[Consumer, bytes | None]]
+) -> None:
+    """
+    Make a restored stream durable with its consumers, and have it take messages.
+
+    @param consumers: with their states.
+    """
+    await recoverDuplicates(stream)
+    changes: dict[bytes, bytes | None] = {stream.stateKey(): stream.stateValue()}
+    for consumer, state in consumers:
+        key, position = consumerKeys(stream.name, consumer.name)
+        changes[key] = consumerValue(consumer)
+        if state is not None and not consumer.config.mem_storage:
+            changes[position] = state
+    await stream.states.change(changes)
+    for consumer, _ in consumers:
+        await consumer.start()
+    await stream.configured(stream.config)
+
+
+def consumerValue(consumer: Consumer) -> bytes:
+    """
+    What the account's state has of a consumer.
+    """
+    value = {
+        "stream": consumer.stream.name,
+        "name": consumer.name,
+        "created": consumer.created,
+        "config": consumerConfigJSON(consumer.config),
+    }
+    return json.dumps(value).encode()
 
 
 async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
@@ -76,7 +137,7 @@ async def recover(account: JetStreamAccount) -> None:
         account.streams[config.name] = stream
     await _dropUnfinished(account, expected)
     for stream in account.streams.values():
-        await _recoverDuplicates(stream)
+        await recoverDuplicates(stream)
     for key, value in values.items():
         if key.startswith(b"consumer/"):
             await _recoverConsumer(account, json.loads(value), values)
@@ -122,7 +183,7 @@ async def _recoverConsumer(
     await consumer.start()
 
 
-async def _recoverDuplicates(stream: Stream) -> None:
+async def recoverDuplicates(stream: Stream) -> None:
     """
     Read the message ids of the duplicate window.
     """

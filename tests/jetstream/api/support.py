@@ -9,6 +9,7 @@ from typing import Any
 
 from natsbroker.jetstream.api.consumers import CONSUMER_ROUTES
 from natsbroker.jetstream.api.dispatcher import ApiDispatcher
+from natsbroker.jetstream.api.snapshots import SNAPSHOT_ROUTES
 from natsbroker.jetstream.api.streams import STREAM_ROUTES
 from tests.jetstream.support import Stage
 
@@ -20,7 +21,9 @@ class ApiStage(Stage):
 
     def __init__(self) -> None:
         super().__init__()
-        self.api = ApiDispatcher(self.jetstream, (*STREAM_ROUTES, *CONSUMER_ROUTES))
+        self.api = ApiDispatcher(
+            self.jetstream, (*STREAM_ROUTES, *SNAPSHOT_ROUTES, *CONSUMER_ROUTES)
+        )
         self.api.start()
 
     def ask(self, subject: str, body: Any = b"", **headers: str) -> Any:

@@ -1,0 +1,132 @@
+"""
+Consumers as documents of a snapshot: their configuration and where they are.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from natsbroker.jetstream.consumers.consumer import Consumer
+from natsbroker.jetstream.consumers.state import ConsumerState
+from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG, consumerConfigJSON
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.gojson import JsonError, encode
+from natsbroker.jetstream.model.shapes import Struct, decodeLoosely
+from natsbroker.jetstream.snapshots.archive import InvalidArchive
+
+_ANYTHING: Struct[dict[str, Any]] = Struct("", dict, [])
+
+
+def consumerDocument(consumer: Consumer, last: int) -> bytes:
+    """
+    A consumer as a document.
+
+    @param last: the last sequence of the snapshot: later messages are not mentioned.
+    """
+    core = consumer.core
+    pending = core.pending
+    offset = core.account.now() - round(core.monotonic() * 1e9)
+    state: dict[str, Any] = {
+        "delivered": _position(pending.delivered, min(pending.deliveredStream, last)),
+        "ack_floor": _position(pending.floor, min(pending.floorStream, last)),
+    }
+    entries = {
+        str(sequence): {
+            "Sequence": first,
+            "Timestamp": round((due - core.waitAfter(pending.counts.get(sequence, 0))) * 1e9)
+            + offset,
+        }
+        for sequence, (first, due) in pending.entries.items()
+        if sequence <= last
+    }
+    if entries:
+        state["pending"] = entries
+    counts = {str(each): count for each, count in pending.counts.items() if each <= last}
+    if counts:
+        state["redelivered"] = counts
+    config = replace(consumer.config, name=consumer.name)
+    return encode({"config": consumerConfigJSON(config), "state": state})
+
+
+def _position(consumer: int, stream: int) -> dict[str, int]:
+    return {"consumer_seq": consumer, "stream_seq": stream}
+
+
+def readConsumer(name: str, document: bytes) -> tuple[ConsumerConfig, ConsumerState | None]:
+    """
+    A consumer from a document.
+
+    @return: with no state if nothing was delivered and the deliver policy says where it begins.
+    @raise InvalidArchive: if the document is not that of a consumer.
+    """
+    try:
+        found = json.loads(document)
+        if not isinstance(found, dict):
+            raise TypeError("not an object")
+    except (ValueError, TypeError) as error:
+        raise InvalidArchive(_undecoded(name, _reason(document, error))) from error
+    for key in ("config", "state"):
+        if found.get(key) is None:
+            raise InvalidArchive(f'consumer "{name}" is missing {key}')
+    try:
+        config = decodeLoosely(json.dumps(found["config"]).encode(), CONSUMER_CONFIG)
+        return config, _stateFrom(found["state"], config)
+    except (JsonError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidArchive(_undecoded(name, str(error))) from error
+
+
+def _undecoded(name: str, why: str) -> str:
+    return f'failed to decode consumer "{name}" state: {why}'
+
+
+def _reason(document: bytes, error: Exception) -> str:
+    """
+    The text of Go's error for a text that is not JSON.
+    """
+    try:
+        decodeLoosely(document, _ANYTHING)
+    except JsonError as wrong:
+        return str(wrong)
+    return str(error)
+
+
+def _stateFrom(found: dict[str, Any], config: ConsumerConfig) -> ConsumerState | None:
+    delivered, floor = found.get("delivered") or {}, found.get("ack_floor") or {}
+    state = ConsumerState(
+        _number(delivered, "consumer_seq"),
+        _number(delivered, "stream_seq"),
+        _number(floor, "consumer_seq"),
+        _number(floor, "stream_seq"),
+    )
+    if not state.delivered and not state.deliveredStream:
+        return None
+    state.start = state.deliveredStream
+    counts = {int(key): int(value) for key, value in (found.get("redelivered") or {}).items()}
+    pending = found.get("pending") or {}
+    sequences = sorted(int(each) for each in pending)
+    state.sequences = sequences
+    state.firsts = [_number(pending[str(each)], "Sequence") for each in sequences]
+    state.dues = [
+        (_number(pending[str(each)], "Timestamp") + _wait(config, counts.get(each, 0))) // 1_000_000
+        for each in sequences
+    ]
+    state.counts.update(counts)
+    return state
+
+
+def _number(found: dict[str, Any], key: str) -> int:
+    number = found.get(key, 0)
+    if not isinstance(number, int) or not 0 <= number < 1 << 63:
+        raise ValueError(f"{key} is no sequence")
+    return number
+
+
+def _wait(config: ConsumerConfig, redeliveries: int) -> int:
+    """
+    Nanoseconds until a message is due again.
+    """
+    if config.backoff:
+        return config.backoff[min(redeliveries, len(config.backoff) - 1)]
+    return config.ack_wait

@@ -1,0 +1,76 @@
+"""
+Consumers as documents of a snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from natsbroker.jetstream.snapshots.archive import InvalidArchive
+from natsbroker.jetstream.snapshots.consumerdocuments import consumerDocument, readConsumer
+from tests.jetstream.snapshots.support import CopyStage
+from tests.jetstream.support import BEGINNING
+
+
+def test_document() -> None:
+    """A document has the configuration, the positions, and each pending message with its time."""
+    stage = CopyStage()
+    stage.fill()
+    consumer = stage.jetstream.streams["S"].consumers["C"]
+    found = json.loads(consumerDocument(consumer, 6))
+    assert found["config"]["durable_name"] == "C"
+    assert found["state"] == {
+        "delivered": {"consumer_seq": 2, "stream_seq": 2},
+        "ack_floor": {"consumer_seq": 1, "stream_seq": 1},
+        "pending": {"2": {"Sequence": 2, "Timestamp": BEGINNING}},
+    }
+    earlier = json.loads(consumerDocument(consumer, 1))["state"]
+    assert earlier["delivered"]["stream_seq"] == 1
+    assert "pending" not in earlier
+
+
+def test_state() -> None:
+    """What is read has the time at which pending messages are due, by the backoff if there is."""
+    config = {"name": "x", "ack_policy": "explicit", "backoff": [1_000_000_000, 5_000_000_000]}
+    state = {
+        "delivered": {"consumer_seq": 4, "stream_seq": 9},
+        "ack_floor": {"consumer_seq": 1, "stream_seq": 6},
+        "pending": {
+            "9": {"Sequence": 3, "Timestamp": 2_000_000_000},
+            "7": {"Sequence": 2, "Timestamp": 1_000_000_000},
+        },
+        "redelivered": {"7": 1},
+    }
+    made, found = readConsumer("x", json.dumps({"config": config, "state": state}).encode())
+    assert made.backoff == (1_000_000_000, 5_000_000_000)
+    assert found is not None
+    assert list(found.sequences) == [7, 9]
+    assert list(found.firsts) == [2, 3]
+    assert list(found.dues) == [6000, 3000]
+    assert found.counts == {7: 1}
+    assert (found.delivered, found.deliveredStream, found.floor) == (4, 9, 1)
+
+
+def test_unused() -> None:
+    """A consumer that has delivered nothing begins where its deliver policy says."""
+    document = b'{"config":{"name":"x","deliver_policy":"last"},"state":{}}'
+    assert readConsumer("x", document)[1] is None
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"[]",
+        b'{"config":{"name":1},"state":{}}',
+        b'{"config":{},"state":[]}',
+        b'{"config":{},"state":{"delivered":{"consumer_seq":-1}}}',
+        b'{"config":{},"state":{"delivered":{"stream_seq":2},"pending":{"x":{}}}}',
+        b'{"config":{},"state":{"delivered":{"stream_seq":2},"pending":{"1":2}}}',
+    ],
+)
+def test_damaged(document: bytes) -> None:
+    """A document of another form is refused."""
+    with pytest.raises(InvalidArchive, match=r'failed to decode consumer "x" state'):
+        readConsumer("x", document)

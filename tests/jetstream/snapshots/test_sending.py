@@ -1,0 +1,114 @@
+"""
+Sending snapshots.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from natsbroker.jetstream.snapshots.archive import END, MAGIC
+from natsbroker.jetstream.snapshots.sending import ACK_WAIT, PATIENCE
+from tests.jetstream.snapshots.support import CopyStage, plain
+from tests.jetstream.support import Inbox
+
+
+def _large() -> CopyStage:
+    """A stream of 20,000 bytes that do not compress."""
+    stage = CopyStage()
+    stage.make()
+    for number in range(20):
+        stage.publish(b"s.x", Random(number).randbytes(1000))
+    return stage
+
+
+def _begin(stage: CopyStage) -> Inbox:
+    """A snapshot with two chunks under way."""
+    inbox = stage.inbox(b"d")
+    body = {"deliver_subject": "d", "chunk_size": 1024, "window_size": 2048}
+    stage.ask("STREAM.SNAPSHOT.S", body)
+    stage.settle()
+    return inbox
+
+
+def test_window() -> None:
+    """As many chunks are under way as the window has room for; each answer brings one more."""
+    stage = _large()
+    inbox = _begin(stage)
+    assert [len(each.payload) for each in inbox.got] == [1024, 1024]
+    tokens = inbox.got[0].reply.split(b".")
+    assert tokens[:4] == [b"$JS", b"SNAPSHOT", b"ACK", b"S"]
+    assert tokens[5:] == [b"1024", b"1"]
+    stage.send(inbox.got[0].reply)
+    stage.settle()
+    assert inbox.got[-1].reply.endswith(b".1024.3")
+    assert len(inbox.got) == 3
+
+
+def test_end() -> None:
+    """A last short chunk has no reply subject, and an empty message with a status ends it."""
+    stage = _large()
+    inbox = stage.inbox(b"d")
+    data = plain(stage.copy(chunk_size=1024))
+    assert data.startswith(MAGIC)
+    assert data.endswith(END)
+    *_, last, end = inbox.got
+    assert 0 < len(last.payload) < 1024
+    assert last.reply == b""
+    assert end.headers == b"NATS/1.0 204\r\n\r\n"
+
+
+def test_shortEnd() -> None:
+    """Without a full chunk the end has no status."""
+    stage = CopyStage()
+    stage.make()
+    inbox = stage.inbox(b"d")
+    stage.copy()
+    assert [each.headers for each in inbox.got] == [b"", b""]
+
+
+def test_noFlowResponse() -> None:
+    """Without answers for five seconds the snapshot ends."""
+    stage = _large()
+    advisories = stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.SNAPSHOT_COMPLETE.S")
+    inbox = _begin(stage)
+    stage.clock.advance(ACK_WAIT)
+    stage.settle()
+    assert inbox.got[-1].headers == b"NATS/1.0 408 No Flow Response\r\n\r\n"
+    (advisory,) = advisories.payloads
+    assert b'"error":"no flow response"' in advisory
+
+
+def test_noInterest() -> None:
+    """A receiver that goes ends the snapshot."""
+    stage = _large()
+    inbox = Inbox()
+    subscription = stage.bus.subscribe(b"d", inbox)
+    advisories = stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.SNAPSHOT_COMPLETE.S")
+    body = {"deliver_subject": "d", "chunk_size": 1024, "window_size": 2048}
+    stage.ask("STREAM.SNAPSHOT.S", body)
+    stage.settle()
+    subscription.cancel()
+    stage.settle()
+    (advisory,) = advisories.payloads
+    assert b'"error":"no interest"' in advisory
+
+
+def test_lateInterest() -> None:
+    """The receiver may subscribe for two seconds after the answer."""
+    stage = _large()
+    stage.ask("STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
+    stage.clock.advance(PATIENCE / 2)
+    inbox = stage.inbox(b"d")
+    stage.settle()
+    assert inbox.got[-1].payload == b""
+    assert len(inbox.got) == 2
+
+
+def test_deletedStream() -> None:
+    """A stream that is deleted ends its snapshot."""
+    stage = _large()
+    inbox = _begin(stage)
+    stage.ask("STREAM.DELETE.S")
+    stage.send(inbox.got[0].reply)
+    stage.settle()
+    assert inbox.got[-1].headers.startswith(b"NATS/1.0 500 ")
