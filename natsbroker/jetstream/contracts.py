@@ -259,3 +259,24 @@ class PublishedStream(Protocol):
         """
         Remove what messages replace.
         """
+
+
+class ReadingStream(PublishedStream, Protocol):
+    """
+    A stream that reads another one, as its mirror or a source.
+    """
+
+    @property
+    def publisher(self) -> Any:
+        """What stores messages that are published."""
+
+    @property
+    def last(self) -> int:
+        """The last sequence that is durable."""
+
+    def read(
+        self, filters: tuple[bytes, ...], sequence: int, limit: int = 256, maxBytes: int = 1 << 20
+    ) -> Deferred[Matching]:
+        """
+        As L{ConsumerStream.read}.
+        """

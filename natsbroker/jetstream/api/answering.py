@@ -59,7 +59,7 @@ async def shownState(
         subjects=subjects,
         numDeleted=last - first + 1 - messages if messages else 0,
         deleted=await stream.deleted() if showsDeleted and messages else (),
-        consumers=len(stream.consumers),
+        consumers=sum(not each.config.direct for each in stream.consumers.values()),
     )
 
 
@@ -85,6 +85,8 @@ async def shownStream(
         account.now(),
         domain=account.domain if isInfo or isListed else "",
         leader=account.server if isInfo else "",
+        mirror=stream.intake.mirrorInfo(),
+        sources=stream.intake.sourceInfos(),
         showsServer=not isListed,
     )
 

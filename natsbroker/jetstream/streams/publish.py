@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.interfaces import IRunSubscriber
-from natsbroker.interfaces.records import StoreError
+from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
@@ -36,7 +36,6 @@ from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, withHeader
 from natsbroker.jetstream.streams.publishanswers import PublishAnswers, StreamBatch
 from natsbroker.jetstream.streams.publishchecks import PublishChecks
-from natsbroker.jetstream.streams.republish import republisherOf
 from natsbroker.jetstream.streams.subjectstates import (
     SubjectState,
     SubjectStates,
@@ -63,13 +62,14 @@ class _Arrived(NamedTuple):
     """
     A message as it arrived.
 
-    @ivar headers: the header block; empty without.
+    @ivar isSourced: whether this stream took it from a source.
     """
 
     subject: bytes
     reply: bytes
     headers: bytes
     payload: bytes
+    isSourced: bool
 
 
 @implementer(IRunSubscriber)
@@ -110,7 +110,6 @@ class StreamPublisher:
             if transform is None
             else SubjectTransform((transform.src or ">").encode(), transform.dest.encode())
         )
-        self._republisher = republisherOf(self._stream, self.subjects)
         self._isLimited = config.discard is DiscardPolicy.NEW and (
             config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
         )
@@ -161,17 +160,19 @@ class StreamPublisher:
         Not called: the subscription has no maximum.
         """
 
-    def take(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+    def take(
+        self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, isSourced: bool = False
+    ) -> None:
         """
         Take a message; L{flush} stores it with the others.
         """
         if self._isClosed:
             return
-        published = _Arrived(subject, reply, headers, payload)
-        if self._waiting is not None:
+        published = _Arrived(subject, reply, headers, payload, isSourced)
+        if self._waiting is None:
+            self._tryTo(published)
+        else:
             self._waiting.append(published)
-            return
-        self._tryTo(published)
 
     def _tryTo(self, published: _Arrived) -> bool:
         """
@@ -252,7 +253,7 @@ class StreamPublisher:
 
         @raise JetStreamError: if it is refused.
         """
-        subject, reply, headers, payload = published
+        subject, reply, headers, payload, isSourced = published
         config = self._stream.config
         if self._transform is not None:
             subject = self._transform.apply(subject, randrange) or subject
@@ -271,7 +272,7 @@ class StreamPublisher:
             increment = incrementOf(known, payload, config.allow_msg_counter)
             self._checks.checkStream(known)
             self._checks.checkSequences(known, subject, self._nextSequence() - 1)
-            self._checks.checkOrigin(known)
+            self._checks.checkOrigin(known, isSourced)
             if messageId:
                 sequence = self.duplicates.find(messageId, now)
                 if sequence is not None:
@@ -286,8 +287,6 @@ class StreamPublisher:
             return
         if self._isLimited:
             self._checkLimits(subject, headers, payload, config)
-        if self._republisher is not None:
-            self._republisher.prepare(subject)
         if increment is not None:
             headers, payload, tail = self._count(subject, headers, increment)
         self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
@@ -380,8 +379,6 @@ class StreamPublisher:
         self.duplicates.last = messageId
         if rollup:
             batch.rollups.append((subject if rollup == b"sub" else b"", place))
-        if self._republisher is not None:
-            self._republisher.add(batch, subject)
         self.subjects.stored(subject, sequence)
 
     def _skip(self, reply: bytes, messageId: bytes, now: int) -> None:
@@ -435,8 +432,6 @@ class StreamPublisher:
         stream = self._stream
         if stream.isDeleted:
             return
-        for place, publishCopy in batch.copies:
-            publishCopy(batch.first + place, batch.entries[place])
         if batch.rollups:
             rolling = stream.rollUp(batch.first, batch.rollups)
             self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))
@@ -444,8 +439,17 @@ class StreamPublisher:
             self._answerAll(batch, batch.first)
         if batch.entries:
             isWatched = bool(stream.consumers) or bool(stream.watchers)
-            records = batch.records(4 if stream.isInFile else 0) if isWatched else []
+            records = self._records(batch) if isWatched else []
             stream.stored(records, isWatched)
+
+    def _records(self, batch: StreamBatch) -> list[Record]:
+        skip = 4 if self._stream.isInFile else 0
+        return [
+            Record(sequence, timestamp, subject, headers[skip:] if headers else b"", payload)
+            for sequence, (subject, headers, payload, timestamp) in enumerate(
+                batch.entries, batch.first
+            )
+        ]
 
     def _answerAll(self, batch: StreamBatch, first: int) -> None:
         if self._stream.config.no_ack:

@@ -63,11 +63,11 @@ class PublishChecks:
         last = self._subjects.find(subject).last
         return last if last >= self._stream.first else 0
 
-    def checkOrigin(self, known: MessageHeaders) -> None:
+    def checkOrigin(self, known: MessageHeaders, isSourced: bool = False) -> None:
         """
-        Check that the message does not claim to come from another stream.
+        Check that the message does not claim to come from another stream, unless it does.
         """
-        if known.get(b"Nats-Stream-Source"):
+        if not isSourced and known.get(b"Nats-Stream-Source"):
             raise errors.MESSAGE_SOURCE_HDR_NOT_ALLOWED()
 
     def checkLastId(self, known: MessageHeaders) -> None:

@@ -26,6 +26,7 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamConfig,
 )
 from natsbroker.jetstream.streams.directget import DirectGetResponder
+from natsbroker.jetstream.streams.intake import StreamIntake
 from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
 from natsbroker.streaming.deadlines import Deadline
@@ -69,6 +70,7 @@ class Stream(StreamRecords):
     @ivar created: nanoseconds since 1970.
     @ivar consumers: by name.
     @ivar publisher: stores what is published to the stream's subjects.
+    @ivar intake: reads the stream's mirror or its sources.
     @ivar watchers: called with the messages that became durable, before consumers have them.
     """
 
@@ -81,6 +83,7 @@ class Stream(StreamRecords):
         self.created = created
         self.consumers: dict[str, Consumer] = {}
         self.publisher = StreamPublisher(self)
+        self.intake = StreamIntake(self)
         self.watchers: list[Callable[[Sequence[Record]], None]] = []
         self._direct = DirectGetResponder(self)
         self.isDeleted = False
@@ -112,6 +115,9 @@ class Stream(StreamRecords):
             self.unsubscribe()
             self._subscribe()
         self._direct.configured()
+        if previous.mirror != config.mirror:
+            self.publisher.forget()
+        self.intake.configured(config)
         if self._ageTimer is not None:
             self._ageTimer.cancel()
             self._ageTimer = None
@@ -155,6 +161,7 @@ class Stream(StreamRecords):
         """
         self.unsubscribe()
         self._direct.close()
+        self.intake.close()
         self.publisher.close()
         if self._ageTimer is not None:
             self._ageTimer.cancel()

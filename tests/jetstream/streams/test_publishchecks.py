@@ -52,6 +52,7 @@ def test_origin() -> None:
     """A client's message does not name a source."""
     checks, _, _ = _made()
     checks.checkOrigin(_known(Nats_Stream_Source=""))
+    checks.checkOrigin(_known(Nats_Stream_Source="A 1 > > a"), isSourced=True)
     with pytest.raises(JetStreamError) as caught:
         checks.checkOrigin(_known(Nats_Stream_Source="A 1 > > a"))
     assert _is(caught, errors.MESSAGE_SOURCE_HDR_NOT_ALLOWED)

@@ -1,0 +1,66 @@
+"""
+What a stream reads from other streams: its mirror, or its sources.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from natsbroker.jetstream.contracts import ReadingStream
+from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
+from natsbroker.jetstream.streams.mirroring import MirrorReader
+from natsbroker.jetstream.streams.sourcing import SourceReader
+
+
+class StreamIntake:
+    """
+    The readers of one stream.
+    """
+
+    def __init__(self, stream: ReadingStream) -> None:
+        self._stream = stream
+        self._mirror: MirrorReader | None = None
+        self._sources: dict[StreamSource, SourceReader] = {}
+
+    def configured(self, config: StreamConfig) -> None:
+        """
+        Read what a configuration names. What it still names goes on undisturbed; without its
+        mirror, a stream is one like any other.
+        """
+        mirror = self._mirror
+        if mirror is not None and mirror.source != config.mirror:
+            mirror.stop()
+            self._mirror = mirror = None
+        if mirror is None and config.mirror is not None:
+            self._mirror = MirrorReader(self._stream, config.mirror)
+            self._mirror.start()
+        previous, self._sources = self._sources, {}
+        for source in config.sources:
+            reader = previous.pop(source, None)
+            if reader is None:
+                reader = SourceReader(self._stream, source)
+                reader.start()
+            self._sources[source] = reader
+        for reader in previous.values():
+            reader.stop()
+
+    def close(self) -> None:
+        """
+        Read nothing any more.
+        """
+        if self._mirror is not None:
+            self._mirror.stop()
+        for reader in self._sources.values():
+            reader.stop()
+
+    def mirrorInfo(self) -> dict[str, Any] | None:
+        """
+        What infos show of the mirror; C{None} without one.
+        """
+        return None if self._mirror is None else self._mirror.info()
+
+    def sourceInfos(self) -> list[dict[str, Any]]:
+        """
+        What infos show of the sources, in the order of the configuration.
+        """
+        return [each.info() for each in self._sources.values()]

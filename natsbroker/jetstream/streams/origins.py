@@ -1,0 +1,423 @@
+"""
+Reading another stream, through the API of whatever server has it: a mirror and a source create a
+consumer there, as any client could, and take what it delivers. So the origin may be in this
+account, in another one that exports it, or behind a link.
+
+The consumer numbers its deliveries and sends heartbeats. A missing number or a long silence makes a
+new consumer, which begins behind the last message that was stored here.
+"""
+
+from __future__ import annotations
+
+import json
+from random import SystemRandom, randrange
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker.interfaces import IBatchSubscriber, ISubscription
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.consumers.core import randomToken
+from natsbroker.jetstream.contracts import ReadingStream
+from natsbroker.jetstream.model.answers import sourceInfo
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.model.timestamps import formatTime
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.streaming.deadlines import Deadline
+from natsbroker.subjects.transforms import SubjectTransform
+from natsbroker.wire.values import Message
+
+_log = Logger(namespace="natsbroker.jetstream")
+_RANDOM = SystemRandom()
+
+PAUSE = 2.0
+"""Seconds between two requests for a consumer, at least."""
+
+SILENCE = 10.0
+"""Seconds without an answer, a message or a heartbeat after which there is a new request."""
+
+BACKOFF = 10.0
+"""Seconds that each refused request adds to the wait for the next one."""
+
+LONGEST_BACKOFF = 120.0
+
+_SECOND = 1_000_000_000
+
+
+class OriginDelivery(NamedTuple):
+    """
+    What the reply subject of a delivered message says.
+
+    @ivar sequence: in the origin.
+    @ivar number: of the delivery.
+    @ivar timestamp: when the origin stored the message, in nanoseconds since 1970.
+    @ivar pending: messages that follow.
+    @ivar subject: the message's in the origin.
+    """
+
+    sequence: int
+    number: int
+    timestamp: int
+    pending: int
+    subject: bytes
+
+
+def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
+    """
+    Read the reply subject of a delivery. In a domain it has two tokens more, and may have one
+    behind.
+
+    @return: C{None} if it is none.
+    """
+    tokens = reply.split(b".")
+    if tokens[:2] != [b"$JS", b"ACK"] or len(tokens) not in (9, 11, 12):
+        return None
+    place = 5 if len(tokens) == 9 else 7
+    words = tokens[place : place + 4]
+    if not all(each.isdigit() for each in words):
+        return None
+    sequence, number, timestamp, pending = map(int, words)
+    return OriginDelivery(sequence, number, timestamp, pending, subject)
+
+
+def transformsOf(source: StreamSource) -> list[SubjectTransform]:
+    """
+    What changes the subjects of messages. A transform without a destination only selects.
+    """
+    return [
+        SubjectTransform((each.src or ">").encode(), (each.dest or each.src or ">").encode())
+        for each in source.subject_transforms
+        if each.dest
+    ]
+
+
+def filtersOfSource(source: StreamSource) -> list[str]:
+    """
+    The subjects that a mirror or source takes; empty for all.
+    """
+    if source.filter_subject:
+        return [source.filter_subject]
+    return [each.src for each in source.subject_transforms if each.src]
+
+
+@implementer(IBatchSubscriber)
+class OriginReader:
+    """
+    Reads one origin for one stream. Subclasses store what it takes.
+
+    @cvar kind: the noun in the name of the consumer.
+    @cvar letter: in the deliver subject.
+    @cvar noun: in the metadata of the consumer.
+    @ivar sequence: the last sequence of the origin that was taken; 0 for none.
+    @ivar lag: messages that the origin has and this stream does not have yet.
+    """
+
+    kind = ""
+    letter = ""
+    noun = ""
+
+    def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
+        self.stream = stream
+        self.source = source
+        self.sequence = 0
+        self.lag = 0
+        self._transforms = transformsOf(source)
+        self._seen: int | None = None
+        self._heard = 0.0
+        self._asked: float | None = None
+        self._failures = 0
+        self._error: JetStreamError | None = None
+        self._attempt = 0
+        self._numbered = 0
+        self._isStopped = False
+        self._subscriptions: list[ISubscription] = []
+        self._timer: Deadline | None = None
+
+    # What subclasses do.
+
+    async def position(self) -> int:
+        """
+        The last sequence of the origin that is stored here; 0 for none.
+        """
+        raise NotImplementedError
+
+    def take(
+        self, delivery: OriginDelivery, subject: bytes, headers: bytes, payload: bytes
+    ) -> None:
+        """
+        Take a message; L{flush} stores it with the others.
+        """
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """
+        Store what was taken.
+        """
+        raise NotImplementedError
+
+    def begins(self, before: int) -> None:
+        """
+        The consumer exists, and has delivered nothing: it begins behind a sequence.
+        """
+
+    def requestHeaders(self) -> bytes:
+        """
+        The header block of the request for a consumer.
+        """
+        raise NotImplementedError
+
+    def answerHeaders(self, headers: bytes) -> None:
+        """
+        The header block of the answer to it.
+        """
+
+    # Life.
+
+    def start(self) -> None:
+        """
+        Begin in a later turn, when the API of this broker is served.
+        """
+        self._schedule(0.0)
+
+    def stop(self) -> None:
+        """
+        Take nothing any more. The consumer ends by itself, since nobody listens.
+        """
+        self._isStopped = True
+        self._end()
+
+    def info(self) -> dict[str, Any]:
+        """
+        What stream infos show.
+        """
+        active = -1 if self._seen is None else max(self.stream.account.now() - self._seen, 0)
+        return sourceInfo(self.source, lag=self.lag, active=active, error=self._error)
+
+    def _end(self) -> None:
+        self._attempt += 1
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        subscriptions, self._subscriptions = self._subscriptions, []
+        for each in subscriptions:
+            each.cancel()
+
+    def _schedule(self, seconds: float) -> None:
+        """
+        End the present attempt, and make the next one.
+        """
+        self._end()
+        if self._isStopped:
+            return
+        deadlines = self.stream.account.deadlines
+        if self._asked is not None:
+            seconds = max(seconds, self._asked + PAUSE - deadlines.now())
+        self._timer = deadlines.after(max(seconds, 0.0), self._begin)
+
+    def again(self) -> None:
+        """
+        Make a new consumer, because this one missed a message.
+        """
+        self._schedule(0.0)
+
+    def failed(self, error: JetStreamError | None = None) -> None:
+        """
+        Make a new consumer, later with each failure.
+
+        @param error: what infos show.
+        """
+        self._failures += 1
+        self._error = error
+        self._schedule(min(self._failures * BACKOFF, LONGEST_BACKOFF))
+
+    def guarded(self, storing: Deferred[Any]) -> Deferred[Any]:
+        """
+        Begin again if something cannot be stored.
+        """
+        return storing.addErrback(self._notStored)
+
+    def _notStored(self, failure: Failure) -> None:
+        if not failure.check(StoreError):
+            _log.failure(
+                "Reading for stream {name} from {origin} failed",
+                failure,
+                name=self.stream.name,
+                origin=self.source.name,
+            )
+        self.sequence = 0
+        self.failed()
+
+    # The request.
+
+    def _begin(self) -> None:
+        self._timer = None
+        self.stream.account.run(self.guarded(Deferred.fromCoroutine(self._request())))
+
+    async def _request(self) -> None:
+        attempt = self._attempt
+        self._asked = self.stream.account.deadlines.now()
+        position = await self.position()
+        if attempt != self._attempt:
+            return
+        account, source = self.stream.account, self.source
+        external = source.external
+        api = (external.api if external else "") or "$JS.API"
+        deliver = (external.deliver if external else "") or "$JS"
+        target = f"{deliver}.{self.letter}.{randomToken(_RANDOM, 8)}"
+        reply = f"$JSC.R.{randomToken(_RANDOM, 8)}".encode()
+        name = f"JS_{self.kind}_{randomToken(_RANDOM, 8)}"
+        config = self._consumer(name, target, position)
+        body = {"stream_name": source.name, "config": config, "action": ""}
+        only = config.get("filter_subject", "")
+        behind = f".{name}.{only}" if only else ""
+        self._numbered = 0
+        self._subscriptions = [
+            account.bus.subscribe(target.encode(), self, (attempt, False)),
+            account.bus.subscribe(reply, self, (attempt, True)),
+        ]
+        receivers = account.send(
+            f"{api}.CONSUMER.CREATE.{source.name}{behind}".encode(),
+            json.dumps(body).encode(),
+            self.requestHeaders(),
+            reply,
+        )
+        if not receivers:
+            self._schedule(PAUSE)
+            return
+        self._heard = account.deadlines.now()
+        self._timer = account.deadlines.after(SILENCE, self._listen)
+
+    def _consumer(self, name: str, target: str, position: int) -> dict[str, Any]:
+        """
+        The configuration of the consumer.
+        """
+        source = self.source
+        config: dict[str, Any] = {"name": name, "deliver_policy": "all"}
+        if position or source.opt_start_seq:
+            config["deliver_policy"] = "by_start_sequence"
+            config["opt_start_seq"] = position + 1 if position else source.opt_start_seq
+        elif source.opt_start_time is not None:
+            config["deliver_policy"] = "by_start_time"
+            config["opt_start_time"] = formatTime(source.opt_start_time)
+        config |= {"ack_policy": "none", "ack_wait": 79200 * _SECOND, "max_deliver": 1}
+        filters = filtersOfSource(source)
+        if len(filters) == 1:
+            config["filter_subject"] = filters[0]
+        elif filters:
+            config["filter_subjects"] = filters
+        return config | {
+            "replay_policy": "instant",
+            "flow_control": True,
+            "deliver_subject": target,
+            "idle_heartbeat": _SECOND,
+            "inactive_threshold": 10 * _SECOND,
+            "num_replicas": 0,
+            "direct": True,
+            "sourcing": True,
+            "metadata": {
+                f"_nats.{self.noun}.acc": self.stream.account.name,
+                f"_nats.{self.noun}.stream": self.stream.name,
+            },
+        }
+
+    def _listen(self) -> None:
+        """
+        Begin again after a long silence.
+        """
+        deadlines = self.stream.account.deadlines
+        left = self._heard + SILENCE - deadlines.now()
+        if left <= 0:
+            self.again()
+        else:
+            self._timer = deadlines.after(left, self._listen)
+
+    # What arrives.
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        self.deliverMany([(message, tag)])
+
+    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+        """
+        Take the messages of one turn, and store them together.
+        """
+        for message, (attempt, isAnswer) in messages:
+            if attempt != self._attempt:
+                continue
+            if isAnswer:
+                self._answered(message)
+            else:
+                self._arrived(message)
+        self.flush()
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        Not called: the subscriptions have no maximum.
+        """
+
+    def _answered(self, message: Message) -> None:
+        if message.headers.startswith(b"NATS/1.0 503"):
+            self._schedule(PAUSE)
+            return
+        try:
+            answer = json.loads(message.payload)
+            error = answer.get("error")
+            before = 0 if error else int(answer["delivered"]["stream_seq"])
+            pending = 0 if error else int(answer["num_pending"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self.failed()
+            return
+        if error:
+            code, cause = error.get("code", 0), error.get("err_code", 0)
+            self.failed(JetStreamError(code, cause, error.get("description", "")))
+            return
+        self._failures = 0
+        self._error = None
+        self._heard = self.stream.account.deadlines.now()
+        self.answerHeaders(message.headers)
+        if not self._numbered:
+            self.lag = pending
+            self.begins(before)
+
+    def _arrived(self, message: Message) -> None:
+        account = self.stream.account
+        self._seen = account.now()
+        self._heard = account.deadlines.now()
+        if message.headers.startswith(b"NATS/1.0 100"):
+            self._controlled(message)
+            return
+        subject = message.streamSubject or message.subject
+        delivery = deliveryOf(message.reply, subject)
+        if delivery is None or delivery.number <= self._numbered:
+            return
+        if delivery.number != self._numbered + 1:
+            self.again()
+            return
+        self._numbered = delivery.number
+        self.lag = delivery.pending
+        for transform in self._transforms:
+            changed = transform.apply(subject, randrange)
+            if changed:
+                subject = changed
+                break
+        self.take(delivery, subject, message.headers, message.payload)
+        self.sequence = max(self.sequence, delivery.sequence)
+
+    def _controlled(self, message: Message) -> None:
+        """
+        A heartbeat, or a flow control request. It is answered when everything before it is stored.
+        """
+        known = MessageHeaders(message.headers)
+        last = known.get(b"Nats-Last-Consumer")
+        if last.isdigit() and int(last) != self._numbered:
+            self.again()
+            return
+        reply = message.reply or known.get(b"Nats-Consumer-Stalled")
+        if reply:
+            self.flush()
+            storing = self.stream.log.append([])
+            storing.addCallback(lambda _: self.stream.account.send(reply))
+            self.guarded(storing)

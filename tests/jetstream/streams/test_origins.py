@@ -1,0 +1,192 @@
+"""
+Reading an origin: requests, deliveries, heartbeats, flow control.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from natsbroker.jetstream.model.streamconfig import StreamSource, SubjectTransformConfig
+from natsbroker.jetstream.streams.origins import OriginDelivery, deliveryOf, filtersOfSource
+from natsbroker.wire.values import Message
+from tests.jetstream.support import SECOND, Inbox, Stage
+
+
+class Origin:
+    """
+    A server of another broker, played by a client.
+    """
+
+    def __init__(self, stage: Stage, prefix: bytes = b"$JS.API") -> None:
+        self.stage = stage
+        self.requests = Inbox()
+        stage.bus.subscribe(prefix + b".CONSUMER.CREATE.>", self.requests)
+        self.target = b""
+        self.asked: dict[str, Any] = {}
+
+    def answer(self, **answer: Any) -> None:
+        """Answer the only request."""
+        (request,) = self.requests.got
+        self.requests.got.clear()
+        self.asked = json.loads(request.payload)
+        self.target = self.asked["config"]["deliver_subject"].encode()
+        default = {"delivered": {"consumer_seq": 0, "stream_seq": 0}, "num_pending": 1}
+        self.stage.bus.publish(Message(request.reply, json.dumps(answer or default).encode()))
+        self.stage.settle()
+
+    def deliver(self, sequence: int, number: int, pending: int = 0) -> None:
+        reply = b"$JS.ACK.S.C.1.%d.%d.%d.%d" % (sequence, number, SECOND, pending)
+        self.stage.bus.publish(Message(self.target, b"x", reply, streamSubject=b"o"))
+        self.stage.settle()
+
+    def control(self, text: str, reply: bytes = b"", **headers: str) -> None:
+        lines = [f"NATS/1.0 100 {text}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        block = "\r\n".join([*lines, "", ""]).encode()
+        self.stage.bus.publish(Message(self.target, block, reply, len(block)))
+        self.stage.settle()
+
+
+def mirror(stage: Stage, **source: Any) -> Any:
+    made = stage.stream(name="M", subjects=(), mirror=StreamSource("S", **source))
+    stage.settle()
+    return made
+
+
+class TestRequest:
+    """Requests for a consumer."""
+
+    def test_subject(self) -> None:
+        """One filter is part of the subject."""
+        stage = Stage()
+        origin = Origin(stage)
+        mirror(stage, filter_subject="o.*")
+        (request,) = origin.requests.got
+        config = json.loads(request.payload)["config"]
+        subject = f"$JS.API.CONSUMER.CREATE.S.{config['name']}.o.*"
+        assert request.subject.decode() == subject
+        assert config["filter_subject"] == "o.*"
+        assert config["deliver_policy"] == "all"
+
+    def test_start(self) -> None:
+        """The start of the configuration holds until something is stored."""
+        stage = Stage()
+        origin = Origin(stage)
+        made = mirror(stage, opt_start_seq=5)
+        origin.answer(delivered={"stream_seq": 4}, num_pending=1)
+        assert origin.asked["config"]["opt_start_seq"] == 5
+        origin.deliver(7, 1)
+        assert (made.first, made.last) == (7, 7)
+        stage.clock.pump([1.0] * 11)
+        origin.answer()
+        assert origin.asked["config"]["opt_start_seq"] == 8
+
+    def test_nobody(self) -> None:
+        """Without anybody who listens, the request is repeated soon."""
+        stage = Stage()
+        mirror(stage)
+        origin = Origin(stage)
+        stage.clock.advance(1.9)
+        assert not origin.requests.got
+        stage.clock.advance(0.2)
+        stage.settle()
+        assert len(origin.requests.got) == 1
+
+    def test_backoff(self) -> None:
+        """Each refusal makes the wait longer."""
+        stage = Stage()
+        origin = Origin(stage)
+        mirror(stage)
+        for wait in (10, 20, 30):
+            origin.answer(error={"code": 503, "err_code": 10039, "description": "x"})
+            stage.clock.pump([1.0] * (wait - 1))
+            assert not origin.requests.got
+            stage.clock.advance(1.1)
+            stage.settle()
+        assert len(origin.requests.got) == 1
+
+    def test_unreadable(self) -> None:
+        """An answer that is none counts as a refusal."""
+        stage = Stage()
+        origin = Origin(stage)
+        made = mirror(stage)
+        origin.answer(num_pending="many")
+        assert made.intake.mirrorInfo() == {"name": "S", "lag": 0, "active": -1}
+        stage.clock.pump([1.0] * 11)
+        stage.settle()
+        assert len(origin.requests.got) == 1
+
+
+class TestControl:
+    """Heartbeats and flow control."""
+
+    def test_heartbeats(self) -> None:
+        """Heartbeats keep a consumer."""
+        stage = Stage()
+        origin = Origin(stage)
+        mirror(stage)
+        origin.answer()
+        for _ in range(30):
+            stage.clock.advance(1)
+            origin.control("Idle Heartbeat", Nats_Last_Consumer="0")
+        assert not origin.requests.got
+
+    def test_missed(self) -> None:
+        """A heartbeat names the last delivery: if it did not arrive, there is a new consumer."""
+        stage = Stage()
+        origin = Origin(stage)
+        mirror(stage)
+        origin.answer()
+        origin.deliver(1, 1)
+        origin.control("Idle Heartbeat", Nats_Last_Consumer="2")
+        stage.clock.pump([1.0] * 3)
+        origin.answer()
+        assert origin.asked["config"]["opt_start_seq"] == 2
+
+    def test_flowControl(self) -> None:
+        """Requests, also those of stalled consumers, are answered."""
+        stage = Stage()
+        origin = Origin(stage)
+        mirror(stage)
+        origin.answer()
+        answers = stage.inbox(b"$JS.FC.>")
+        origin.deliver(1, 1)
+        origin.control("FlowControl Request", b"$JS.FC.S.C.1")
+        origin.control("Idle Heartbeat", Nats_Last_Consumer="1", Nats_Consumer_Stalled="$JS.FC.2")
+        assert [each.subject for each in answers.got] == [b"$JS.FC.S.C.1", b"$JS.FC.2"]
+
+    def test_lag(self) -> None:
+        """What the origin has and this stream does not."""
+        stage = Stage()
+        origin = Origin(stage)
+        made = mirror(stage)
+        origin.answer()
+        origin.deliver(1, 1, 6)
+        assert made.intake.mirrorInfo()["lag"] == 6
+
+
+class TestDelivery:
+    """The reply subjects of deliveries."""
+
+    @pytest.mark.parametrize(
+        "reply",
+        [b"$JS.ACK.S.C.1.7.3.99.5", b"$JS.ACK.d.h.S.C.1.7.3.99.5", b"$JS.ACK.d.h.S.C.1.7.3.99.5.t"],
+    )
+    def test_read(self, reply: bytes) -> None:
+        """In a domain there are more tokens."""
+        assert deliveryOf(reply, b"o") == OriginDelivery(7, 3, 99, 5, b"o")
+
+    @pytest.mark.parametrize("reply", [b"", b"_INBOX.1", b"$JS.ACK.S.C.1.x.3.99.5"])
+    def test_other(self, reply: bytes) -> None:
+        """Anything else is no delivery."""
+        assert deliveryOf(reply) is None
+
+
+def test_filters() -> None:
+    """A transform without a destination only selects; one without a source takes all."""
+    transforms = (SubjectTransformConfig("a", "b"), SubjectTransformConfig("c", ""))
+    assert filtersOfSource(StreamSource("S", subject_transforms=transforms)) == ["a", "c"]
+    assert filtersOfSource(StreamSource("S")) == []

@@ -1,0 +1,153 @@
+"""
+Sources: messages of other streams, with a header that says where they come from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from natsbroker.jetstream.model.streamconfig import External, StreamSource, SubjectTransformConfig
+from natsbroker.jetstream.streams.sourcing import shortHash, sourceWords, withSource
+from natsbroker.jetstream.streams.stream import Stream
+from tests.jetstream.api.support import ApiStage
+from tests.jetstream.support import filled
+
+
+def sourced(stage: ApiStage, *sources: Any, **config: Any) -> Stream:
+    """Create the stream C{T} with sources, and let it catch up."""
+    answer = stage.ask("STREAM.CREATE.T", {"name": "T", "sources": list(sources), **config})
+    assert "error" not in answer
+    stage.clock.advance(0.1)
+    stage.settle()
+    return stage.jetstream.streams["T"]
+
+
+def headersOf(stage: ApiStage, stream: Stream) -> list[bytes]:
+    return [each.headers for each in stage.wait(stream.read((), 1)).records]
+
+
+class TestStored:
+    """What a source stores."""
+
+    def test_header(self) -> None:
+        """Messages get sequences and times of their own, and the header behind the others."""
+        stage = ApiStage()
+        stage.make()
+        stage.publish(b"s.a", b"1")
+        stage.publish(b"s.b", b"2", A="1")
+        stage.clock.advance(5)
+        target = sourced(stage, {"name": "S"})
+        assert stage.stored(target) == [(1, b"s.a", b"1"), (2, b"s.b", b"2")]
+        assert headersOf(stage, target) == [
+            b"NATS/1.0\r\nNats-Stream-Source: S 1 > > s.a\r\n\r\n",
+            b"NATS/1.0\r\nA: 1\r\nNats-Stream-Source: S 2 > > s.b\r\n\r\n",
+        ]
+        record = stage.wait(target.get(1))
+        original = stage.wait(stage.jetstream.streams["S"].get(1))
+        assert record is not None
+        assert original is not None
+        assert record.timestamp > original.timestamp
+
+    def test_several(self) -> None:
+        """A stream has its own subjects and several sources, also of one origin."""
+        stage = ApiStage()
+        stage.make()
+        filled(stage)
+        transform = {"src": "s.b", "dest": "z.b"}
+        target = sourced(
+            stage,
+            {"name": "S", "filter_subject": "s.a", "opt_start_seq": 3},
+            {"name": "S", "subject_transforms": [transform]},
+            subjects=["t"],
+        )
+        stage.publish(b"t")
+        found = [each[1] for each in stage.stored(target)]
+        assert sorted(found) == [b"s.a", b"s.a", b"t", b"z.b", b"z.b"]
+        shown = stage.ask("STREAM.INFO.T")["sources"]
+        assert [each["seq"] for each in shown] == [5, 4]
+        assert [each["lag"] for each in shown] == [0, 0]
+
+    def test_chained(self) -> None:
+        """A source of a source names the nearest origin."""
+        stage = ApiStage()
+        stage.make()
+        stage.publish(b"s.a")
+        sourced(stage, {"name": "S"})
+        stage.ask("STREAM.CREATE.U", {"name": "U", "sources": [{"name": "T"}]})
+        stage.settle()
+        assert headersOf(stage, stage.jetstream.streams["U"]) == [
+            b"NATS/1.0\r\nNats-Stream-Source: T 1 > > s.a\r\n\r\n"
+        ]
+
+
+class TestResumption:
+    """Going on after an end."""
+
+    def test_newestHeader(self) -> None:
+        """A source that is named again goes on behind its newest message."""
+        stage = ApiStage()
+        stage.make()
+        filled(stage)
+        target = sourced(stage, {"name": "S", "filter_subject": "s.a"}, subjects=["t"])
+        stage.ask("STREAM.UPDATE.T", {"name": "T", "subjects": ["t"]})
+        stage.publish(b"s.a", b"new")
+        for _ in range(3):
+            stage.publish(b"t")
+        stage.settle()
+        assert target.last == 6
+        source = {"name": "S", "filter_subject": "s.a"}
+        stage.ask("STREAM.UPDATE.T", {"name": "T", "subjects": ["t"], "sources": [source]})
+        stage.settle()
+        assert stage.stored(target)[6:] == [(7, b"s.a", b"new")]
+
+    def test_undisturbed(self) -> None:
+        """An update leaves the sources alone that it still names."""
+        stage = ApiStage()
+        stage.make()
+        stage.publish(b"s.a")
+        target = sourced(stage, {"name": "S"})
+        before = list(stage.jetstream.streams["S"].consumers)
+        stage.ask("STREAM.UPDATE.T", {"name": "T", "sources": [{"name": "S"}], "max_msgs": 5})
+        stage.publish(b"s.a")
+        stage.settle()
+        assert list(stage.jetstream.streams["S"].consumers) == before
+        assert target.last == 2
+
+
+class TestHeader:
+    """The header."""
+
+    def test_forOrigin(self) -> None:
+        """What was meant for the origin is left out."""
+        block = b"NATS/1.0\r\nNats-Expected-Stream: S\r\nA: 1\r\nNats-Stream-Source: x\r\n\r\n"
+        assert withSource(block, b"v") == b"NATS/1.0\r\nA: 1\r\nNats-Stream-Source: v\r\n\r\n"
+
+    @pytest.mark.parametrize(
+        ("source", "words"),
+        [
+            (StreamSource("S"), ("S", ">", ">")),
+            (StreamSource("S", filter_subject="a"), ("S", "a", ">")),
+            (
+                StreamSource(
+                    "S",
+                    subject_transforms=(
+                        SubjectTransformConfig("a", "b"),
+                        SubjectTransformConfig("c", ""),
+                    ),
+                ),
+                ("S", "a\fc", "b\f>"),
+            ),
+        ],
+    )
+    def test_words(self, source: StreamSource, words: tuple[str, str, str]) -> None:
+        """As nats-server writes them."""
+        assert sourceWords(source) == words
+
+    def test_external(self) -> None:
+        """An external origin has a hash of its API behind its name."""
+        source = StreamSource("S", external=External("$JS.hub.API"))
+        name, mark = sourceWords(source)[0].split(":")
+        assert (name, mark) == ("S", shortHash("$JS.hub.API"))
+        assert len(mark) == 8
