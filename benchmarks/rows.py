@@ -270,6 +270,67 @@ STREAMS = (
     ),
 )
 
+THOUSAND = ("--window", "1000", "--size", "128")
+
+
+def jetstream(key: str, title: str, least: float, setting: str, *load: str) -> Row:
+    """
+    @return: a row of publishes to JetStream on both sides.
+    """
+    figures = (
+        Figure("rate", STORED, "acknowledged", atLeast(least)),
+        Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
+    )
+    title = f"JetStream publishes, 128 B, {title}"
+    return Row(f"jetstream-{key}", title, "store", load, figures, setting=setting, fresh=True)
+
+
+JETSTREAMS = (
+    jetstream("publish", "window 1,000: synced beside not", 1.5, "jetstream", *THOUSAND),
+    jetstream(
+        "publish-eight",
+        "8 publishers: synced beside not",
+        1.5,
+        "jetstream",
+        *(*THOUSAND, "--publishers", "8"),
+    ),
+    jetstream(
+        "publish-ids",
+        "with Nats-Msg-Id, window 1,000: synced beside not",
+        1.5,
+        "jetstream",
+        *(*THOUSAND, "--headers"),
+    ),
+    jetstream(
+        "publish-synced", "window 1,000: synced beside synced", 50, "jetstream-synced", *THOUSAND
+    ),
+    jetstream(
+        "one-synced",
+        "one in flight: synced beside synced",
+        1.0,
+        "jetstream-synced",
+        *("--window", "1", "--size", "128"),
+    ),
+    Row(
+        "jetstream-push",
+        "JetStream replay to a push consumer that acknowledges, 128 B",
+        "replay",
+        (*THOUSAND, "--count", "200000"),
+        (Figure("rate", STORED, "", atLeast(1.5)),),
+        setting="jetstream",
+        fresh=True,
+    ),
+    Row(
+        "jetstream-pull",
+        "JetStream replay to a pull consumer that acknowledges, 500 a request, 128 B",
+        "replay",
+        (*THOUSAND, "--count", "200000", "--in-flight", "500"),
+        (Figure("rate", STORED, "", atLeast(2.0)),),
+        setting="jetstream",
+        fresh=True,
+    ),
+)
+
 LINKS = (
     ("route", "two nodes, route"),
     ("gateway", "two clusters, gateway"),
@@ -369,6 +430,7 @@ def table() -> Iterator[Row]:
     yield INTEREST
     yield from memories()
     yield from STREAMS
+    yield from JETSTREAMS
     yield STORM
     yield STALLED
     yield encrypted(STALLED)

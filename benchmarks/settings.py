@@ -155,5 +155,7 @@ SETTINGS: Mapping[str, Setting] = {
     "leaf": Setting(LEAF, far=LEAF_FAR),
     "stream": Setting(STREAMING, theirs=JETSTREAM),
     "stream-synced": Setting(STREAMING, theirs=JETSTREAM_SYNCED),
+    "jetstream": Setting(JETSTREAM, theirs=JETSTREAM),
+    "jetstream-synced": Setting(JETSTREAM, theirs=JETSTREAM_SYNCED),
     "stalled-tls": Setting(STALLED + TLS, encrypted=True),
 }

@@ -12,13 +12,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 20, ROOM = 1 << 20, MOST_SAMPLES = 1 << 20 };
+enum { BUFFER = 1 << 20, ROOM = 1 << 20, MOST_SAMPLES = 1 << 20, MOST_PUBLISHERS = 64 };
 enum { ANSWERS = 1, ACKS, HEARTBEATS, DELIVERIES }; /* subscription ids */
 
 #define DISCOVER "_STAN.discover.test-cluster"
 #define CREATE "$JS.API.STREAM.CREATE.LOAD"
 #define INFO "$JS.API.STREAM.INFO.LOAD"
 #define CONSUME "$JS.API.CONSUMER.CREATE.LOAD"
+#define PULLED "$JS.API.CONSUMER.DURABLE.CREATE.LOAD.pulls"
+#define NEXT "$JS.API.CONSUMER.MSG.NEXT.LOAD.pulls"
+#define IDENTIFIER "NATS/1.0\r\nNats-Msg-Id: %08x%08x\r\n\r\n"
 
 /* A message that came; every pointer is into the buffer of the session and holds until the next one is read. */
 struct message {
@@ -177,10 +180,11 @@ static void checkJson(struct message answer) {
 }
 
 static void openSession(struct session *me, bool create) {
+    static int opened;
     char text[512];
     linkOpen(&me->link, 0);
     me->in = obtain(BUFFER + 1);
-    snprintf(me->inbox, sizeof me->inbox, "_INBOX.load%d%ld", (int) getpid(), (long) (now() * 1e6));
+    snprintf(me->inbox, sizeof me->inbox, "_INBOX.load%d%ldx%d", (int) getpid(), (long) (now() * 1e6), ++opened);
     snprintf(me->clientID, sizeof me->clientID, "%s", me->inbox + 7);
     int k = snprintf(text, sizeof text, "SUB %s.answer %d\r\nSUB %s.ack %d\r\nSUB %s.heartbeat %d\r\nPING\r\n", me->inbox, ANSWERS,
                      me->inbox, ACKS, me->inbox, HEARTBEATS);
@@ -200,7 +204,7 @@ static void closeSession(struct session *me) {
 
 /* ---- publishing */
 
-static size_t publicationFrame(struct session *me, char *out, size_t *ackLength) {
+static size_t publicationFrame(struct session *me, char *out, size_t *ackLength, size_t *identifier) {
     char *body = obtain((size_t) opt.size + 512), *data = obtain((size_t) opt.size), *end = body;
     static const char guid[] = "load-0123456789abcdefg";
     memset(data, 'x', (size_t) opt.size);
@@ -215,7 +219,16 @@ static size_t publicationFrame(struct session *me, char *out, size_t *ackLength)
         end += opt.size;
         *ackLength = 0;
     }
-    size_t length = (size_t) (end - body), k = (size_t) sprintf(out, "PUB %s %s.ack %zu\r\n", me->subject, me->inbox, length);
+    size_t length = (size_t) (end - body), k;
+    if (opt.headers && !me->streaming) {
+        char block[64];
+        size_t head = (size_t) snprintf(block, sizeof block, IDENTIFIER, 0u, 0u);
+        k = (size_t) sprintf(out, "HPUB %s %s.ack %zu %zu\r\n%s", me->subject, me->inbox, head, head + length, block);
+        *identifier = k - 20; /* sixteen digits and two ends of lines */
+    } else {
+        k = (size_t) sprintf(out, "PUB %s %s.ack %zu\r\n", me->subject, me->inbox, length);
+        *identifier = 0;
+    }
     memcpy(out + k, body, length);
     memcpy(out + k + length, "\r\n", 2);
     free(body);
@@ -231,7 +244,8 @@ static void checkAck(const struct session *me, const struct message *message, si
 /* Publish with at most a window's worth unacknowledged; until a time, or a count. Returns how many were acknowledged. */
 static long publishAll(struct session *me, double until, long count) {
     char *frame = obtain((size_t) opt.size + 1024), *out = obtain(ROOM);
-    size_t ackLength, length = publicationFrame(me, frame, &ackLength);
+    size_t ackLength, identifier, length = publicationFrame(me, frame, &ackLength, &identifier);
+    unsigned origin = (unsigned) (uintptr_t) me ^ (unsigned) (now() * 1e6);
     long sent = 0, acked = 0;
     bool over = false;
     struct message message;
@@ -240,6 +254,11 @@ static long publishAll(struct session *me, double until, long count) {
         size_t filled = 0;
         while (!over && sent - acked < opt.window && filled + length <= ROOM) {
             memcpy(out + filled, frame, length);
+            if (identifier) {
+                char digits[17];
+                snprintf(digits, sizeof digits, "%08x%08x", origin, (unsigned) sent);
+                memcpy(out + filled + identifier, digits, 16);
+            }
             filled += length;
             sent++;
             over = count && sent >= count;
@@ -280,16 +299,43 @@ static void *pingOther(void *argument) {
 
 /* ---- the modes */
 
+struct publisher {
+    struct session session;
+    pthread_t thread;
+    double until;
+    long acked;
+};
+
+static void *publishOther(void *argument) {
+    struct publisher *one = argument;
+    one->acked = publishAll(&one->session, one->until, opt.count);
+    return NULL;
+}
+
 void runStore(void) {
     struct session me = {0};
     struct link other;
     pthread_t thread;
+    struct publisher *others = obtain(sizeof *others * MOST_PUBLISHERS);
+    int more = opt.publishers - 1;
+    if (more >= MOST_PUBLISHERS) fail("too many publishers");
     openSession(&me, true);
+    for (int i = 0; i < more; i++) openSession(&others[i].session, false);
     linkOpen(&other, 0);
     samples = obtain(sizeof *samples * MOST_SAMPLES);
     if (pthread_create(&thread, NULL, pingOther, &other)) fail("pthread_create");
     double begin = now(), own = ownSeconds(), server = serverSeconds();
+    for (int i = 0; i < more; i++) {
+        others[i].until = begin + opt.seconds;
+        if (pthread_create(&others[i].thread, NULL, publishOther, &others[i])) fail("pthread_create");
+    }
     long acked = publishAll(&me, begin + opt.seconds, opt.count);
+    for (int i = 0; i < more; i++) {
+        pthread_join(others[i].thread, NULL);
+        acked += others[i].acked;
+        closeSession(&others[i].session);
+    }
+    free(others);
     double wall = now() - begin, serverShare = share(server, serverSeconds(), wall), ownShare = share(own, ownSeconds(), wall);
     atomic_store(&isOver, true);
     pthread_join(thread, NULL);
@@ -326,6 +372,24 @@ static void startDelivery(struct session *me, char *ackTo, size_t room) {
     copyField(ackTo, room, &answer, 2);
 }
 
+static void pull(struct session *me) {
+    char request[64], inbox[96];
+    snprintf(inbox, sizeof inbox, "%s.deliver", me->inbox);
+    int k = snprintf(request, sizeof request, "{\"batch\":%d,\"expires\":30000000000}", opt.inFlight);
+    sendPublication(me, NEXT, inbox, request, (size_t) k);
+}
+
+/* Make a consumer that delivers --in-flight messages for each request, and request the first ones. */
+static void startPulling(struct session *me) {
+    char request[256], listen[128];
+    int k = snprintf(request, sizeof request,
+                     "{\"stream_name\":\"LOAD\",\"config\":{\"durable_name\":\"pulls\",\"ack_policy\":\"explicit\","
+                     "\"max_ack_pending\":%d}}", 4 * opt.inFlight);
+    checkJson(ask(me, PULLED, request, (size_t) k));
+    linkSend(&me->link, listen, (size_t) snprintf(listen, sizeof listen, "SUB %s.deliver %d\r\n", me->inbox, DELIVERIES));
+    pull(me);
+}
+
 static size_t acknowledgement(struct session *me, char *out, const struct message *message, const char *ackTo, long number) {
     if (!me->streaming)
         return (size_t) sprintf(out, "PUB %.*s 4\r\n+ACK\r\n", (int) message->replyLength, message->reply);
@@ -347,13 +411,21 @@ void runReplay(void) {
     long count = publishAll(&me, 0, opt.count ? opt.count : 100000), got = 0;
     openSession(&reader, false);
     double begin = now(), own = ownSeconds(), server = serverSeconds();
-    startDelivery(&reader, ackTo, sizeof ackTo);
+    bool pulls = opt.inFlight > 1;
+    if (pulls) startPulling(&reader);
+    else startDelivery(&reader, ackTo, sizeof ackTo);
     struct message message;
     while (got < count) {
         size_t filled = 0;
-        while (filled < ROOM && takeMessage(&reader, &message))
-            if (message.sid == DELIVERIES) filled += acknowledgement(&reader, out + filled, &message, ackTo, ++got);
+        bool exhausted = false;
+        while (filled < ROOM && takeMessage(&reader, &message)) {
+            if (message.sid != DELIVERIES) continue;
+            if (pulls && !message.replyLength) fail("%.*s", (int) message.bodyLength, message.body);
+            filled += acknowledgement(&reader, out + filled, &message, ackTo, ++got);
+            exhausted = exhausted || (pulls && !(got % opt.inFlight));
+        }
         if (filled) linkSend(&reader.link, out, filled);
+        if (exhausted) pull(&reader);
         else readMore(&reader);
     }
     double wall = now() - begin, serverShare = share(server, serverSeconds(), wall), ownShare = share(own, ownSeconds(), wall);

@@ -97,6 +97,16 @@ def test_linkTargets(kind: str, size: int) -> None:
     assert SETTINGS[found.setting].far
 
 
+def test_jetstreamTargets() -> None:
+    """Both sides serve JetStream; only the base may sync later than it acknowledges."""
+    assert row("jetstream-publish").figures[0].fast == Bound(1.5, least=True)
+    assert row("jetstream-one-synced").figures[0].fast == Bound(1.0, least=True)
+    assert "--headers" in row("jetstream-publish-ids").load
+    for name in ("jetstream", "jetstream-synced"):
+        assert SETTINGS[name].text == SETTINGS["jetstream"].theirs
+    assert "sync_interval: always" in SETTINGS["jetstream-synced"].theirs
+
+
 def test_streamTargets() -> None:
     """Streams, always synced, are aimed at nats-server's that are not synced, and that are."""
     assert row("stream-publish").figures[0].fast == Bound(0.6, least=True)
