@@ -42,6 +42,9 @@ from natsbroker.links.s2stream import S2Decoder, S2Error
 #: Bytes of the archive that are read before others are served.
 _SLICE = 64 << 10
 
+#: Bytes of the archive that the store may have to write at one time.
+_UNWRITTEN = 1 << 20
+
 _STATE = b"state.json"
 _CONSUMERS = b"consumers/"
 _LONGEST_SUBJECT = 65535
@@ -89,6 +92,7 @@ class StreamRestore:
         @raise StoreError: if nothing can be stored.
         """
         self._decoder.feed(data)
+        unwritten = 0
         while not self.isOver and not self._decoder.isStarved:
             try:
                 plain = self._decoder.read(_SLICE)
@@ -96,7 +100,12 @@ class StreamRestore:
                 raise _corrupt(error) from error
             self._reader.feed(plain)
             await self._readEntries()
+            unwritten += len(plain)
+            if unwritten >= _UNWRITTEN:
+                unwritten = 0
+                await self._stored()
             await self._turn()
+        await self._stored()
 
     async def finish(self) -> Stream:
         """
@@ -158,7 +167,8 @@ class StreamRestore:
                 break
             header, self._header = self._header, None
             await self._entry(header, *body)
-        await self._stored()
+        if self.stream is not None:
+            self._append(self.stream)
 
     def _check(self, header: EntryHeader) -> None:
         """
