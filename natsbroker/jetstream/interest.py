@@ -5,6 +5,7 @@ The interest in single subjects: inboxes of pull requests and deliver subjects o
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from zope.interface import implementer
 
@@ -14,6 +15,10 @@ from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.wire.values import Kind
 
 _ANY_KIND = InterestFilter(list(Kind), includesImports=True)
+
+
+def _counts(subscription: Any, subject: bytes) -> bool:
+    return bool(subscription.kind != Kind.CLIENT or subscription.pattern == subject)
 
 
 class _SubjectWatch:
@@ -64,11 +69,16 @@ class SubjectInterest:
 
     def isThere(self, subject: bytes, queue: bytes = b"") -> bool:
         """
-        Whether a message to the subject has a receiver; with a queue group, a member of it.
+        Whether a subscription to the very subject exists; with a queue group, one of its members.
+        As in nats-server, clients' subscriptions to patterns with wildcards do not count.
         """
-        if not queue:
-            return self._bus.hasInterest(subject)
-        return any(group[0] == queue for group in self._bus.matcher.match(subject).groups)
+        found = self._bus.matcher.match(subject)
+        if queue:
+            members = [(*here, *there) for name, here, there in found.groups if name == queue]
+            return any(_counts(each, subject) for group in members for each in group)
+        if not self._bus.hasInterest(subject):
+            return False
+        return bool(found.links) or any(_counts(each, subject) for each in found.plain)
 
     def close(self) -> None:
         self._watches.clear()

@@ -13,7 +13,7 @@ def test_literal() -> None:
     seen: list[bool] = []
     end = stage.jetstream.watchInterest(b"a.b", b"", seen.append)
     subscription = stage.bus.subscribe(b"a.b", Inbox())
-    other = stage.bus.subscribe(b"a.*", Inbox())
+    other = stage.bus.subscribe(b"a.b", Inbox())
     subscription.cancel()
     assert seen == [False, True]
     other.cancel()
@@ -33,3 +33,17 @@ def test_queueGroup() -> None:
     assert seen == [False]
     stage.bus.subscribe(b"a", Inbox(), queue=b"q").cancel()
     assert seen == [False, True, False]
+
+
+def test_wildcards() -> None:
+    """As in nats-server, a client that subscribes to a pattern is no interest."""
+    stage = Stage()
+    plain: list[bool] = []
+    grouped: list[bool] = []
+    stage.jetstream.watchInterest(b"a.b", b"", plain.append)
+    stage.jetstream.watchInterest(b"a.b", b"q", grouped.append)
+    stage.bus.subscribe(b"a.*", Inbox())
+    stage.bus.subscribe(b"a.>", Inbox(), queue=b"q")
+    assert (plain, grouped) == ([False], [False])
+    stage.bus.subscribe(b"a.b", Inbox(), queue=b"q")
+    assert (plain, grouped) == ([False], [False, True])

@@ -197,12 +197,25 @@ async def _deleteMessage(account: JetStreamAccount, request: Request) -> Mapping
         raise errors.STREAM_MSG_DELETE_FAILED(err="message delete not permitted")
     await stream.settle()
     if await stream.get(parsed.seq) is None:
-        raise errors.SEQUENCE_NOT_FOUND(seq=parsed.seq)
+        raise _missingMessage(stream, parsed.seq)
     await stream.remove([parsed.seq])
     return _SUCCESS
 
 
+def _missingMessage(stream: Stream, sequence: int) -> errors.JetStreamError:
+    """
+    Why a message cannot be deleted: a file store tells where the sequence would be.
+    """
+    if stream.isInFile and sequence > stream.last:
+        return errors.STREAM_MSG_DELETE_FAILED(err="stream store EOF")
+    if stream.isInFile and sequence < stream.first:
+        return errors.STREAM_MSG_DELETE_FAILED(err="no message found")
+    return errors.SEQUENCE_NOT_FOUND(seq=sequence)
+
+
 async def _accountInfo(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    for stream in list(account.streams.values()):
+        await stream.settle()
     usage = {kind: account.usage(kind) for kind in StorageType}
     reserved = {kind: account.reserved(kind) for kind in StorageType}
     return accountInfo(

@@ -253,7 +253,10 @@ class Consumer:
         @param records: at least one, in order of sequence.
         """
         core = self.core
-        if core.cursor.stored(records, self._deliverer.canDeliver()) and core.isServing:
+        isWanted = core.cursor.stored(records, self._deliverer.canDeliver())
+        if (limit := self.stream.config.max_msgs_per_subject) > 0:
+            core.cursor.replaced(records, limit == 1)
+        if isWanted and core.isServing:
             core.pump()
 
     def removed(self, sequences: Collection[int], before: int, isPurge: bool = False) -> None:
@@ -307,7 +310,8 @@ class Consumer:
         @param until: nanoseconds since 1970.
         """
         core = self.core
-        core.config = replace(core.config, pause_until=Timestamp(until))
+        shown = None if until == ZERO_TIME else Timestamp(until)
+        core.config = replace(core.config, pause_until=shown)
         self._pausedUntil()
         self._advisePause()
         core.pump()

@@ -210,6 +210,29 @@ class RecordCursor:
             self._scan = max(scan, records[-1].sequence + 1)
         return bool(wanted)
 
+    def replaced(self, records: Sequence[Record], isLast: bool) -> None:
+        """
+        New messages may have taken the place of older ones with their subjects, of which some are
+        not delivered yet. Those are counted again, and read again unless they are known.
+
+        @param isLast: whether the stream keeps only the last message of each subject.
+        """
+        first = records[0].sequence
+        if self.position >= first and len({each.subject for each in records}) == len(records):
+            return
+        self._stale()
+        if isLast:
+            last = {each.subject: each.sequence for each in records}
+            self._buffer = deque(
+                each for each in self._buffer if last.get(each.subject, 0) <= each.sequence
+            )
+        elif not self.isBusy:
+            self._skip.extendleft(
+                each.sequence for each in reversed(self._buffer) if each.sequence <= self.resume
+            )
+            self._buffer.clear()
+            self._scan = max(self.position, self.resume + 1)
+
     def removed(self, sequences: Collection[int], before: int) -> None:
         """
         Messages are gone: some, and all below C{before}. They may have been gone before.

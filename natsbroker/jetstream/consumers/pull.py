@@ -66,6 +66,7 @@ class PullRequest:
 
     @ivar reply: where the messages go.
     @ivar batch: the messages that it may still have.
+    @ivar raised: by how much C{batch} is more than the request said, which asked for less than one.
     @ivar delivered: the messages that it had.
     @ivar room: the bytes that it may still have; 0 for any number.
     @ivar expires: when it ends, by the monotonic clock; infinite for never.
@@ -82,6 +83,7 @@ class PullRequest:
         "heartbeat",
         "heartbeatDue",
         "isNoWait",
+        "raised",
         "reply",
         "room",
         "terms",
@@ -90,6 +92,7 @@ class PullRequest:
     def __init__(self, reply: bytes, batch: int = 1) -> None:
         self.reply = reply
         self.batch = max(batch, 1)
+        self.raised = self.batch - batch
         self.delivered = 0
         self.room = 0
         self.expires = _NEVER
@@ -116,7 +119,8 @@ class PullRequest:
         """
         The lines of a status that say what the request did not get.
         """
-        return b"Nats-Pending-Messages: %d\r\nNats-Pending-Bytes: %d\r\n" % (self.batch, self.room)
+        left = self.batch - self.raised
+        return b"Nats-Pending-Messages: %d\r\nNats-Pending-Bytes: %d\r\n" % (left, self.room)
 
 
 def parsePull(body: bytes, reply: bytes, now: float) -> PullRequest:

@@ -44,11 +44,12 @@ class StreamRecords:
     @property
     def first(self) -> int:
         """
-        The first sequence; one more than the last when the stream is empty; 0 in a new stream.
+        The first sequence; one more than the last when the stream is empty; 0 in a new stream that
+        was not purged.
         """
         bounds = self.log.bounds()
         if not bounds.count:
-            return bounds.last + 1 if bounds.last else 0
+            return bounds.last + 1 if bounds.last or self._first else 0
         return max(cast(int, bounds.first), self._first)
 
     @property

@@ -177,7 +177,10 @@ class Stream(StreamRecords):
         @param isWatched: whether C{records} is filled: nobody but consumers needs them.
         """
         if isWatched:
-            self._tail.add(records)
+            if self.config.max_msgs_per_subject > 0:
+                self._tail.clear()  # The log has removed some, and does not tell which.
+            else:
+                self._tail.add(records)
             for watcher in self.watchers:
                 watcher(records)
             for consumer in list(self.consumers.values()):
@@ -187,7 +190,7 @@ class Stream(StreamRecords):
         if (self.config.max_bytes > 0 and self.size > self.config.max_bytes) or (
             self.config.max_age > 0 and self._ageTimer is None
         ):
-            self.account.run(self.enforce())
+            self.account.run(self.change(self.enforce()))
         self.evicted()
 
     def evicted(self, isPurge: bool = False) -> None:

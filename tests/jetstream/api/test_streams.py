@@ -101,11 +101,40 @@ def test_getMessage() -> None:
 def test_deleteMessage() -> None:
     """A message is deleted once."""
     stage = ApiStage()
-    stage.make()
+    stage.make(storage="memory")
     stage.publish(b"s.a")
     assert stage.ask("STREAM.MSG.DELETE.S", {"seq": 1})["success"] is True
     answer = stage.ask("STREAM.MSG.DELETE.S", {"seq": 1})
     assert answer["error"]["description"] == "sequence 1 not found"
+
+
+def test_deleteMissing() -> None:
+    """In a file store, the error says whether the sequence is in front, behind or in between."""
+    stage = ApiStage()
+    stage.make()
+    for _ in range(4):
+        stage.publish(b"s.a")
+    for sequence in (1, 3):
+        assert stage.ask("STREAM.MSG.DELETE.S", {"seq": sequence})["success"] is True
+    texts = {
+        sequence: stage.ask("STREAM.MSG.DELETE.S", {"seq": sequence})["error"]["description"]
+        for sequence in (0, 1, 3, 5)
+    }
+    assert texts == {
+        0: "no message found",
+        1: "no message found",
+        3: "sequence 3 not found",
+        5: "stream store EOF",
+    }
+
+
+def test_usage() -> None:
+    """The account's usage does not count what a limit is about to remove."""
+    stage = ApiStage()
+    stage.make(max_bytes=70)
+    for _ in range(4):
+        stage.publish(b"s.a", b"xx")
+    assert stage.ask("INFO")["storage"] == 70
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from natsbroker.interfaces import IBatchSubscriber
 from natsbroker.jetstream.consumers.consumer import Consumer, ResetRefused
 from natsbroker.jetstream.consumers.state import ConsumerState, stateKey
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, DeliverPolicy, PriorityPolicy
-from natsbroker.jetstream.model.timestamps import Timestamp
+from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
 from natsbroker.wire.values import Message
 from tests.jetstream.consumers.support import (
     BEGINNING,
@@ -513,6 +513,13 @@ class TestUpdate:
         consumer.update(stage.config(description="x"))
         assert consumer.config.pause_until == BEGINNING + SECOND
         assert consumer.info()["paused"] is True
+
+    def test_resumedWithoutTime(self, stage: ConsumerStage) -> None:
+        """A pause that ends with no time leaves none in the configuration."""
+        consumer = stage.consumer()
+        consumer.pause(BEGINNING + SECOND)
+        consumer.pause(int(ZERO_TIME))
+        assert consumer.config.pause_until is None
 
     def test_sampling(self, stage: ConsumerStage) -> None:
         """The sampling frequency can change."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, fail
 
-from natsbroker.interfaces.records import Matching, StoreFailed
+from natsbroker.interfaces.records import Matching, Record, StoreFailed
 from natsbroker.jetstream.consumers.cursor import RecordCursor, fetchRecords
 from tests.jetstream.consumers.support import ConsumerStage
 
@@ -226,3 +226,36 @@ def test_failedRead(
     assert reader.take() == 0
     stage.advance(1)
     assert (reader.ready, reader.take()) == (1, 1)
+
+
+@pytest.mark.parametrize("isLast", [True, False])
+def test_replaced(stage: ConsumerStage, isLast: bool) -> None:
+    """Messages that newer ones of their subject have replaced are neither delivered nor counted."""
+    stage.publish(2, "s.a")
+    stage.publish(1, "s.b")
+    stage.stream.delete(1)
+    reader = Reader(stage)
+    reader.cursor.peek()
+    stage.advance(1)
+    stage.publish(1, "s.a")
+    stage.stream.delete(2)
+    record = Record(4, 0, b"s.a", b"", b"")
+    reader.cursor.stored([record], False)
+    reader.cursor.replaced([record], isLast)
+    taken = []
+    for _ in range(8):
+        taken.append(reader.take())
+        stage.advance(1)
+    assert [each for each in taken if each] == [3, 4]
+    assert reader.cursor.numPending == 0
+
+
+def test_notReplaced(stage: ConsumerStage) -> None:
+    """A cursor that is at the end has nothing to read again."""
+    stage.publish(1)
+    reader = Reader(stage)
+    reader.cursor.peek()
+    stage.advance(1)
+    assert reader.take() == 1
+    reader.cursor.replaced([Record(2, 0, b"s.a", b"", b"")], False)
+    assert reader.cursor.count()

@@ -162,3 +162,12 @@ class TestWaiting:
         assert request.pendingHeaders() == (
             b"Nats-Pending-Messages: 4\r\nNats-Pending-Bytes: 9\r\n"
         )
+
+    @pytest.mark.parametrize(
+        ("body", "left"), [(b"{}", 0), (b'{"batch":0}', 0), (b'{"batch":-2}', -2), (b"x", 1)]
+    )
+    def test_statusOfNone(self, body: bytes, left: int) -> None:
+        """A request for less than one message has one, but its status says what it asked for."""
+        request = parsePull(body, b"r", 0.0)
+        assert request.batch == 1
+        assert request.pendingHeaders().startswith(b"Nats-Pending-Messages: %d\r\n" % left)

@@ -50,6 +50,24 @@ class TestPurge:
         assert stage.publish(b"s.a") == b'{"stream":"S","seq":50}'
 
 
+def test_purgedWhenNew() -> None:
+    """A purge of a stream that never had messages shows in its first sequence."""
+    stage = Stage()
+    stream = stage.stream()
+    assert (stream.first, stream.last) == (0, 0)
+    stage.wait(stream.purge())
+    assert (stream.first, stream.last) == (1, 0)
+
+
+def test_lastOfSubject() -> None:
+    """What the limit of messages per subject has removed is not read from memory either."""
+    stage = Stage()
+    stream = stage.stream(max_msgs_per_subject=1)
+    stream.watchers.append(lambda records: None)
+    filled(stage)
+    assert [each[0] for each in stage.stored(stream)] == [4, 5]
+
+
 def test_names() -> None:
     """Accounts do not share logs, whatever their names; names can be long."""
     assert logName("A/B", "S") != logName("A", "B/S")
