@@ -1,0 +1,301 @@
+"""
+Two servers with JetStream that receive the same requests, one after the other, and are compared
+after each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import time
+from random import Random
+from typing import Any
+
+from tests.interop.jetstream.histories import (
+    PIN,
+    STREAMS,
+    Ack,
+    Ask,
+    Operation,
+    Publish,
+    Pull,
+    nextOperation,
+    setUp,
+)
+from tests.interop.plainclients import Client
+from tests.interop.servers import PATIENCE, Server
+
+__all__ = ["Lockstep"]
+
+_Delivery = tuple[bytes, bytes, bytes, bytes]
+
+#: Seconds for an answer that may not come.
+_SILENCE = 1.0
+
+_DELIVER = (b"d.1", b"d.2")
+
+_ZERO = "0001-01-01T00:00:00Z"
+_TIMES = ("ts", "created", "first_ts", "last_ts", "last_active", "time", "pinned_ts")
+_VARYING = ("pause_remaining", "pinned_client_id", "leader", "storage_bytes")
+
+
+class _Recorder(Client):
+    """
+    A client that keeps the subjects of what it receives.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.subjects: dict[bytes, list[bytes]] = {}
+        super().__init__(server)
+
+    def _frame(self, frame: bytes) -> None:
+        words = frame.partition(b"\r\n")[0].split()
+        if words[0] in (b"MSG", b"HMSG"):
+            self.subjects.setdefault(words[2], []).append(words[1])
+        super()._frame(frame)
+
+    def wait(self, sid: bytes, count: int, patience: float) -> None:
+        """
+        Wait until that number of messages is there, or for some time.
+        """
+        try:
+            self._until(lambda: len(self.got[sid]) >= count, patience)
+        except TimeoutError:
+            return
+
+    def taken(self, sid: bytes) -> list[_Delivery]:
+        """
+        @return: all that came, and forget it.
+        """
+        subjects = self.subjects.pop(sid, [])
+        bodies, self.got[sid] = self.got[sid], []
+        return [(subject, *rest) for subject, rest in zip(subjects, bodies, strict=True)]
+
+
+class Side:
+    """
+    One of the servers.
+
+    @ivar delivered: where acknowledgements of delivered messages go, oldest first.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.client = _Recorder(server)
+        self.delivered: list[bytes] = []
+        self._numbers = itertools.count()
+        self._pin = ""
+        self._pushed = [self.client.subscribe(each) for each in _DELIVER]
+        self._pushed += [self.client.subscribe(each, b"g") for each in _DELIVER]
+
+    def begin(self) -> None:
+        """
+        Forget the history before.
+        """
+        for name in STREAMS:
+            self.ask(Ask(f"STREAM.DELETE.{name}"))
+        self.client.flush()
+        for sid in self._pushed:
+            self.client.taken(sid)
+        self.delivered = []
+
+    def perform(self, operation: Operation) -> Any:
+        """
+        @return: what the server answered, without what differs by chance.
+        """
+        match operation:
+            case Ask():
+                return self.ask(operation)
+            case Publish():
+                return self._publish(operation)
+            case Pull():
+                return self._pull(operation)
+            case Ack():
+                return self._ack(operation)
+
+    def _inbox(self) -> tuple[bytes, bytes]:
+        reply = b"_INBOX.%d" % next(self._numbers)
+        return reply, self.client.subscribe(reply)
+
+    def _finished(self, sid: bytes) -> list[_Delivery]:
+        self.client.unsubscribe(sid)
+        return self.client.taken(sid)
+
+    def ask(self, request: Ask) -> Any:
+        reply, sid = self._inbox()
+        self.client.publish(b"$JS.API." + request.subject.encode(), request.body, reply)
+        self.client.wait(sid, 1, _SILENCE if request.isSilent else PATIENCE)
+        found = self._finished(sid)
+        return [_normalAnswer(*each[2:]) for each in found]
+
+    def _publish(self, message: Publish) -> Any:
+        reply, sid = self._inbox()
+        self.client.publish(message.subject.encode(), message.payload, reply, message.headers)
+        self.client.wait(sid, 1, PATIENCE)
+        return [_normalAnswer(*each[2:]) for each in self._finished(sid)]
+
+    def _pull(self, pull: Pull) -> Any:
+        reply, sid = self._inbox()
+        body = pull.body.replace(PIN.encode(), self._pin.encode())
+        self.client.publish(b"$JS.API." + pull.subject.encode(), body, reply)
+        self.client.flush()
+        if pull.meanwhile:
+            time.sleep(0.03)
+        answers = [self._publish(each) for each in pull.meanwhile]
+        deadline = time.monotonic() + 1.5
+        while time.monotonic() < deadline:
+            got = self.client.got[sid]
+            statuses = [each for each in got if _status(each) not in (b"", b"100")]
+            if statuses or len(got) - _heartbeats(got) >= pull.batch:
+                break
+            self.client.wait(sid, len(got) + 1, max(deadline - time.monotonic(), 0.01))
+        # A second status would be a fault.
+        self.client.flush()
+        return [answers, self._received(self._finished(sid))]
+
+    def _ack(self, ack: Ack) -> Any:
+        if ack.place > len(self.delivered):
+            return None
+        reply, sid = self._inbox()
+        self.client.publish(self.delivered[-ack.place], ack.payload, reply)
+        self.client.wait(sid, 1, _SILENCE)
+        if b"batch" in ack.payload or b"3" in ack.payload:
+            self.client.wait(sid, 3, 0.1)
+        return self._received(self._finished(sid))
+
+    def pushed(self) -> int:
+        """
+        @return: the number of messages that came to deliver subjects.
+        """
+        self.client.flush()
+        return sum(len(self.client.got[sid]) for sid in self._pushed)
+
+    def takePushed(self) -> Any:
+        """
+        @return: the messages that came to deliver subjects, by subscription and consumer.
+        """
+        return [
+            sorted(self._received(self.client.taken(sid)), key=lambda each: each[1].split(b".")[:4])
+            for sid in self._pushed
+        ]
+
+    def _received(self, deliveries: list[_Delivery]) -> list[_Delivery]:
+        found = []
+        for subject, reply, headers, body in deliveries:
+            if reply.startswith(b"$JS.ACK."):
+                self.delivered.append(reply)
+                words = reply.split(b".")
+                words[-2] = b"T"
+                reply = b".".join(words)
+            elif reply.startswith(b"$JS.FC."):
+                reply = b"$JS.FC"
+            pin = re.search(rb"Nats-Pin-Id: (\w+)", headers)
+            if pin:
+                self._pin = pin[1].decode()
+                headers = headers.replace(pin[1], b"PIN")
+            if _status((b"", headers, b"")) == b"100":
+                continue
+            if subject.startswith(b"_INBOX."):
+                subject = b"_INBOX"
+            found.append((subject, reply, headers, body))
+        return found
+
+
+def _status(message: tuple[bytes, bytes, bytes]) -> bytes:
+    found = re.match(rb"NATS/1.0 (\d+)", message[1])
+    return found[1] if found else b""
+
+
+def _heartbeats(messages: list[tuple[bytes, bytes, bytes]]) -> int:
+    return sum(_status(each) == b"100" for each in messages)
+
+
+def _normalAnswer(headers: bytes, body: bytes) -> Any:
+    if headers or not body:
+        return [headers, body]
+    return json.dumps(_normal(json.loads(body)))
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_normal(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    shown = {}
+    for key, each in value.items():
+        if key in _TIMES:
+            shown[key] = _ZERO if each == _ZERO else "T"
+        elif key in _VARYING:
+            shown[key] = "V"
+        else:
+            shown[key] = _normal(each)
+    return shown
+
+
+class Lockstep:
+    """
+    @ivar requests: the number of operations that were compared.
+    @ivar histories: the number of histories.
+    """
+
+    def __init__(self, ours: Server, real: Server) -> None:
+        self.requests = 0
+        self.histories = 0
+        self._sides = (Side(ours), Side(real))
+
+    def history(self, seed: int, length: int) -> str:
+        """
+        Have both do the same.
+
+        @return: the first difference, with what went before; empty if there is none.
+        """
+        self.histories += 1
+        random, done = Random(seed), list[Operation]()
+        self.begin()
+        following = setUp(random)
+        for _ in range(length):
+            delivered = min(len(each.delivered) for each in self._sides)
+            operation = following.pop(0) if following else nextOperation(random, delivered)
+            done.append(operation)
+            difference = self.step(operation)
+            if difference:
+                before = "\n".join(f"  {each}" for each in done)
+                return f"history {seed}:\n{before}\n{difference}"
+        return ""
+
+    def begin(self) -> None:
+        """
+        Forget the history before.
+        """
+        for side in self._sides:
+            side.begin()
+
+    def step(self, operation: Operation) -> str:
+        """
+        @return: the difference of the answers, if there is one.
+        """
+        self.requests += 1
+        ours, real = (each.perform(operation) for each in self._sides)
+        if isinstance(operation, Ask) and operation.isReading:
+            ours, real = self._agreed(operation, ours, real)
+        if ours == real:
+            ours, real = self._pushes()
+        return "" if ours == real else f" ours {ours}\n real {real}"
+
+    def _agreed(self, request: Ask, ours: Any, real: Any) -> tuple[Any, Any]:
+        # Acknowledgements take effect a moment after their answers.
+        for _ in range(8):
+            if ours == real:
+                break
+            time.sleep(0.05)
+            ours, real = (each.ask(request) for each in self._sides)
+        return ours, real
+
+    def _pushes(self) -> tuple[Any, Any]:
+        for _ in range(20):
+            ours, real = (each.pushed() for each in self._sides)
+            if ours == real:
+                break
+            time.sleep(0.02)
+        ours, real = (each.takePushed() for each in self._sides)
+        return ours, real

@@ -1,0 +1,50 @@
+"""
+JetStream of natsbroker and of nats-server, side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.jetstream.asking import STORAGE
+from tests.interop.jetstream.lockstep import Lockstep
+from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
+
+_LENGTH = 20
+
+#: Of the histories.
+SEEDS = tuple(range(100, 106))
+
+
+@pytest.fixture
+def lockstep(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lockstep]:
+    """
+    nats-server, and a server of the kind that the test names.
+    """
+    servers = []
+    flavours: tuple[Flavour, ...] = (request.param, REAL)
+    for place, flavour in enumerate(flavours):
+        directory = tmp_path / str(place)
+        directory.mkdir()
+        servers.append(Server(flavour, directory, STORAGE).start())
+    yield Lockstep(*servers)
+    for server in servers:
+        server.stop()
+
+
+@pytest.mark.parametrize("lockstep", [OURS_FAST], ids=lambda each: each.name, indirect=True)
+def test_agreement(lockstep: Lockstep) -> None:
+    """The answers and the deliveries of a history are nats-server's."""
+    found = [lockstep.history(seed, _LENGTH) for seed in SEEDS]
+    assert not any(found), "\n".join(filter(None, found))
+    assert lockstep.requests == _LENGTH * len(SEEDS)
+
+
+@pytest.mark.parametrize("lockstep", [REAL], ids=lambda each: each.name, indirect=True)
+def test_oracleIsRepeatable(lockstep: Lockstep) -> None:
+    """nats-server agrees with itself, so that a difference means something."""
+    found = [lockstep.history(seed, _LENGTH) for seed in SEEDS[:2]]
+    assert not any(found), "\n".join(filter(None, found))
