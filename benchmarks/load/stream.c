@@ -425,8 +425,8 @@ void runReplay(void) {
             exhausted = exhausted || (pulls && !(got % opt.inFlight));
         }
         if (filled) linkSend(&reader.link, out, filled);
-        if (exhausted) pull(&reader);
         else readMore(&reader);
+        if (exhausted) pull(&reader);
     }
     double wall = now() - begin, serverShare = share(server, serverSeconds(), wall), ownShare = share(own, ownSeconds(), wall);
     closeSession(&reader);
