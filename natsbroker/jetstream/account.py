@@ -4,8 +4,9 @@ The JetStream of one account.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
@@ -42,7 +43,6 @@ class JetStreamAccount:
     @ivar memory: the store of streams in memory.
     @ivar now: the wall clock, in nanoseconds since 1970.
     @ivar limits: the account's.
-    @ivar serverLimits: those of all accounts.
     @ivar server: the name of this server.
     @ivar domain: the JetStream domain; empty for none.
     @ivar strict: requests with unknown keys are refused.
@@ -64,6 +64,7 @@ class JetStreamAccount:
         limits: JetStreamLimits = NO_ACCOUNT_LIMITS,
         serverLimits: ConfiguredLimits = NO_SERVER_LIMITS,
         strict: bool = True,
+        others: Mapping[str, JetStreamAccount] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self.bus = bus
@@ -74,7 +75,8 @@ class JetStreamAccount:
         self.server = server
         self.domain = domain
         self.limits = limits
-        self.serverLimits = serverLimits
+        self._configured = serverLimits
+        self._others = others
         self.strict = strict
         self.states: IStateStore = files.states(f"jetstream/{name}")
         self.streams: dict[str, Stream] = {}
@@ -151,6 +153,17 @@ class JetStreamAccount:
         The bytes of all streams of one kind of storage.
         """
         return sum(each.size for each in self.streams.values() if each.config.storage is storage)
+
+    @property
+    def serverLimits(self) -> ConfiguredLimits:
+        """
+        The limits of all accounts, with what they leave.
+        """
+        every = {**self._others, self.name: self}.values()
+        memory = sum(each.reserved(StorageType.MEMORY) for each in every)
+        return self._configured.after(
+            memory, sum(each.reserved(StorageType.FILE) for each in every)
+        )
 
     def reserved(self, storage: StorageType) -> int:
         """

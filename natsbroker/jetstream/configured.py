@@ -58,6 +58,8 @@ def jetStreamService(host: IBrokerHost, server: str, plugins: Plugins) -> JetStr
             jetstream.max_ack_pending,
             jetstream.max_request_batch,
             round(jetstream.duplicate_window * 1_000_000_000),
+            max_memory=jetstream.max_memory_store,
+            max_storage=jetstream.max_file_store,
         ),
         server,
         monotonicOf(host.reactor),

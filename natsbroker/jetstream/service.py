@@ -101,6 +101,7 @@ class JetStreamService(Service):
                 limits,
                 self._serverLimits,
                 self._strict,
+                self.accounts,
             )
             await recover(account)
             self.accounts[name] = account

@@ -54,6 +54,18 @@ def secondsUntilReady() -> float:
     return used
 
 
+def test_importsNoJetStream() -> None:
+    """A broker without a JetStream block is composed without its modules."""
+    program = (
+        "import sys\n"
+        "from natsbroker.broker import Broker\n"
+        "from natsbroker.config.build import buildText\n"
+        "Broker(buildText('port: -1', {}).settings)\n"
+        "sys.exit(any(name.startswith('natsbroker.jetstream') for name in sys.modules))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 def test_ready() -> None:
     """A broker with default settings is ready after 0.4 s."""
     assert min(secondsUntilReady() for _ in range(RUNS)) <= READY

@@ -4,11 +4,13 @@ From the settings to the service.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from natsbroker.config.build import buildText
 from natsbroker.config.model import JetStream
 from natsbroker.jetstream.configured import limitsIn, storeDirectory
+from natsbroker.testing.memory import MemoryBroker
 
 
 def test_directory(tmp_path: Path) -> None:
@@ -33,3 +35,36 @@ def test_accounts() -> None:
     assert limits["A"].max_streams == -1
     assert (limits["B"].max_storage, limits["B"].max_streams) == (10, 2)
     assert limits["B"].storage_max_stream_bytes == 5
+
+
+def streamMade(configText: str, **config: object) -> str:
+    """The description of the error that a stream is refused with; empty if it is made."""
+    memory = MemoryBroker(configText=configText)
+    memory.advance(0)
+    client = memory.connect({"verbose": False})
+    text = json.dumps({"name": "S", "subjects": ["s"], **config})
+    client.request(b"SUB _INBOX.1 1\r\n")
+    request = f"PUB $JS.API.STREAM.CREATE.S _INBOX.1 {len(text)}\r\n{text}\r\n"
+    got = client.request(request.encode())
+    memory.advance(0.1)
+    answer = json.loads((got + client.receive()).split(b"\r\n")[1])
+    memory.stop()
+    return str(answer.get("error", {}).get("description", ""))
+
+
+def test_strict() -> None:
+    """Unknown keys of requests are refused, unless the block says that they pass."""
+    text = "jetstream { backend: memory, strict: %s }"
+    assert streamMade(text % "true", bogus=1) == 'invalid JSON: json: unknown field "bogus"'
+    assert streamMade(text % "false", bogus=1) == ""
+
+
+def test_serverLimits() -> None:
+    """A stream reserves no more than the server has, in files and in memory."""
+    text = "jetstream { backend: memory, max_file_store: 1KB, max_memory_store: 2KB }"
+    assert streamMade(text, max_bytes=1024) == ""
+    assert streamMade(text, max_bytes=1025) == "insufficient storage resources available"
+    assert streamMade(text, max_bytes=2048, storage="memory") == ""
+    assert streamMade(text, max_bytes=2049, storage="memory") == (
+        "insufficient memory resources available"
+    )

@@ -57,7 +57,7 @@ async def _create(
     account: JetStreamAccount, request: Request, form: CreateForm
 ) -> Mapping[str, Any]:
     streamName, name, subjectFilter = (*request.names, "", "")[:3]
-    parsed = parseConsumer(request.body)
+    parsed = parseConsumer(request.body, account.strict)
     parsed = addressedConsumer(parsed, form, streamName, name, subjectFilter)
     stream = findStream(account, streamName)
     known = {key: each.config for key, each in stream.consumers.items()}
@@ -122,20 +122,20 @@ def _listed(account: JetStreamAccount, name: str) -> list[Consumer]:
 
 
 async def _names(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseConsumerPage(request.body)
+    parsed = parseConsumerPage(request.body, account.strict)
     names = [each.name for each in _listed(account, request.names[0])]
     return page(names, parsed.offset, NAMES_LIMIT, "consumers")
 
 
 async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseConsumerPage(request.body)
+    parsed = parseConsumerPage(request.body, account.strict)
     shown = page(_listed(account, request.names[0]), parsed.offset, LIST_LIMIT, "consumers")
     shown["consumers"] = [await shownConsumer(each, isListed=True) for each in shown["consumers"]]
     return shown
 
 
 async def _pause(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    until = parsePause(request.body)
+    until = parsePause(request.body, account.strict)
     consumer = findConsumer(account, *request.names)
     consumer.pause(until)
     await _store(consumer)
@@ -143,7 +143,7 @@ async def _pause(account: JetStreamAccount, request: Request) -> Mapping[str, An
 
 
 async def _unpin(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    group = parseUnpin(request.body)
+    group = parseUnpin(request.body, account.strict)
     consumer = findConsumer(account, *request.names)
     if consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT:
         if group not in consumer.config.priority_groups:

@@ -53,7 +53,7 @@ def checker(account: JetStreamAccount) -> StreamChecker:
 
 async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     (name,) = request.names
-    parsed = parseStream(request.body)
+    parsed = parseStream(request.body, account.strict)
     config = createdStream(parsed, name, checker(account))
     stream = account.streams.get(name)
     if stream is None:
@@ -64,7 +64,7 @@ async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, A
 
 async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     (name,) = request.names
-    parsed = parseStream(request.body)
+    parsed = parseStream(request.body, account.strict)
     stream = account.streams.get(name)
     consumers = (
         {} if stream is None else {key: each.config for key, each in stream.consumers.items()}
@@ -95,7 +95,7 @@ async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, A
 
 
 async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseInfo(request.body)
+    parsed = parseInfo(request.body, account.strict)
     stream = findStream(account, request.names[0])
     paging: dict[str, Any] = _NO_PAGE
     subjects: dict[str, int] | None = None
@@ -127,13 +127,13 @@ def _matching(account: JetStreamAccount, subject: str) -> list[Stream]:
 
 
 async def _names(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseNames(request.body)
+    parsed = parseNames(request.body, account.strict)
     names = [each.name for each in _matching(account, parsed.subject)]
     return page(names, parsed.offset, NAMES_LIMIT, "streams", isNullable=True)
 
 
 async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseList(request.body)
+    parsed = parseList(request.body, account.strict)
     shown = page(_matching(account, parsed.subject), parsed.offset, LIST_LIMIT, "streams")
     shown["streams"] = [
         await shownStream(account, each, isListed=True) for each in shown["streams"]
@@ -142,7 +142,7 @@ async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any
 
 
 async def _purge(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parsePurge(request.body)
+    parsed = parsePurge(request.body, account.strict)
     stream = findStream(account, request.names[0])
     if stream.config.sealed:
         raise errors.STREAM_SEALED()
@@ -156,7 +156,7 @@ async def _purge(account: JetStreamAccount, request: Request) -> Mapping[str, An
 
 
 async def _getMessage(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseMessageGet(request.body)
+    parsed = parseMessageGet(request.body, account.strict)
     stream = findStream(account, request.names[0])
     await stream.settle()
     record = await findMessage(stream, parsed)
@@ -189,7 +189,7 @@ async def findMessage(stream: Stream, wanted: MessageGetRequest) -> Record | Non
 
 
 async def _deleteMessage(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseMessageDelete(request.body)
+    parsed = parseMessageDelete(request.body, account.strict)
     stream = findStream(account, request.names[0])
     if stream.config.sealed:
         raise errors.STREAM_SEALED()

@@ -4,7 +4,7 @@ The limits that an account and the server set for streams and consumers.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from natsbroker.jetstream.model import errors
@@ -62,6 +62,8 @@ class ConfiguredLimits:
     """
     What the block C{limits} of the configuration sets, where zero is no limit, and what is left.
 
+    @ivar max_memory: bytes that all streams in memory may reserve together; -1 is no limit.
+    @ivar max_storage: the same for files.
     @ivar memory_left: bytes of memory that no stream has reserved; C{None} for any number.
     @ivar storage_left: the same for files.
     """
@@ -71,12 +73,26 @@ class ConfiguredLimits:
     duplicate_window: int = 0
     memory_left: int | None = None
     storage_left: int | None = None
+    max_memory: int = -1
+    max_storage: int = -1
 
     def left(self, storage: StorageType) -> int | None:
         """
         @return: the bytes that a new stream could reserve.
         """
         return self.memory_left if storage is StorageType.MEMORY else self.storage_left
+
+    def after(self, memory: int, storage: int) -> ConfiguredLimits:
+        """
+        @param memory: bytes of memory that the streams of all accounts reserve.
+        @param storage: the same for files.
+        @return: the limits with what is left.
+        """
+        return replace(
+            self,
+            memory_left=None if self.max_memory < 0 else max(self.max_memory - memory, 0),
+            storage_left=None if self.max_storage < 0 else max(self.max_storage - storage, 0),
+        )
 
 
 NO_ACCOUNT_LIMITS: Final = JetStreamLimits()

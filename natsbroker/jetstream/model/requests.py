@@ -183,12 +183,18 @@ _RESET: Final[Struct[dict[str, Any]]] = Struct(
 _ANYTHING: Final[Struct[dict[str, Any]]] = Struct("", dict, [])
 
 
-def _parsed(body: bytes, shape: Struct[T]) -> T:
+def _parsed(body: bytes, shape: Struct[T], isStrict: bool = True) -> T:
     """
+    @param isStrict: whether unknown keys are errors.
     @raise errors.JetStreamError: if the body is not such a request.
     """
     try:
         return decode(body, shape)
+    except JsonError as error:
+        if isStrict:
+            raise errors.INVALID_JSON(err=error) from error
+    try:
+        return decodeLoosely(body, shape)
     except JsonError as error:
         raise errors.INVALID_JSON(err=error) from error
 
@@ -231,81 +237,81 @@ def requireBody(body: bytes) -> None:
         raise errors.BAD_REQUEST()
 
 
-def parseStream(body: bytes) -> StreamRequest:
+def parseStream(body: bytes, isStrict: bool = True) -> StreamRequest:
     """
     @return: the creation or change of a stream.
     """
-    return _parsed(body, _STREAM)
+    return _parsed(body, _STREAM, isStrict)
 
 
-def parseConsumer(body: bytes) -> ConsumerRequest:
+def parseConsumer(body: bytes, isStrict: bool = True) -> ConsumerRequest:
     """
     @return: the creation or change of a consumer.
     """
-    return _parsed(body, _CONSUMER)
+    return _parsed(body, _CONSUMER, isStrict)
 
 
-def parseNames(body: bytes) -> PageRequest:
+def parseNames(body: bytes, isStrict: bool = True) -> PageRequest:
     """
     @return: the page of stream names that is asked for.
     """
-    return _page(body, _NAMES)
+    return _page(body, _NAMES, isStrict)
 
 
-def parseList(body: bytes) -> PageRequest:
+def parseList(body: bytes, isStrict: bool = True) -> PageRequest:
     """
     @return: the page of streams that is asked for.
     """
-    return _page(body, _LIST)
+    return _page(body, _LIST, isStrict)
 
 
-def parseConsumerPage(body: bytes) -> PageRequest:
+def parseConsumerPage(body: bytes, isStrict: bool = True) -> PageRequest:
     """
     @return: the page of consumers, or of their names, that is asked for.
     """
-    return _page(body, _CONSUMERS)
+    return _page(body, _CONSUMERS, isStrict)
 
 
-def parseInfo(body: bytes) -> PageRequest:
+def parseInfo(body: bytes, isStrict: bool = True) -> PageRequest:
     """
     @return: the details of a stream that are asked for.
     """
-    return _page(body, _INFO)
+    return _page(body, _INFO, isStrict)
 
 
-def _page(body: bytes, shape: Struct[PageRequest]) -> PageRequest:
-    request = _parsed(body, shape) if _isStructured(body) else PageRequest()
+def _page(body: bytes, shape: Struct[PageRequest], isStrict: bool) -> PageRequest:
+    request = _parsed(body, shape, isStrict) if _isStructured(body) else PageRequest()
     if request.offset >= 0:
         return request
     return PageRequest(0, request.subject, request.deleted_details, request.subjects_filter)
 
 
-def parsePurge(body: bytes) -> PurgeRequest:
+def parsePurge(body: bytes, isStrict: bool = True) -> PurgeRequest:
     """
     @return: what is removed: everything, also for a body that is no JSON.
     """
     if not _isStructured(body):
         return PurgeRequest()
-    request = _parsed(body, _PURGE)
+    request = _parsed(body, _PURGE, isStrict)
     if request.seq and request.keep:
         raise errors.BAD_REQUEST()
     return request
 
 
-def parseMessageDelete(body: bytes) -> MessageDeleteRequest:
+def parseMessageDelete(body: bytes, isStrict: bool = True) -> MessageDeleteRequest:
     """
     @return: the message to remove.
     """
     requireBody(body)
-    return _parsed(body, _DELETE)
+    return _parsed(body, _DELETE, isStrict)
 
 
-def parseMessageGet(body: bytes) -> MessageGetRequest:
+def parseMessageGet(body: bytes, isStrict: bool = True) -> MessageGetRequest:
     """
     @return: the one message to read.
     """
     requireBody(body)
-    request = _parsed(body, MESSAGE_GET)
+    request = _parsed(body, MESSAGE_GET, isStrict)
     hasStart = request.start_time is not None
     hasLast, hasNext = bool(request.last_by_subj), bool(request.next_by_subj)
     isNothing = not (request.seq or hasLast or hasNext or hasStart)
@@ -335,21 +341,21 @@ def parseRestore(body: bytes) -> RestoreRequest:
     return _parsed(body, _RESTORE)
 
 
-def parsePause(body: bytes) -> Timestamp:
+def parsePause(body: bytes, isStrict: bool = True) -> Timestamp:
     """
     @return: until when a consumer pauses; Go's zero time for not at all.
     """
     if not _isStructured(body):
         return ZERO_TIME
-    until = _parsed(body, _PAUSE).get("pause_until")
+    until = _parsed(body, _PAUSE, isStrict).get("pause_until")
     return until if isinstance(until, Timestamp) else ZERO_TIME
 
 
-def parseUnpin(body: bytes) -> str:
+def parseUnpin(body: bytes, isStrict: bool = True) -> str:
     """
     @return: the group whose client loses its pin.
     """
-    group = str(_parsed(body, _UNPIN).get("group", ""))
+    group = str(_parsed(body, _UNPIN, isStrict).get("group", ""))
     if not group:
         raise errors.INVALID_JSON(err="consumer group not specified")
     if not isValidGroup(group):
