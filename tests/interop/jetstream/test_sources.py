@@ -1,0 +1,128 @@
+"""
+Mirrors and sources, as clients make and see them: of origins in one server, and of origins of a
+nats-server behind a leafnode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from nats.js.api import ExternalStream, StreamSource
+
+from tests.interop.jetstreams import storage
+from tests.interop.leafnodes.brokers import Broker
+from tests.interop.servers import OURS_FAST, OURS_PURE, PATIENCE, REAL, Flavour, Server
+
+OURS = pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda each: each.name)
+
+ACCOUNT = "J { users: [ {user: j, password: j} ], jetstream: enabled }"
+COUNT = 500
+
+
+def run(server: Server, steps: Callable[[Any, Any], Awaitable[None]], user: str = "") -> None:
+    """Have a client do something."""
+
+    async def work() -> None:
+        login = {"user": user, "password": user} if user else {}
+        client = await nats.connect(server.url, **login)
+        await steps(client, client.jetstream(timeout=PATIENCE))
+        await client.close()
+
+    asyncio.run(asyncio.wait_for(work(), 4 * PATIENCE))
+
+
+async def reaches(jetstream: Any, name: str, last: int) -> Any:
+    """Wait until a stream has a sequence; give its information."""
+    while True:
+        info = await jetstream.stream_info(name)
+        if info.state.last_seq >= last:
+            return info
+        await asyncio.sleep(0.05)
+
+
+async def publishes(jetstream: Any, count: int) -> None:
+    sending = [jetstream.publish_async(f"o.{each % 5}", b"%d" % each) for each in range(count)]
+    await asyncio.gather(*await asyncio.gather(*sending))
+
+
+async def isCopied(origin: Any, jetstream: Any, name: str, sequence: int) -> None:
+    """Check that a message of a mirror is that of its origin."""
+    original = await origin.get_msg("O", sequence)
+    copy = await jetstream.get_msg(name, sequence)
+    assert (copy.subject, copy.data, copy.time) == (original.subject, original.data, original.time)
+
+
+@OURS
+def test_withinOneServer(flavour: Flavour, tmp_path: Path) -> None:
+    """A mirror and a source follow their origin, also after a restart, without a loss or a twin."""
+    server = Server(flavour, tmp_path, storage()).start()
+
+    async def before(client: Any, jetstream: Any) -> None:
+        await jetstream.add_stream(name="O", subjects=["o.>"])
+        await publishes(jetstream, COUNT)
+        await jetstream.add_stream(name="M", mirror=StreamSource("O"))
+        await jetstream.add_stream(
+            name="T", subjects=["t"], sources=[StreamSource("O", filter_subject="o.1")]
+        )
+        await publishes(jetstream, COUNT)
+        info = await reaches(jetstream, "M", 2 * COUNT)
+        assert (info.mirror.name, info.mirror.lag) == ("O", 0)
+        await isCopied(jetstream, jetstream, "M", COUNT)
+        await reaches(jetstream, "T", 2 * COUNT // 5)
+
+    async def after(client: Any, jetstream: Any) -> None:
+        await publishes(jetstream, COUNT)
+        assert (await reaches(jetstream, "M", 3 * COUNT)).state.messages == 3 * COUNT
+        info = await reaches(jetstream, "T", 3 * COUNT // 5)
+        assert info.state.messages == 3 * COUNT // 5
+        assert info.sources[0].lag == 0
+        last = await jetstream.get_msg("T", 3 * COUNT // 5)
+        assert last.headers["Nats-Stream-Source"].startswith(f"O {3 * COUNT - 3} o.1 > o.1")
+        await isCopied(jetstream, jetstream, "M", 3 * COUNT)
+
+    try:
+        run(server, before)
+        server.stop()
+        server.start()
+        run(server, after)
+    finally:
+        server.stop()
+
+
+@OURS
+def test_behindLeafnode(flavour: Flavour, tmp_path: Path) -> None:
+    """The origin is a stream of a nats-server, in its domain."""
+    hub = Broker(REAL, tmp_path, "hub", top=storage("hub"), accounts=ACCOUNT).start()
+    remote = hub.remote("j", "J")
+    spoke = Broker(flavour, tmp_path, "spoke", remote, False, storage("leaf"), ACCOUNT)
+
+    async def fill(client: Any, jetstream: Any) -> None:
+        await jetstream.add_stream(name="O", subjects=["o.>"])
+        await publishes(jetstream, COUNT)
+
+    async def follow(client: Any, jetstream: Any) -> None:
+        external = ExternalStream("$JS.hub.API")
+        await jetstream.add_stream(name="M", mirror=StreamSource("O", external=external))
+        await jetstream.add_stream(name="T", sources=[StreamSource("O", external=external)])
+        assert (await reaches(jetstream, "M", COUNT)).mirror.name == "O"
+        assert (await reaches(jetstream, "T", COUNT)).state.messages == COUNT
+        origin = client.jetstream(domain="hub", timeout=PATIENCE)
+        await isCopied(origin, jetstream, "M", COUNT)
+        await publishes(origin, 10)
+        await reaches(jetstream, "M", COUNT + 10)
+        last = await jetstream.get_msg("T", COUNT)
+        assert last.subject == f"o.{(COUNT - 1) % 5}"
+
+    try:
+        run(hub, fill, "j")
+        spoke.start()
+        run(spoke, follow, "j")
+        assert spoke.complaints() == []
+    finally:
+        spoke.stop()
+        hub.stop()
