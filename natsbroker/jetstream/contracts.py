@@ -174,6 +174,17 @@ class DirectStream(ConsumerStream, Protocol):
         """
 
 
+class ExpiringStream(ConsumerStream, Protocol):
+    """
+    The stream whose messages expire.
+    """
+
+    def remove(self, sequences: Collection[int]) -> Deferred[int]:
+        """
+        Remove single messages.
+        """
+
+
 class StreamAccount(ConsumerAccount, Protocol):
     """
     The account of a stream.

@@ -264,13 +264,14 @@ class StreamPublisher:
         if len(headers) > LONGEST_HEADERS:
             raise errors.STREAM_HEADER_EXCEEDS_MAXIMUM()
         messageId = rollup = tail = b""
-        increment = None
+        increment = ttl = None
         now = self._account.now()
         if headers and b"Nats-" in headers:
             known = MessageHeaders(headers)
             messageId = known.get(b"Nats-Msg-Id")
             increment = incrementOf(known, payload, config.allow_msg_counter)
             self._checks.checkStream(known)
+            ttl = self._checks.ttlOf(known)
             self._checks.checkSequences(known, subject, self._nextSequence() - 1)
             self._checks.checkOrigin(known, isSourced)
             if messageId:
@@ -285,6 +286,8 @@ class StreamPublisher:
         if self._keepsNothing and not self._isWanted(subject):
             self._skip(reply, messageId, now)
             return
+        if ttl is not None:
+            headers = self._checks.withTtl(headers, ttl)
         if self._isLimited:
             self._checkLimits(subject, headers, payload, config)
         if increment is not None:

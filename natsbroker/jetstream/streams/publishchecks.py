@@ -7,6 +7,7 @@ from __future__ import annotations
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
+from natsbroker.jetstream.streams.expiry import SECOND, parseTtl
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 
@@ -35,6 +36,35 @@ class PublishChecks:
         expected = known.get(b"Nats-Expected-Stream")
         if expected and expected != self._stream.name.encode():
             raise errors.STREAM_NOT_MATCH()
+
+    def ttlOf(self, known: MessageHeaders) -> int | None:
+        """
+        How long a message lives; see L{parseTtl}.
+
+        @return: C{None} without the header. A value that is none is refused by L{withTtl}, after
+            other checks.
+        """
+        text = known.get(b"Nats-TTL")
+        if not text:
+            return None
+        ttl = parseTtl(text)
+        if ttl and not self._stream.config.allow_msg_ttl:
+            raise errors.MESSAGE_TTL_DISABLED()
+        return ttl
+
+    def withTtl(self, headers: bytes, ttl: int) -> bytes:
+        """
+        The headers that are stored of a message with a time to live: the time is at least that of
+        delete markers, so that a marker does not live longer than what it marks.
+        """
+        if not ttl:
+            raise errors.MESSAGE_TTL_INVALID()
+        config = self._stream.config
+        if not 0 < ttl < config.subject_delete_marker_ttl or config.max_msgs_per_subject == 1:
+            return headers
+        lines = [each for each in headers.split(b"\r\n") if not each.startswith(b"Nats-TTL:")]
+        lines.insert(-2, b"Nats-TTL: %d" % (config.subject_delete_marker_ttl // SECOND))
+        return b"\r\n".join(lines)
 
     def checkSequences(self, known: MessageHeaders, subject: bytes, last: int) -> None:
         """

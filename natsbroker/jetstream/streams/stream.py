@@ -26,6 +26,7 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamConfig,
 )
 from natsbroker.jetstream.streams.directget import DirectGetResponder
+from natsbroker.jetstream.streams.expiry import MessageExpiry
 from natsbroker.jetstream.streams.intake import StreamIntake
 from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
@@ -86,6 +87,7 @@ class Stream(StreamRecords):
         self.intake = StreamIntake(self)
         self.watchers: list[Callable[[Sequence[Record]], None]] = []
         self._direct = DirectGetResponder(self)
+        self._expiry: MessageExpiry | None = None
         self.isDeleted = False
         self._subscriptions: list[ISubscription] = []
         self._changing = 0
@@ -121,6 +123,10 @@ class Stream(StreamRecords):
         if self._ageTimer is not None:
             self._ageTimer.cancel()
             self._ageTimer = None
+        if config.allow_msg_ttl and self._expiry is None:
+            self._expiry = MessageExpiry(self)
+            self.watchers.append(self._expiry.stored)
+            return self._expiry.recover().addCallback(lambda _: self.enforce())
         return self.enforce()
 
     def _retention(self, config: StreamConfig) -> Retention:
@@ -161,6 +167,8 @@ class Stream(StreamRecords):
         """
         self.unsubscribe()
         self._direct.close()
+        if self._expiry is not None:
+            self._expiry.close()
         self.intake.close()
         self.publisher.close()
         if self._ageTimer is not None:

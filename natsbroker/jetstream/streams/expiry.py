@@ -1,0 +1,131 @@
+"""
+Messages with a time to live: when they end, and their removal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.logger import Logger
+
+from natsbroker.interfaces.records import Record, StoreError
+from natsbroker.jetstream.contracts import ExpiringStream
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.streaming.deadlines import Deadline
+from natsbroker.wire.durations import nanosecondsFrom
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+SECOND = 1_000_000_000
+
+NEVER = -1
+"""The time to live of a message that has no end."""
+
+LONGEST_WAIT = 86_400.0
+"""Seconds after which the next end is looked at again, however far away it is."""
+
+RETRY = SECOND
+"""Nanoseconds after which a removal that failed is tried again."""
+
+_PIECE = 1024
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+
+def parseTtl(text: bytes) -> int:
+    """
+    The value of C{Nats-TTL}: whole seconds, a duration of Go, or C{never}.
+
+    @return: nanoseconds; L{NEVER}; 0 for anything else, and for less than a second.
+    """
+    if text.isdigit() and len(text) <= 18:
+        return int(text) * SECOND
+    if text.lower() == b"never":
+        return NEVER
+    try:
+        duration = nanosecondsFrom(text.decode("utf-8", "replace"))
+    except ValueError:
+        return 0
+    return duration if duration >= SECOND else 0
+
+
+class MessageExpiry:
+    """
+    Removes the messages of one stream when their time to live is over.
+
+    The ends are in memory only. When the broker starts, they are read from the messages: the log is
+    the only place that cannot disagree with itself after a crash, and only streams that allow a
+    time to live are read.
+    """
+
+    def __init__(self, stream: ExpiringStream) -> None:
+        self._stream = stream
+        self._ends: list[tuple[int, int]] = []
+        self._timer: Deadline | None = None
+        self._isRemoving = self._isClosed = False
+
+    def stored(self, records: Sequence[Record]) -> None:
+        """
+        Note the ends of messages that became durable.
+        """
+        for record in records:
+            if b"Nats-TTL:" in record.headers:
+                ttl = parseTtl(MessageHeaders(record.headers).get(b"Nats-TTL"))
+                if ttl > 0:
+                    heappush(self._ends, (record.timestamp + ttl, record.sequence))
+        self._schedule()
+
+    @inlineCallbacks
+    def recover(self) -> Generator[Deferred[Any], Any, None]:
+        """
+        Note the ends of the messages that are there.
+        """
+        stream = self._stream
+        sequence = max(stream.first, 1)
+        while sequence <= stream.last:
+            found = yield stream.read((), sequence, _PIECE, 1 << 24)
+            self.stored(found.records)
+            sequence = found.next
+
+    def close(self) -> None:
+        """
+        Remove nothing any more.
+        """
+        self._isClosed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._ends and not (self._isRemoving or self._isClosed):
+            account = self._stream.account
+            wait = max(self._ends[0][0] - account.now(), 0) / SECOND
+            self._timer = account.deadlines.after(min(wait, LONGEST_WAIT), self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._isRemoving = True
+        self._stream.account.run(self._remove())
+
+    @inlineCallbacks
+    def _remove(self) -> Generator[Deferred[Any], Any, None]:
+        now = self._stream.account.now()
+        over = []
+        while self._ends and self._ends[0][0] <= now:
+            over.append(heappop(self._ends)[1])
+        try:
+            yield self._stream.remove(over)
+        except StoreError as error:
+            name, why = self._stream.name, str(error)
+            _log.error("Cannot remove messages of stream {name}: {why}", name=name, why=why)
+            for sequence in over:
+                heappush(self._ends, (now + RETRY, sequence))
+        self._isRemoving = False
+        self._schedule()
