@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 
 _log = Logger(namespace="natsbroker.jetstream")
 
-LONGEST_HEADERS = 65535
-"""Bytes of a header block (nats-server's file store has two bytes for the length)."""
-
 _FULL_MESSAGES = "maximum messages exceeded"
 _FULL_BYTES = "maximum bytes exceeded"
 _FULL_SUBJECT = "maximum messages per subject exceeded"
@@ -259,10 +256,7 @@ class StreamPublisher:
             subject = self._transform.apply(subject, randrange) or subject
         if config.sealed:
             raise errors.STREAM_SEALED()
-        if 0 <= config.max_msg_size < len(headers) + len(payload):
-            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
-        if len(headers) > LONGEST_HEADERS:
-            raise errors.STREAM_HEADER_EXCEEDS_MAXIMUM()
+        self._checks.checkSize(len(headers), len(payload))
         messageId = rollup = tail = b""
         increment = ttl = None
         now = self._account.now()

@@ -11,6 +11,9 @@ from natsbroker.jetstream.streams.expiry import SECOND, parseTtl
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 
+LONGEST_HEADERS = 65535
+"""Bytes of a header block (nats-server's file store has two bytes for the length)."""
+
 
 class PublishChecks:
     """
@@ -28,6 +31,18 @@ class PublishChecks:
         self._stream = stream
         self._duplicates = duplicates
         self._subjects = subjects
+
+    def checkSize(self, headers: int, payload: int) -> None:
+        """
+        Check that a message is not too long.
+
+        @param headers: the bytes of its header block.
+        @param payload: the bytes of its payload.
+        """
+        if 0 <= self._stream.config.max_msg_size < headers + payload:
+            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
+        if headers > LONGEST_HEADERS:
+            raise errors.STREAM_HEADER_EXCEEDS_MAXIMUM()
 
     def checkStream(self, known: MessageHeaders) -> None:
         """
