@@ -33,7 +33,7 @@ from natsbroker.jetstream.model.requests import (
     requireEmpty,
 )
 from natsbroker.jetstream.model.streamchecks import StreamChecker
-from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.model.streamupdates import createdStream, updatedStream
 from natsbroker.jetstream.streams.recovery import createStream, deleteStream
 from natsbroker.jetstream.streams.stream import Stream
@@ -51,10 +51,28 @@ def checker(account: JetStreamAccount) -> StreamChecker:
     return StreamChecker(streams, account.limits, account.serverLimits)
 
 
+UNSUPPORTED = {
+    "allow_atomic": "atomic publishing",
+    "allow_batched": "batch publishing",
+    "allow_msg_schedules": "message schedules",
+}
+"""The keys of features that natsbroker does not have, with their names."""
+
+
+def _refuseUnsupported(config: StreamConfig) -> None:
+    """
+    Refuse what would be accepted and not done.
+    """
+    for key, name in UNSUPPORTED.items():
+        if getattr(config, key):
+            raise errors.STREAM_INVALID_CONFIG(err=f"{name} is not supported by natsbroker")
+
+
 async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     (name,) = request.names
     parsed = parseStream(request.body, account.strict)
     config = createdStream(parsed, name, checker(account))
+    _refuseUnsupported(config)
     stream = account.streams.get(name)
     if stream is None:
         stream = await createStream(account, config)
@@ -70,6 +88,7 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
         {} if stream is None else {key: each.config for key, each in stream.consumers.items()}
     )
     config = updatedStream(parsed, name, checker(account), consumers)
+    _refuseUnsupported(config)
     stream = findStream(account, name)
     await stream.settle()
     await stream.states.put(stream.stateKey(), stream.stateValue(config))

@@ -8,6 +8,7 @@ from base64 import b64decode
 
 import pytest
 
+from natsbroker.jetstream.api.streams import UNSUPPORTED
 from tests.jetstream.api.support import ApiStage
 
 
@@ -176,3 +177,15 @@ def test_standalone() -> None:
     """Requests of clusters have their error."""
     stage = ApiStage()
     assert stage.failure("STREAM.LEADER.STEPDOWN.S") == (503, 10010)
+
+
+@pytest.mark.parametrize("key", UNSUPPORTED)
+def test_unsupported(key: str) -> None:
+    """A feature that is not there is refused by its name, in updates too."""
+    stage = ApiStage()
+    error = stage.make(**{key: True})["error"]
+    assert error["err_code"] == 10052
+    assert error["description"] == f"{UNSUPPORTED[key]} is not supported by natsbroker"
+    stage.make()
+    body = {"name": "S", "subjects": ["s.>"], key: True}
+    assert stage.failure("STREAM.UPDATE.S", body) == (500, 10052)
