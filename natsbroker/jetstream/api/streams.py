@@ -55,6 +55,7 @@ UNSUPPORTED = {
     "allow_atomic": "atomic publishing",
     "allow_batched": "batch publishing",
     "allow_msg_schedules": "message schedules",
+    "subject_delete_marker_ttl": "delete markers",
 }
 """The keys of features that natsbroker does not have, with their names."""
 
@@ -65,7 +66,7 @@ def _refuseUnsupported(config: StreamConfig) -> None:
     """
     for key, name in UNSUPPORTED.items():
         if getattr(config, key):
-            raise errors.STREAM_INVALID_CONFIG(err=f"{name} is not supported by natsbroker")
+            raise errors.STREAM_INVALID_CONFIG(err=f"natsbroker does not support {name}")
 
 
 async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:

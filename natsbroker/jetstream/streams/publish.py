@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.interfaces import IRunSubscriber
-from natsbroker.interfaces.records import Record, StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
@@ -36,6 +36,7 @@ from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, withHeader
 from natsbroker.jetstream.streams.publishanswers import PublishAnswers, StreamBatch
 from natsbroker.jetstream.streams.publishchecks import PublishChecks
+from natsbroker.jetstream.streams.republish import republisherOf
 from natsbroker.jetstream.streams.subjectstates import (
     SubjectState,
     SubjectStates,
@@ -107,6 +108,7 @@ class StreamPublisher:
             if transform is None
             else SubjectTransform((transform.src or ">").encode(), transform.dest.encode())
         )
+        self._republisher = republisherOf(self._stream, self.subjects)
         self._isLimited = config.discard is DiscardPolicy.NEW and (
             config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
         )
@@ -284,6 +286,8 @@ class StreamPublisher:
             headers = self._checks.withTtl(headers, ttl)
         if self._isLimited:
             self._checkLimits(subject, headers, payload, config)
+        if self._republisher is not None:
+            self._republisher.prepare(subject)
         if increment is not None:
             headers, payload, tail = self._count(subject, headers, increment)
         self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
@@ -376,6 +380,8 @@ class StreamPublisher:
         self.duplicates.last = messageId
         if rollup:
             batch.rollups.append((subject if rollup == b"sub" else b"", place))
+        if self._republisher is not None:
+            self._republisher.add(batch, subject)
         self.subjects.stored(subject, sequence)
 
     def _skip(self, reply: bytes, messageId: bytes, now: int) -> None:
@@ -429,6 +435,8 @@ class StreamPublisher:
         stream = self._stream
         if stream.isDeleted:
             return
+        for place, publishCopy in batch.copies:
+            publishCopy(batch.first + place, batch.entries[place])
         if batch.rollups:
             rolling = stream.rollUp(batch.first, batch.rollups)
             self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))
@@ -436,17 +444,8 @@ class StreamPublisher:
             self._answerAll(batch, batch.first)
         if batch.entries:
             isWatched = bool(stream.consumers) or bool(stream.watchers)
-            records = self._records(batch) if isWatched else []
+            records = batch.records(4 if stream.isInFile else 0) if isWatched else []
             stream.stored(records, isWatched)
-
-    def _records(self, batch: StreamBatch) -> list[Record]:
-        skip = 4 if self._stream.isInFile else 0
-        return [
-            Record(sequence, timestamp, subject, headers[skip:] if headers else b"", payload)
-            for sequence, (subject, headers, payload, timestamp) in enumerate(
-                batch.entries, batch.first
-            )
-        ]
 
     def _answerAll(self, batch: StreamBatch, first: int) -> None:
         if self._stream.config.no_ack:

@@ -5,8 +5,9 @@ What publishers to a stream receive, byte for byte as nats-server writes it.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
-from natsbroker.interfaces.records import Entry
+from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.model.errors import JetStreamError
 
 
@@ -50,13 +51,29 @@ class StreamBatch:
         place follows, and what such an acknowledgement has after the sequence.
     @ivar rollups: subjects of which only the newest message stays, with that message's place; an
         empty subject for the whole stream.
+    @ivar copies: places of entries that are republished, with what publishes the copy: it is called
+        with the sequence and the entry.
     """
 
-    __slots__ = ("answers", "entries", "first", "ids", "rollups", "size")
+    __slots__ = ("answers", "copies", "entries", "first", "ids", "rollups", "size")
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.entries: list[Entry] = []
         self.answers: list[tuple[bytes, bytes | None, int, bytes]] = []
         self.rollups: list[tuple[bytes, int]] = []
+        self.copies: list[tuple[int, Callable[[int, Entry], None]]] = []
         self.size = 0
+
+    def records(self, skip: int) -> list[Record]:
+        """
+        The entries as they are stored.
+
+        @param skip: the bytes before the header block of an entry with headers.
+        """
+        return [
+            Record(sequence, timestamp, subject, headers[skip:] if headers else b"", payload)
+            for sequence, (subject, headers, payload, timestamp) in enumerate(
+                self.entries, self.first
+            )
+        ]

@@ -53,6 +53,13 @@ class SubjectStates:
             raise SubjectUnknown(subject)
         return state
 
+    def lastOf(self, subject: bytes) -> int:
+        """
+        The last sequence of a subject; 0 if it is not known.
+        """
+        state = self._known.get(subject)
+        return 0 if state is None else state.last
+
     def found(self, subject: bytes, state: SubjectState) -> None:
         """
         Remember what the log has. From now on appends are remembered too.

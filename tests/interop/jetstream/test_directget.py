@@ -91,10 +91,11 @@ def _answers(flavour: Flavour, directory: Path) -> list[list[tuple[bytes, bytes]
     made = client.subscribe(b"_INBOX.made")
     config = {"name": "S", "subjects": ["s.>"], "allow_direct": True, "storage": "memory"}
     client.publish(b"$JS.API.STREAM.CREATE.S", json.dumps(config).encode(), b"_INBOX.made")
+    client.take(made, 1)
     for place, subject in enumerate([b"s.a", b"s.b", b"s.a", b"s.c", b"s.b", b"s.a"]):
         headers = b"NATS/1.0\r\nX: y\r\n\r\n" if place == 1 else b""
         client.publish(subject, b"%d" % place, b"_INBOX.made", headers)
-    client.take(made, 7)
+    client.take(made, 6)
     found = [_ask(client, inbox, _GET, each) for each in _REQUESTS]
     found += [_ask(client, inbox, f"{_GET}.{subject}", each) for subject, each in _LAST]
     client.close()

@@ -37,3 +37,11 @@ def test_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SubjectUnknown):
         states.find(b"a")
     assert states.find(b"c").messages == 1
+
+
+def test_lastOf() -> None:
+    """The last sequence of a subject that is not known is 0."""
+    states = SubjectStates()
+    assert states.lastOf(b"a") == 0
+    states.found(b"a", SubjectState(2, 7))
+    assert states.lastOf(b"a") == 7
