@@ -256,6 +256,11 @@ class PublishedStream(Protocol):
         One message.
         """
 
+    def remove(self, sequences: Collection[int]) -> Deferred[Any]:
+        """
+        Remove single messages.
+        """
+
     def quiet(self) -> Deferred[None]:
         """
         Wait for deletions that are under way.

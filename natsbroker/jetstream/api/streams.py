@@ -52,7 +52,6 @@ def checker(account: JetStreamAccount) -> StreamChecker:
 
 
 UNSUPPORTED = {
-    "allow_atomic": "atomic publishing",
     "allow_batched": "batch publishing",
     "allow_msg_schedules": "message schedules",
     "subject_delete_marker_ttl": "delete markers",

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.model import errors
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders, withHeader
 from natsbroker.jetstream.streams.subjectstates import KNOWN, SubjectUnknown
 
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -65,11 +65,32 @@ class CounterState(NamedTuple):
     sources: bytes
     sequence: int
 
-    def payload(self) -> bytes:
+    def plus(self, increment: Decimal, sequence: int) -> CounterState:
         """
-        What is stored.
+        What the counter is after an increment.
+
+        @param sequence: of the message with the increment.
+        @raise errors.JetStreamError: if the last message cannot be read.
         """
-        return b'{"val":"%b"}' % str(self.total).encode()
+        if self.total is None:
+            raise errors.MESSAGE_COUNTER_BROKEN()
+        return CounterState(_EXACT.add(self.total, increment), self.sources, sequence)
+
+    def stored(self, headers: bytes, limit: int) -> tuple[bytes, bytes]:
+        """
+        What is stored for an increment.
+
+        @param headers: of the message with the increment.
+        @param limit: the largest size of both; below 0 for any.
+        @return: headers and payload.
+        @raise errors.JetStreamError: if they are larger.
+        """
+        if self.sources:
+            headers = withHeader(headers, b"Nats-Counter-Sources", self.sources)
+        payload = b'{"val":"%b"}' % str(self.total).encode()
+        if 0 <= limit < len(headers) + len(payload):
+            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
+        return headers, payload
 
 
 class CounterUnknown(SubjectUnknown):
@@ -86,26 +107,18 @@ class CounterTotals:
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, CounterState] = OrderedDict()
 
-    def incremented(
-        self, subject: bytes, increment: Decimal, first: int, sequence: int
-    ) -> CounterState:
+    def find(self, subject: bytes, first: int) -> CounterState:
         """
-        What a counter is after an increment.
+        What is known of a counter.
 
         @param first: the first sequence of the stream: a counter whose last message is older
             begins with 0.
-        @param sequence: of the message with the increment.
         @raise CounterUnknown: if the log must be asked first.
-        @raise errors.JetStreamError: if the counter's last message cannot be read.
         """
         state = self._known.get(subject)
         if state is None:
             raise CounterUnknown(subject)
-        if state.sequence < first:
-            state = CounterState(Decimal(0), b"", 0)
-        if state.total is None:
-            raise errors.MESSAGE_COUNTER_BROKEN()
-        return CounterState(_EXACT.add(state.total, increment), state.sources, sequence)
+        return state if state.sequence >= first else CounterState(Decimal(0), b"", 0)
 
     def found(self, subject: bytes, record: Record | None) -> None:
         """
@@ -114,10 +127,15 @@ class CounterTotals:
         state = CounterState(Decimal(0), b"", 0) if record is None else _stateOf(record)
         self.stored(subject, state)
 
-    def stored(self, subject: bytes, state: CounterState) -> None:
+    def stored(self, subject: bytes, state: CounterState, headers: bytes = b"") -> None:
         """
         An increment is being appended.
+
+        @param headers: its headers. A counter whose sources come from them has to be looked up.
         """
+        if not state.sources and b"Nats-Counter-Sources:" in headers:
+            self._known.pop(subject, None)
+            return
         self._known[subject] = state
         self._known.move_to_end(subject)
         if len(self._known) > KNOWN:

@@ -64,3 +64,11 @@ def needsNewerApi(headers: bytes) -> bool:
         return False
     level = MessageHeaders(headers).get(b"Nats-Required-Api-Level")
     return not isSupportedLevel(level.decode("latin-1"))
+
+
+def withoutHeader(block: bytes, name: bytes) -> bytes:
+    """
+    A header block without the headers of a name.
+    """
+    lines = block.split(b"\r\n")
+    return b"\r\n".join(each for each in lines if not each.startswith(name + b":"))

@@ -7,10 +7,11 @@ messages behind it wait, so that they are judged in the order of their arrival.
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from decimal import Decimal
 from random import randrange
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from twisted.logger import Logger
@@ -25,16 +26,16 @@ from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.streamconfig import (
     DiscardPolicy,
     RetentionPolicy,
-    StreamConfig,
 )
+from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
 from natsbroker.jetstream.streams.counters import (
     CounterTotals,
     CounterUnknown,
     incrementOf,
 )
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders, withHeader
-from natsbroker.jetstream.streams.publishanswers import PublishAnswers, StreamBatch
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.publishanswers import Arrived, PublishAnswers, StreamBatch
 from natsbroker.jetstream.streams.publishchecks import PublishChecks
 from natsbroker.jetstream.streams.republish import republisherOf
 from natsbroker.jetstream.streams.subjectstates import (
@@ -50,24 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 _log = Logger(namespace="natsbroker.jetstream")
-
-_FULL_MESSAGES = "maximum messages exceeded"
-_FULL_BYTES = "maximum bytes exceeded"
-_FULL_SUBJECT = "maximum messages per subject exceeded"
-
-
-class _Arrived(NamedTuple):
-    """
-    A message as it arrived.
-
-    @ivar isSourced: whether this stream took it from a source.
-    """
-
-    subject: bytes
-    reply: bytes
-    headers: bytes
-    payload: bytes
-    isSourced: bool
 
 
 @implementer(IRunSubscriber)
@@ -86,8 +69,11 @@ class StreamPublisher:
         self.subjects = SubjectStates()
         self._checks = PublishChecks(stream, self.duplicates, self.subjects)
         self._counters = CounterTotals()
+        self._atomic = AtomicBatches(
+            stream, self._checks, self.duplicates, self._counters, self._usage
+        )
         self._batch: StreamBatch | None = None
-        self._waiting: deque[_Arrived] | None = None
+        self._waiting: deque[Arrived] | None = None
         self._drained: list[Deferred[None]] = []
         self._inFlight = 0
         self._inFlightMessages = 0
@@ -120,6 +106,7 @@ class StreamPublisher:
         """
         self._isClosed = True
         self._waiting = None
+        self._atomic.close()
 
     def forget(self) -> None:
         """
@@ -167,13 +154,13 @@ class StreamPublisher:
         """
         if self._isClosed:
             return
-        published = _Arrived(subject, reply, headers, payload, isSourced)
+        published = Arrived(subject, reply, headers, payload, isSourced)
         if self._waiting is None:
             self._tryTo(published)
         else:
             self._waiting.append(published)
 
-    def _tryTo(self, published: _Arrived) -> bool:
+    def _tryTo(self, published: Arrived) -> bool:
         """
         @return: whether the next message can be taken: this one does not wait for a look-up.
         """
@@ -213,11 +200,11 @@ class StreamPublisher:
             self.flush()
             self._judged()
 
-    def _takeWaiting(self) -> deque[_Arrived]:
+    def _takeWaiting(self) -> deque[Arrived]:
         waiting, self._waiting = self._waiting or deque(), None
         return waiting
 
-    def _judgeAll(self, waiting: deque[_Arrived], subject: bytes) -> None:
+    def _judgeAll(self, waiting: deque[Arrived], subject: bytes) -> None:
         """
         Judge messages that waited for the state of a subject, or of a pattern, which holds for the
         first of them only.
@@ -246,7 +233,7 @@ class StreamPublisher:
 
     # Judging.
 
-    def _judge(self, published: _Arrived) -> None:
+    def _judge(self, published: Arrived) -> None:
         """
         Check a message, and put it into the batch.
 
@@ -254,16 +241,18 @@ class StreamPublisher:
         """
         subject, reply, headers, payload, isSourced = published
         config = self._stream.config
-        if self._transform is not None:
-            subject = self._transform.apply(subject, randrange) or subject
+        known = MessageHeaders(headers) if headers and b"Nats-" in headers else None
+        if known is not None and not isSourced and known.get(b"Nats-Batch-Id"):
+            self._judgeAtomic(published, known)
+            return
+        subject = self._transformed(subject)
         if config.sealed:
             raise errors.STREAM_SEALED()
         self._checks.checkSize(len(headers), len(payload))
         messageId = rollup = tail = b""
         increment = ttl = None
         now = self._account.now()
-        if headers and b"Nats-" in headers:
-            known = MessageHeaders(headers)
+        if known is not None:
             messageId = known.get(b"Nats-Msg-Id")
             increment = incrementOf(known, payload, config.allow_msg_counter)
             self._checks.checkStream(known)
@@ -285,7 +274,8 @@ class StreamPublisher:
         if ttl is not None:
             headers = self._checks.withTtl(headers, ttl)
         if self._isLimited:
-            self._checkLimits(subject, headers, payload, config)
+            size = self._stream.sizeOf(subject, headers, payload)
+            self._checks.checkRoom(subject, size, self._usage())
         if self._republisher is not None:
             self._republisher.prepare(subject)
         if increment is not None:
@@ -300,15 +290,39 @@ class StreamPublisher:
 
         @return: the headers and the payload to store, and what the answer has after the sequence.
         """
-        sequence, limit = self._nextSequence(), self._stream.config.max_msg_size
-        state = self._counters.incremented(subject, increment, self._stream.first, sequence)
-        if state.sources:
-            headers = withHeader(headers, b"Nats-Counter-Sources", state.sources)
-        payload = state.payload()
-        if 0 <= limit < len(headers) + len(payload):
-            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
-        self._counters.stored(subject, state)
+        found = self._counters.find(subject, self._stream.first)
+        state = found.plus(increment, self._nextSequence())
+        headers, payload = state.stored(headers, self._stream.config.max_msg_size)
+        self._counters.stored(subject, state, headers)
         return headers, payload, b"," + payload[1:-1]
+
+    def _transformed(self, subject: bytes) -> bytes:
+        if self._transform is None:
+            return subject
+        return self._transform.apply(subject, randrange) or subject
+
+    def _prepared(self, subject: bytes) -> bytes:
+        subject = self._transformed(subject)
+        if self._republisher is not None:
+            self._republisher.prepare(subject)
+        return subject
+
+    def _judgeAtomic(self, published: Arrived, known: MessageHeaders) -> None:
+        """
+        Take a message of an atomic batch; the one that commits puts all into the batch to append.
+        """
+        messages = self._atomic.take(published, known, self._prepared, self._nextSequence())
+        if not messages:
+            self._answerInOrder(published.reply, b"")
+            return
+        now, last = self._account.now(), len(messages) - 1
+        name = json.dumps(known.get(b"Nats-Batch-Id").decode("utf-8", "replace"))
+        tail = f',"batch":{name},"count":{last + 1}'.encode()
+        for place, (subject, headers, payload, messageId, rollup) in enumerate(messages):
+            reply = published.reply if place == last else b""
+            self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
+            if self._batch is not None and self._keepsNothing and not self._isWanted(subject):
+                self._batch.unwanted.append(len(self._batch.entries) - 1)
 
     def _nextSequence(self) -> int:
         if self._batch is not None:
@@ -319,33 +333,15 @@ class StreamPublisher:
     def _isWanted(self, subject: bytes) -> bool:
         return any(each.wants(subject) for each in self._stream.consumers.values())
 
-    def _checkLimits(
-        self, subject: bytes, headers: bytes, payload: bytes, config: StreamConfig
-    ) -> None:
+    def _usage(self) -> tuple[int, int]:
         """
-        Check that a stream that discards new messages has room.
+        Messages and bytes of the stream, with those being appended.
         """
-        stream = self._stream
-        perSubject = config.max_msgs_per_subject
-        replaces = False
-        if perSubject > 0:
-            state = self.subjects.find(subject, True)
-            if state.messages >= perSubject:
-                if config.discard_new_per_subject:
-                    raise errors.STREAM_STORE_FAILED(err=_FULL_SUBJECT)
-                replaces = True
-        if replaces:
-            return
-        batch = self._batch
-        messages = stream.messages + self._inFlightMessages
-        size = stream.size + self._inFlightBytes
-        if batch is not None:
-            messages += len(batch.entries)
-            size += batch.size
-        if 0 < config.max_msgs <= messages:
-            raise errors.STREAM_STORE_FAILED(err=_FULL_MESSAGES)
-        if 0 < config.max_bytes < size + stream.sizeOf(subject, headers, payload):
-            raise errors.STREAM_STORE_FAILED(err=_FULL_BYTES)
+        messages = self._stream.messages + self._inFlightMessages
+        size = self._stream.size + self._inFlightBytes
+        if self._batch is None:
+            return messages, size
+        return messages + len(self._batch.entries), size + self._batch.size
 
     def put(
         self,
@@ -442,6 +438,8 @@ class StreamPublisher:
             self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))
         else:
             self._answerAll(batch, batch.first)
+        if batch.unwanted:
+            self._account.run(stream.remove([batch.first + each for each in batch.unwanted]))
         if batch.entries:
             isWatched = bool(stream.consumers) or bool(stream.watchers)
             records = batch.records(4 if stream.isInFile else 0) if isWatched else []

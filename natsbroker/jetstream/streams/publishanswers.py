@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import NamedTuple
 
 from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.model.errors import JetStreamError
@@ -42,6 +43,21 @@ class PublishAnswers:
         return f'{{"error":{shown},"stream":{self._name},"seq":0}}'.encode()
 
 
+class Arrived(NamedTuple):
+    """
+    A message as it arrived.
+
+    @ivar headers: the header block; empty without.
+    @ivar isSourced: whether this stream took it from a source.
+    """
+
+    subject: bytes
+    reply: bytes
+    headers: bytes
+    payload: bytes
+    isSourced: bool = False
+
+
 class StreamBatch:
     """
     What was taken in one turn.
@@ -53,9 +69,11 @@ class StreamBatch:
         empty subject for the whole stream.
     @ivar copies: places of entries that are republished, with what publishes the copy: it is called
         with the sequence and the entry.
+    @ivar unwanted: places of entries to remove: no consumer of an interest stream wants them, and
+        they are stored for the sake of the atomic batch that they belong to.
     """
 
-    __slots__ = ("answers", "copies", "entries", "first", "ids", "rollups", "size")
+    __slots__ = ("answers", "copies", "entries", "first", "rollups", "size", "unwanted")
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -63,6 +81,7 @@ class StreamBatch:
         self.answers: list[tuple[bytes, bytes | None, int, bytes]] = []
         self.rollups: list[tuple[bytes, int]] = []
         self.copies: list[tuple[int, Callable[[int, Entry], None]]] = []
+        self.unwanted: list[int] = []
         self.size = 0
 
     def records(self, skip: int) -> list[Record]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.streamconfig import DiscardPolicy
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.expiry import SECOND, parseTtl
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence
@@ -13,6 +14,10 @@ from natsbroker.jetstream.streams.subjectstates import SubjectStates
 
 LONGEST_HEADERS = 65535
 """Bytes of a header block (nats-server's file store has two bytes for the length)."""
+
+_FULL_MESSAGES = "maximum messages exceeded"
+_FULL_BYTES = "maximum bytes exceeded"
+_FULL_SUBJECT = "maximum messages per subject exceeded"
 
 
 class PublishChecks:
@@ -140,3 +145,51 @@ class PublishChecks:
             shown = rollup.decode("utf-8", "replace")
             raise errors.STREAM_ROLLUP_FAILED(err=f'rollup value invalid: "{shown}"')
         return kind
+
+    def forget(self, subject: bytes) -> None:
+        """
+        Forget what is known of a subject or a pattern.
+        """
+        self._subjects.forget(subject)
+
+    def checkRoom(self, subject: bytes, size: int, usage: tuple[int, int]) -> None:
+        """
+        Check that a stream that discards new messages has room for one more.
+
+        @param size: of the message.
+        @param usage: messages and bytes of the stream, with those being appended.
+        """
+        config = self._stream.config
+        if config.max_msgs_per_subject > 0:
+            state = self._subjects.find(subject, True)
+            if state.messages >= config.max_msgs_per_subject:
+                if config.discard_new_per_subject:
+                    raise errors.STREAM_STORE_FAILED(err=_FULL_SUBJECT)
+                return
+        self._checkTotals(usage[0] + 1, usage[1] + size)
+
+    def _checkTotals(self, messages: int, size: int) -> None:
+        config = self._stream.config
+        if 0 < config.max_msgs < messages:
+            raise errors.STREAM_STORE_FAILED(err=_FULL_MESSAGES)
+        if 0 < config.max_bytes < size:
+            raise errors.STREAM_STORE_FAILED(err=_FULL_BYTES)
+
+    def checkStagedRoom(
+        self, subject: bytes, more: int, usage: tuple[int, int], isRollup: bool
+    ) -> None:
+        """
+        Check that a stream that discards new messages has room for a part of a batch.
+
+        @param more: the number of messages of the subject in that part.
+        @param usage: messages and bytes of the stream with that part.
+        @param isRollup: whether the last of them replaces the older ones of its subject.
+        """
+        config = self._stream.config
+        if config.discard is not DiscardPolicy.NEW:
+            return
+        self._checkTotals(*usage)
+        limit = config.max_msgs_per_subject
+        if config.discard_new_per_subject and limit > 0 and not isRollup:
+            if self._subjects.find(subject, True).messages + more > limit:
+                raise errors.STREAM_STORE_FAILED(err=_FULL_SUBJECT)
