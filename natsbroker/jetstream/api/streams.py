@@ -227,7 +227,7 @@ def _missingMessage(stream: Stream, sequence: int) -> errors.JetStreamError:
     """
     if stream.isInFile and sequence > stream.last:
         return errors.STREAM_MSG_DELETE_FAILED(err="stream store EOF")
-    if stream.isInFile and sequence < stream.first:
+    if stream.isInFile and sequence < max(stream.first, 1):
         return errors.STREAM_MSG_DELETE_FAILED(err="no message found")
     return errors.SEQUENCE_NOT_FOUND(seq=sequence)
 

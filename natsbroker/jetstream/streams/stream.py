@@ -359,7 +359,8 @@ class Stream(StreamRecords):
                 yield self.change(self.log.skipTo(stop))
             yield self.discardBefore(stop, True)
             return count - self.messages
-        sequences = yield self._matching(pattern, before or self.last + 1)
+        stop = min(before, self.last + 1) if before else self.last + 1
+        sequences = yield self._matching(pattern, stop)
         if keep:
             sequences = sequences[:-keep]
         return cast(int, (yield self.remove(sequences)))

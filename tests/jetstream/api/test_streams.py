@@ -113,6 +113,7 @@ def test_deleteMissing() -> None:
     """In a file store, the error says whether the sequence is in front, behind or in between."""
     stage = ApiStage()
     stage.make()
+    assert stage.failure("STREAM.MSG.DELETE.S", {"seq": 0}) == (500, 10057)
     for _ in range(4):
         stage.publish(b"s.a")
     for sequence in (1, 3):
