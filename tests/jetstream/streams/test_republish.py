@@ -91,3 +91,17 @@ def test_update() -> None:
         stage.wait(stream.configured(replace(stream.config, republish=republish)))
         stage.publish(b"s.a", b"x")
     assert inbox.payloads == [b"x"]
+
+
+def test_atomicBatch() -> None:
+    """The messages of an atomic batch are republished with the sequences they follow."""
+    stage = Stage()
+    stage.stream(allow_atomic=True, republish=Republish("s.>", "r.>"))
+    stage.publish(b"s.a", b"1")
+    inbox = stage.inbox(b"r.>")
+    batch = {"Nats_Batch_Id": "b"}
+    stage.publish(b"s.a", b"2", **batch, Nats_Batch_Sequence="1")
+    stage.publish(b"s.a", b"3", **batch, Nats_Batch_Sequence="2", Nats_Batch_Commit="1")
+    lasts = [each.headers.split(b"Nats-Last-Sequence: ")[1][:1] for each in inbox.got]
+    assert [each.payload for each in inbox.got] == [b"2", b"3"]
+    assert lasts == [b"1", b"2"]
