@@ -8,8 +8,6 @@ import importlib
 from collections.abc import Sequence
 from typing import TextIO
 
-__all__ = ["main"]
-
 _USAGE = """\
 Usage: natsbroker spark JOB [OPTION ...]
 

@@ -16,8 +16,6 @@ from natsbroker.spark.errors import JavaMissing
 from natsbroker.spark.java import findJava
 from natsbroker.spark.jobs.common import inSpark
 
-__all__ = ["examine"]
-
 _REMEDY = "pip install 'natsbroker[spark]'"
 
 #: What must be installed, and the oldest version of it that will do.

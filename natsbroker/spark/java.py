@@ -23,8 +23,6 @@ from pathlib import Path
 from natsbroker.files import replaceFile
 from natsbroker.spark.errors import JavaMissing
 
-__all__ = ["OLDEST", "Java", "findJava"]
-
 #: The first version that Spark 4 runs on.
 OLDEST = 17
 

@@ -9,8 +9,6 @@ import sys
 from natsbroker.spark.logs.columns import COLUMNS
 from natsbroker.spark.settings import OPTIONS, PLANNED
 
-__all__ = ["page"]
-
 _TOP = """\
 # Options of the Spark data source
 

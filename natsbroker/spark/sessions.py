@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionError
 from natsbroker.spark.java import findJava
 
-__all__ = ["isRemote", "session"]
-
 #: The option C{pushdown} of the data source needs it.
 _ALWAYS = {"spark.sql.python.filterPushdown.enabled": "true"}
 
@@ -55,7 +53,11 @@ def session(
     # of a Python that may have ended.
     from natsbroker.spark.datasource.source import NatsBrokerSource
 
-    found.dataSource.register(NatsBrokerSource)
+    source: Any = NatsBrokerSource
+    if not isRemote(found):
+        known = int(found.sparkContext.defaultParallelism)
+        source = type("SessionSource", (source,), {"parallelism": known, "__module__": __name__})
+    found.dataSource.register(source)
     return found
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["OPTIONS", "PLANNED", "Option", "readOptions"]
-
 
 @dataclass(frozen=True)
 class Option:
@@ -207,8 +205,15 @@ OPTIONS: tuple[Option, ...] = (
             "minPartitions",
             ("number from 0", _from(0)),
             "0",
-            "The least tasks, if there are as many sequences. 0: as many as the driver has"
-            " processors, with no fewer than 10000 sequences each.",
+            "The least tasks, if there are as many sequences. 0: `parallelism`, with no fewer than"
+            " 10000 sequences each.",
+        ),
+        (
+            "parallelism",
+            ("number from 0", _from(0)),
+            "0",
+            "How many tasks the cluster runs at a time. 0: what Spark said when"
+            " `natsbroker.spark.session()` made the session, else the processors of the driver.",
         ),
         (
             "maxRowsPerPartition",

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSource
 from natsbroker.spark import session
 from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionError
 from natsbroker.spark.sessions import isRemote
+from tests.spark.support import Station
 
 
 def test_runsWithoutJava(spark: Any) -> None:
@@ -30,6 +31,22 @@ def test_settings(spark: Any) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_parallelism(spark: Any, station: Station) -> None:
+    """A read has as many tasks as Spark runs at a time, not as this machine could."""
+    stream = station.stream()
+    stream.fill([b"x"] * 90_000)
+    reader = session().read.format("natsbroker").options(servers=station.url, stream=stream.name)
+    assert spark.sparkContext.defaultParallelism == 2
+    assert reader.load().rdd.getNumPartitions() == 2
+    assert reader.option("parallelism", "7").load().rdd.getNumPartitions() == 7
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(spark.sparkContext), "defaultParallelism", 5)
+        session()
+        again = spark.read.format("natsbroker").options(servers=station.url, stream=stream.name)
+        assert again.load().rdd.getNumPartitions() == 5
+    session()
 
 
 def test_sameAgain(spark: Any) -> None:

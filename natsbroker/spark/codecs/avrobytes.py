@@ -13,8 +13,6 @@ from typing import Any
 
 from natsbroker.spark.codecs.payloads import BadPayload, abbreviated
 
-__all__ = ["MOST_EMPTY", "Input", "Read", "arrayOf", "double", "fixedOf", "mapOf", "single"]
-
 #: The most items of length 0 (nulls, empty records) in a payload.
 MOST_EMPTY = 4096
 

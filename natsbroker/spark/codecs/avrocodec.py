@@ -19,8 +19,6 @@ from natsbroker.spark.codecs.avroschemas import AvroSchema, readAvro
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["AvroCodec", "FramedAvro", "byFingerprint", "confluent", "singleObjects"]
-
 _MARK = b"\xc3\x01"
 _ID = struct.Struct(">bI")
 

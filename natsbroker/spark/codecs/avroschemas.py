@@ -19,8 +19,6 @@ from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames
 from natsbroker.spark.codecs.payloads import BadPayload, checkedLong
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["AvroSchema", "Node", "readAvro"]
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.A)
 _FULL = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.A)
 

@@ -15,8 +15,6 @@ import pyarrow as pa
 
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["TIMESTAMP", "Clash", "checkNames", "ddlText", "merged", "nullable", "readSchema"]
-
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 _SIMPLE = {

@@ -24,8 +24,6 @@ import pyarrow as pa
 from natsbroker.spark.codecs.payloads import BadPayload, abbreviated, daysOf, decimalOf, microsOf
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["JSONCodec"]
-
 _Reader = Callable[[Any], Any]
 
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}

@@ -18,8 +18,6 @@ from natsbroker.spark.codecs.payloads import Codec
 from natsbroker.spark.errors import OptionError
 from natsbroker.subjects.grammar import isValidSubject, matches
 
-__all__ = ["DLQ", "OTHERS", "PayloadMapping", "codecOf", "placeOf", "readMappings"]
-
 #: What the name of a table of dead letters ends with.
 DLQ = "__dlq"
 

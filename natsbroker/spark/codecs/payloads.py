@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta, timezone
 from typing import Any, Protocol
 
-__all__ = ["BadPayload", "Codec", "abbreviated", "checkedLong", "daysOf", "decimalOf", "microsOf"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LOCAL_EPOCH = datetime(1970, 1, 1)
 _FIRST_DAY = date(1970, 1, 1).toordinal()

@@ -21,8 +21,6 @@ from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["ProtobufCodec"]
-
 _Reader = Callable[[Any], Any]
 
 _FIELD = descriptor_pb2.FieldDescriptorProto

@@ -11,8 +11,6 @@ from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.streams import StreamState
 
-__all__ = ["advance", "offsetOf", "rangesBetween", "readOffset"]
-
 _VERSION = 1
 
 #: Stream, when it was made, and the next sequence.

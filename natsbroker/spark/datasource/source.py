@@ -30,8 +30,6 @@ from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
-__all__ = ["NatsBrokerSource", "PushedFilters"]
-
 
 @dataclass
 class PushedFilters:
@@ -111,7 +109,12 @@ _NAME = "natsbroker"
 class NatsBrokerSource(DataSource):
     """
     JetStream streams, or channels of NATS Streaming, as rows.
+
+    @cvar parallelism: how many tasks the cluster runs at a time; 0 if that is not known. A session
+        has a subclass that knows it, because what plans a read runs without the session.
     """
+
+    parallelism = 0
 
     @classmethod
     def name(cls) -> str:
@@ -133,12 +136,17 @@ class NatsBrokerSource(DataSource):
 
         @param schema: the columns to read.
         """
-        options = readOptions(self.options)
+        options = self._read("read")
         kind = PushingReader if options["pushdown"] else BatchReader
         return kind(checkedColumns(schema), options)
 
     def streamReader(self, schema: Any) -> Any:
-        return StreamReader(checkedColumns(schema), readOptions(self.options, "readStream"))
+        return StreamReader(checkedColumns(schema), self._read("readStream"))
+
+    def _read(self, use: str) -> dict[str, Any]:
+        options = readOptions(self.options, use)
+        known = options["parallelism"] or self.parallelism
+        return {**options, "parallelism": known or os.cpu_count() or 1}
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         if overwrite:
@@ -174,7 +182,7 @@ class BatchReader(DataSourceReader):
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.spans(spans)
         pieces = split(
-            left, options["minPartitions"], options["maxRowsPerPartition"], os.cpu_count() or 1
+            left, options["minPartitions"], options["maxRowsPerPartition"], options["parallelism"]
         )
         empty = SequenceRange(spans[0].stream, spans[0].created, 0, 0)
         return [RangePartition(each, patterns or ()) for each in pieces or [empty]]

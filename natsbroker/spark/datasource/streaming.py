@@ -5,7 +5,6 @@ other.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -27,8 +26,6 @@ from natsbroker.spark.logs.planning import checkedPatterns, planStarts, split
 from natsbroker.spark.logs.selection import Logs, checkedNames, isMissing, isPattern, logsOf
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.nats.connection import BlockingConnection, connect
-
-__all__ = ["StreamReader"]
 
 _Result = TypeVar("_Result")
 
@@ -149,7 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, stop = self._placesIn(start), self._placesIn(end)
         spans = rangesBetween(begin, stop, self._word)
         pieces = split(
-            spans, options["minPartitions"], options["maxRowsPerPartition"], os.cpu_count() or 1
+            spans, options["minPartitions"], options["maxRowsPerPartition"], options["parallelism"]
         )
         return [RangePartition(each, self._patterns) for each in pieces]
 

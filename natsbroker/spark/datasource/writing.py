@@ -25,8 +25,6 @@ from natsbroker.spark.nats.connection import BlockingConnection, connect
 from natsbroker.spark.nats.publishing import Publisher
 from natsbroker.subjects.grammar import isValidLiteral
 
-__all__ = ["BatchWriter", "StreamWriter", "Written"]
-
 #: The columns that can be written, with the types that they may have.
 _COLUMNS = {
     "subject": ("string",),

@@ -18,34 +18,6 @@ from natsbroker.files import replaceFile
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.settings import readOptions
 
-__all__ = [
-    "FAILED",
-    "FOUND",
-    "WRONG",
-    "JobUsageError",
-    "Parser",
-    "Progress",
-    "Runner",
-    "addArchive",
-    "addMaster",
-    "addServers",
-    "addSource",
-    "command",
-    "inSpark",
-    "inline",
-    "optionTexts",
-    "pairsOf",
-    "reported",
-    "runnerFor",
-    "runnerOf",
-    "secondsOf",
-    "sessionFor",
-    "sourceOptions",
-    "workersErrors",
-    "writeWhole",
-]
-
-
 FOUND, WRONG, FAILED = 1, 2, 3
 
 #: How Spark repeats what a worker raised.

@@ -7,8 +7,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-__all__ = ["Pacer"]
-
 #: So much of a second's messages may go at once after a pause.
 _BURST = 0.1
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["IDENTITY", "LOG", "REPLAY", "SEQUENCE", "STREAM", "TIME", "ownHeaders"]
-
 #: Which log, as C{channel/orders} or C{stream/ORDERS}, and which of that name.
 LOG, IDENTITY = "Nb-Origin-Log", "Nb-Origin-Identity"
 

@@ -13,8 +13,6 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-__all__ = ["TaskSource", "runTasks"]
-
 _NAME = "natsbroker_tasks"
 
 

@@ -8,18 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = [
-    "Amount",
-    "Chart",
-    "JobReport",
-    "ReportSection",
-    "bytesOf",
-    "cellOf",
-    "numberColumns",
-    "rateOf",
-    "tableOf",
-]
-
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 #: Longer texts are cut in tables.

@@ -26,8 +26,6 @@ from natsbroker.spark.jobs.report import (
     rateOf,
 )
 
-__all__ = ["pageOf", "writePage"]
-
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 860, 240, 80, 30
 _BAR, _NAMES = 20, 300
 _TOP, _LINE = 20, 16

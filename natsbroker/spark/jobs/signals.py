@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-__all__ = ["Stop", "stopping"]
-
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 

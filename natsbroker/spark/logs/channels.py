@@ -16,8 +16,6 @@ from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire.columnar import VERSION
 
-__all__ = ["NO_CHANNEL", "OTHER_CHANNEL", "ChannelApi", "checkedChannel", "nanoseconds"]
-
 NO_CHANNEL = 20003
 OTHER_CHANNEL = 20004
 

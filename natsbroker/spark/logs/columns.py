@@ -11,19 +11,6 @@ import pyarrow as pa
 
 from natsbroker.spark.errors import OptionError
 
-__all__ = [
-    "COLUMNS",
-    "HEADERS",
-    "METADATA",
-    "MessageRows",
-    "checkedColumns",
-    "ddlOf",
-    "pairsOf",
-    "schemaOf",
-    "textsOf",
-    "toBatch",
-]
-
 #: Every column that can be read, with its type in Spark's language.
 COLUMNS = {
     "seq": "BIGINT",

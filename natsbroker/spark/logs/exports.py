@@ -24,9 +24,6 @@ from natsbroker.spark.logs.reading import Loss, ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import apiFields
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, ColumnFrame, FrameError, readFrame
 
-__all__ = ["ExportReader", "frameBatch", "neededColumns"]
-
-
 _NANOSECONDS = pa.timestamp("ns", tz="UTC")
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 

@@ -16,8 +16,6 @@ from natsbroker.spark.logs.selection import Logs, namesGiven
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.subjects.grammar import isSubset, isValidSubject
 
-__all__ = ["checkedPatterns", "planRanges", "planStarts", "rfc3339", "split"]
-
 #: Fewer sequences than this are not worth a task of their own, unless somebody asks for it.
 _SMALLEST = 10_000
 
@@ -215,18 +213,19 @@ def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[st
 
 
 def split(
-    spans: Sequence[SequenceRange], minPartitions: int, maxRows: int, processors: int
+    spans: Sequence[SequenceRange], minPartitions: int, maxRows: int, parallelism: int
 ) -> list[SequenceRange]:
     """
     The same ranges in pieces, one for each task.
 
-    @param minPartitions: how many pieces at least; 0: one for each processor, if they are worth it.
+    @param minPartitions: how many pieces at least; 0: as many as run at a time, if they
+        are worth it.
     """
     total = sum(each.stop - each.start for each in spans)
     if minPartitions:
         size = total // minPartitions
     else:
-        size = max(-(-total // max(processors, 1)), _SMALLEST)
+        size = max(-(-total // max(parallelism, 1)), _SMALLEST)
     size = max(min(size, maxRows), 1)
     pieces = []
     for span in spans:

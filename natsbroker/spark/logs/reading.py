@@ -21,18 +21,6 @@ from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.headers import Headers
 
-__all__ = [
-    "DirectGet",
-    "DirectGetAnswer",
-    "Loss",
-    "RangeReader",
-    "ReadOptions",
-    "SequenceRange",
-    "checkStream",
-    "fetch",
-]
-
-
 _NOT_FOUND = 404
 _END = 204
 

@@ -12,9 +12,6 @@ from natsbroker.spark.logs.channels import NO_CHANNEL, ChannelApi, checkedChanne
 from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, checkedName
 from natsbroker.spark.nats.connection import BlockingConnection
 
-__all__ = ["Logs", "checkedNames", "isMissing", "isPattern", "logsOf", "namesGiven", "oneName"]
-
-
 #: Streams or channels, over one connection.
 Logs = StreamApi | ChannelApi
 

@@ -13,8 +13,6 @@ from typing import Any
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.nats.connection import BlockingConnection
 
-__all__ = ["NO_MESSAGE", "NO_STREAM", "StreamApi", "StreamState", "apiFields", "checkedName"]
-
 NO_MESSAGE = 10037
 NO_STREAM = 10059
 _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")

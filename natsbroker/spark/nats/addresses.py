@@ -10,8 +10,6 @@ from urllib.parse import unquote, urlsplit
 
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["Address", "TLSOptions", "readAddresses"]
-
 _PORT = 4222
 _SCHEMES = {"nats": False, "tls": True}
 _UNSUPPORTED = ("ws", "wss")

@@ -27,8 +27,6 @@ from natsbroker.wire.serverside import (
     subscribeLine,
 )
 
-__all__ = ["BlockingConnection", "ServerAccess", "connect"]
-
 _CHUNK = 1 << 18
 _INBOX = b"1"
 

@@ -14,8 +14,6 @@ from natsbroker import __version__
 from natsbroker.spark.errors import OptionError
 from natsbroker.wire.nkeys import NkeyError, Role, WrongRole, decodeSeed, encodeKey
 
-__all__ = ["Credentials", "connectFields", "readCredentials", "readSeed"]
-
 _PART = re.compile(r"-{3,}BEGIN (?P<name>[^-\n]+?)-{3,}\s+(?P<text>[\w.=+/-]+)\s+-{3,}END ", re.S)
 
 

@@ -12,8 +12,6 @@ from typing import Protocol
 from natsbroker.spark.errors import TimedOut
 from natsbroker.spark.nats.connection import BlockingConnection
 
-__all__ = ["Pipeline", "ReplyReceiver"]
-
 #: How many bytes are collected before they are sent.
 _CHUNK = 1 << 17
 

@@ -14,8 +14,6 @@ from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.wire.headers import Headers
 
-__all__ = ["Publisher"]
-
 #: Told the sequence that a message has, and whether the stream had it already.
 Stored = Callable[[int, bool], object]
 

@@ -21,8 +21,6 @@ from natsbroker.streaming.protocol import (
     PubMsg,
 )
 
-__all__ = ["ChannelPublisher", "StanClient"]
-
 
 class StanClient:
     """

@@ -23,8 +23,6 @@ from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.snapshots import TableError
 
-__all__ = ["MARKS", "IcebergLocation", "SyncedFileIO", "nameOf", "placeIn"]
-
 #: The archive's own catalog, and the file that names another one.
 MARKS = ("catalog.db", "_nb_catalog.json")
 

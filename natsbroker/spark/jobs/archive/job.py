@@ -25,8 +25,6 @@ from natsbroker.spark.jobs.signals import Stop, stopping
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.formats import FORMATS, tableAt
 
-__all__ = ["addPace", "archive", "main", "rounds"]
-
 #: What servers say while they start or stop: nobody responds, and the numbers of a JetStream and a
 #: store that are not there now.
 _PASSING = (503, 10008, 20006)

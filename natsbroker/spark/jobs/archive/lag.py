@@ -21,8 +21,6 @@ from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.tables.formats import tableAt
 
-__all__ = ["main", "placesOf", "reportOf"]
-
 
 def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
     """

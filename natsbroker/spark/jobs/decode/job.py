@@ -31,8 +31,6 @@ from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.table import rootOf
 
-__all__ = ["decode", "decoded", "main"]
-
 
 def decode(
     spark: Any,

@@ -26,18 +26,6 @@ from natsbroker.spark.tables.checking import withChecksums
 from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.snapshots import File, Range
 
-__all__ = [
-    "COORDINATES",
-    "DEAD",
-    "DecodePlan",
-    "DecodeResult",
-    "DecodeTask",
-    "DecodedTable",
-    "cellsOf",
-    "decodeRange",
-]
-
-
 #: What each row has of its message, and what dead letters have beside the columns of archives.
 COORDINATES = ("seq", "subject", "time")
 DEAD = ("stream", "reason", "schema")

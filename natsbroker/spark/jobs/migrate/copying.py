@@ -38,9 +38,6 @@ from natsbroker.spark.tables.checking import COLUMNS
 from natsbroker.spark.tables.snapshots import Log
 from natsbroker.wire.headers import Headers
 
-__all__ = ["CopyTarget", "migrateMain", "restoreMain"]
-
-
 #: How many messages a subscription reads at once, and at a slow rate those of how many seconds.
 _AT_ONCE, _LIVELY = 1024, 5.0
 

@@ -32,8 +32,6 @@ from natsbroker.streaming.protocol import (
 )
 from natsbroker.wire.serverside import publishLine
 
-__all__ = ["ChannelReader"]
-
 #: After so long the server sends again what was not acknowledged, in seconds.
 _PATIENCE = 60
 

@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["Condition"]
-
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'[^'\\]*'(?!')|\"[^\"\\]*\"(?!\"))|(?P<number>-?\d{1,18}(\.\d{1,18})?)(?![\w.])"
     r"|(?P<word>[A-Za-z_]\w*)|(?P<sign><>|!=|<=|>=|==|=|<|>|\(|\)|,))"

@@ -46,9 +46,6 @@ from natsbroker.spark.sessions import isRemote
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
-__all__ = ["ORDERS", "DryRun", "ReplayOptions", "dryRun", "main", "replay"]
-
-
 #: How many subjects are shown as examples.
 _EXAMPLES = 5
 

@@ -14,8 +14,6 @@ from natsbroker.spark.logs.streams import NO_MESSAGE, NO_STREAM, StreamApi
 from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.spark.nats.publishing import Publisher
 
-__all__ = ["BUCKET", "LedgerEntry", "ReplayLedger"]
-
 BUCKET = "NB_REPLAY"
 
 _STREAM = f"KV_{BUCKET}"

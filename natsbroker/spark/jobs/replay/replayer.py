@@ -33,8 +33,6 @@ from natsbroker.subjects.renaming import numbered
 from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.headers import Headers
 
-__all__ = ["Renamer", "ReplayTask", "Replayer", "Row", "replayed", "startOf"]
-
 
 class Renamer:
     """

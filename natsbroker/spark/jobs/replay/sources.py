@@ -25,8 +25,6 @@ from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
 from natsbroker.spark.tables.table import rootOf
 
-__all__ = ["ArchiveSource", "LogSource", "ParquetSource", "Source", "SqlSource", "rowsIn", "shaped"]
-
 #: What the columns of a row may be, in Spark's spelling.
 _TYPES = {
     "seq": ("bigint", "int"),

@@ -19,16 +19,6 @@ from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import checkedNames, logsOf
 from natsbroker.spark.nats.connection import ServerAccess, connect
 
-__all__ = [
-    "COUNTS",
-    "BrokerEvent",
-    "EventTotals",
-    "foldEvents",
-    "foldRange",
-    "readEvent",
-    "tooMany",
-]
-
 #: What rows of traffic count.
 COUNTS = (
     "msgs_in",

@@ -11,8 +11,6 @@ from typing import Any
 from natsbroker.spark.jobs.traffic.events import BrokerEvent, tooMany
 from natsbroker.subjects.grammar import isValidSubject, overlaps
 
-__all__ = ["InterestTotals", "NoInterest", "PolicyEntry"]
-
 #: The most sums.
 _MOST = 2_000_000
 

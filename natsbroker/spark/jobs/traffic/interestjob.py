@@ -34,8 +34,6 @@ from natsbroker.spark.jobs.traffic.job import durationOf, sinceOption
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 
-__all__ = ["apply", "interest", "main", "policyOf", "replayed", "reportOf"]
-
 _LEAST, _SHARE, _QUIET, _TOP = 100, 0.1, 1000, 20
 
 _PREFIX = "$NB.API.GATEWAY.ADVISE."

@@ -34,8 +34,6 @@ from natsbroker.spark.jobs.traffic.events import COUNTS, foldEvents
 from natsbroker.spark.jobs.traffic.totals import TimeWindows, TrafficTotals, percentile
 from natsbroker.spark.settings import readOptions
 
-__all__ = ["main", "reportOf", "sinceOption", "traffic", "writeRows"]
-
 _SECOND = 10**9
 
 #: How many rows of each table are shown, and how many lines drawn.

@@ -11,8 +11,6 @@ from typing import Any
 
 from natsbroker.spark.jobs.traffic.events import COUNTS, BrokerEvent, tooMany
 
-__all__ = ["TimeWindows", "TrafficTotals", "percentile"]
-
 _SECOND = 10**9
 
 #: The most sums.
