@@ -13,8 +13,6 @@ from natsbroker.jetstream.consumers.core import ConsumerCore
 from natsbroker.jetstream.model.consumerconfig import AckPolicy
 from natsbroker.wire.values import Message
 
-__all__ = ["ConsumerAckHandler"]
-
 #: Sampling in percent that includes every acknowledgement.
 ALL = 100
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from natsbroker.wire.durations import nanosecondsFrom
 
-__all__ = ["Ack", "AckKind", "DeliveredAs", "ackFormat", "parseAck", "parseAckSubject"]
-
 #: Tokens of an acknowledgement subject.
 TOKENS = 9
 

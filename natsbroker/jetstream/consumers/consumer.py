@@ -23,8 +23,6 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPol
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp, formatTime
 from natsbroker.wire.values import Message
 
-__all__ = ["Consumer", "ResetRefused"]
-
 #: The status for clients that wait when the consumer stops, and whether it has pending counts.
 ENDINGS = {
     "deleted": (b"409 Consumer Deleted", False),

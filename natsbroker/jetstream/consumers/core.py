@@ -25,8 +25,6 @@ from natsbroker.jetstream.model.consumerconfig import (
 )
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 
-__all__ = ["ConsumerCore", "filtersOf", "randomToken"]
-
 _log = Logger(namespace="natsbroker.jetstream")
 
 #: Seconds by which a redelivery may be late.

@@ -14,8 +14,6 @@ from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.subjects.grammar import matches
 
-__all__ = ["RecordCursor", "fetchRecords"]
-
 _log = Logger(namespace="natsbroker.jetstream")
 
 #: Messages that are read at once, and that are kept for a consumer that takes none.

@@ -17,8 +17,6 @@ from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.core import ConsumerCore
 from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
 
-__all__ = ["ConsumerDeliverer", "headerAdded", "headersOnly"]
-
 #: Messages, and bytes of them, that are delivered before other work has its turn.
 SLICE = 256
 SLICE_BYTES = 4 << 20

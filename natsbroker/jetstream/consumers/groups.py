@@ -11,8 +11,6 @@ from collections.abc import Callable
 from natsbroker.jetstream.consumers.pull import PullRequest
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
 
-__all__ = ["GroupVerdict", "PriorityGroup"]
-
 
 class GroupVerdict:
     """

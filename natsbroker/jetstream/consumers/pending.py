@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from itertools import islice, takewhile
 
-__all__ = ["PendingAcks"]
-
 #: Timers and the order are cleared of settled messages when they are this many and over half.
 _MANY = 1024
 

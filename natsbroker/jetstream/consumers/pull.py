@@ -14,8 +14,6 @@ from natsbroker.jetstream.model import gojson
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
 from natsbroker.wire.durations import nanosecondsText
 
-__all__ = ["GroupTerms", "PullRefused", "PullRequest", "WaitingRequests", "checkPull", "parsePull"]
-
 _NEVER = float("inf")
 
 #: Where a request without a priority is among those that have one.

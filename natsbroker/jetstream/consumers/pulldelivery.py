@@ -17,8 +17,6 @@ from natsbroker.jetstream.consumers.pull import (
 )
 from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
 
-__all__ = ["PullDeliverer"]
-
 _NEVER = float("inf")
 
 #: Seconds between two examinations of the waiting requests because there is no room for another.

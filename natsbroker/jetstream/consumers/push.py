@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["FlowWindow", "RateLimit"]
-
 #: The largest window, in bytes.
 LARGEST_WINDOW = 32 << 20
 

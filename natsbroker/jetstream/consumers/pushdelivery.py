@@ -12,8 +12,6 @@ from natsbroker.jetstream.consumers.deliverer import ConsumerDeliverer
 from natsbroker.jetstream.consumers.push import FlowWindow, RateLimit
 from natsbroker.jetstream.model.consumerconfig import AckPolicy
 
-__all__ = ["PushDeliverer"]
-
 #: The largest message of a stream without C{max_msg_size}: what a rate limit lets through at once.
 LARGEST_PAYLOAD = 1 << 20
 

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-__all__ = ["ConsumerState", "DamagedState", "stateKey"]
-
 VERSION = 1
 
 _HEADER = struct.Struct("<BQQQQQQ")

@@ -16,8 +16,6 @@ from natsbroker.interfaces import IStateStore
 from natsbroker.interfaces.records import LeaseLost, StoreClosed, StoreError
 from natsbroker.streaming.deadlines import Deadline, Deadlines
 
-__all__ = ["StateWriter"]
-
 _log = Logger(namespace="natsbroker.jetstream")
 
 #: Seconds for which changes are collected that nothing depends on. After a crash, messages that

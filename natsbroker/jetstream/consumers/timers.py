@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from natsbroker.streaming.deadlines import Deadline, Deadlines
 
-__all__ = ["ConsumerTimers"]
-
 _NEVER = float("inf")
 
 #: Clocks are sums of floating point numbers: this much too early is in time.

@@ -23,24 +23,6 @@ from natsbroker.jetstream.model.metadata import API_LEVEL, withServer
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 
-__all__ = [
-    "LIST_LIMIT",
-    "NAMES_LIMIT",
-    "SUBJECTS_LIMIT",
-    "accountInfo",
-    "consumerInfo",
-    "enveloped",
-    "groupState",
-    "page",
-    "pauseState",
-    "sequenceState",
-    "sourceInfo",
-    "storedMessage",
-    "streamInfo",
-    "streamState",
-    "subjectsPage",
-]
-
 NAMES_LIMIT: Final = 1024
 LIST_LIMIT: Final = 256
 SUBJECTS_LIMIT: Final = 100_000

@@ -12,18 +12,6 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.model.timestamps import Timestamp
 
-__all__ = [
-    "ConsumerAction",
-    "ConsumerRequest",
-    "MessageDeleteRequest",
-    "MessageGetRequest",
-    "PageRequest",
-    "PurgeRequest",
-    "RestoreRequest",
-    "SnapshotRequest",
-    "StreamRequest",
-]
-
 _CHUNK: Final = (1024, 128 * 1024, 1024 * 1024)
 _WINDOW: Final = (1024, 8 * 1024 * 1024, 32 * 1024 * 1024)
 

@@ -46,15 +46,6 @@ from natsbroker.jetstream.model.streamconfig import (
     SubjectTransformConfig,
 )
 
-__all__ = [
-    "CONSUMER_CONFIG",
-    "EXTERNAL",
-    "STREAM_CONFIG",
-    "SUBJECT_TRANSFORM",
-    "consumerConfigJSON",
-    "streamConfigJSON",
-]
-
 SUBJECT_TRANSFORM: Final = Struct(
     "SubjectTransformConfig",
     SubjectTransformConfig,

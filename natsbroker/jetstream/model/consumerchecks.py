@@ -33,8 +33,6 @@ from natsbroker.jetstream.model.names import (
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.wire.durations import nanosecondsText
 
-__all__ = ["checkConsumer", "filtersOf", "sampleRate", "withConsumerDefaults"]
-
 _MILLISECOND: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
 _ACK_WAIT: Final = 30 * _SECOND

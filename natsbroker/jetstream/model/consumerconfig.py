@@ -13,14 +13,6 @@ from enum import Enum
 
 from natsbroker.jetstream.model.timestamps import Timestamp
 
-__all__ = [
-    "AckPolicy",
-    "ConsumerConfig",
-    "DeliverPolicy",
-    "PriorityPolicy",
-    "ReplayPolicy",
-]
-
 
 class DeliverPolicy(str, Enum):
     """

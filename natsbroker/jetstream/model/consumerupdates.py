@@ -30,8 +30,6 @@ from natsbroker.jetstream.model.names import MOST_NAME, hasPathSeparator, subjec
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.model.timestamps import Timestamp
 
-__all__ = ["ConsumerChecker", "CreateForm", "addressedConsumer", "isIdenticalConsumer"]
-
 _EPHEMERAL_THRESHOLD: Final = 5_000_000_000
 
 

@@ -13,8 +13,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["JsonError", "JsonNode", "JsonSyntaxError", "encode", "goQuoted", "read", "skipSpace"]
-
 _DEEPEST: Final = 10_000
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')

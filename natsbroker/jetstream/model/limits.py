@@ -10,14 +10,6 @@ from typing import Any, Final
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 
-__all__ = [
-    "NO_ACCOUNT_LIMITS",
-    "NO_SERVER_LIMITS",
-    "ConfiguredLimits",
-    "JetStreamLimits",
-    "checkLimits",
-]
-
 
 @dataclass(frozen=True)
 class JetStreamLimits:

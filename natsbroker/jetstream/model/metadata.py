@@ -16,16 +16,6 @@ from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig,
 from natsbroker.jetstream.model.streamconfig import PersistMode, StreamConfig
 from natsbroker.jetstream.model.timestamps import ZERO_TIME
 
-__all__ = [
-    "API_LEVEL",
-    "consumerLevel",
-    "isSupportedLevel",
-    "streamLevel",
-    "withLevel",
-    "withLevelOf",
-    "withServer",
-]
-
 API_LEVEL: Final = 5
 """The level of nats-server 2.15."""
 

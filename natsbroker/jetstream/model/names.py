@@ -11,20 +11,6 @@ from typing import Final
 
 from natsbroker.subjects import grammar
 
-__all__ = [
-    "MOST_DESCRIPTION",
-    "MOST_METADATA",
-    "MOST_NAME",
-    "hasPathSeparator",
-    "isLiteralSubject",
-    "isSubsetSubject",
-    "isValidGroup",
-    "isValidName",
-    "isValidSubjectText",
-    "metadataSize",
-    "subjectsOverlap",
-]
-
 MOST_NAME: Final = 255
 MOST_DESCRIPTION: Final = 4096
 MOST_METADATA: Final = 131_072

@@ -39,28 +39,6 @@ from natsbroker.jetstream.model.shapes import (
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
 
-__all__ = [
-    "MESSAGE_GET",
-    "STREAM_STATE",
-    "isEmptyBody",
-    "parseConsumer",
-    "parseConsumerPage",
-    "parseInfo",
-    "parseList",
-    "parseMessageDelete",
-    "parseMessageGet",
-    "parseNames",
-    "parsePause",
-    "parsePurge",
-    "parseReset",
-    "parseRestore",
-    "parseSnapshot",
-    "parseStream",
-    "parseUnpin",
-    "requireBody",
-    "requireEmpty",
-]
-
 T = TypeVar("T")
 
 

@@ -25,28 +25,6 @@ from natsbroker.jetstream.model.gojson import (
 )
 from natsbroker.jetstream.model.timestamps import Timestamp, formatTime, parseTime
 
-__all__ = [
-    "BOOL",
-    "DURATION",
-    "INT",
-    "INT32",
-    "INT64",
-    "STRING",
-    "TIME",
-    "UINT16",
-    "UINT64",
-    "Choice",
-    "Field",
-    "ListOf",
-    "MapOf",
-    "Optional",
-    "Shape",
-    "StringChoice",
-    "Struct",
-    "decode",
-    "decodeLoosely",
-]
-
 T = TypeVar("T")
 _NUMBER = re.compile("[0-9]+")
 _INTEGER = re.compile(rb"-?[0-9]+")

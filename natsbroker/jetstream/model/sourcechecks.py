@@ -26,18 +26,6 @@ from natsbroker.jetstream.model.streamconfig import (
 from natsbroker.subjects.functions import InvalidMapping, isCall
 from natsbroker.subjects.transforms import SubjectTransform
 
-__all__ = [
-    "FindStream",
-    "checkCycles",
-    "checkFilters",
-    "checkMirror",
-    "checkPrefixes",
-    "checkTransform",
-    "checkedSources",
-    "mappingText",
-    "sourceKey",
-]
-
 FindStream = Callable[[str], StreamConfig | None]
 """Finds another stream of the account."""
 

@@ -24,8 +24,6 @@ from natsbroker.jetstream.model.shapes import (
     decodeLoosely,
 )
 
-__all__ = ["PullBody", "StatusRefusal", "parseDirect", "parseDirectLast", "parsePullBody"]
-
 _NUMBER = re.compile(rb"[+-]?[0-9]{1,18}")
 _EMPTY: Final = "408 Empty Request"
 _MALFORMED: Final = "408 Malformed Request"

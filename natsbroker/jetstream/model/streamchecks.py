@@ -51,8 +51,6 @@ from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.durations import nanosecondsText
 
-__all__ = ["StreamChecker", "checkCreateRequest"]
-
 _SECOND: Final = 1_000_000_000
 _SHORTEST: Final = _SECOND // 10
 _DUPLICATE_WINDOW: Final = 120 * _SECOND

@@ -13,22 +13,6 @@ from enum import Enum
 
 from natsbroker.jetstream.model.timestamps import Timestamp
 
-__all__ = [
-    "ConsumerLimits",
-    "ConsumerSource",
-    "DiscardPolicy",
-    "External",
-    "PersistMode",
-    "Placement",
-    "Republish",
-    "RetentionPolicy",
-    "StorageType",
-    "StoreCompression",
-    "StreamConfig",
-    "StreamSource",
-    "SubjectTransformConfig",
-]
-
 
 class RetentionPolicy(str, Enum):
     """

@@ -27,8 +27,6 @@ from natsbroker.jetstream.model.streamconfig import (
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.transforms import SubjectTransform
 
-__all__ = ["createdStream", "isIdenticalStream", "updatedStream"]
-
 
 def _invalid(text: str) -> JetStreamError:
     return errors.STREAM_INVALID_CONFIG(err=text)
