@@ -366,4 +366,4 @@ class Turns(RuleBasedStateMachine):
 
 
 TestTurns = Turns.TestCase
-TestTurns.settings = settings(stateful_step_count=60, deadline=None)
+TestTurns.settings = settings(max_examples=20, stateful_step_count=50, deadline=None)

@@ -62,6 +62,7 @@ def test_processorModel() -> None:
     assert modelIn(text) == "Some Processor @ 2 GHz"
 
 
+@pytest.mark.realtime
 def test_work() -> None:
     """The processor time of a process is that of this one's clock, in seconds."""
     before = time.process_time()

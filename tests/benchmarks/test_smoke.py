@@ -150,6 +150,7 @@ def test_linkThatIsNotThere(generator: Generator, reference: Contestant) -> None
             generator.run("traffic", server.port, server.pid, load, 0.05)
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize("key", STREAMS)
 def test_streamAgainstOurs(key: str, generator: Generator, ours: Contestant) -> None:
     """Each row of streams yields all of its figures against our server, over NATS Streaming."""

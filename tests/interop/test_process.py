@@ -130,7 +130,7 @@ class TestCommands:
 
     def test_notThereYet(self) -> None:
         """A flag whose feature is not there is refused, never ignored."""
-        done = command(OURS_FAST, "-a", "127.0.0.1", "-p", "-1", "--jetstream")
+        done = command(OURS_FAST, "-a", "127.0.0.1", "-p", "-1", "--syslog")
         assert done.returncode == 1
         assert "not supported yet" in done.stderr
 

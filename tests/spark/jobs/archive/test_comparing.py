@@ -97,7 +97,8 @@ class TestBoth:
         path = table.root / table.require().files[1].path
         data = bytearray(path.read_bytes())
         column = pq.read_metadata(path).row_group(0).column(2)
-        data[column.data_page_offset + column.total_compressed_size - 5] ^= 1
+        # The dictionary is the first of the column's pages.
+        data[column.dictionary_page_offset + column.total_compressed_size - 5] ^= 1
         path.write_bytes(data)
         first, *others = compared(station, table).findings
         assert (first.kind, first.first, first.last) == ("file", 41, 80)
