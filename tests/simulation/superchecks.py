@@ -60,7 +60,8 @@ def violationsOfTables(world: SuperWorld) -> Iterator[str]:
             yield f"I4: broker {number} has {len(links)} connections to the other cluster"
             continue
         there = {key for each, keys in wished.items() if around[each] != cluster for key in keys}
-        table = links[0].traffic.table(world.account)
+        traffic = links[0].traffic
+        table = traffic._table(world.account.encode())
         yield from _ofTable(number, table, there)
 
 

@@ -29,6 +29,9 @@ if importlib.util.find_spec("pyspark") is None and not os.environ.get("CI"):
 #: What Spark's scripts call; nothing else is on PATH when it starts, and no Java.
 _TOOLS = ("bash", "cat", "chmod", "dirname", "env", "ln", "ls", "ps", "readlink", "sh", "uname")
 
+_PATIENT = "ping_interval: \"1h\"\n"
+"""For the connections of stations, which are idle while other tests run and answer no PING then."""
+
 _CONF = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.driver.memory": "1g",
@@ -77,7 +80,7 @@ def _stationIn(directory: Path) -> Iterator[Station]:
     """
     A nats-server with JetStream.
     """
-    found = Station(Server(REAL, directory, CONFIG).start())
+    found = Station(Server(REAL, directory, CONFIG + _PATIENT).start())
     try:
         yield found
     finally:
@@ -89,7 +92,7 @@ def _brokerIn(directory: Path) -> Iterator[BrokerStation]:
     """
     A broker of ours with NATS Streaming.
     """
-    found = BrokerStation(Server(OURS_FAST, directory, STREAMING).start())
+    found = BrokerStation(Server(OURS_FAST, directory, STREAMING + _PATIENT).start())
     try:
         yield found
     finally:
