@@ -29,7 +29,7 @@ if importlib.util.find_spec("pyspark") is None and not os.environ.get("CI"):
 #: What Spark's scripts call; nothing else is on PATH when it starts, and no Java.
 _TOOLS = ("bash", "cat", "chmod", "dirname", "env", "ln", "ls", "ps", "readlink", "sh", "uname")
 
-_PATIENT = "ping_interval: \"1h\"\n"
+_PATIENT = 'ping_interval: "1h"\n'
 """For the connections of stations, which are idle while other tests run and answer no PING then."""
 
 _CONF = {
