@@ -33,7 +33,7 @@ from natsbroker.server.lameduck import LameDuck
 from natsbroker.server.plugins import Plugins
 from natsbroker.server.readiness import Readiness
 from natsbroker.server.reload import Planner, ReloadError, logChanges, plan, settled
-from natsbroker.server.start import announceListener, announceStart
+from natsbroker.server.start import announceListener, announceStart, failureReason
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Broker(MultiService):
         self._random = random or Random()
         self._lameDuck: LameDuck | None = None
         self._readiness = Readiness(
-            lambda failure: _log.critical("{reason}", reason=failure.getErrorMessage())
+            lambda failure: _log.critical("{reason}", reason=failureReason(failure))
         )
         given = Replacements(
             authorizer=authorizer,

@@ -37,10 +37,10 @@ from natsbroker.config.files import readText
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
 from natsbroker.config.overrides import overriding
-from natsbroker.errors import BrokerError
 from natsbroker.server.logs import ProcessLog
 from natsbroker.server.processfiles import ProcessFiles
 from natsbroker.server.signals import Signals
+from natsbroker.server.start import failureReason
 
 _log = Logger(namespace="natsbroker")
 
@@ -176,23 +176,24 @@ class TwistdBroker(Broker):
         """
         Start, or end the process.
 
-        @raise SystemExit: if the broker cannot listen. twistd would show a traceback for any other
-            exception; its handling of those is repeated here.
+        @raise SystemExit: if it fails. twistd would show a traceback for any other exception; its
+            handling of those is repeated here.
         """
         try:
             super().startService()
-        except (BrokerError, ValueError, OSError) as error:
-            _log.critical("{reason}", reason=str(error))
+        except Exception:
+            reason = failureReason(Failure())
+            _log.critical("{reason}", reason=reason)
             self.stopService()
             if self.twistd.get("pidfile"):
                 Path(self.twistd["pidfile"]).unlink(missing_ok=True)
-            self._answerTerminal(_failed(str(error)))
+            self._answerTerminal(_failed(reason))
             raise SystemExit(1) from None
         # twistd would report success to the terminal now, while a store may still be read.
         pipe = self.twistd.pop("statusPipe", None)
         self.whenReady().addCallbacks(
             lambda _: self._answerTerminal(b"0", pipe),
-            lambda failure: self._answerTerminal(_failed(failure.getErrorMessage()), pipe),
+            lambda failure: self._answerTerminal(_failed(failureReason(failure)), pipe),
         )
 
     def failAfterReactor(self) -> None:
@@ -258,7 +259,7 @@ class SignalService(Service):
         self._broker.whenReady().addErrback(self._giveUp)
 
     def _giveUp(self, failure: Failure) -> None:
-        _log.critical("{reason}", reason=failure.getErrorMessage())
+        _log.critical("{reason}", reason=failureReason(failure))
         self._broker.failAfterReactor()
         self._stop()
 
@@ -297,8 +298,9 @@ def makeService(
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise SystemExit(f"error opening file: open {error.filename}: {why}") from None
-    except (BrokerError, ValueError) as error:
-        raise SystemExit(f"natsbroker: {error}") from None
+    except Exception:
+        reason = failureReason(Failure())
+        raise SystemExit(f"natsbroker: {reason}") from None
     if options.parent is not None:
         broker.twistd = options.parent
     if log is not None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from pytest import MonkeyPatch
-from twisted.application.service import Application
+from twisted.application.service import Application, Service
 from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import ILogObserver, Logger
@@ -428,6 +428,25 @@ class TestTakenPort:
         with open(reading, "rb") as pipe:
             assert pipe.read() == f"1 Error listening on port: {reason}".encode()[:100]
         assert not (tmp_path / "pid").exists()
+
+
+class TestUnforeseenFailure:
+    """An exception of a service that nothing expects."""
+
+    def test_ends(self, monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: Any) -> None:
+        """The process ends with code 1 and one line, without twistd's traceback."""
+
+        def startService(service: Any) -> None:
+            raise RuntimeError("broken")
+
+        monkeypatch.setattr(Service, "startService", startService)
+        broker = makeService(parsed(), Reactor())
+        with logLines() as lines, pytest.raises(SystemExit) as ended:
+            broker.startService()
+        assert ended.value.code == 1
+        [line] = [line for line in lines if "FTL" in line]
+        assert line.startswith(f"[FTL] Cannot start: RuntimeError at {__file__}:")
+        assert len(flushLoggedErrors(RuntimeError)) == 1
 
 
 class TestLateFailure:

@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 
 from natsbroker import errors
 from natsbroker.interfaces import IAuthorizer
+from natsbroker.server.logs import raisedAt
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 _log = Logger()
@@ -110,10 +111,5 @@ class Login:
 
 
 def _logBroken(what: str, failure: Failure) -> None:
-    kind = type(failure.value).__name__
-    place = ""
-    if failure.frames:
-        function, path, line, *_ = failure.frames[-1]
-        place = f" at {path}:{line} in {function}"
-    _log.error("{what}: {kind}{place}", what=what, kind=kind, place=place)
+    _log.error("{what}: {raised}", what=what, raised=raisedAt(failure))
     _log.failure("{what}", failure, LogLevel.debug, what=what)

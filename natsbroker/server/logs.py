@@ -123,6 +123,17 @@ def _linesOf(event: LogEvent, left: int) -> list[str]:
     return [printableASCII(line) for line in lines]
 
 
+def raisedAt(failure: Failure) -> str:
+    """
+    Name an exception and its place, for a log that must not have its text.
+    """
+    kind = type(failure.value).__name__
+    if not failure.frames:
+        return kind
+    function, path, line, *_ = failure.frames[-1]
+    return f"{kind} at {path}:{line} in {function}"
+
+
 class ProcessLog:
     def __init__(self, stream: TextIO, logging: Logging, default: str = "") -> None:
         self._default = default

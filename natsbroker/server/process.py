@@ -12,13 +12,14 @@ from typing import Any, TextIO
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, globalLogBeginner
+from twisted.python.failure import Failure
 
 from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
-from natsbroker.errors import BrokerError
 from natsbroker.server.logs import ProcessLog
 from natsbroker.server.processfiles import ProcessFiles
 from natsbroker.server.signals import Signals
+from natsbroker.server.start import failureReason
 
 _log = Logger(namespace="natsbroker")
 
@@ -76,17 +77,18 @@ class ServerProcess:
             for warning in self._warnings:
                 _log.warn("{warning}", warning=warning)
             broker.startService()
-        except (BrokerError, ValueError, OSError) as error:
-            self._giveUp(str(error))
+        except BaseException:
+            # The reactor would log it and run on, with nothing that listens.
+            self._giveUp(Failure())
         else:
             waiting = broker.whenReady()
             # Objects made by now live as long as the process; the garbage collector, which stops
             # the broker while it works, need not visit them again.
             waiting.addCallback(lambda _: gc.freeze())
-            waiting.addErrback(lambda failure: self._giveUp(failure.getErrorMessage()))
+            waiting.addErrback(self._giveUp)
 
-    def _giveUp(self, reason: str) -> None:
-        _log.critical("{reason}", reason=reason)
+    def _giveUp(self, failure: Failure) -> None:
+        _log.critical("{reason}", reason=failureReason(failure))
         self.exitCode = 1
         self.stop()
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from twisted.internet.error import CannotListenError
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
+from twisted.python.failure import Failure
 
 from natsbroker import NATS_VERSION, __version__, hot
 from natsbroker.accounts.registry import accountNames
@@ -17,6 +18,8 @@ from natsbroker.auth.passwords import isHash
 from natsbroker.clients.listener import PortListener, describe
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
+from natsbroker.interfaces import StoreError
+from natsbroker.server.logs import raisedAt
 
 _log = Logger(namespace="natsbroker")
 
@@ -28,6 +31,18 @@ class StartError(BrokerError):
     """
     The broker cannot start; the text is what is logged.
     """
+
+
+def failureReason(failure: Failure) -> str:
+    """
+    Say why a start failed. The text of an unforeseen error may quote a secret of the settings: it
+    is logged for debugging only.
+    """
+    if failure.check(BrokerError, StoreError, ValueError, OSError):
+        text: str = failure.getErrorMessage()
+        return text
+    _log.failure("The start failed", failure, LogLevel.debug)
+    return f"Cannot start: {raisedAt(failure)}"
 
 
 def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.application.service import Service
 from twisted.internet.error import CannotListenError
 from twisted.logger import globalLogBeginner, globalLogPublisher
 
@@ -149,6 +150,26 @@ class TestCannotStart:
         assert run.run() == 1
         reason = "authorization.plugin: there is no IAuthorizerPlugin"
         assert any("[FTL]" in line and reason in line for line in run.lines)
+
+    @pytest.mark.parametrize("error", [RuntimeError("broken"), SystemExit(3)])
+    def test_unforeseen(
+        self,
+        error: BaseException,
+        monkeypatch: pytest.MonkeyPatch,
+        flushLoggedErrors: Any,
+    ) -> None:
+        """And any other exception of a service: nothing would listen otherwise."""
+
+        def startService(listeners: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(Service, "startService", startService)
+        run = Run("port: 4222")
+        assert run.run() == 1
+        [line] = [line for line in run.lines if "FTL" in line]
+        assert line.startswith(f"[FTL] Cannot start: {type(error).__name__} at {__file__}:")
+        assert [each.value for each in flushLoggedErrors(type(error))] == [error]
+        assert run.reactor.stopped == 1
 
     def test_pidFile(self, tmp_path: Path) -> None:
         """And a pid file that cannot be written."""

@@ -10,11 +10,20 @@ from typing import Any
 import pytest
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactor
+from twisted.python.failure import Failure
 
 from natsbroker import NATS_VERSION, __version__, hot
 from natsbroker.clients.listener import PortListener, addressEndpoint
 from natsbroker.config.model import Settings, TLSSettings
-from natsbroker.server.start import announceListener, announceStart, cannotListen, listenDetail
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces.records import StoreFailed
+from natsbroker.server.start import (
+    announceListener,
+    announceStart,
+    cannotListen,
+    failureReason,
+    listenDetail,
+)
 from tests.server.support import logLines, settingsOf
 
 TAKEN = OSError(98, "Address already in use")
@@ -147,3 +156,34 @@ class TestFailure:
         """An error without a text of the system is reported unchanged."""
         error = CannotListenError("h", 1, OSError("odd"))
         assert listenDetail(error) == "listen tcp h:1: bind: odd"
+
+
+class TestFailureReason:
+    """What the last line of a start that failed says."""
+
+    def reason(self, error: BaseException) -> str:
+        try:
+            raise error
+        except BaseException:
+            return failureReason(Failure())
+
+    @pytest.mark.parametrize("kind", [BrokerError, StoreFailed, ValueError, OSError])
+    def test_foreseen(self, kind: type[Exception]) -> None:
+        """An error that was foreseen says itself what is wrong."""
+        assert self.reason(kind("no")) == "no"
+
+    @pytest.mark.parametrize("kind", [KeyError, SystemExit])
+    def test_unforeseen(self, kind: type[BaseException], flushLoggedErrors: Any) -> None:
+        """Another one is named with its place; its text may be a secret."""
+        line = self.reason.__code__.co_firstlineno + 2
+        with logLines(debug=True) as lines:
+            reason = self.reason(kind("password"))
+        assert reason == f"Cannot start: {kind.__name__} at {__file__}:{line} in reason"
+        assert any("password" in line for line in lines)
+        assert not any("password" in line for line in lines if "[DBG]" not in line)
+        assert len(flushLoggedErrors(kind)) == 1
+
+    def test_withoutPlace(self, flushLoggedErrors: Any) -> None:
+        """A failure that was never raised has no place."""
+        assert failureReason(Failure(KeyError("x"))) == "Cannot start: KeyError"
+        assert len(flushLoggedErrors(KeyError)) == 1
