@@ -16,9 +16,6 @@ from tests.conformance.steps import needsProcess
 #: How many numbered cases there are.
 CASES = range(1, 69)
 
-#: What natsbroker does not have yet; rows that need it are reported as that.
-NOT_YET = frozenset({"jetstream"})
-
 CON = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
 HEADERS = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
 PEDANTIC = b'CONNECT {"verbose":false,"pedantic":true}\r\n'
@@ -83,13 +80,6 @@ class Row:
         Whether the row needs a server process: signals, log files, TLS.
         """
         return needsProcess(self.steps) or "$DIR" in self.config
-
-    @property
-    def missing(self) -> str:
-        """
-        What natsbroker lacks for this row, or C{""}.
-        """
-        return ", ".join(sorted(NOT_YET.intersection(self.needs)))
 
 
 def stays(sent: bytes, *answer: Part) -> tuple[Step, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 
 from natsbroker.testing.transcripts import Alive, Closed, Expect, Replay, Send
-from tests.conformance.rows import CASES, NOT_YET, Row, allRows
+from tests.conformance.rows import CASES, Row, allRows
 from tests.conformance.steps import Signal
 
 
@@ -32,12 +32,6 @@ def test_everyRowExpectsSomething() -> None:
 def _says(row: Row, answers: tuple[type, ...]) -> bool:
     processes = ("Exits", "ClosedWithout", "Open")
     return any(isinstance(s, answers) or type(s).__name__ in processes for s in row.steps)
-
-
-def test_needsAreKnown() -> None:
-    """A feature that a row needs and that is not listed as missing is one that natsbroker has."""
-    needed = {need for row in allRows() for need in row.needs}
-    assert needed >= NOT_YET
 
 
 def test_processSteps() -> None:
