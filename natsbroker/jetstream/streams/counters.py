@@ -11,6 +11,7 @@ import json
 import re
 from collections import OrderedDict
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from functools import partial
 from typing import NamedTuple
 
 from natsbroker.interfaces.records import Record
@@ -93,12 +94,6 @@ class CounterState(NamedTuple):
         return headers, payload
 
 
-class CounterUnknown(SubjectUnknown):
-    """
-    An increment needs the last message of a subject, which is not known.
-    """
-
-
 class CounterTotals:
     """
     The counters that were incremented last, with appends that are under way.
@@ -113,11 +108,11 @@ class CounterTotals:
 
         @param first: the first sequence of the stream: a counter whose last message is older
             begins with 0.
-        @raise CounterUnknown: if the log must be asked first.
+        @raise SubjectUnknown: if the log must be asked first.
         """
         state = self._known.get(subject)
         if state is None:
-            raise CounterUnknown(subject)
+            raise SubjectUnknown(subject, partial(self.found, subject))
         return state if state.sequence >= first else CounterState(Decimal(0), b"", 0)
 
     def found(self, subject: bytes, record: Record | None) -> None:

@@ -2,18 +2,17 @@
 Publishing to a stream: the checks in nats-server's order, the append, the acknowledgements.
 
 What one turn brings is appended as one batch. A check that needs to look into the log makes the
-messages behind it wait, so that they are judged in the order of their arrival.
+messages behind it wait (L{JudgementQueue}), so that they are judged in the order of their arrival.
 """
 
 from __future__ import annotations
 
 import json
-from collections import deque
 from decimal import Decimal
 from random import randrange
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -30,25 +29,17 @@ from natsbroker.jetstream.model.streamconfig import (
 from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
 from natsbroker.jetstream.streams.counters import (
     CounterTotals,
-    CounterUnknown,
     incrementOf,
 )
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
+from natsbroker.jetstream.streams.lookups import JudgementQueue
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.publishanswers import Arrived, PublishAnswers, StreamBatch
 from natsbroker.jetstream.streams.publishchecks import PublishChecks
 from natsbroker.jetstream.streams.republish import republisherOf
-from natsbroker.jetstream.streams.subjectstates import (
-    SubjectState,
-    SubjectStates,
-    SubjectUnknown,
-)
-from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.values import Message, Run
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -73,8 +64,7 @@ class StreamPublisher:
             stream, self._checks, self.duplicates, self._counters, self._usage
         )
         self._batch: StreamBatch | None = None
-        self._waiting: deque[Arrived] | None = None
-        self._drained: list[Deferred[None]] = []
+        self._judging = JudgementQueue(stream, self.subjects, self._judge, self._refuse, self.flush)
         self._inFlight = 0
         self._inFlightMessages = 0
         self._inFlightBytes = 0
@@ -105,7 +95,7 @@ class StreamPublisher:
         Take nothing any more.
         """
         self._isClosed = True
-        self._waiting = None
+        self._judging.close()
         self._atomic.close()
 
     def forget(self) -> None:
@@ -119,10 +109,8 @@ class StreamPublisher:
         """
         Wait until everything that was taken before is durable.
         """
-        if self._waiting is not None:
-            waiting: Deferred[None] = Deferred()
-            self._drained.append(waiting)
-            return waiting.addCallback(lambda _: self.barrier())
+        if self._judging.isWaiting:
+            return self._judging.whenDrained().addCallback(lambda _: self.barrier())
         if not self._inFlight:
             return succeed(None)
         earlier: Deferred[Any] = self._stream.log.append([])
@@ -154,82 +142,7 @@ class StreamPublisher:
         """
         if self._isClosed:
             return
-        published = Arrived(subject, reply, headers, payload, isSourced)
-        if self._waiting is None:
-            self._tryTo(published)
-        else:
-            self._waiting.append(published)
-
-    def _tryTo(self, published: Arrived) -> bool:
-        """
-        @return: whether the next message can be taken: this one does not wait for a look-up.
-        """
-        try:
-            self._judge(published)
-        except JetStreamError as error:
-            self._refuse(published.reply, error)
-        except SubjectUnknown as missing:
-            self._waiting = deque([published])
-            self.flush()
-            self._account.run(self._lookUp(missing.subject, isinstance(missing, CounterUnknown)))
-            return False
-        return True
-
-    @inlineCallbacks
-    def _lookUp(self, subject: bytes, isCounter: bool) -> Generator[Deferred[Any], Any, None]:
-        """
-        Find the state of a subject, then judge what waits.
-
-        @param isCounter: whether the last message is needed too.
-        """
-        stream = self._stream
-        try:
-            yield stream.quiet()
-            yield stream.log.append([])
-            tallies = yield stream.log.subjects(subject)
-            count = sum(each.count for each in tallies.values())
-            last = max((each.last for each in tallies.values()), default=0)
-            if isCounter:
-                self._counters.found(subject, (yield stream.get(last)))
-        except StoreError as error:
-            self._failWaiting(str(error))
-            return
-        self.subjects.found(subject, SubjectState(count, last))
-        self._judgeAll(self._takeWaiting(), subject)
-        if self._waiting is None:
-            self.flush()
-            self._judged()
-
-    def _takeWaiting(self) -> deque[Arrived]:
-        waiting, self._waiting = self._waiting or deque(), None
-        return waiting
-
-    def _judgeAll(self, waiting: deque[Arrived], subject: bytes) -> None:
-        """
-        Judge messages that waited for the state of a subject, or of a pattern, which holds for the
-        first of them only.
-        """
-        while waiting:
-            if not self._tryTo(waiting.popleft()):
-                if self._waiting is not None:
-                    self._waiting.extend(waiting)
-                return
-            if hasWildcard(subject):
-                self.subjects.forget(subject)
-
-    def _failWaiting(self, text: str) -> None:
-        for published in self._takeWaiting():
-            self._refuse(published.reply, errors.STREAM_STORE_FAILED(err=text))
-        self.flush()
-        self._judged()
-
-    def _judged(self) -> None:
-        """
-        Nothing waits for a look-up any more.
-        """
-        waiting, self._drained = self._drained, []
-        for each in waiting:
-            each.callback(None)
+        self._judging.take(Arrived(subject, reply, headers, payload, isSourced))
 
     # Judging.
 

@@ -5,7 +5,10 @@ What a stream knows of the subjects of its messages, with appends that are under
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import NamedTuple
+
+from natsbroker.interfaces.records import Record
 
 KNOWN = 100_000
 """The most subjects that are remembered."""
@@ -26,11 +29,17 @@ class SubjectState(NamedTuple):
 class SubjectUnknown(Exception):
     """
     A check needs the state of a subject that is not known.
+
+    @ivar found: called with the subject's last message, C{None} for none, if the check needs that
+        too.
     """
 
-    def __init__(self, subject: bytes) -> None:
+    def __init__(
+        self, subject: bytes, found: Callable[[Record | None], None] | None = None
+    ) -> None:
         super().__init__(subject)
         self.subject = subject
+        self.found = found
 
 
 class SubjectStates:

@@ -14,10 +14,10 @@ from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.streams.counters import (
     CounterState,
     CounterTotals,
-    CounterUnknown,
     incrementOf,
 )
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.subjectstates import SubjectUnknown
 from tests.jetstream.support import Stage
 
 _INVALID = (10171, "message counter increment is invalid")
@@ -55,7 +55,7 @@ class TestTotals:
     def test_unknown(self) -> None:
         """A counter that is not known has to be looked up; then increments add up."""
         totals = CounterTotals()
-        with pytest.raises(CounterUnknown):
+        with pytest.raises(SubjectUnknown):
             totals.find(b"a", 1)
         totals.found(b"a", Record(3, 0, b"a", b"", b'{"val":"-7"}'))
         state = totals.find(b"a", 1).plus(Decimal(10), 4)
