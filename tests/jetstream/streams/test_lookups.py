@@ -21,13 +21,13 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
     found = stream.log.subjects(b"s.a")
     gate: Deferred[None] = Deferred()
     inbox = stage.inbox(b"_INBOX.all")
-    passed = []
+    passed: list[None] = []
     with monkeypatch.context() as patch:
         patch.setattr(stream.log, "subjects", lambda _: gate.addCallback(lambda _: found))
         stage.send(b"s.a", b"1", b"_INBOX.all", Nats_Expected_Last_Subject_Sequence="1")
         stage.send(b"s.b", b"2", b"_INBOX.all")
-        stream.publisher.barrier().addCallback(passed.append)
         stage.settle()
+        stream.publisher.barrier().addCallback(lambda _: passed.append(None))
         assert (inbox.got, passed) == ([], [])
         gate.callback(None)
         stage.settle()
