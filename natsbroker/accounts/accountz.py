@@ -23,10 +23,12 @@ _STEP = 256
 class Accountz:
     """
     @ivar countLeafnodes: gives the number of leafnodes in the account of a name.
+    @ivar hasJetStream: whether the account of a name has JetStream.
     """
 
     def __init__(self, state: BrokerState) -> None:
         self.countLeafnodes: Callable[[str], int] = lambda name: 0
+        self.hasJetStream: Callable[[str], bool] = lambda name: False
         self._state = state
 
     def __call__(self, query: Query) -> Answer:
@@ -60,7 +62,7 @@ class Accountz:
         detail |= {
             "expired": False,
             "complete": True,
-            "jetstream_enabled": False,
+            "jetstream_enabled": self.hasJetStream(name),
             "leafnode_connections": self.countLeafnodes(name),
             "client_connections": clients,
             "subscriptions": len(account),

@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.interfaces import IBrokerHost, IStreamStore
 from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.figures import JetStreamFigures
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.server.plugins import Plugins
@@ -23,9 +24,12 @@ from natsbroker.server.start import StartError
 from natsbroker.storage.stores import MemoryOpener, monotonicOf, storeOpener, wallClockOf
 
 
-def jetStreamService(host: IBrokerHost, server: str, plugins: Plugins) -> JetStreamService:
+def jetStreamService(
+    host: IBrokerHost, server: str, plugins: Plugins
+) -> tuple[JetStreamService, JetStreamFigures]:
     """
     @param server: the name of this server.
+    @return: the service, and what monitoring shows of it.
     @raise natsbroker.errors.BrokerError: if there is no such store.
     """
     settings = host.settings
@@ -48,7 +52,7 @@ def jetStreamService(host: IBrokerHost, server: str, plugins: Plugins) -> JetStr
             return Failure(StartError(settings.placed("jetstream.store_dir", text)))
         return failure
 
-    return JetStreamService(
+    service = JetStreamService(
         host.bus,
         host.reactor,
         openFiles,
@@ -67,6 +71,9 @@ def jetStreamService(host: IBrokerHost, server: str, plugins: Plugins) -> JetStr
         jetstream.domain,
         jetstream.strict,
     )
+    directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
+    figures = JetStreamFigures(service.accounts, jetstream, directory, lambda: service.isRunning)
+    return service, figures
 
 
 def storeDirectory(jetstream: JetStream) -> str:

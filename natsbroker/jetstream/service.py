@@ -80,6 +80,10 @@ class JetStreamService(Service):
         self._starting = ensureDeferred(self._start())
         self._starting.addCallbacks(lambda _: self._readiness.reached(), self._readiness.failed)
 
+    @property
+    def isRunning(self) -> bool:
+        return self._readiness.outcome is True
+
     def whenPrepared(self) -> Deferred[None]:
         return self._readiness.wait()
 

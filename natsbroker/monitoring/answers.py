@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, ensureDeferred
 
 from natsbroker.monitoring.queries import Query
+
+T = TypeVar("T")
 
 #: The longest body of a list, in bytes.
 LARGEST = 4 << 20
@@ -33,20 +37,23 @@ JSON = "application/json"
 HTML = "text/html; charset=utf-8"
 PLAIN = "text/plain; charset=utf-8"
 
-#: Work in small steps: the reactor may run at each C{yield} of L{PAUSE}. The result is returned.
-Steps = Generator[bytes, None, Any]
+#: What work in small steps yields: L{PAUSE}, or a Deferred after which it goes on.
+Pause = Any
+
+#: Work in small steps: the reactor may run at each C{yield}. The result is returned.
+Steps = Generator[Pause, None, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    @ivar body: its pieces, some of them L{PAUSE}.
+    @ivar body: its pieces, some of them L{PAUSE}, or Deferreds after which the next piece is there.
     @ivar isLong: whether the body may be long; only a few of those are made at the same time.
     """
 
     status: int
     contentType: str
-    body: Iterator[bytes]
+    body: Iterator[Any]
     isLong: bool = False
 
 
@@ -116,7 +123,21 @@ def complete(steps: Generator[Any, None, Any]) -> Any:
             return done.value
 
 
-def bodyOf(steps: Steps) -> Iterator[bytes]:
+def waited(awaitable: Coroutine[Any, Any, T]) -> Generator[Pause, None, T]:
+    """
+    A step that waits.
+
+    @return: what the coroutine returns.
+    """
+    results: list[T] = []
+    waiting = ensureDeferred(awaitable)
+    waiting.addCallback(results.append)
+    if not results:
+        yield waiting
+    return results[0]
+
+
+def bodyOf(steps: Steps) -> Iterator[Any]:
     document = yield from steps
     if isinstance(document, Listing):
         yield from document.body()
@@ -124,6 +145,20 @@ def bodyOf(steps: Steps) -> Iterator[bytes]:
     pieces = indented(document)
     while joined := "".join(islice(pieces, _JOINED)):
         yield joined.encode("utf-8")
+
+
+def collected(pieces: Iterable[Any], made: list[bytes]) -> Iterator[Deferred[Any] | None]:
+    """
+    The pieces of a body for a Cooperator, which waits for Deferreds.
+
+    @param made: receives the others.
+    """
+    for piece in pieces:
+        if isinstance(piece, Deferred):
+            yield piece
+        else:
+            made.append(piece)
+            yield None
 
 
 def jsonAnswer(document: Any, status: int = 200) -> Answer:

@@ -5,7 +5,7 @@ service adds a page, a health check or a member through attributes of L{Monitori
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any
 
@@ -16,6 +16,8 @@ from natsbroker.clients.connz import Connz, Namers
 from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IConnectionKind
+from natsbroker.jetstream.health import jetStreamCheck
+from natsbroker.jetstream.jsz import Jsz, accountsOf, varzOf
 from natsbroker.monitoring.answers import HTML, Answer, Page, textAnswer
 from natsbroker.monitoring.healthz import HealthCheck, Healthz
 from natsbroker.monitoring.process import ProcessUsage
@@ -44,12 +46,14 @@ class MonitoringModel:
         namers: Namers | None = None,
         loadTime: float | None = None,
         kinds: Iterable[IConnectionKind] = (),
+        jetstream: Callable[[], Any] = lambda: None,
     ) -> None:
         """
         @param context: of the client connections; its reactor is the clock.
         @param accounts: all accounts; iterated again for each request.
         @param startTime: of the broker, in seconds since the epoch.
         @param loadTime: of the settings; by default C{startTime}.
+        @param jetstream: gives L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None}.
         """
         loaded = startTime if loadTime is None else loadTime
         process = process or ProcessUsage(context.reactor.seconds)
@@ -60,13 +64,17 @@ class MonitoringModel:
         self.varz = Varz(self._state, self.requests)
         self.connz = Connz(context, namers or Namers())
         self.subsz = Subsz(context, accounts)
-        self.healthz = Healthz(healthChecks)
+        self.healthz = Healthz([*healthChecks, jetStreamCheck(jetstream)])
         self.accountz = Accountz(self._state)
+        self.jsz = Jsz(self._state, jetstream)
+        self.varz.contributions["jetstream"] = lambda: varzOf(jetstream())
+        self.accountz.hasJetStream = lambda name: name in accountsOf(jetstream())
         self.pages: dict[str, Page] = {
             "/": self._index,
             "/varz": self.varz,
             "/connz": self.connz,
             "/accountz": self.accountz,
+            "/jsz": self.jsz,
             "/subsz": self.subsz,
             "/healthz": self.healthz,
         }

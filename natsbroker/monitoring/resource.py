@@ -19,7 +19,7 @@ from twisted.web.server import NOT_DONE_YET
 from zope.interface import implementer
 
 from natsbroker.config.addresses import isLoopback
-from natsbroker.monitoring.answers import Answer, textAnswer
+from natsbroker.monitoring.answers import Answer, collected, textAnswer
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.site import METHODS, MonitorSite
 
@@ -95,9 +95,9 @@ class _Pages(Resource):
             if answer.isLong:
                 self._room.release()
 
-    async def _made(self, pieces: Iterable[bytes]) -> bytes:
+    async def _made(self, pieces: Iterable[Any]) -> bytes:
         made: list[bytes] = []
-        task = self._cooperator.cooperate(map(made.append, pieces))
+        task = self._cooperator.cooperate(collected(pieces, made))
         try:
             await task.whenDone()
         except CancelledError:

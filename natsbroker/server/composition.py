@@ -48,6 +48,7 @@ from natsbroker.wire.values import Kind
 if TYPE_CHECKING:
     from natsbroker.auth.callout.callouts import Callouts
     from natsbroker.auth.operator.service import OperatorService
+    from natsbroker.jetstream.figures import JetStreamFigures
     from natsbroker.monitoring.model import MonitoringModel
     from natsbroker.monitoring.service import MonitoringService
     from natsbroker.streaming.monitoring import StreamingModel
@@ -129,6 +130,7 @@ class BrokerParts:
         self._given = given
         self.poller: SocketPoller | None = None
         self._store: StreamingService | None = None
+        self.jetstream: JetStreamFigures | None = None
 
     def make(self) -> None:
         """
@@ -334,7 +336,9 @@ class BrokerParts:
             from natsbroker.jetstream.configured import jetStreamService
 
             server = settings.server_name or self._keys.id
-            self.services["jetstream"] = jetStreamService(self._host, server, plugins)
+            self.services["jetstream"], self.jetstream = jetStreamService(
+                self._host, server, plugins
+            )
         for name, each in self.services.items():
             each.setName(name)
             each.setServiceParent(self._host)
@@ -395,6 +399,7 @@ class BrokerParts:
             namers=Namers(self.authority.nameOf, described),
             loadTime=self._loadTime,
             kinds=self.links.kinds,
+            jetstream=lambda: self.jetstream,
         )
 
     def settingsLoaded(self, settings: Settings) -> None:

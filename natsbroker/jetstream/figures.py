@@ -1,0 +1,196 @@
+"""
+What monitoring shows of the JetStream of a broker, with nats-server's keys. The figures of accounts
+are kept anyway; the details of streams and consumers wait until what was published is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker.config.model import JetStream
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.api.answering import shownConsumer, shownState
+from natsbroker.jetstream.consumers.consumer import Consumer
+from natsbroker.jetstream.model.configjson import streamConfigJSON
+from natsbroker.jetstream.model.metadata import API_LEVEL
+from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.jetstream.model.timestamps import formatTime
+from natsbroker.jetstream.streams.stream import Stream
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+Row = dict[str, Any]
+
+#: nats-server's default. Here every acknowledged message is on disk, which C{sync_always} says.
+_SYNC_INTERVAL = 120_000_000_000
+
+_UNSIGNED = (1 << 64) - 1
+
+
+class JetStreamFigures:
+    """
+    @ivar accounts: by name, those that have JetStream; the service fills it when it starts.
+    @ivar isRunning: whether the service has started.
+    """
+
+    def __init__(
+        self,
+        accounts: Mapping[str, JetStreamAccount],
+        settings: JetStream,
+        directory: str,
+        isRunning: Callable[[], bool],
+    ) -> None:
+        """
+        @param directory: of the streams in files; empty for a store that has none.
+        """
+        self.accounts = accounts
+        self._settings = settings
+        self._directory = directory
+        self._isRunning = isRunning
+
+    @property
+    def isRunning(self) -> bool:
+        return self._isRunning()
+
+    def config(self) -> Row:
+        block = self._settings
+        row: Row = {
+            "max_memory": block.max_memory_store,
+            "max_storage": block.max_file_store,
+            "store_dir": self._directory,
+            "sync_interval": _SYNC_INTERVAL,
+            "sync_always": True,
+            "domain": block.domain,
+            "compress_ok": min(block.max_memory_store, block.max_file_store) >= 0,
+            "strict": block.strict,
+        }
+        return {key: value for key, value in row.items() if value}
+
+    def limits(self) -> Row:
+        block = self._settings
+        row = {
+            "max_request_batch": block.max_request_batch,
+            "max_ack_pending": block.max_ack_pending,
+            "max_duplicate_window": round(block.duplicate_window * 1_000_000_000),
+        }
+        return {key: value for key, value in row.items() if value}
+
+    def stats(self) -> Row:
+        every = self.accounts.values()
+        return {
+            **_usage(every),
+            **_reserved(
+                sum(each.reserved(StorageType.MEMORY) for each in every),
+                sum(each.reserved(StorageType.FILE) for each in every),
+            ),
+            "accounts": len(every),
+            "ha_assets": 0,
+            "api": _api(every, API_LEVEL),
+        }
+
+    def varz(self) -> Row:
+        """
+        @return: the part C{jetstream} of C{/varz}.
+        """
+        return {"config": self.config(), "stats": self.stats(), "limits": self.limits()}
+
+    def counts(self, isLeader: bool) -> Row:
+        """
+        @param isLeader: whether to add how many of them this broker leads, which is all.
+        """
+        streams = [each for account in self.accounts.values() for each in account.streams.values()]
+        consumers = sum(
+            not consumer.config.direct
+            for stream in streams
+            for consumer in stream.consumers.values()
+        )
+        leads = {"streams_leader": len(streams)} if isLeader else {}
+        leadsConsumers = {"consumers_leader": consumers} if isLeader else {}
+        return {
+            "streams": len(streams),
+            **leads,
+            "consumers": consumers,
+            **leadsConsumers,
+            "messages": sum(each.messages for each in streams),
+            "bytes": sum(each.size for each in streams),
+        }
+
+    def account(self, account: JetStreamAccount) -> Row:
+        """
+        @return: the row of an account, without its streams. What it reserves is its limit.
+        """
+        limits = account.limits
+        return {
+            "name": account.name,
+            "id": account.name,
+            **_usage([account]),
+            **_reserved(limits.max_memory & _UNSIGNED, limits.max_storage & _UNSIGNED),
+            "accounts": 0,
+            "ha_assets": 0,
+            "api": _api([account], 0),
+        }
+
+    async def stream(self, stream: Stream, leader: str, showsConfig: bool) -> Row:
+        """
+        @param leader: the server that leads the stream.
+        @return: the row of a stream, without its consumers and origins. The state of a stream that
+            cannot be read is left out.
+        """
+        row: Row = {
+            "name": stream.name,
+            "created": formatTime(stream.created),
+            "cluster": {"leader": leader},
+        }
+        if showsConfig:
+            row["config"] = streamConfigJSON(stream.config)
+        try:
+            row["state"] = await shownState(stream)
+        except StoreError as error:
+            _log.warn("Stream {name} cannot be read: {error}", name=stream.name, error=error)
+        return row
+
+    def origins(self, stream: Stream) -> Row:
+        """
+        @return: the mirror or the sources of a stream.
+        """
+        mirror, sources = stream.intake.mirrorInfo(), stream.intake.sourceInfos()
+        row: Row = {} if mirror is None else {"mirror": mirror}
+        return {**row, "sources": list(sources)} if sources else row
+
+    def consumers(self, stream: Stream, isDirect: bool) -> list[Consumer]:
+        """
+        @param isDirect: whether those of mirrors and sources are wanted, or the others.
+        """
+        chosen = [each for each in stream.consumers.values() if each.config.direct is isDirect]
+        return sorted(chosen, key=lambda each: each.name)
+
+    async def consumer(self, consumer: Consumer, showsConfig: bool) -> Row:
+        row = await shownConsumer(consumer, isListed=True)
+        if not showsConfig:
+            del row["config"]
+        return row
+
+
+def _usage(accounts: Iterable[JetStreamAccount]) -> Row:
+    every = list(accounts)
+    return {
+        "memory": sum(each.usage(StorageType.MEMORY) for each in every),
+        "storage": sum(each.usage(StorageType.FILE) for each in every),
+    }
+
+
+def _reserved(memory: int, storage: int) -> Row:
+    return {"reserved_memory": memory, "reserved_storage": storage}
+
+
+def _api(accounts: Iterable[JetStreamAccount], level: int) -> Row:
+    every = list(accounts)
+    return {
+        "level": level,
+        "total": sum(each.requests for each in every),
+        "errors": sum(each.failures for each in every),
+    }

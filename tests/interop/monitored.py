@@ -1,0 +1,139 @@
+"""
+A server with its monitoring port, its clients, and the comparison of what two of them show.
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import time
+from collections.abc import Callable, Container
+from typing import Any
+
+from tests.interop.pages import Difference
+from tests.interop.plainclients import Client
+from tests.interop.servers import PATIENCE, Server
+
+__all__ = ["AskingClient", "Monitored", "assertSameShape", "fetched"]
+
+
+class AskingClient(Client):
+    """
+    A client that sends requests.
+    """
+
+    _numbers = itertools.count()
+
+    def ask(
+        self, subject: str, body: bytes = b"", patience: float = PATIENCE
+    ) -> tuple[bytes, bytes]:
+        """
+        @return: headers and body of the first answer.
+        """
+        inbox = b"_INBOX.asking.%d" % next(self._numbers)
+        sid = self.subscribe(inbox)
+        self.publish(subject.encode(), body, inbox)
+        ((_, headers, answer),) = self.messages(sid, 1, patience)
+        self.unsubscribe(sid)
+        return headers, answer
+
+    def answers(self, subject: str, body: bytes = b"", patience: float = PATIENCE) -> Any:
+        """
+        @return: the first answer, which is JSON; C{None} if nobody serves the subject.
+        """
+        headers, answer = self.ask(subject, body, patience)
+        return None if headers else json.loads(answer)
+
+    def api(self, subject: str, **body: Any) -> Any:
+        """
+        @return: the answer of the JetStream API.
+        """
+        return self.answers(f"$JS.API.{subject}", json.dumps(body).encode() if body else b"")
+
+    def until(self, subject: str, done: Callable[[Any], bool]) -> None:
+        """
+        Repeat a request to the API until its answer is as it should be.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while not done(self.api(subject)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(subject)
+            time.sleep(0.05)
+
+
+class Monitored:
+    """
+    A server process.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._clients: list[AskingClient] = []
+
+    def client(self, user: str) -> AskingClient:
+        """
+        A new client, which stays.
+        """
+        made = AskingClient(self.server, user)
+        self._clients.append(made)
+        return made
+
+    def get(self, path: str) -> tuple[int, str, bytes]:
+        """
+        @return: status, content type and body.
+        """
+        asking = http.client.HTTPConnection("127.0.0.1", self.server.monitorPort, timeout=PATIENCE)
+        asking.request("GET", path)
+        response = asking.getresponse()
+        body = response.read()
+        asking.close()
+        return response.status, response.headers["Content-Type"], body
+
+    def close(self) -> None:
+        """
+        Have the clients go.
+        """
+        for each in self._clients:
+            each.close()
+
+
+def fetched(side: Monitored, path: str) -> Any:
+    """
+    @return: a page, which must be there.
+    """
+    status, kind, body = side.get(path)
+    assert (status, kind) == (200, "application/json"), body
+    return _ordered(json.loads(body))
+
+
+def _ordered(value: Any) -> Any:
+    """
+    The same with rows that have names in their order: nats-server's stand in random order.
+    """
+    if isinstance(value, dict):
+        return {key: _ordered(each) for key, each in value.items()}
+    if isinstance(value, list):
+        rows = [_ordered(each) for each in value]
+        isNamed = all(isinstance(each, dict) and "name" in each for each in rows)
+        return sorted(rows, key=lambda each: str(each["name"])) if isNamed else rows
+    return value
+
+
+def assertSameShape(
+    there: Any, here: Any, absent: Container[str] = (), extra: Container[str] = ()
+) -> Difference:
+    """
+    Compare two documents: the same keys in the same order, with the same types.
+
+    @param absent: the places that natsbroker may leave out.
+    @param extra: those that only natsbroker may have.
+    """
+    difference = Difference("", set(), set(), [], [])
+    difference.compare(_ordered(there), _ordered(here))
+    missing = {each.strip() for each in difference.missing}
+    more = {each.strip() for each in difference.extra}
+    assert [each for each in sorted(missing) if each not in absent] == []
+    assert [each for each in sorted(more) if each not in extra] == []
+    assert (difference.types, difference.order) == ([], [])
+    return difference

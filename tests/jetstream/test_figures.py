@@ -1,0 +1,98 @@
+"""Tests for L{natsbroker.jetstream.figures}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail
+
+from natsbroker.config.model import JetStream
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.figures import JetStreamFigures
+from natsbroker.jetstream.model.limits import JetStreamLimits
+from tests.jetstream.figurestage import FigureStage
+
+
+def figuresOf(stage: FigureStage) -> JetStreamFigures:
+    """
+    The figures of a stage.
+    """
+    assert stage.figures is not None
+    return stage.figures
+
+
+class TestConfig:
+    """What the settings say."""
+
+    def test_config(self) -> None:
+        """Settings without effect are left out, and every write is synced."""
+        stage = FigureStage(JetStream(enabled=True, max_memory_store=5, max_file_store=6))
+        assert figuresOf(stage).config() == {
+            "max_memory": 5,
+            "max_storage": 6,
+            "store_dir": "/data/jetstream",
+            "sync_interval": 120_000_000_000,
+            "sync_always": True,
+            "compress_ok": True,
+            "strict": True,
+        }
+
+    def test_limits(self) -> None:
+        """Limits are shown where there are some."""
+        block = JetStream(enabled=True, max_ack_pending=5, duplicate_window=10.0)
+        assert figuresOf(FigureStage(block)).limits() == {
+            "max_ack_pending": 5,
+            "max_duplicate_window": 10_000_000_000,
+        }
+        assert figuresOf(FigureStage()).limits() == {}
+
+
+class TestUsage:
+    """What accounts use."""
+
+    def test_stats(self) -> None:
+        """Usage and reservations are summed over accounts, requests too."""
+        stage = FigureStage()
+        stage.make(name="M", subjects=["m"], storage="memory", max_bytes=1000)
+        stage.ask("STREAM.INFO.NONE")
+        stats = figuresOf(stage).stats()
+        assert stats["storage"] == stage.jetstream.streams["S"].size
+        assert (stats["memory"], stats["reserved_memory"]) == (0, 1000)
+        assert stats["api"] == {"level": 5, "total": 3, "errors": 1} | {
+            "level": stats["api"]["level"]
+        }
+
+    def test_account(self) -> None:
+        """What an account may use counts as reserved; no limit is the largest number."""
+        stage = FigureStage()
+        row = figuresOf(stage).account(stage.jetstream)
+        assert (row["reserved_memory"], row["reserved_storage"]) == (2**64 - 1, 2**64 - 1)
+        stage.jetstream.limits = JetStreamLimits(max_memory=7, max_storage=8)
+        row = figuresOf(stage).account(stage.jetstream)
+        assert (row["reserved_memory"], row["reserved_storage"]) == (7, 8)
+
+
+class TestStreams:
+    """The rows of streams."""
+
+    def test_unreadable(self, monkeypatch: Any) -> None:
+        """A stream that cannot be read is shown without its state."""
+        stage = FigureStage()
+        stream = stage.jetstream.streams["S"]
+
+        def broken() -> Deferred[Any]:
+            return fail(StoreError("damaged"))
+
+        monkeypatch.setattr(stream, "firstRecord", broken)
+        row = stage.wait(figuresOf(stage).stream(stream, "S1", False))
+        assert list(row) == ["name", "created", "cluster"]
+
+    def test_origins(self) -> None:
+        """The mirror or the sources of a stream are shown."""
+        stage = FigureStage()
+        stage.ask("STREAM.CREATE.MIR", {"name": "MIR", "mirror": {"name": "S"}})
+        stage.ask("STREAM.CREATE.SRC", {"name": "SRC", "sources": [{"name": "S"}]})
+        streams, figures = stage.jetstream.streams, figuresOf(stage)
+        assert figures.origins(streams["MIR"])["mirror"]["name"] == "S"
+        assert [each["name"] for each in figures.origins(streams["SRC"])["sources"]] == ["S"]
+        assert figures.origins(streams["S"]) == {}
