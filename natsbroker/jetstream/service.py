@@ -21,9 +21,13 @@ from natsbroker.jetstream.api.streams import STREAM_ROUTES
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.streams.recovery import recover
 from natsbroker.server.readiness import Readiness
+from natsbroker.storage.leases import StoreWatch, lead
 from natsbroker.streaming.deadlines import Deadlines
 
 _log = Logger(namespace="natsbroker.jetstream")
+
+LEASE = "jetstream"
+"""The log of a shared store whose lease that broker has whose JetStream serves."""
 
 OpenStore = Callable[[], Deferred[IStreamStore]]
 
@@ -90,6 +94,8 @@ class JetStreamService(Service):
     async def _start(self) -> None:
         files = await self._openFiles()
         self._stores.append(files)
+        files.watch(StoreWatch())
+        await lead(files, LEASE, self._standBy)
         memory = await self._openMemory()
         self._stores.append(memory)
         for name, limits in self._limits.items():
@@ -116,6 +122,10 @@ class JetStreamService(Service):
             self._dispatchers.append(dispatcher)
         streams = sum(len(each.streams) for each in self.accounts.values())
         _log.info("JetStream: {streams} streams recovered", streams=streams)
+
+    def _standBy(self) -> None:
+        _log.info("JetStream waits: another broker serves what is in the store")
+        self._readiness.reached()
 
     async def _stop(self) -> None:
         for dispatcher in self._dispatchers:

@@ -94,6 +94,7 @@ class PostgresOpener:
     """
 
     name = "postgres"
+    aliases = ("postgresql",)
 
     def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
         accepted = ("driver", "no_caching", "bulk_insert_limit", "dir")
@@ -144,7 +145,7 @@ def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
     @raise natsbroker.server.plugins.PluginError: if there is no such store.
     """
     for opener in (MemoryOpener(), LMDBOpener(), PostgresOpener()):
-        if opener.name == name:
+        if name == opener.name or name in getattr(opener, "aliases", ()):
             return opener
     found: IStoreOpener = plugins.named(IStoreOpener, name, key=key)
     return found

@@ -27,11 +27,11 @@ from natsbroker.interfaces import (
     IMessageBus,
     IReadiness,
     IReportingStore,
-    IStoreWatcher,
     IStreamStore,
 )
 from natsbroker.interfaces.records import LeaseLost, StoreError
 from natsbroker.server.readiness import Readiness
+from natsbroker.storage.leases import StoreWatch, lead
 from natsbroker.streaming.channels import ChannelDirectory
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.names import RequestSubjects
@@ -109,10 +109,10 @@ class StreamingService(Service):
 
     async def _start(self) -> None:
         self._store = store = await self._openStore()
-        self._watch = StoreWatch(self._lost)
+        self._watch = StoreWatch(lambda log: self._lost())
         store.watch(self._watch)
         self.isShared = ILeasedStore.providedBy(store)
-        await lead(store, self.settings.cluster_id, self._standBy)
+        await lead(store, leaderLog(self.settings.cluster_id), self._standBy)
         self._context = context = self._makeContext(
             store=store, run=self.run, monotonic=self.monotonic
         )
@@ -281,62 +281,8 @@ class StreamingService(Service):
         return self._watch.stopped
 
 
-@implementer(IStoreWatcher)
-class StoreWatch:
-    def __init__(self, lost: Callable[[], object] = lambda: None) -> None:
-        self.stopped = ""
-        self._lost = lost
-
-    def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
-        _log.error(
-            "Messages {start} to {last} of {log} are damaged and lost: {reason}",
-            start=start,
-            last=stop - 1,
-            log=log,
-            reason=reason,
-        )
-
-    def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
-        if not space:
-            _log.error("State may be lost: {reason}", reason=reason)
-            return
-        shown = key.decode("ascii", "backslashreplace")
-        _log.error(
-            "State {key} of {space} is lost: {reason}", key=shown, space=space, reason=reason
-        )
-
-    def logQuarantined(self, log: str, reason: str) -> None:
-        _log.error("{log} can only be read: {reason}", log=log, reason=reason)
-
-    def writesStopped(self, reason: str) -> None:
-        self.stopped = reason or "unknown"
-        _log.error("The store takes no writes: {reason}", reason=reason)
-
-    def writesResumed(self) -> None:
-        self.stopped = ""
-        _log.info("The store takes writes again")
-
-    def logLost(self, log: str) -> None:
-        _log.error("{log} is served by another broker now", log=log)
-        self._lost()
-
-
 def leaderLog(clusterId: str) -> str:
     """
     The name of the log whose lease is that of the whole cluster.
     """
     return f"stan/{clusterId}"
-
-
-async def lead(store: IStreamStore, clusterId: str, standBy: Callable[[], object]) -> None:
-    """
-    Wait until this broker may serve; C{standBy} is called if another one does.
-    """
-    if not ILeasedStore.providedBy(store):
-        return
-    name = leaderLog(clusterId)
-    try:
-        await store.open(name)
-    except LeaseLost:
-        standBy()
-        await store.whenFree(name)

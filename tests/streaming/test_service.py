@@ -15,9 +15,10 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import IReadiness, IReportingStore, IStoreWatcher
 from natsbroker.interfaces.records import StoreFailed, StoreLocked, UnknownFormat
+from natsbroker.storage.leases import StoreWatch
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.monitoring import StreamingModel
-from natsbroker.streaming.service import StoreWatch, StreamingService, leaderLog
+from natsbroker.streaming.service import StreamingService, leaderLog
 from natsbroker.streaming.settings import Streaming
 from tests.conftest import FlushLoggedErrors
 from tests.streaming.stores import HeldStore, LeasedStore, Shared
