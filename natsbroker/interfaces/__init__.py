@@ -40,6 +40,8 @@ from natsbroker.interfaces.links import (
 from natsbroker.interfaces.records import (
     Columns,
     Entry,
+    LeaseCensus,
+    LeaseHolder,
     LeaseLost,
     LogBounds,
     LogReadOnly,
@@ -130,6 +132,8 @@ __all__ = [
     "ISubscriber",
     "ISubscription",
     "Kind",
+    "LeaseCensus",
+    "LeaseHolder",
     "LeaseLost",
     "LogBounds",
     "LogReadOnly",

@@ -11,6 +11,8 @@ from typing import NamedTuple
 __all__ = [
     "Columns",
     "Entry",
+    "LeaseCensus",
+    "LeaseHolder",
     "LeaseLost",
     "LogBounds",
     "LogReadOnly",
@@ -149,6 +151,33 @@ class RangeDigest:
     sha256: bytes
     count: int
     damaged: tuple[int, ...] = ()
+
+
+class LeaseHolder(NamedTuple):
+    """
+    A broker that has opened a shared store.
+
+    @ivar name: by which it introduced itself.
+    @ivar age: seconds since it renewed its leases.
+    @ivar isAlive: whether its leases hold.
+    """
+
+    name: str
+    age: float
+    isAlive: bool
+
+
+class LeaseCensus(NamedTuple):
+    """
+    Who has which lease of a shared store.
+
+    @ivar holders: the brokers, by name; of brokers with the same name one that is alive.
+    @ivar logs: the names of logs, with the names of the brokers whose leases hold; C{None} for a
+        log that can be taken.
+    """
+
+    holders: dict[str, LeaseHolder]
+    logs: dict[str, str | None]
 
 
 class StoreError(Exception):

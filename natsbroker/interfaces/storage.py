@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from natsbroker.interfaces.records import (
         Columns,
         Entry,
+        LeaseCensus,
         LogBounds,
         Matching,
         RangeDigest,
@@ -144,6 +145,30 @@ class ILeasedStore(IStreamStore):
     lease cannot write, whatever it assumes, until it has opened the log or loaded the state again.
     """
 
+    lease = Attribute("The seconds that a lease lasts without renewal.")
+
+    def introduce(name: str) -> Deferred[None]:
+        """
+        Set the name that other brokers see in L{census}.
+        """
+
+    def census(prefix: str) -> Deferred[LeaseCensus]:
+        """
+        The brokers that share the store, and which of them has the lease of which log.
+
+        @param prefix: only logs whose names begin with this.
+        """
+
+    def peek(prefix: str, keys: bytes) -> Deferred[dict[str, dict[bytes, bytes]]]:
+        """
+        Read state that another broker may have, without taking its lease: what was durable when
+        the call was made. Damaged values are left out.
+
+        @param prefix: only spaces whose names begin with this.
+        @param keys: only keys that begin with this.
+        @return: the values by key, by space; spaces without any are left out.
+        """
+
     def whenFree(name: str) -> Deferred[IStreamLog]:
         """
         Wait for the lease of a log, then open the log. Cancelling the Deferred ends the wait.
@@ -152,6 +177,12 @@ class ILeasedStore(IStreamStore):
     def giveUp(name: str) -> Deferred[None]:
         """
         Finish the calls made on a log, then release its lease.
+        """
+
+    def giveUpStates(space: str) -> Deferred[None]:
+        """
+        Finish the calls made on a space of state, then release its lease. Nothing happens if this
+        broker does not have it.
         """
 
 

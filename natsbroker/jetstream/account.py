@@ -13,8 +13,9 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
+from natsbroker.interfaces import ILeasedStore, IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.contracts import SharedAccount
 from natsbroker.jetstream.interest import SubjectInterest
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.limits import (
@@ -23,9 +24,10 @@ from natsbroker.jetstream.model.limits import (
     ConfiguredLimits,
     JetStreamLimits,
 )
+from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.model.timestamps import formatTime
-from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.wire.clientinfo import eventId
 from natsbroker.wire.values import Message
@@ -46,6 +48,8 @@ class JetStreamAccount:
     @ivar server: the name of this server.
     @ivar domain: the JetStream domain; empty for none.
     @ivar strict: requests with unknown keys are refused.
+    @ivar isShared: whether other brokers serve streams of the same store.
+    @ivar cluster: what the other brokers have of the account, if they share its store.
     @ivar opening: the names of streams that are being created.
     @ivar requests: API requests so far.
     @ivar failures: API requests so far that were answered with an error.
@@ -78,6 +82,8 @@ class JetStreamAccount:
         self._configured = serverLimits
         self._others = others
         self.strict = strict
+        self.isShared = ILeasedStore.providedBy(files)
+        self.cluster: SharedAccount | None = None
         self.states: IStateStore = files.states(f"jetstream/{name}")
         self.streams: dict[str, Stream] = {}
         self.opening: set[str] = set()
@@ -86,6 +92,22 @@ class JetStreamAccount:
         self._random = Random()
         self._interest = SubjectInterest(bus)
         self._running: set[Deferred[Any]] = set()
+
+    def spaceOf(self, name: str) -> str:
+        """
+        The space of state of a stream and its consumers. In a store of one broker the streams of an
+        account have one together.
+        """
+        if self.isShared:
+            return spaceName(logName(self.name, name))
+        return f"jetstream/{self.name}"
+
+    @property
+    def members(self) -> JetStreamPeers | None:
+        """
+        The brokers of the cluster that serve the account; C{None} for one that is alone.
+        """
+        return None if self.cluster is None else self.cluster.members
 
     def send(
         self,

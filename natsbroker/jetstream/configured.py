@@ -11,17 +11,27 @@ from dataclasses import fields
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
+from natsbroker.advisories import Advisory, LameDuckStarted
 from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
-from natsbroker.interfaces import IBrokerHost, IStreamStore
+from natsbroker.interfaces import IBrokerHost, ILeasedStore, IObserver, IStreamStore
 from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.figures import JetStreamFigures
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.server.plugins import Plugins
 from natsbroker.server.start import StartError
 from natsbroker.storage.stores import MemoryOpener, monotonicOf, storeOpener, wallClockOf
+from natsbroker.streaming.deadlines import Deadlines
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+CLUSTER = "natsbroker"
+"""The name that infos show of a cluster without one."""
 
 
 def jetStreamService(
@@ -52,6 +62,16 @@ def jetStreamService(
             return Failure(StartError(settings.placed("jetstream.store_dir", text)))
         return failure
 
+    def share(store: ILeasedStore, deadlines: Deadlines) -> ClusterLeadership:
+        if settings.no_system_account:
+            raise StartError(
+                settings.placed("jetstream.backend", "a shared store needs a system account")
+            )
+        cluster = "" if settings.cluster is None else settings.cluster.name or CLUSTER
+        tags = settings.server_tags
+        bus = host.bus(settings.system_account)
+        return ClusterLeadership(store, cluster, server, tags, bus, deadlines)
+
     service = JetStreamService(
         host.bus,
         host.reactor,
@@ -70,10 +90,30 @@ def jetStreamService(
         wallClockOf(host.reactor),
         jetstream.domain,
         jetstream.strict,
+        share,
     )
+    host.observe(LeavingObserver(service))
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
     figures = JetStreamFigures(service.accounts, jetstream, directory, lambda: service.isRunning)
     return service, figures
+
+
+@implementer(IObserver)
+class LeavingObserver:
+    """
+    Has a service hand over its streams when its broker enters lame duck mode.
+    """
+
+    def __init__(self, service: JetStreamService) -> None:
+        self._service = service
+
+    def observe(self, advisory: Advisory) -> None:
+        if isinstance(advisory, LameDuckStarted):
+            self._service.leave().addErrback(_notLeft)
+
+
+def _notLeft(failure: Failure) -> None:
+    _log.failure("JetStream did not hand over its streams", failure)
 
 
 def storeDirectory(jetstream: JetStream) -> str:

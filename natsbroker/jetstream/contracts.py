@@ -13,7 +13,8 @@ from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import Matching, Record, SubjectTallies
-from natsbroker.jetstream.model.streamconfig import StreamConfig
+from natsbroker.jetstream.model.members import JetStreamPeers
+from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
 from natsbroker.streaming.deadlines import Deadlines
 
 
@@ -100,6 +101,10 @@ class ConsumerStream(Protocol):
     @property
     def states(self) -> IStateStore:
         """Where the states of its consumers are."""
+
+    @property
+    def isShared(self) -> bool:
+        """Whether another broker may lead it later."""
 
     @property
     def first(self) -> int:
@@ -191,10 +196,17 @@ class StreamAccount(ConsumerAccount, Protocol):
 
     @ivar files: the store of streams in files, and of their configurations and consumers.
     @ivar memory: the store of streams in memory.
+    @ivar isShared: whether other brokers serve streams of the same store.
     """
 
     files: IStreamStore
     memory: IStreamStore
+    isShared: bool
+
+    def spaceOf(self, name: str) -> str:
+        """
+        The space of state of a stream and its consumers.
+        """
 
 
 class PublishedStream(Protocol):
@@ -295,4 +307,52 @@ class ReadingStream(PublishedStream, Protocol):
     ) -> Deferred[Matching]:
         """
         As L{ConsumerStream.read}.
+        """
+
+
+class SharedAccount(Protocol):
+    """
+    The part of an account in a JetStream that several brokers serve.
+    """
+
+    @property
+    def members(self) -> JetStreamPeers | None:
+        """The brokers of the cluster; C{None} for a broker that is in none."""
+
+    async def configs(self) -> dict[str, StreamConfig]:
+        """
+        The configurations of all streams of the account, of all brokers.
+        """
+
+    async def lists(self, names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
+        """
+        Streams as lists show them.
+
+        @return: those that there are, in order, and the names of those whose leader does not
+            answer.
+        """
+
+    async def usages(self) -> list[dict[str, Any]]:
+        """
+        What the account uses in each broker.
+        """
+
+    async def stepDown(self, stream: Any, placement: Placement | None) -> None:
+        """
+        Have another broker lead a stream.
+        """
+
+    async def forgotten(self, name: str) -> None:
+        """
+        A stream is deleted: another broker may create one of its name.
+        """
+
+    def elected(self, stream: Any) -> None:
+        """
+        Report that this broker leads a stream.
+        """
+
+    def consumerElected(self, consumer: Any) -> None:
+        """
+        Report that this broker leads a consumer.
         """

@@ -5,31 +5,37 @@ JetStream as a Twisted service: opens the stores, recovers the streams, serves t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.interfaces import IMessageBus, IReadiness, IStreamStore
+from natsbroker.interfaces import ILeasedStore, IMessageBus, IReadiness, IStreamStore
 from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.api.answering import shownStream
 from natsbroker.jetstream.api.consumers import CONSUMER_ROUTES
 from natsbroker.jetstream.api.dispatcher import ApiDispatcher
 from natsbroker.jetstream.api.snapshots import SNAPSHOT_ROUTES
-from natsbroker.jetstream.api.streams import STREAM_ROUTES
+from natsbroker.jetstream.api.streams import STREAM_ROUTES, usageOf
+from natsbroker.jetstream.cluster.accountcluster import AccountCluster
+from natsbroker.jetstream.cluster.leadership import ClusterLeadership
+from natsbroker.jetstream.cluster.metarequests import MetaResponder
+from natsbroker.jetstream.cluster.routing import ApiRouter
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.streams.recovery import recover
 from natsbroker.server.readiness import Readiness
-from natsbroker.storage.leases import StoreWatch, lead
+from natsbroker.storage.leases import StoreWatch
 from natsbroker.streaming.deadlines import Deadlines
 
 _log = Logger(namespace="natsbroker.jetstream")
 
-LEASE = "jetstream"
-"""The log of a shared store whose lease that broker has whose JetStream serves."""
-
 OpenStore = Callable[[], Deferred[IStreamStore]]
+
+ShareStore = Callable[[ILeasedStore, Deadlines], ClusterLeadership]
 
 
 @implementer(IReadiness)
@@ -53,6 +59,7 @@ class JetStreamService(Service):
         now: Callable[[], int],
         domain: str = "",
         strict: bool = True,
+        share: ShareStore | None = None,
     ) -> None:
         """
         @param busOf: the bus of an account.
@@ -62,6 +69,7 @@ class JetStreamService(Service):
         @param server: the name of this server.
         @param monotonic: seconds of a clock that is never set.
         @param now: the wall clock, in nanoseconds.
+        @param share: makes what serves a store together with other brokers.
         """
         self._busOf = busOf
         self._openFiles = openFiles
@@ -73,6 +81,9 @@ class JetStreamService(Service):
         self._strict = strict
         self._now = now
         self._deadlines = Deadlines(reactor, monotonic)
+        self._share = share
+        self._leadership: ClusterLeadership | None = None
+        self._meta: MetaResponder | None = None
         self._readiness = Readiness()
         self._starting: Deferred[None] | None = None
         self._stores: list[IStreamStore] = []
@@ -92,12 +103,17 @@ class JetStreamService(Service):
         return self._readiness.wait()
 
     async def _start(self) -> None:
-        files = await self._openFiles()
+        files: Any = await self._openFiles()
         self._stores.append(files)
-        files.watch(StoreWatch())
-        await lead(files, LEASE, self._standBy)
-        memory = await self._openMemory()
-        self._stores.append(memory)
+        files.watch(StoreWatch(self._lost))
+        leadership: ClusterLeadership | None = None
+        if self._share is not None and ILeasedStore.providedBy(files):
+            # Streams in memory are in the store too: the broker that has them may end.
+            memory: Any = files
+            leadership = self._share(files, self._deadlines)
+        else:
+            memory = await self._openMemory()
+            self._stores.append(memory)
         for name, limits in self._limits.items():
             account = JetStreamAccount(
                 name,
@@ -113,21 +129,45 @@ class JetStreamService(Service):
                 self._strict,
                 self.accounts,
             )
-            await recover(account)
+            router = None
+            if leadership is None:
+                await recover(account)
+            else:
+                cluster = AccountCluster(leadership, account)
+                router = ApiRouter(cluster, lambda: leadership.loads)
             self.accounts[name] = account
-            dispatcher = ApiDispatcher(
-                account, (*STREAM_ROUTES, *SNAPSHOT_ROUTES, *CONSUMER_ROUTES)
-            )
+            routes = (*STREAM_ROUTES, *SNAPSHOT_ROUTES, *CONSUMER_ROUTES)
+            dispatcher = ApiDispatcher(account, routes, router)
+            if leadership is not None:
+                _join(leadership, cluster, dispatcher)
             dispatcher.start()
             self._dispatchers.append(dispatcher)
+        if leadership is not None:
+            self._leadership = leadership
+            await leadership.start()
+            self._meta = MetaResponder(leadership.bus, leadership)
+            self._meta.open()
         streams = sum(len(each.streams) for each in self.accounts.values())
         _log.info("JetStream: {streams} streams recovered", streams=streams)
 
-    def _standBy(self) -> None:
-        _log.info("JetStream waits: another broker serves what is in the store")
-        self._readiness.reached()
+    def _lost(self, log: str) -> None:
+        if self._leadership is not None:
+            self._leadership.lost(log)
+
+    def leave(self) -> Deferred[None]:
+        """
+        Hand over to other brokers what they can serve.
+        """
+        if self._leadership is None:
+            return succeed(None)
+        return ensureDeferred(self._leadership.leave())
 
     async def _stop(self) -> None:
+        if self._leadership is not None:
+            await self._leadership.leave()
+            self._leadership.close()
+        if self._meta is not None:
+            self._meta.close()
         for dispatcher in self._dispatchers:
             dispatcher.stop()
         for account in self.accounts.values():
@@ -144,3 +184,17 @@ class JetStreamService(Service):
         if self._starting is not None:
             self._starting.cancel()
         return ensureDeferred(self._stop())
+
+
+def _join(
+    leadership: ClusterLeadership, cluster: AccountCluster, dispatcher: ApiDispatcher
+) -> None:
+    """
+    Serve an account together with other brokers.
+    """
+    account = cluster.account
+    cluster.handle = dispatcher.handle
+    cluster.show = partial(shownStream, account, isListed=True)
+    cluster.count = partial(usageOf, account)
+    account.cluster = cluster
+    leadership.clusters[account.name] = cluster

@@ -229,8 +229,12 @@ class LeasedStore(HeldStore):
         self.shared.waiting.append(entry[0])
         return waiting
 
-    def giveUp(self, name: str) -> Deferred[None]:
+    lease = 5.0
+
+    def _missing(self, *details: Any) -> Deferred[Any]:
         return fail(NotImplementedError())
+
+    giveUp = giveUpStates = introduce = census = peek = _missing
 
     def watch(self, watcher: Any) -> Callable[[], None]:
         self._watchers.append(watcher)

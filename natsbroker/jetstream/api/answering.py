@@ -78,6 +78,7 @@ async def shownStream(
     @param details: see L{shownState}.
     """
     state = await shownState(stream, **details)
+    members = account.members
     return streamInfo(
         stream.config,
         stream.created,
@@ -85,6 +86,7 @@ async def shownStream(
         account.now(),
         domain=account.domain if isInfo or isListed else "",
         leader=account.server if isInfo else "",
+        cluster=None if members is None else members.shownStream(stream.config, stream.ledSince),
         mirror=stream.intake.mirrorInfo(),
         sources=stream.intake.sourceInfos(),
         showsServer=not isListed,
@@ -102,6 +104,15 @@ async def shownConsumer(consumer: Consumer, isListed: bool = False) -> dict[str,
     config = consumer.config if isListed else withServer(consumer.config)
     groups = shown.pop("priority_groups", None)
     shown["config"] = consumerConfigJSON(config)
+    stream: Any = consumer.stream
+    account = stream.account
+    if account.members is not None:
+        bound = shown.pop("push_bound", None)
+        shown["cluster"] = account.members.shownConsumer(
+            stream.config, consumer.name, consumer.config, stream.ledSince
+        )
+        if bound:
+            shown["push_bound"] = bound
     shown["ts"] = formatTime(consumer.stream.account.now())
     if groups:
         shown["priority_groups"] = groups

@@ -26,6 +26,7 @@ from natsbroker.jetstream.model.requests import (
     parseConsumerPage,
     parsePause,
     parseReset,
+    parseStepDown,
     parseUnpin,
     requireEmpty,
 )
@@ -58,7 +59,8 @@ async def _create(
 ) -> Mapping[str, Any]:
     streamName, name, subjectFilter = (*request.names, "", "")[:3]
     parsed = parseConsumer(request.body, account.strict)
-    parsed = addressedConsumer(parsed, form, streamName, name, subjectFilter)
+    isClustered = account.members is not None
+    parsed = addressedConsumer(parsed, form, streamName, name, subjectFilter, isClustered)
     stream = findStream(account, streamName)
     known = {key: each.config for key, each in stream.consumers.items()}
     checks = ConsumerChecker(
@@ -83,6 +85,8 @@ async def _create(
             stream.consumers.pop(name, None)
             raise
         consumer.core.advise("CREATED", "consumer_action", action="create")
+        if account.cluster is not None:
+            account.cluster.consumerElected(consumer)
     elif config != consumer.config:
         await consumer.update(config)
         await _store(consumer)
@@ -167,6 +171,18 @@ async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, An
     return {**await shownConsumer(consumer), "reset_seq": sequence}
 
 
+async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    """
+    A consumer has the leader of its stream, so the stream moves with it.
+    """
+    if account.members is None or account.cluster is None:
+        raise errors.CLUSTER_REQUIRED()
+    consumer = findConsumer(account, *request.names)
+    placement = parseStepDown(request.body)
+    await account.cluster.stepDown(consumer.stream, placement)
+    return {"success": True}
+
+
 _PAUSE_MISSING = {"paused": False, "pause_until": formatTime(ZERO_TIME)}
 
 CONSUMER_ROUTES = (
@@ -178,6 +194,7 @@ CONSUMER_ROUTES = (
     ApiRoute("CONSUMER.DELETE.*.*", "consumer_delete", _delete),
     ApiRoute("CONSUMER.NAMES.*", "consumer_names", _names, {**_NO_PAGE, "consumers": []}),
     ApiRoute("CONSUMER.LIST.*", "consumer_list", _list, {**_NO_PAGE, "consumers": []}),
+    ApiRoute("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown", _stepDown),
     ApiRoute("CONSUMER.PAUSE.*.*", "consumer_pause", _pause, _PAUSE_MISSING),
     ApiRoute("CONSUMER.UNPIN.*.*", "consumer_unpin", _unpin),
     ApiRoute("CONSUMER.RESET.*.*", "consumer_reset", _reset, {"reset_seq": 0}, isAudited=False),

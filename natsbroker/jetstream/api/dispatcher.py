@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import DeferredLock
@@ -13,12 +14,14 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.interfaces import IBatchSubscriber, IOrigin, ISubscription
-from natsbroker.interfaces.records import StoreError
+from natsbroker.interfaces.records import LeaseLost, StoreError
 from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.cluster.routing import ApiRouter
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
+from natsbroker.subjects.grammar import matches
 from natsbroker.wire.clientinfo import described
 from natsbroker.wire.values import Message
 
@@ -74,8 +77,17 @@ class ApiDispatcher:
     Serves the API of one account.
     """
 
-    def __init__(self, account: JetStreamAccount, routes: tuple[ApiRoute, ...]) -> None:
+    def __init__(
+        self,
+        account: JetStreamAccount,
+        routes: tuple[ApiRoute, ...],
+        router: ApiRouter | None = None,
+    ) -> None:
+        """
+        @param router: decides which requests this broker handles; by default all.
+        """
         self._account = account
+        self._router = router
         self._routes = routes
         self._subscriptions: list[ISubscription] = []
         self._locks: dict[str, DeferredLock] = {}
@@ -112,6 +124,22 @@ class ApiDispatcher:
 
     async def _handle(self, message: Message, route: ApiRoute) -> None:
         names = _names(route.subject, message.subject)
+        if self._router is None:
+            await self._serve(message, route, names)
+        else:
+            serve = partial(self._serve, message, route, names)
+            await self._router.route(route.subject, names, message, serve)
+
+    async def handle(self, message: Message) -> None:
+        """
+        Handle a request that another broker has received.
+        """
+        subject = message.subject[len(PREFIX) :]
+        for route in self._routes:
+            if matches(route.subject.encode(), subject):
+                await self._serve(message, route, _names(route.subject, message.subject))
+
+    async def _serve(self, message: Message, route: ApiRoute, names: tuple[str, ...]) -> None:
         request = Request(names, message.payload, message.reply, message)
         self._account.requests += 1
         if not (route.isOrdered and names):
@@ -133,6 +161,8 @@ class ApiDispatcher:
             result = await route.handler(self._account, request)
         except JetStreamError as error:
             self._fail(request, route, kind, error)
+        except LeaseLost:
+            self._fail(request, route, kind, errors.CLUSTER_NOT_AVAIL())
         except StoreError as error:
             self._fail(request, route, kind, errors.STREAM_STORE_FAILED(err=str(error)))
         else:

@@ -29,6 +29,7 @@ from natsbroker.jetstream.model.requests import (
     parseMessageGet,
     parseNames,
     parsePurge,
+    parseStepDown,
     parseStream,
     requireEmpty,
 )
@@ -43,12 +44,21 @@ _SUCCESS = {"success": True}
 _NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
 
 
-def checker(account: JetStreamAccount) -> StreamChecker:
+async def checker(account: JetStreamAccount) -> StreamChecker:
     """
     Checks configurations against the account's streams and limits.
     """
-    streams = {name: each.config for name, each in account.streams.items()}
-    return StreamChecker(streams, account.limits, account.serverLimits)
+    streams = await configsOf(account)
+    return StreamChecker(streams, account.limits, account.serverLimits, account.members)
+
+
+async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
+    """
+    The configurations of all streams of an account, also of those that other brokers lead.
+    """
+    if account.cluster is not None:
+        return await account.cluster.configs()
+    return {name: each.config for name, each in account.streams.items()}
 
 
 UNSUPPORTED = {
@@ -71,12 +81,14 @@ def _refuseUnsupported(config: StreamConfig) -> None:
 async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     (name,) = request.names
     parsed = parseStream(request.body, account.strict)
-    config = createdStream(parsed, name, checker(account))
+    config = createdStream(parsed, name, await checker(account))
     _refuseUnsupported(config)
     stream = account.streams.get(name)
     if stream is None:
         stream = await createStream(account, config)
         _advise(stream, "CREATED", "create")
+        if account.cluster is not None:
+            account.cluster.elected(stream)
     return {**await shownStream(account, stream), "did_create": True}
 
 
@@ -87,7 +99,7 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
     consumers = (
         {} if stream is None else {key: each.config for key, each in stream.consumers.items()}
     )
-    config = updatedStream(parsed, name, checker(account), consumers)
+    config = updatedStream(parsed, name, await checker(account), consumers)
     _refuseUnsupported(config)
     stream = findStream(account, name)
     await stream.settle()
@@ -131,31 +143,34 @@ async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any
     return {**paging, **shown}
 
 
-def _matching(account: JetStreamAccount, subject: str) -> list[Stream]:
+async def _matching(account: JetStreamAccount, subject: str) -> list[str]:
     """
-    The streams, by name, that take messages of a subject; an empty one selects all.
+    The names of the streams, in order, that take messages of a subject; an empty one selects all.
     """
-    found = [account.streams[name] for name in sorted(account.streams)]
-    if not subject:
-        return found
+    configs = await configsOf(account)
     return [
-        each
-        for each in found
-        if any(subjectsOverlap(one, subject) for one in each.config.subjects or ())
+        name
+        for name in sorted(configs)
+        if not subject or any(subjectsOverlap(one, subject) for one in configs[name].subjects or ())
     ]
 
 
 async def _names(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     parsed = parseNames(request.body, account.strict)
-    names = [each.name for each in _matching(account, parsed.subject)]
+    names = await _matching(account, parsed.subject)
     return page(names, parsed.offset, NAMES_LIMIT, "streams", isNullable=True)
 
 
 async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     parsed = parseList(request.body, account.strict)
-    shown = page(_matching(account, parsed.subject), parsed.offset, LIST_LIMIT, "streams")
+    names = await _matching(account, parsed.subject)
+    shown = page(names, parsed.offset, LIST_LIMIT, "streams")
+    if account.cluster is not None:
+        shown["streams"], missing = await account.cluster.lists(shown["streams"])
+        return {**shown, "missing": missing} if missing else shown
     shown["streams"] = [
-        await shownStream(account, each, isListed=True) for each in shown["streams"]
+        await shownStream(account, account.streams[each], isListed=True)
+        for each in shown["streams"]
     ]
     return shown
 
@@ -232,23 +247,33 @@ def _missingMessage(stream: Stream, sequence: int) -> errors.JetStreamError:
     return errors.SEQUENCE_NOT_FOUND(seq=sequence)
 
 
-async def _accountInfo(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+async def usageOf(account: JetStreamAccount) -> dict[str, Any]:
+    """
+    What the streams of an account use that this broker serves.
+    """
     for stream in list(account.streams.values()):
         await stream.settle()
     usage = {kind: account.usage(kind) for kind in StorageType}
     reserved = {kind: account.reserved(kind) for kind in StorageType}
-    return accountInfo(
-        memory=usage[StorageType.MEMORY],
-        storage=usage[StorageType.FILE],
-        reservedMemory=reserved[StorageType.MEMORY],
-        reservedStorage=reserved[StorageType.FILE],
-        streams=len(account.streams),
-        consumers=sum(len(each.consumers) for each in account.streams.values()),
-        limits=account.limits,
-        domain=account.domain,
-        requests=account.requests,
-        failures=account.failures,
-    )
+    return {
+        "memory": usage[StorageType.MEMORY],
+        "storage": usage[StorageType.FILE],
+        "reservedMemory": reserved[StorageType.MEMORY],
+        "reservedStorage": reserved[StorageType.FILE],
+        "streams": len(account.streams),
+        "consumers": sum(len(each.consumers) for each in account.streams.values()),
+        "requests": account.requests,
+        "failures": account.failures,
+    }
+
+
+async def _accountInfo(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    if account.cluster is None:
+        usages = [await usageOf(account)]
+    else:
+        usages = await account.cluster.usages()
+    totals: dict[str, Any] = {key: sum(each[key] for each in usages) for key in usages[0]}
+    return accountInfo(limits=account.limits, domain=account.domain, **totals)
 
 
 def _advise(stream: Stream, event: str, action: str) -> None:
@@ -258,6 +283,14 @@ def _advise(stream: Stream, event: str, action: str) -> None:
         stream=stream.name,
         action=action,
     )
+
+
+async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    if account.members is None or account.cluster is None:
+        raise errors.CLUSTER_REQUIRED()
+    stream = findStream(account, request.names[0])
+    await account.cluster.stepDown(stream, parseStepDown(request.body))
+    return _SUCCESS
 
 
 async def _needsCluster(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
@@ -281,9 +314,8 @@ STREAM_ROUTES = (
     ApiRoute("STREAM.PURGE.*", "stream_purge", _purge, {"purged": 0}),
     ApiRoute("STREAM.MSG.GET.*", "stream_msg_get", _getMessage, isAudited=False),
     ApiRoute("STREAM.MSG.DELETE.*", "stream_msg_delete", _deleteMessage),
-    ApiRoute("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown", _needsCluster),
+    ApiRoute("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown", _stepDown),
     ApiRoute("STREAM.PEER.REMOVE.*", "stream_remove_peer", _needsCluster),
-    ApiRoute("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown", _needsCluster),
     ApiRoute("STREAM.CREATE", "", _silent),
     ApiRoute("META.>", "", _silent),
     ApiRoute("SERVER.>", "", _silent),

@@ -87,7 +87,7 @@ class ConsumerCore:
         self.monotonic = self.account.deadlines.now
         self.ackFormat = ackFormat(stream.name, name)
         self.start = 0
-        states = None if config.mem_storage else stream.states
+        states = stream.states if stream.isShared or not config.mem_storage else None
         key = stateKey(stream.name, name)
         self.writer = StateWriter(states, key, self._encoded, self.account.deadlines)
         self.isPaused = False

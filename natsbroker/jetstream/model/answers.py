@@ -120,12 +120,14 @@ def streamInfo(
     *,
     domain: str = "",
     leader: str = "",
+    cluster: Mapping[str, Any] | None = None,
     mirror: Mapping[str, Any] | None = None,
     sources: Sequence[Mapping[str, Any]] = (),
     showsServer: bool = True,
 ) -> dict[str, Any]:
     """
     @param leader: the server that leads the stream, which only STREAM.INFO shows.
+    @param cluster: in a cluster, where the stream is.
     @param showsServer: whether the metadata has the version of the server, as everywhere but in
         lists.
     @return: a stream with its state.
@@ -138,7 +140,9 @@ def streamInfo(
     }
     if domain:
         info["domain"] = domain
-    if leader:
+    if cluster is not None:
+        info["cluster"] = dict(cluster)
+    elif leader:
         info["cluster"] = {"leader": leader}
     if mirror is not None:
         info["mirror"] = dict(mirror)

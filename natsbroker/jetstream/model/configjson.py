@@ -81,7 +81,7 @@ _SOURCE: Final = Struct(
     ],
 )
 
-_PLACEMENT: Final = Struct(
+PLACEMENT: Final = Struct(
     "Placement",
     Placement,
     [Field("cluster", STRING), Field("tags", ListOf(STRING)), Field("preferred", STRING)],
@@ -127,7 +127,7 @@ STREAM_CONFIG: Final = Struct(
         Field("num_replicas", INT, always=True),
         Field("no_ack", BOOL),
         Field("duplicate_window", DURATION),
-        Field("placement", Optional(_PLACEMENT)),
+        Field("placement", Optional(PLACEMENT)),
         Field("mirror", Optional(_SOURCE)),
         Field("sources", ListOf(Optional(_SOURCE))),
         Field("compression", _COMPRESSION, always=True),

@@ -44,13 +44,19 @@ class CreateForm(Enum):
 
 
 def addressedConsumer(
-    request: ConsumerRequest, form: CreateForm, stream: str, name: str = "", filter_: str = ""
+    request: ConsumerRequest,
+    form: CreateForm,
+    stream: str,
+    name: str = "",
+    filter_: str = "",
+    isClustered: bool = False,
 ) -> ConsumerRequest:
     """
     Check a request against its subject.
 
     @param name: of the consumer, as the subject has it.
     @param filter_: the tokens of the subject behind the name.
+    @param isClustered: whether several replicas are possible.
     @return: the request with the name that counts.
     @raise errors.JetStreamError: if the two do not fit.
     """
@@ -74,7 +80,7 @@ def addressedConsumer(
         raise errors.CONSUMER_MULTIPLE_FILTERS_NOT_ALLOWED()
     if filter_ and config.filter_subject != filter_:
         raise errors.CONSUMER_CREATE_FILTER_SUBJECT_MISMATCH()
-    if config.num_replicas > 1:
+    if config.num_replicas > 1 and not isClustered:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED()
     return replace(request, config=config)
 

@@ -18,7 +18,7 @@ from natsbroker.jetstream.model.bodies import (
     SnapshotRequest,
     StreamRequest,
 )
-from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG, STREAM_CONFIG
+from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG, PLACEMENT, STREAM_CONFIG
 from natsbroker.jetstream.model.gojson import JsonError
 from natsbroker.jetstream.model.names import isLiteralSubject, isValidGroup, isValidSubjectText
 from natsbroker.jetstream.model.shapes import (
@@ -36,7 +36,7 @@ from natsbroker.jetstream.model.shapes import (
     decode,
     decodeLoosely,
 )
-from natsbroker.jetstream.model.streamconfig import StreamConfig
+from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
 
 T = TypeVar("T")
@@ -157,6 +157,9 @@ _UNPIN: Final[Struct[dict[str, Any]]] = Struct(
 )
 _RESET: Final[Struct[dict[str, Any]]] = Struct(
     "JSApiConsumerResetRequest", dict, [Field("seq", UINT64)]
+)
+_STEP_DOWN: Final[Struct[dict[str, Any]]] = Struct(
+    "JSApiLeaderStepdownRequest", dict, [Field("placement", Optional(PLACEMENT))]
 )
 _ANYTHING: Final[Struct[dict[str, Any]]] = Struct("", dict, [])
 
@@ -351,3 +354,16 @@ def parseReset(body: bytes) -> int:
         return int(decodeLoosely(body, _RESET).get("seq", 0))
     except JsonError as error:
         raise errors.INVALID_JSON(err=error) from error
+
+
+def parseStepDown(body: bytes) -> Placement | None:
+    """
+    @return: where the leader is to go; C{None} for anywhere.
+    """
+    if isEmptyBody(body):
+        return None
+    try:
+        placement: Placement | None = decodeLoosely(body, _STEP_DOWN).get("placement")
+    except JsonError as error:
+        raise errors.CLUSTER_NOT_AVAIL() from error
+    return placement

@@ -19,6 +19,7 @@ from natsbroker.jetstream.model.limits import (
     ConfiguredLimits,
     JetStreamLimits,
 )
+from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.names import (
     MOST_DESCRIPTION,
     MOST_METADATA,
@@ -100,10 +101,13 @@ class StreamChecker:
         streams: Mapping[str, StreamConfig],
         account: JetStreamLimits = NO_ACCOUNT_LIMITS,
         server: ConfiguredLimits = NO_SERVER_LIMITS,
+        members: JetStreamPeers | None = None,
     ) -> None:
         """
         @param streams: all streams of the account.
+        @param members: the brokers of the cluster, if there is one.
         """
+        self.members = members
         self.streams = streams
         self.account = account
         self.server = server

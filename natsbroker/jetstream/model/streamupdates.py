@@ -56,13 +56,14 @@ def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> 
     sizes = (reserved, config.max_bytes) if request.namesStorage else (0, 0)
     checkLimits(config, checker.account, checker.server, *sizes)
     config = checker.complete(config, request.pedantic)
-    if config.num_replicas > 1:
-        raise errors.STREAM_REPLICAS_NOT_SUPPORTED()
+    _checkReplicas(config, checker)
     stored = checker.streams.get(config.name)
     if stored is not None:
         if isIdenticalStream(config, stored):
             return stored
         raise errors.STREAM_NAME_EXIST()
+    if checker.members is not None:
+        checker.members.check(config)
     checkLimits(config, checker.account, checker.server, reserved, config.max_bytes)
     checkFilters(config)
     _checkOverlap(config, others)
@@ -90,6 +91,9 @@ def updatedStream(
     if stored is None:
         raise errors.STREAM_NOT_FOUND()
     config = checker.complete(withLevel(config), request.pedantic)
+    _checkReplicas(config, checker)
+    if checker.members is not None:
+        checker.members.check(config)
     _checkChange(config, stored)
     if config.sealed:
         config = replace(
@@ -111,6 +115,14 @@ def updatedStream(
     return config
 
 
+def _checkReplicas(config: StreamConfig, checker: StreamChecker) -> None:
+    """
+    @raise JetStreamError: if several replicas are asked for where there is no cluster.
+    """
+    if config.num_replicas > 1 and checker.members is None:
+        raise errors.STREAM_REPLICAS_NOT_SUPPORTED()
+
+
 def _everywhere(republish: Republish) -> Republish:
     """
     @return: the directive with C{>} for its missing destination, which only an update fills in.
@@ -127,8 +139,6 @@ def _checkChange(config: StreamConfig, stored: StreamConfig) -> None:
     """
     @raise JetStreamError: if the change is not possible.
     """
-    if config.num_replicas > 1:
-        raise errors.STREAM_REPLICAS_NOT_SUPPORTED()
     if config.storage is not stored.storage:
         raise _invalid("stream configuration update can not change storage type")
     retentions = (config.retention, stored.retention)

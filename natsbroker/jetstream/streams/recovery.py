@@ -5,9 +5,10 @@ Creating streams, and finding them again when the broker starts.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from natsbroker.interfaces.records import StoreError
@@ -25,6 +26,9 @@ from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys, logName
 
 _log = Logger(namespace="natsbroker.jetstream")
+
+FLUSH = 2.0
+"""Seconds in which a consumer's state is written before its stream is handed over without it."""
 
 
 async def createStream(account: JetStreamAccount, config: StreamConfig) -> Stream:
@@ -117,6 +121,8 @@ async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
     await stream.states.change(changes)
     store = account.files if stream.isInFile else account.memory
     await store.drop(logName(account.name, stream.name))
+    if account.cluster is not None:
+        await account.cluster.forgotten(stream.name)
 
 
 async def recover(account: JetStreamAccount) -> None:
@@ -147,6 +153,76 @@ async def recover(account: JetStreamAccount) -> None:
             account.run(_releaseSettled(stream))
 
 
+async def takeStream(
+    account: JetStreamAccount, log: Any, values: Mapping[bytes, bytes]
+) -> Stream | None:
+    """
+    Serve a stream that another broker may have served.
+
+    @param values: its state.
+    @return: C{None} if there is no such stream: only its log exists.
+    """
+    found = next((values[key] for key in values if key.startswith(b"stream/")), None)
+    if found is None:
+        return None
+    kept = json.loads(found)
+    config = decode(json.dumps(kept["config"]).encode(), STREAM_CONFIG)
+    stream = Stream(account, config, kept["created"], log)
+    account.streams[config.name] = stream
+    try:
+        await recoverDuplicates(stream)
+        for key, value in values.items():
+            if key.startswith(b"consumer/"):
+                await _recoverConsumer(account, json.loads(value), values)
+        await stream.configured(stream.config)
+    except BaseException:
+        abandonStream(stream)
+        del account.streams[config.name]
+        raise
+    if config.retention is RetentionPolicy.INTEREST:
+        account.run(_releaseSettled(stream))
+    return stream
+
+
+async def releaseStream(stream: Stream) -> None:
+    """
+    Stop serving a stream, so that another broker can. Everything that was taken is durable on
+    return.
+    """
+    stream.retire()
+    await stream.settle()
+    for consumer in list(stream.consumers.values()):
+        await within(stream, consumer.stop("leadership"))
+    abandonStream(stream)
+
+
+def within(stream: Stream, waiting: Deferred[None]) -> Deferred[None]:
+    """
+    Wait for a write of a consumer's state, but not for one that never ends, because the lease was
+    lost.
+    """
+    done: Deferred[None] = Deferred()
+
+    def end(_: object = None) -> None:
+        timer.cancel()
+        if not done.called:
+            done.callback(None)
+
+    timer = stream.account.deadlines.after(FLUSH, end)
+    waiting.addBoth(end)
+    return done
+
+
+def abandonStream(stream: Stream) -> None:
+    """
+    Stop serving a stream that another broker serves: write nothing any more.
+    """
+    stream.close()
+    for consumer in list(stream.consumers.values()):
+        consumer.stop("leadership")
+        consumer.core.writer.stop()
+
+
 async def _releaseSettled(stream: Stream) -> None:
     """
     Remove messages with interest retention whose last settlement is durable and whose removal is
@@ -168,7 +244,7 @@ async def _dropUnfinished(account: JetStreamAccount, expected: set[str]) -> None
 
 
 async def _recoverConsumer(
-    account: JetStreamAccount, found: dict[str, Any], values: dict[bytes, bytes]
+    account: JetStreamAccount, found: dict[str, Any], values: Mapping[bytes, bytes]
 ) -> None:
     config = decode(json.dumps(found["config"]).encode(), CONSUMER_CONFIG)
     stream = account.streams.get(found["stream"])

@@ -58,6 +58,20 @@ def logName(account: str, stream: str) -> str:
     return f"jetstream/{owner}/{stream}"
 
 
+def spaceName(log: str) -> str:
+    """
+    The space of state of one stream, in a store that brokers share: it is leased with its log.
+
+    @param log: the name of the log, or what the names of all logs of an account begin with.
+    """
+    _, owner, stream = log.split("/", 2)
+    if len(owner) > 30:
+        owner = sha256(owner.encode()).hexdigest()[:30]
+    if len(stream.encode()) > 55:
+        stream = sha256(stream.encode()).hexdigest()[:55]
+    return f"jetstream/{owner}/{stream}"
+
+
 def consumerKeys(stream: str, consumer: str) -> tuple[bytes, bytes]:
     """
     The keys of a consumer's configuration and of its state.
@@ -72,6 +86,7 @@ class Stream(StreamRecords):
     @ivar consumers: by name.
     @ivar publisher: stores what is published to the stream's subjects.
     @ivar intake: reads the stream's mirror or its sources.
+    @ivar ledSince: when this broker began to serve it.
     @ivar watchers: called with the messages that became durable, before consumers have them.
     """
 
@@ -89,6 +104,7 @@ class Stream(StreamRecords):
         self._direct = DirectGetResponder(self)
         self._expiry: MessageExpiry | None = None
         self.isDeleted = False
+        self.ledSince = account.now()
         self._subscriptions: list[ISubscription] = []
         self._changing = 0
         self._quiet: list[Deferred[None]] = []
@@ -100,7 +116,14 @@ class Stream(StreamRecords):
         Where its configuration and the states of its consumers are.
         """
         store = self.account.files if self.isInFile else self.account.memory
-        return store.states(f"jetstream/{self.account.name}")
+        return store.states(self.account.spaceOf(self.name))
+
+    @property
+    def isShared(self) -> bool:
+        """
+        Whether another broker may lead it later.
+        """
+        return self.account.isShared
 
     # Life.
 
@@ -161,15 +184,21 @@ class Stream(StreamRecords):
         shown = streamConfigJSON(config or self.config)
         return json.dumps({"created": self.created, "config": shown}).encode()
 
+    def retire(self) -> None:
+        """
+        Take no more messages, and answer no requests for stored ones.
+        """
+        self.unsubscribe()
+        self._direct.close()
+        self.intake.close()
+
     def close(self) -> None:
         """
         Take no more messages, and set no more timers.
         """
-        self.unsubscribe()
-        self._direct.close()
+        self.retire()
         if self._expiry is not None:
             self._expiry.close()
-        self.intake.close()
         self.publisher.close()
         if self._ageTimer is not None:
             self._ageTimer.cancel()

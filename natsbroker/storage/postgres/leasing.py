@@ -20,7 +20,13 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from natsbroker.interfaces.records import LeaseLost, NoSuchLog, StoreFailed
+from natsbroker.interfaces.records import (
+    LeaseCensus,
+    LeaseHolder,
+    LeaseLost,
+    NoSuchLog,
+    StoreFailed,
+)
 from natsbroker.storage.postgres.schema import Connection, PostgresLogRow
 
 FORGOTTEN = 3600
@@ -87,6 +93,38 @@ def leave(connection: Connection, holder: int) -> None:
         connection.execute("UPDATE space SET holder = NULL WHERE holder = %s", (holder,))
         connection.execute("DELETE FROM holder WHERE id = %s", (holder,))
         connection.execute("DELETE FROM progress WHERE holder = %s", (holder,))
+
+
+def introduce(connection: Connection, holder: int, name: str) -> None:
+    connection.execute("UPDATE holder SET name = %s WHERE id = %s", (name, holder))
+
+
+def census(connection: Connection, prefix: str, seconds: float) -> LeaseCensus:
+    """
+    @param prefix: only logs whose names begin with this.
+    @param seconds: how long leases last.
+    """
+    holders: dict[str, LeaseHolder] = {}
+    names: dict[int, str] = {}
+    for identity, name, remaining in connection.execute(
+        "SELECT id, name, extract(epoch FROM expires - clock_timestamp())::float8 FROM holder"
+        " ORDER BY expires"
+    ):
+        # The one that renewed last counts.
+        holders[name] = LeaseHolder(name, max(seconds - remaining, 0.0), remaining > 0)
+        if remaining > 0:
+            names[identity] = name
+    key = prefix.encode()
+    found = connection.execute(
+        "SELECT name, holder FROM log WHERE substring(name FOR %s) = %s", (len(key), key)
+    )
+    return LeaseCensus(holders, {name.decode(): names.get(other) for name, other in found})
+
+
+def giveUpSpace(connection: Connection, holder: int, identity: int) -> None:
+    connection.execute(
+        "UPDATE space SET holder = NULL WHERE id = %s AND holder = %s", (identity, holder)
+    )
 
 
 def giveUp(connection: Connection, holder: int, identity: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from natsbroker.storage.exports import Page
-from natsbroker.storage.postgres.schema import LONGEST_KEY, Connection, subjectKey
+from natsbroker.storage.postgres.schema import LONGEST_KEY, Connection, checksum, subjectKey
 from natsbroker.storage.records import HEAD_SIZE, Damaged, decode
 
 LOOKED_AT = 8192
@@ -241,6 +241,24 @@ def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[
         binary=True,
     ).fetchall()
     return rows
+
+
+def fetchSpaces(connection: Connection, prefix: str, keys: bytes) -> dict[str, dict[bytes, bytes]]:
+    """
+    The state of several spaces, also of those that others hold; damaged values are left out.
+    """
+    start = prefix.encode()
+    found: dict[str, dict[bytes, bytes]] = {}
+    for identity, name, key, value, expected in connection.execute(
+        "SELECT space.id, space.name, key, value, checksum FROM space JOIN state"
+        " ON state.space = space.id WHERE substring(space.name FOR %s) = %s"
+        " AND substring(key FOR %s) = %s ORDER BY space.name, key",
+        (len(start), start, len(keys), keys),
+        binary=True,
+    ):
+        if checksum(identity, key, value) == expected:
+            found.setdefault(name.decode(), {})[key] = value
+    return found
 
 
 def readHolds(connection: Connection, identity: int) -> dict[str, int]:

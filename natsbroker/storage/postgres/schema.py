@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
+from struct import Struct
 from typing import Any, TypeAlias
 
 import psycopg
@@ -29,6 +30,7 @@ from psycopg.sql import SQL, Identifier
 
 from natsbroker.interfaces.records import UnknownFormat
 from natsbroker.storage.jobs import StoredRow
+from natsbroker.storage.records import crc32c
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
@@ -148,3 +150,10 @@ def subjectKey(subject: bytes) -> bytes:
         return subject
     digest = sha256(subject).digest()
     return subject[: LONGEST_KEY - len(digest)] + digest
+
+
+_CHECKED = Struct("<QH")
+
+
+def checksum(space: int, key: bytes, value: bytes) -> int:
+    return int(crc32c(_CHECKED.pack(space, len(key)) + key + value))

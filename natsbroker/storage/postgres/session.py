@@ -32,12 +32,14 @@ LOCK_WAIT = 2000
 class Session:
     """
     @ivar holder: a random number that leases are held under.
+    @ivar name: what other brokers see.
     @ivar leftover: dropped logs of which something is left, found at the beginning.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.holder = newIdentity()
+        self.name = f"{socket.gethostname()} {os.getpid()}"
         self._number = 0
         self._committing = False
         self._isCommitted = False
@@ -55,8 +57,7 @@ class Session:
         return f"natsbroker {self.holder:016x} {what}"
 
     def _enter(self) -> None:
-        name = f"{socket.gethostname()} {os.getpid()}"
-        enter(self.connection, self.holder, name, self._database.lease)
+        enter(self.connection, self.holder, self.name, self._database.lease)
 
     def begin(self) -> None:
         self._committing = self._isCommitted = False

@@ -19,6 +19,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import ILeasedStore, IStateStore, IStreamLog
 from natsbroker.interfaces.records import (
+    LeaseCensus,
     LeaseLost,
     NoSuchLog,
     StoreClosed,
@@ -31,12 +32,12 @@ from natsbroker.storage.jobs import Job, LogJob
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.commits import PostgresCommit, PostgresCommitter
 from natsbroker.storage.postgres.connecting import Database, Readers, asStoreError
-from natsbroker.storage.postgres.leasing import Renewed, renew
+from natsbroker.storage.postgres.leasing import Renewed, census, renew
 from natsbroker.storage.postgres.log import PostgresLog
-from natsbroker.storage.postgres.reading import fetchState
-from natsbroker.storage.postgres.schema import PostgresLogRow
+from natsbroker.storage.postgres.reading import fetchSpaces, fetchState
+from natsbroker.storage.postgres.schema import PostgresLogRow, checksum
 from natsbroker.storage.postgres.session import Session
-from natsbroker.storage.postgres.writing import PostgresTransaction, checksum
+from natsbroker.storage.postgres.writing import PostgresTransaction
 from natsbroker.storage.threaded import OwnedSpace, ThreadedStore
 
 T = TypeVar("T")
@@ -126,14 +127,15 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         session: Session,
     ) -> None:
         super().__init__(reactor, pool, now)
-        self._lease = database.lease
+        self.lease = database.lease
+        self._session = session
         self._holder = session.holder
         self._readers = Readers(database, session.who("read"))
         self._renewer = Readers(database, session.who("lease"))
         self._waiting: set[Waiting] = set()
         self._committer = PostgresCommitter(reactor, session, self, self._policies, now)
         self._committer.start()
-        self._renewing = Renewing(reactor, self._lease, self._renew, self._renewed)
+        self._renewing = Renewing(reactor, self.lease, self._renew, self._renewed)
 
     def logs(self) -> Deferred[list[str]]:
         return self.ask(TransactionJob(PostgresTransaction.names))
@@ -155,12 +157,22 @@ class PostgresStore(ThreadedStore[PostgresLog]):
             self._byIdentity[row.identity] = log
         return log
 
+    def introduce(self, name: str) -> Deferred[None]:
+        self._session.name = name
+        return self.ask(TransactionJob(lambda each: each.introduce(name)))
+
+    def census(self, prefix: str) -> Deferred[LeaseCensus]:
+        return self.fetch(census, prefix, self.lease)
+
+    def peek(self, prefix: str, keys: bytes) -> Deferred[dict[str, dict[bytes, bytes]]]:
+        return self.fetch(fetchSpaces, prefix, keys)
+
     def whenFree(self, name: str) -> Deferred[IStreamLog]:
         checkLogName(name)
         if self._closed is not None:
             return fail(self._closed)
         waiting = Waiting(
-            self._reactor, self._lease / RENEWALS, lambda: self.open(name), self._waiting.discard
+            self._reactor, self.lease / RENEWALS, lambda: self.open(name), self._waiting.discard
         )
         self._waiting.add(waiting)
         waiting.attempt()
@@ -173,6 +185,10 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._end(log, LeaseLost(f"log {name} was given up"))
         identity = log.identity
         return self.ask(TransactionJob(lambda each: each.giveUp(identity), identity))
+
+    def giveUpStates(self, space: str) -> Deferred[None]:
+        checkSpace(space)
+        return self.ask(TransactionJob(lambda each: each.giveUpSpace(space), space=space))
 
     def drop(self, name: str) -> Deferred[None]:
         log = self._logs.get(name)
@@ -262,7 +278,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
 
     def _renew(self) -> Deferred[Renewed]:
         return deferToThreadPool(
-            self._reactor, self._pool, self._renewer.call, renew, self._holder, self._lease
+            self._reactor, self._pool, self._renewer.call, renew, self._holder, self.lease
         )
 
     def _renewed(self, held: Renewed) -> None:

@@ -18,10 +18,18 @@ from psycopg import Cursor
 
 from natsbroker.interfaces.records import LeaseLost, StoreFailed
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.postgres.leasing import Space, giveUp, stillHeld, takeLog, takeSpace
+from natsbroker.storage.postgres.leasing import (
+    Space,
+    giveUp,
+    giveUpSpace,
+    introduce,
+    stillHeld,
+    takeLog,
+    takeSpace,
+)
 from natsbroker.storage.postgres.reading import distinctSubjects, readHolds
-from natsbroker.storage.postgres.schema import Connection, PostgresLogRow, subjectKey
-from natsbroker.storage.records import HEAD_SIZE, crc32c, subjectOf, timestampOf
+from natsbroker.storage.postgres.schema import Connection, PostgresLogRow, checksum, subjectKey
+from natsbroker.storage.records import HEAD_SIZE, subjectOf, timestampOf
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
@@ -44,12 +52,6 @@ SUBJECTS_A_SLICE = 500
 """How many subjects are looked at in a transaction, when the limit for each has changed."""
 
 LARGEST = (1 << 63) - 1
-
-_CHECKED = Struct("<QH")
-
-
-def checksum(space: int, key: bytes, value: bytes) -> int:
-    return int(crc32c(_CHECKED.pack(space, len(key)) + key + value))
 
 
 class PostgresLogWriter:
@@ -396,6 +398,15 @@ class PostgresTransaction:
         self.log(identity)
         giveUp(self.connection, self._holder, identity)
         self.givenUp.append(identity)
+
+    def introduce(self, name: str) -> None:
+        introduce(self.connection, self._holder, name)
+
+    def giveUpSpace(self, name: str) -> None:
+        space = self.spaces.pop(name, None)
+        if space is not None:
+            giveUpSpace(self.connection, self._holder, space.identity)
+        self.lostSpaces.add(name)
 
     def space(self, name: str, isReload: bool = False) -> Space:
         """

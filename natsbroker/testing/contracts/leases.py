@@ -183,6 +183,51 @@ class LeasedContract(StoreHarness):
         self.failsWith(StoreClosed, closed)
         self.failsWith(StoreClosed, other.whenFree("log"))
 
+    def test_census(self) -> None:
+        """Everybody sees who has which lease, by the names that brokers gave themselves."""
+        one, other = self.brokers()
+        self.wait(one.introduce("ONE"))
+        self.wait(other.introduce("OTHER"))
+        self.opened(one)
+        self.wait(other.open("logs"))
+        self.wait(other.open("elsewhere"))
+        found = self.wait(other.census("log"))
+        self.assertEqual(found.logs, {"log": "ONE", "logs": "OTHER"})
+        self.assertEqual(set(found.holders), {"ONE", "OTHER"})
+        self.assertTrue(found.holders["ONE"].isAlive)
+        self.assertLess(found.holders["ONE"].age, one.lease)
+        self.expire()
+        self.wait(other.open("log"))
+        found = self.wait(one.census("log"))
+        self.assertEqual(set(found.logs), {"log", "logs"})
+        self.assertIs(found.logs["logs"], None)
+        self.assertFalse(found.holders["ONE"].isAlive)
+
+    def test_peek(self) -> None:
+        """State can be seen without its lease, by the beginnings of spaces and keys."""
+        one, other = self.brokers()
+        self.wait(one.states("a/1").change({b"k1": b"1", b"k2": b"2", b"x": b"3"}))
+        self.wait(one.states("a/2").put(b"k1", b"4"))
+        self.wait(one.states("a/3").put(b"x", b"5"))
+        self.wait(one.states("b/1").put(b"k1", b"6"))
+        found = self.wait(other.peek("a/", b"k"))
+        self.assertEqual(found, {"a/1": {b"k1": b"1", b"k2": b"2"}, "a/2": {b"k1": b"4"}})
+        self.wait(one.states("a/1").put(b"k1", b"7"))
+
+    def test_giveUpStates(self) -> None:
+        """Who gave up state cannot write to it before having loaded it again."""
+        one, other = self.brokers()
+        ours, theirs = one.states("space"), other.states("space")
+        self.wait(ours.put(b"k", b"1"))
+        self.wait(other.giveUpStates("space"))
+        self.failsWith(LeaseLost, theirs.load())
+        self.wait(one.giveUpStates("space"))
+        self.failsWith(LeaseLost, ours.put(b"k", b"2"))
+        self.assertEqual(self.wait(theirs.load()), {b"k": b"1"})
+        self.failsWith(LeaseLost, ours.load())
+        self.wait(other.giveUpStates("space"))
+        self.assertEqual(self.wait(ours.load()), {b"k": b"1"})
+
     def test_stateIsLeased(self) -> None:
         """
         State belongs to who used it first; who lost it cannot write to it any more, and when it is

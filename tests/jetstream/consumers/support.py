@@ -175,6 +175,8 @@ class FakeStream:
     @ivar lag: seconds that a read takes.
     """
 
+    isShared = False
+
     def __init__(self, stage: ConsumerStage, log: MemoryLog, config: StreamConfig) -> None:
         self.account = stage.fakeAccount
         self.name = config.name

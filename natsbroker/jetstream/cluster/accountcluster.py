@@ -1,0 +1,336 @@
+"""
+The streams of one account that brokers share: taking them, handing them over, asking their leaders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.logger import Logger
+
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import ILeasedStore
+from natsbroker.interfaces.records import LeaseLost, NoSuchLog, StoreError
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.cluster.peers import PeerChannel
+from natsbroker.jetstream.model.configjson import STREAM_CONFIG
+from natsbroker.jetstream.model.members import JetStreamPeers, replicasOf
+from natsbroker.jetstream.model.shapes import decode
+from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.jetstream.streams.recovery import abandonStream, releaseStream, takeStream
+from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
+from natsbroker.wire.values import Message
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+Shown = dict[str, Any]
+
+
+class BrokerLeases(Protocol):
+    """
+    What an account needs of the leases of its broker.
+    """
+
+    @property
+    def store(self) -> ILeasedStore:
+        """The store that is shared."""
+
+    @property
+    def channel(self) -> PeerChannel:
+        """Asks the other brokers."""
+
+    @property
+    def members(self) -> JetStreamPeers:
+        """The brokers that share the store."""
+
+    @property
+    def isMeta(self) -> bool:
+        """Whether this broker answers for whole accounts."""
+
+    def target(self, placement: Placement | None) -> str:
+        """The broker that takes over what this one leads."""
+
+    async def tell(self, target: str, what: str, **fields: Any) -> None:
+        """Ask another broker, if it is there."""
+
+
+class AccountCluster:
+    """
+    An account's part in a JetStream that several brokers serve.
+
+    @ivar account: its C{streams} are those that this broker leads.
+    @ivar prefix: what the names of the account's logs begin with.
+    @ivar handle: handles an API request, for another broker.
+    @ivar show: a stream as lists show it.
+    @ivar count: what the account uses in this broker.
+    """
+
+    handle: Callable[[Message], Awaitable[None]]
+    show: Callable[[Stream], Awaitable[Shown]]
+    count: Callable[[], Awaitable[Shown]]
+
+    def __init__(self, leases: BrokerLeases, account: JetStreamAccount) -> None:
+        self._leases = leases
+        self.account = account
+        self.prefix = logName(account.name, "")
+        self._moving: set[str] = set()
+        self._configs: dict[bytes, StreamConfig] = {}
+
+    @property
+    def members(self) -> JetStreamPeers | None:
+        """
+        The brokers of the cluster; C{None} for a broker that is in none.
+        """
+        members = self._leases.members
+        return members if members.cluster else None
+
+    @property
+    def own(self) -> str:
+        """
+        The name of this broker.
+        """
+        return self._leases.members.own
+
+    @property
+    def isMeta(self) -> bool:
+        """
+        Whether this broker answers for the whole account.
+        """
+        return self._leases.isMeta
+
+    def leads(self, name: str) -> bool:
+        """
+        Whether this broker serves a stream.
+        """
+        return name in self.account.streams and logName(self.account.name, name) not in self._moving
+
+    # What the store has.
+
+    async def configs(self) -> dict[str, StreamConfig]:
+        """
+        The configurations of all streams of the account, of all brokers.
+        """
+        prefix = spaceName(self.prefix)
+        found = await self._leases.store.peek(prefix, b"stream/")
+        known, self._configs = self._configs, {}
+        for values in found.values():
+            for value in values.values():
+                config = known.get(value)
+                if config is None:
+                    text = json.dumps(json.loads(value)["config"]).encode()
+                    config = decode(text, STREAM_CONFIG)
+                self._configs[value] = config
+        return {each.name: each for each in self._configs.values()}
+
+    async def exists(self, name: str) -> bool:
+        """
+        Whether there is a stream, on any broker.
+        """
+        space = spaceName(logName(self.account.name, name))
+        return space in await self._leases.store.peek(space, b"stream/")
+
+    async def leaders(self) -> dict[str, str | None]:
+        """
+        The leaders of the account's logs; C{None} for none.
+        """
+        return (await self._leases.store.census(self.prefix)).logs
+
+    # Taking and letting go.
+
+    async def take(self, log: str) -> None:
+        """
+        Lead a stream, if its lease is free.
+        """
+        if log in self._moving or any(log == self._logOf(each) for each in self.account.streams):
+            return
+        self._moving.add(log)
+        try:
+            await self._take(log)
+        except (LeaseLost, NoSuchLog):
+            pass  # Another broker was faster, or the stream is gone.
+        except StoreError as error:
+            _log.error("A stream cannot be taken over: {why}", why=str(error))
+        finally:
+            self._moving.discard(log)
+
+    async def _take(self, log: str) -> None:
+        store, space = self._leases.store, spaceName(log)
+        opened = await store.open(log, create=False)
+        try:
+            values = await store.states(space).load()
+            stream = await takeStream(self.account, opened, values)
+            if stream is None:
+                # Its creation or its deletion was interrupted.
+                await store.drop(log)
+        except BaseException:
+            await store.giveUpStates(space)
+            await store.giveUp(log)
+            raise
+        if stream is None:
+            await store.giveUpStates(space)
+            return
+        self._moving.discard(log)
+        self.elected(stream)
+        for consumer in stream.consumers.values():
+            self.consumerElected(consumer)
+
+    def _logOf(self, name: str) -> str:
+        return logName(self.account.name, name)
+
+    def lost(self, log: str) -> None:
+        """
+        Stop serving a stream whose lease another broker has.
+        """
+        for stream in list(self.account.streams.values()):
+            if self._logOf(stream.name) == log:
+                abandonStream(stream)
+                self.account.streams.pop(stream.name, None)
+                self.account.run(self._leases.store.giveUpStates(spaceName(log)))
+
+    async def handOver(self, stream: Stream, target: str) -> None:
+        """
+        Stop serving a stream, and have another broker serve it.
+
+        @param target: empty for any broker that finds it.
+        """
+        log, store = self._logOf(stream.name), self._leases.store
+        self._moving.add(log)
+        try:
+            await releaseStream(stream)
+            self.account.streams.pop(stream.name, None)
+            await store.giveUpStates(spaceName(log))
+            await store.giveUp(log)
+        except StoreError as error:
+            self.account.streams.pop(stream.name, None)
+            _log.error("A stream is not handed over: {why}", why=str(error))
+        finally:
+            self._moving.discard(log)
+        if target:
+            await self._leases.tell(target, "take", log=log)
+
+    async def stepDown(self, stream: Stream, placement: Placement | None) -> None:
+        """
+        Have another broker lead a stream.
+
+        @raise natsbroker.jetstream.model.errors.JetStreamError: if there is none that may.
+        """
+        await self.handOver(stream, self._leases.target(placement))
+
+    async def forgotten(self, name: str) -> None:
+        """
+        A stream is deleted: another broker may create one of its name.
+        """
+        await self._leases.store.giveUpStates(spaceName(self._logOf(name)))
+
+    # Advisories.
+
+    def elected(self, stream: Stream) -> None:
+        """
+        Report that this broker leads a stream, if it has several replicas.
+        """
+        members, replicas = self.members, stream.config.num_replicas
+        if members is not None and replicas > 1:
+            self.account.advise(
+                f"ADVISORY.STREAM.LEADER_ELECTED.{stream.name}",
+                "advisory.v1.stream_leader_elected",
+                stream=stream.name,
+                leader=members.own,
+                replicas=members.group(replicas),
+            )
+
+    def consumerElected(self, consumer: Any) -> None:
+        """
+        The same for a consumer.
+        """
+        members, stream = self.members, consumer.stream
+        replicas = replicasOf(stream.config, consumer.config)
+        if members is not None and replicas > 1:
+            self.account.advise(
+                f"ADVISORY.CONSUMER.LEADER_ELECTED.{stream.name}.{consumer.name}",
+                "advisory.v1.consumer_leader_elected",
+                stream=stream.name,
+                consumer=consumer.name,
+                leader=members.own,
+                replicas=members.group(replicas),
+            )
+
+    # What other brokers know.
+
+    async def apply(self, fields: dict[str, Any], body: bytes) -> None:
+        """
+        Handle an API request that another broker passed on.
+        """
+        subject, reply = fields["subject"].encode(), fields["reply"].encode()
+        await self.handle(Message(subject, body, reply, fields["headers"]))
+
+    async def passOn(self, leader: str, message: Message) -> None:
+        """
+        Have the leader of a stream handle an API request.
+        """
+        await self._leases.channel.ask(
+            leader,
+            "apply",
+            message.headers + message.payload,
+            account=self.account.name,
+            subject=message.subject.decode(),
+            reply=message.reply.decode(),
+            headers=len(message.headers),
+        )
+
+    async def listed(self, names: Sequence[str]) -> list[Shown]:
+        """
+        Those of some streams that this broker leads.
+        """
+        return [await self.show(self.account.streams[each]) for each in names if self.leads(each)]
+
+    async def lists(self, names: Sequence[str]) -> tuple[list[Shown], list[str]]:
+        """
+        Streams of all brokers.
+
+        @return: those that there are, in order, and the names of those whose leader does not
+            answer.
+        """
+        leaders = await self.leaders()
+        byLeader: dict[str, list[str]] = {}
+        for name in names:
+            byLeader.setdefault(leaders.get(self._logOf(name)) or "", []).append(name)
+        own = self.own
+        byLeader.pop("", None)
+        shown = await self.listed(byLeader.pop(own, []))
+        asked = [
+            self._leases.channel.ask(each, "list", account=self.account.name, names=theirs)
+            for each, theirs in byLeader.items()
+        ]
+        for answer in await _answers(asked):
+            shown += answer["streams"]
+        found = {each["config"]["name"]: each for each in shown}
+        return [found[each] for each in names if each in found], [
+            each for each in names if each not in found
+        ]
+
+    async def usage(self) -> Shown:
+        """
+        What the account uses in this broker.
+        """
+        return await self.count()
+
+    async def usages(self) -> list[Shown]:
+        """
+        What the account uses in each broker that answers.
+        """
+        members = self._leases.members
+        others = [each for each in members.alive if each != members.own]
+        asked = [
+            self._leases.channel.ask(each, "usage", account=self.account.name) for each in others
+        ]
+        return [await self.usage(), *(await _answers(asked))]
+
+
+async def _answers(asked: Sequence[Deferred[Shown]]) -> list[Shown]:
+    for each in asked:
+        each.addErrback(lambda failure: failure.trap(BrokerError) and None)
+    found = await gatherResults(asked)
+    return [each for each in found if each is not None]

@@ -1,0 +1,276 @@
+"""
+Which streams this broker leads, of those that brokers share in one store.
+
+The lease of a stream's log makes a broker its leader; the lease of the log L{META} makes it the one
+that answers for whole accounts. All brokers look regularly at who has which lease, and take what
+is free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import ILeasedStore, IMessageBus
+from natsbroker.interfaces.records import LeaseCensus, LeaseLost, StoreError
+from natsbroker.jetstream.cluster.accountcluster import AccountCluster
+from natsbroker.jetstream.cluster.peers import PeerChannel
+from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
+from natsbroker.jetstream.model.streamconfig import Placement
+from natsbroker.streaming.deadlines import Deadline, Deadlines
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+META = "jetstream"
+"""The log whose lease makes a broker the one that answers for whole accounts."""
+
+LOOKS = 3
+"""How often a broker looks for free leases while a lease lasts."""
+
+
+class ClusterLeadership:
+    """
+    The leases of one broker.
+
+    @ivar bus: that of the system account.
+    @ivar channel: asks the other brokers.
+    @ivar clusters: the accounts' parts, by account.
+    @ivar members: the brokers that share the store, as they were seen last.
+    @ivar isMeta: whether this broker answers for whole accounts.
+    @ivar loads: the number of streams that each broker leads.
+    """
+
+    def __init__(
+        self,
+        store: ILeasedStore,
+        cluster: str,
+        name: str,
+        tags: Sequence[str],
+        bus: IMessageBus,
+        deadlines: Deadlines,
+    ) -> None:
+        """
+        @param cluster: the name of the cluster; empty for a broker without one.
+        @param name: of this broker.
+        @param tags: its C{server_tags}.
+        @param bus: that of the system account.
+        """
+        self.store = store
+        self.bus = bus
+        self.channel = PeerChannel(bus, name, deadlines)
+        self.clusters: dict[str, AccountCluster] = {}
+        self.members = JetStreamPeers(cluster, name, {name: JetStreamPeer(name, tags=tuple(tags))})
+        self.isMeta = False
+        self.loads: Counter[str] = Counter()
+        self._tags = {name: tuple(tags)}
+        self._deadlines = deadlines
+        self._timer: Deadline | None = None
+        self._free: set[str] = set()
+        self._isLeaving = False
+        self._isClosed = False
+        self._looking: Deferred[None] | None = None
+        self.channel.handlers = {
+            "apply": self._apply,
+            "describe": self._describe,
+            "list": self._list,
+            "look": self._lookNow,
+            "meta": self._takeMeta,
+            "take": self._take,
+            "usage": self._usage,
+        }
+
+    @property
+    def own(self) -> str:
+        """
+        The name of this broker.
+        """
+        return self.members.own
+
+    async def start(self) -> None:
+        """
+        Take what is free, and go on doing so.
+        """
+        await self.store.introduce(self.own)
+        self.channel.open()
+        await self.look()
+        self._later()
+
+    def _later(self) -> None:
+        if not self._isClosed:
+            self._timer = self._deadlines.after(self.store.lease / LOOKS, self._due)
+
+    def _due(self) -> None:
+        looking = ensureDeferred(self.look())
+        looking.addErrback(self._unseen).addCallback(lambda _: self._later())
+
+    def _unseen(self, failure: Failure) -> None:
+        if not failure.check(StoreError):
+            _log.failure("Looking for free streams failed", failure)
+
+    async def look(self) -> None:
+        """
+        See who has which lease, and take those that are free.
+        """
+        census = await self.store.census(META)
+        self._seen(census)
+        if self._isLeaving:
+            return
+        if census.logs.get(META) is None:
+            await self.leadMeta()
+        free = {log for log, holder in census.logs.items() if holder is None and log != META}
+        for log in sorted(free):
+            cluster = self._clusterOf(log)
+            # What its first taker did not take until the second look is for everybody.
+            isDue = log in self._free or self.members.taker(log) == self.own
+            if cluster is not None and isDue and not self._isLeaving:
+                await cluster.take(log)
+        self._free = free
+
+    def _seen(self, census: LeaseCensus) -> None:
+        self.loads = Counter(
+            holder for log, holder in census.logs.items() if holder is not None and log != META
+        )
+        members = {
+            name: JetStreamPeer(name, each.age, each.isAlive, self._tags.get(name, ()))
+            for name, each in census.holders.items()
+        }
+        members[self.own] = JetStreamPeer(self.own, tags=self._tags[self.own])
+        self.members = JetStreamPeers(self.members.cluster, self.own, members)
+        for name, each in members.items():
+            if each.isAlive and name not in self._tags:
+                asking = self.channel.ask(name, "describe")
+                asking.addCallbacks(self._described, _noAnswer, callbackArgs=(name,))
+
+    def _described(self, answer: dict[str, Any], name: str) -> None:
+        self._tags[name] = tuple(answer["tags"])
+
+    def _clusterOf(self, log: str) -> AccountCluster | None:
+        for each in self.clusters.values():
+            if log.startswith(each.prefix):
+                return each
+        return None
+
+    async def leadMeta(self) -> bool:
+        """
+        Become the broker that answers for whole accounts, if no other one is.
+        """
+        try:
+            await self.store.open(META)
+        except LeaseLost:
+            return False
+        if not self.isMeta:
+            self.isMeta = True
+            _log.info("This broker leads JetStream")
+        return True
+
+    def lost(self, log: str) -> None:
+        """
+        The lease of a log is another broker's.
+        """
+        if log == META:
+            self.isMeta = False
+            return
+        cluster = self._clusterOf(log)
+        if cluster is not None:
+            cluster.lost(log)
+
+    # Letting go.
+
+    def target(self, placement: Placement | None) -> str:
+        """
+        The broker that takes over what this one leads.
+
+        @raise natsbroker.jetstream.model.errors.JetStreamError: if there is none.
+        """
+        return self.members.replacement(placement, self.own, self.loads)
+
+    async def stepDown(self, target: str) -> None:
+        """
+        Have another broker answer for whole accounts.
+        """
+        self.isMeta = False
+        await self.store.giveUp(META)
+        await self.tell(target, "meta")
+
+    async def tell(self, target: str, what: str, **fields: Any) -> None:
+        """
+        Ask another broker, if it is there.
+        """
+        try:
+            await self.channel.ask(target, what, **fields)
+        except BrokerError as error:
+            _log.warn("Broker {name} does not answer: {why}", name=target, why=str(error))
+
+    async def leave(self) -> None:
+        """
+        Hand everything over to the other brokers, and take nothing any more.
+        """
+        if self._isLeaving:
+            return
+        self._isLeaving = True
+        others = [each for each in self.members.alive if each != self.own]
+        if not others:
+            return
+        self.loads[self.own] = 0
+        for cluster in self.clusters.values():
+            for stream in list(cluster.account.streams.values()):
+                target = min(others, key=lambda each: self.loads[each], default="")
+                self.loads[target] += 1
+                await cluster.handOver(stream, target)
+        if self.isMeta:
+            await self.stepDown(others[0])
+
+    def close(self) -> None:
+        """
+        Look for nothing more, and answer no other broker.
+        """
+        self._isClosed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.channel.close()
+
+    # What other brokers ask for.
+
+    async def _apply(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        await self.clusters[fields["account"]].apply(fields, body)
+        return {}
+
+    async def _describe(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        return {"tags": self._tags[self.own]}
+
+    async def _list(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        return {"streams": await self.clusters[fields["account"]].listed(fields["names"])}
+
+    async def _lookNow(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        await self.look()
+        return {}
+
+    async def _take(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        cluster = self._clusterOf(fields["log"])
+        if cluster is not None and not self._isLeaving:
+            await cluster.take(fields["log"])
+        return {}
+
+    async def _takeMeta(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        if not self._isLeaving:
+            await self.leadMeta()
+        return {}
+
+    async def _usage(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        return await self.clusters[fields["account"]].usage()
+
+
+def _noAnswer(failure: Failure) -> None:
+    """
+    It will be asked again.
+    """
+    failure.trap(BrokerError)
+
+
+LeadershipMaker = Callable[[ILeasedStore], ClusterLeadership]

@@ -1,0 +1,113 @@
+"""
+Which broker answers an API request, when several receive it.
+
+Every broker of the cluster receives every request. The leader of a stream answers those for the
+stream and its consumers. One broker, the meta leader, answers those for the whole account and those
+for streams that do not exist; it also has streams created and changed one after the other, each by
+its leader.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from natsbroker.errors import BrokerError, NoResponders
+from natsbroker.jetstream.cluster.accountcluster import AccountCluster
+from natsbroker.jetstream.model.streamconfig import Placement
+from natsbroker.jetstream.streams.stream import logName
+from natsbroker.wire.values import Message
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+CHANGES: Final = frozenset({"STREAM.CREATE.*", "STREAM.UPDATE.*", "STREAM.RESTORE.*"})
+"""The routes whose requests must not overtake each other in an account."""
+
+
+class ApiRouter:
+    """
+    Decides for one account.
+    """
+
+    def __init__(self, cluster: AccountCluster, loads: Callable[[], dict[str, int]]) -> None:
+        """
+        @param loads: the number of streams that each broker leads.
+        """
+        self._cluster = cluster
+        self._loads = loads
+        self._lock = DeferredLock()
+
+    async def route(
+        self,
+        pattern: str,
+        names: tuple[str, ...],
+        message: Message,
+        handle: Callable[[], Awaitable[None]],
+    ) -> None:
+        """
+        @param pattern: that of the request, behind C{$JS.API.}.
+        @param names: the tokens that its wildcards match.
+        @param handle: answers the request.
+        """
+        cluster = self._cluster
+        if pattern in CHANGES:
+            if cluster.isMeta:
+                await self._change(names[0], message, handle)
+        elif not names:
+            if cluster.isMeta:
+                await handle()
+        elif cluster.leads(names[0]) or (cluster.isMeta and not await cluster.exists(names[0])):
+            await handle()
+
+    async def _change(
+        self, name: str, message: Message, handle: Callable[[], Awaitable[None]]
+    ) -> None:
+        await self._lock.acquire()
+        try:
+            for leader in await self._leadersOf(name, message.payload):
+                if leader == self._cluster.own:
+                    await handle()
+                    return
+                try:
+                    await self._cluster.passOn(leader, message)
+                    return
+                except NoResponders:
+                    continue  # It has just stopped.
+        except BrokerError as error:
+            _log.warn("Stream {name} was not changed: {why}", name=name, why=str(error))
+        finally:
+            self._lock.release()
+
+    async def _leadersOf(self, name: str, body: bytes) -> list[str]:
+        """
+        The leader of a stream, or the brokers that may lead a new one, best first; none for a
+        stream that has no leader now.
+        """
+        cluster = self._cluster
+        logs = await cluster.leaders()
+        log = logName(cluster.account.name, name)
+        if log in logs and (logs[log] is not None or await cluster.exists(name)):
+            return [leader] if (leader := logs[log]) else []
+        members = cluster.members
+        fitting = [] if members is None else members.fitting(_placementIn(body))
+        loads = self._loads()
+        fitting = sorted(fitting, key=lambda each: loads.get(each, 0)) or [cluster.own]
+        loads[fitting[0]] = loads.get(fitting[0], 0) + 1  # Until they are counted again.
+        return fitting
+
+
+def _placementIn(body: bytes) -> Placement | None:
+    """
+    Where a request wants a stream, if it can be read; the leader says what is wrong with it.
+    """
+    try:
+        config: Any = json.loads(body)
+        found = config.get("config", config)["placement"]
+        tags = tuple(map(str, found.get("tags") or ()))
+        return Placement(str(found.get("cluster", "")), tags)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None

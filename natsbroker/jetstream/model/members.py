@@ -1,0 +1,196 @@
+"""
+The brokers that share a JetStream: where a stream may be, and how infos show its leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
+from natsbroker.jetstream.model.timestamps import formatTime
+
+_NO_PEERS = "no suitable peers for placement"
+
+
+def peerId(name: str) -> str:
+    """
+    The id of a server in infos: 8 characters that its name determines.
+    """
+    return sha256(name.encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class JetStreamPeer:
+    """
+    A broker.
+
+    @ivar age: seconds since it was known to be alive.
+    @ivar tags: its C{server_tags}.
+    """
+
+    name: str
+    age: float = 0.0
+    isAlive: bool = True
+    tags: tuple[str, ...] = ()
+
+    def hasTags(self, tags: Collection[str]) -> bool:
+        """
+        Whether it has all of some tags, and none of those with C{!}.
+        """
+        own = {each.lower() for each in self.tags}
+        return all(
+            (each[1:].lower() not in own) if each[:1] == "!" else each.lower() in own
+            for each in tags
+        )
+
+
+@dataclass(frozen=True)
+class JetStreamPeers:
+    """
+    The brokers that share a JetStream.
+
+    @ivar cluster: the cluster's name.
+    @ivar own: the name of this broker.
+    """
+
+    cluster: str
+    own: str
+    members: Mapping[str, JetStreamPeer] = field(default_factory=dict)
+
+    @property
+    def alive(self) -> list[str]:
+        """
+        The names of the brokers that are alive, sorted.
+        """
+        return sorted(name for name, each in self.members.items() if each.isAlive)
+
+    def fitting(self, placement: Placement | None) -> list[str]:
+        """
+        The names of the brokers that are alive and that a placement permits.
+        """
+        if placement is None:
+            return self.alive
+        if placement.cluster not in ("", self.cluster):
+            return []
+        return [each for each in self.alive if self.members[each].hasTags(placement.tags)]
+
+    def check(self, config: StreamConfig) -> None:
+        """
+        @raise errors.JetStreamError: if there are not enough brokers for a stream.
+        """
+        placement = config.placement
+        if len(self.fitting(placement)) >= config.num_replicas:
+            return
+        text = _NO_PEERS
+        if placement is not None and placement.tags and placement.cluster in ("", self.cluster):
+            tags = " ".join(f"'{each}'" for each in placement.tags)
+            text = f"{_NO_PEERS}, tags not matched [{tags}]"
+        raise errors.CLUSTER_NO_PEERS(err=text)
+
+    def replacement(
+        self, placement: Placement | None, leader: str, loads: Mapping[str, int]
+    ) -> str:
+        """
+        The broker that takes over from a leader that steps down.
+
+        @param loads: what each leads.
+        @raise errors.JetStreamError: if there is none.
+        """
+        wanted = placement or Placement()
+        if wanted.preferred == leader:
+            text = f'preferred server "{leader}" is already leader'
+            raise errors.CLUSTER_NO_PEERS(err=text)
+        fitting = [each for each in self.fitting(placement) if each != leader]
+        if wanted.preferred:
+            if wanted.preferred not in self.alive:
+                text = f'preferred server "{wanted.preferred}" not known'
+                raise errors.CLUSTER_NO_PEERS(err=text)
+            fitting = [each for each in fitting if each == wanted.preferred]
+        if not fitting:
+            raise errors.CLUSTER_NO_PEERS(err="no replacement peer connected")
+        return min(fitting, key=lambda each: loads.get(each, 0))
+
+    def taker(self, log: str) -> str:
+        """
+        The broker that takes a log first that has no leader: all compute the same one, and logs are
+        spread.
+        """
+        return min(
+            self.alive, key=lambda each: sha256(f"{each} {log}".encode()).digest(), default=self.own
+        )
+
+    def shownStream(self, config: StreamConfig, since: int) -> dict[str, Any]:
+        """
+        What an info has as C{cluster} of a stream that this broker leads.
+
+        @param since: when it began to, in nanoseconds since 1970.
+        """
+        kind = "F" if config.storage is StorageType.FILE else "M"
+        return self._shown(
+            f"S-R{config.num_replicas}{kind}", config.name, config.num_replicas, since
+        )
+
+    def shownConsumer(
+        self, stream: StreamConfig, name: str, config: ConsumerConfig, since: int
+    ) -> dict[str, Any]:
+        """
+        The same for a consumer of a stream.
+        """
+        replicas = replicasOf(stream, config)
+        kind = "F" if stream.storage is StorageType.FILE and not config.mem_storage else "M"
+        return self._shown(f"C-R{replicas}{kind}", f"{stream.name}.{name}", replicas, since)
+
+    def _shown(self, kind: str, name: str, replicas: int, since: int) -> dict[str, Any]:
+        if replicas < 2:
+            return {"name": self.cluster, "leader": self.own}
+        return {
+            "name": self.cluster,
+            "raft_group": f"{kind}-{peerId(name)}",
+            "leader": self.own,
+            "leader_since": formatTime(since),
+            "replicas": self.replicas(replicas),
+        }
+
+    def replicas(self, count: int) -> list[dict[str, Any]]:
+        """
+        The other brokers among the replicas of an asset that this broker leads: those that are
+        alive first. The data is that of the database, so a broker that is alive is current.
+        """
+        others = sorted(
+            (each for each in self.members.values() if each.name != self.own),
+            key=lambda each: (not each.isAlive, each.name),
+        )
+        return [_replica(each) for each in sorted(others[: count - 1], key=lambda each: each.name)]
+
+    def group(self, count: int) -> list[dict[str, Any]]:
+        """
+        All replicas of an asset that this broker leads, as advisories show them.
+        """
+        return [_replica(JetStreamPeer(self.own)), *self.replicas(count)]
+
+
+def _rank(name: str, log: str) -> bytes:
+    return sha256(f"{name} {log}".encode()).digest()
+
+
+def _replica(member: JetStreamPeer) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": member.name, "current": member.isAlive}
+    if not member.isAlive:
+        shown["offline"] = True
+    shown["active"] = round(member.age * 1e9)
+    shown["peer"] = peerId(member.name)
+    return shown
+
+
+def replicasOf(stream: StreamConfig, config: ConsumerConfig) -> int:
+    """
+    The replicas of a consumer: without a number of its own, those of its stream if it is durable.
+    """
+    if config.num_replicas:
+        return config.num_replicas
+    return stream.num_replicas if config.durable_name else 1

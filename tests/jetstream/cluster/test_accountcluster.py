@@ -1,0 +1,78 @@
+"""
+An account's part in a cluster.
+"""
+
+from __future__ import annotations
+
+from natsbroker.jetstream.model.streamconfig import Placement
+from tests.jetstream.cluster.support import ClusterStage
+
+
+def test_stepDown() -> None:
+    """A leader steps down for the wanted broker, and says why it cannot."""
+    stage = ClusterStage("n1", "n2", "n3")
+    stage.elapse(2)
+    stage.make("A")
+    old = stage.leader("A")
+    (wanted, _) = sorted({"n1", "n2", "n3"} - {old})
+    body = {"placement": {"preferred": wanted}}
+    assert stage.ask("STREAM.LEADER.STEPDOWN.A", body)["success"]
+    assert stage.leader("A") == wanted
+    for refused, text in (
+        ({"preferred": wanted}, f'preferred server "{wanted}" is already leader'),
+        ({"preferred": "zz"}, 'preferred server "zz" not known'),
+        ({"tags": ["nope"]}, "no replacement peer connected"),
+        ({"tags": [f"az:{wanted}"]}, "no replacement peer connected"),
+    ):
+        error = stage.ask("STREAM.LEADER.STEPDOWN.A", {"placement": refused})["error"]
+        assert (error["err_code"], error["description"]) == (10005, text)
+    error = stage.ask("STREAM.LEADER.STEPDOWN.A", b"x")["error"]
+    assert error["err_code"] == 10008
+    assert stage.ask("STREAM.LEADER.STEPDOWN.NONE")["error"]["err_code"] == 10059
+    assert stage.ask("STREAM.LEADER.STEPDOWN.A", {"placement": {"tags": ["!az:n9"]}})["success"]
+    stage.end()
+
+
+def test_missing() -> None:
+    """A list names the streams whose leader is gone, until another one is there."""
+    stage = ClusterStage("n1", "n2", "n3")
+    for name in "ABC":
+        stage.make(name)
+    (meta,) = [name for name, each in stage.leaderships.items() if each.isMeta]
+    (victim, _) = sorted({"n1", "n2", "n3"} - {meta})
+    (lost,) = stage.streamsOf()[victim]
+    stage.kill(victim)
+    shown = stage.ask("STREAM.LIST")
+    assert (len(shown["streams"]), shown["missing"], shown["total"]) == (2, [lost], 3)
+    stage.end()
+
+
+def test_unfinished() -> None:
+    """A log without a configuration is what an interrupted creation left, and is dropped."""
+    stage = ClusterStage("n1", "n2")
+    stage.wait(stage.stores["n1"].open("jetstream/A/X"))
+    del stage.leases.logs["jetstream/A/X"]
+    stage.elapse(3)
+    assert "jetstream/A/X" not in stage.leases.known
+    assert stage.make("X")["did_create"]
+    stage.end()
+
+
+def test_memoryConsumer() -> None:
+    """A consumer in memory goes on where it was, because its state is shared too."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("A", storage="memory")
+    config = {"durable_name": "d", "ack_policy": "none", "mem_storage": True}
+    stage.ask("CONSUMER.DURABLE.CREATE.A.d", {"stream_name": "A", "config": config})
+    stage.publish(b"a.x", b"1")
+    inbox = stage.inbox(b"_INBOX.pull")
+    stage.send(b"$JS.API.CONSUMER.MSG.NEXT.A.d", b"1", b"_INBOX.pull")
+    stage.settle()
+    assert inbox.payloads == [b"1"]
+    old = stage.leader("A")
+    cluster = stage.leaderships[old].clusters["A"]
+    stage.wait(cluster.stepDown(stage.services[old].accounts["A"].streams["A"], Placement()))
+    stage.settle()
+    info = stage.ask("CONSUMER.INFO.A.d")
+    assert (info["delivered"]["stream_seq"], info["num_pending"]) == (1, 0)
+    stage.end()

@@ -1,0 +1,96 @@
+"""
+Taking streams, and letting them go.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+
+from natsbroker.jetstream.cluster.leadership import META
+from tests.jetstream.cluster.support import ClusterStage
+
+
+def test_takeover() -> None:
+    """When a broker dies, others take its streams with their messages and consumers."""
+    stage = ClusterStage("n1", "n2", "n3")
+    for name in "ABCDEF":
+        stage.make(name, num_replicas=3)
+        assert json.loads(stage.publish(b"%b.x" % name.lower().encode(), b"1"))["seq"] == 1
+    consumer = {"durable_name": "d", "ack_policy": "explicit"}
+    stage.ask("CONSUMER.DURABLE.CREATE.A.d", {"stream_name": "A", "config": consumer})
+    elected = stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED.*")
+    victim = stage.leader("A")
+    stage.kill(victim)
+    assert stage.answers("STREAM.INFO.A") == []
+    stage.elapse(3)
+    assert stage.leader("A") != victim
+    assert sorted(chain(*stage.streamsOf().values())) == list("ABCDEF")
+    for name in "ABCDEF":
+        assert json.loads(stage.publish(b"%b.x" % name.lower().encode(), b"2"))["seq"] == 2
+    info = stage.ask("CONSUMER.INFO.A.d")
+    assert (info["num_pending"], info["cluster"]["leader"]) == (2, stage.leader("A"))
+    dead = [each for each in info["cluster"]["replicas"] if each["name"] == victim]
+    assert dead[0]["offline"] is True
+    advisories = [json.loads(each) for each in elected.payloads]
+    assert {each["stream"] for each in advisories} == {"A", "D"}
+    assert len(advisories[0]["replicas"]) == 3
+    stage.end()
+
+
+def test_meta() -> None:
+    """Another broker answers for whole accounts when the one that did is dead."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("A")
+    (first,) = [name for name, each in stage.leaderships.items() if each.isMeta]
+    stage.kill(first)
+    assert stage.answers("STREAM.NAMES") == []
+    stage.elapse(3)
+    assert stage.ask("STREAM.NAMES")["streams"] == ["A"]
+    stage.end()
+
+
+def test_fenced() -> None:
+    """A broker whose lease another one has stops serving the stream."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("A")
+    old = stage.leader("A")
+    (new,) = {"n1", "n2"} - {old}
+    stage.leases.logs["jetstream/A/A"] = stage.stores[new]
+    assert json.loads(stage.publish(b"a.x"))["error"]["err_code"] == 10077
+    stage.leaderships[old].lost("jetstream/A/A")
+    stage.settle()
+    assert stage.streamsOf()[old] == []
+    stage.leaderships[old].lost(META)
+    assert not stage.leaderships[old].isMeta
+    stage.end()
+
+
+def test_leave() -> None:
+    """A broker that leaves hands its streams to the others at once, and takes none any more."""
+    stage = ClusterStage("n1", "n2", "n3")
+    for name in "ABCDEF":
+        stage.make(name)
+    stage.wait(stage.services["n1"].leave())
+    stage.settle()
+    assert sorted(map(len, stage.streamsOf().values())) == [0, 3, 3]
+    assert not stage.leaderships["n1"].isMeta
+    stage.elapse(4)
+    assert stage.streamsOf()["n1"] == []
+    assert stage.ask("STREAM.NAMES")["total"] == 6
+    stage.end()
+
+
+def test_waitingPull() -> None:
+    """Pull requests that wait at a leader that steps down learn that it does."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("A")
+    consumer = {"durable_name": "d", "ack_policy": "explicit"}
+    stage.ask("CONSUMER.DURABLE.CREATE.A.d", {"stream_name": "A", "config": consumer})
+    inbox = stage.inbox(b"_INBOX.pull")
+    body = b'{"batch":1,"expires":10000000000}'
+    stage.send(b"$JS.API.CONSUMER.MSG.NEXT.A.d", body, b"_INBOX.pull")
+    stage.settle()
+    assert stage.ask("CONSUMER.LEADER.STEPDOWN.A.d")["success"]
+    assert inbox.got[0].headers == b"NATS/1.0 409 Leadership Change\r\n\r\n"
+    stage.end()

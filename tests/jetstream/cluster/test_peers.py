@@ -1,0 +1,64 @@
+"""
+Requests between brokers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from natsbroker.errors import NoResponders, RequestTimeout
+from natsbroker.jetstream.cluster.peers import PATIENCE, PeerChannel
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.wire.values import Kind
+from tests.jetstream.support import Stage
+
+
+class Channels(Stage):
+    """
+    Two brokers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        bus, deadlines = (
+            self.account.busFor(Kind.INTERNAL),
+            Deadlines(self.clock, self.clock.seconds),
+        )
+        self.one, self.two = (PeerChannel(bus, name, deadlines) for name in ("one", "two"))
+        self.one.open()
+        self.two.open()
+
+    def failure(self, asking: Any) -> Any:
+        """The type of the error that a request ends with."""
+        outcome: list[Any] = []
+        asking.addErrback(lambda failure: outcome.append(failure.type))
+        self.settle()
+        self.clock.advance(PATIENCE)
+        return outcome[0]
+
+
+def test_answer() -> None:
+    """A request has the answer of the handler, which receives its fields and its body."""
+    stage = Channels()
+
+    async def add(fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        return {"sum": fields["a"] + len(body)}
+
+    stage.two.handlers["add"] = add
+    assert stage.wait(stage.one.ask("two", "add", b"x\ny", a=1)) == {"sum": 4}
+
+
+def test_nobody() -> None:
+    """A broker that is not there is known at once."""
+    stage = Channels()
+    stage.two.close()
+    assert stage.failure(stage.one.ask("two", "add")) is NoResponders
+
+
+def test_late() -> None:
+    """A broker that does not answer is given up; so is one that asks for what it does not know."""
+    stage = Channels()
+    assert stage.failure(stage.one.ask("two", "unknown")) is RequestTimeout
+    asking = stage.one.ask("two", "unknown")
+    stage.one.close()
+    assert stage.failure(asking) is NoResponders

@@ -1,0 +1,92 @@
+"""
+Which broker answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.jetstream.cluster.support import ClusterStage
+
+
+@pytest.mark.parametrize(
+    "subject", ["INFO", "STREAM.NAMES", "STREAM.LIST", "STREAM.INFO.S", "STREAM.INFO.NONE"]
+)
+def test_oneAnswer(subject: str) -> None:
+    """Each request has one answer, from one broker."""
+    stage = ClusterStage("n1", "n2", "n3")
+    stage.make("R")
+    stage.make("S")
+    assert len(stage.answers(subject)) == 1
+    stage.end()
+
+
+def test_spread() -> None:
+    """New streams go to the broker that leads least, and every broker shows all."""
+    stage = ClusterStage("n1", "n2", "n3")
+    for name in "ABCDEF":
+        assert stage.make(name)["did_create"]
+    assert sorted(map(len, stage.streamsOf().values())) == [2, 2, 2]
+    assert stage.ask("STREAM.NAMES")["streams"] == list("ABCDEF")
+    listed = stage.ask("STREAM.LIST")
+    assert [each["config"]["name"] for each in listed["streams"]] == list("ABCDEF")
+    assert "missing" not in listed
+    assert stage.ask("INFO")["streams"] == 6
+    stage.end()
+
+
+def test_changes() -> None:
+    """The leader answers a creation again and an update; both heed what other brokers lead."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("A")
+    stage.make("B")
+    assert stage.make("A")["did_create"]
+    assert stage.make("B", max_msgs=5)["error"]["err_code"] == 10058
+    assert stage.make("C", subjects=["a.x"])["error"]["err_code"] == 10065
+    body: dict[str, Any] = {"name": "B", "subjects": ["b.>", "a.x"]}
+    assert stage.ask("STREAM.UPDATE.B", body)["error"]["err_code"] == 10065
+    changed = {**body, "subjects": ["b.>"], "max_msgs": 7}
+    assert stage.ask("STREAM.UPDATE.B", changed)["config"]["max_msgs"] == 7
+    assert stage.ask("STREAM.UPDATE.NONE", {"name": "NONE"})["error"]["err_code"] == 10059
+    stage.end()
+
+
+def test_placement() -> None:
+    """Replicas and tags are checked against the brokers that there are."""
+    stage = ClusterStage("n1", "n2", "n3")
+    stage.elapse(2)
+    assert stage.make("A", placement={"tags": ["az:n3"]})["cluster"]["leader"] == "n3"
+    assert stage.make("B", num_replicas=4)["error"]["err_code"] == 10005
+    for placement in ({"cluster": "ZZ"}, {"tags": ["nope"]}):
+        assert stage.make("B", placement=placement)["error"]["err_code"] == 10005
+    shown = stage.make("C", num_replicas=3)["cluster"]
+    assert len(shown["replicas"]) == 2
+    assert shown["leader"] not in [each["name"] for each in shown["replicas"]]
+    consumer = {"durable_name": "d", "ack_policy": "explicit", "num_replicas": 2}
+    body = {"stream_name": "C", "config": consumer}
+    shown = stage.ask("CONSUMER.DURABLE.CREATE.C.d", body)["cluster"]
+    assert shown["raft_group"].startswith("C-R2F-")
+    stage.end()
+
+
+def test_aloneInNoCluster() -> None:
+    """A broker without a cluster shares its store by the same leases, and refuses replicas."""
+    stage = ClusterStage()
+    stage.cluster = ""
+    stage.add("n1")
+    assert stage.make("A", num_replicas=3)["error"]["err_code"] == 10074
+    assert "cluster" not in stage.make("A")
+    assert stage.ask("STREAM.LEADER.STEPDOWN.A")["error"]["err_code"] == 10010
+    stage.end()
+
+
+def test_deleted() -> None:
+    """A name is free again when its stream is deleted, on every broker."""
+    stage = ClusterStage("n1", "n2")
+    for _ in range(4):
+        assert stage.make("A")["did_create"]
+        assert stage.ask("STREAM.DELETE.A")["success"]
+        assert stage.ask("STREAM.INFO.A")["error"]["err_code"] == 10059
+    stage.end()
