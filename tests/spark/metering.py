@@ -15,7 +15,7 @@ from pathlib import Path
 from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.wire import ops
 
-__all__ = ["Sample", "descendantsSeconds", "median", "pinged", "processSeconds", "sampled"]
+__all__ = ["PythonClock", "Sample", "median", "pinged", "processSeconds", "sampled"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -49,31 +49,63 @@ def _stat(pid: int) -> list[str]:
     return text.rpartition(")")[2].split()
 
 
-def processSeconds(pid: int, withEnded: bool = False) -> float:
+def processSeconds(pid: int) -> float:
     """
     Processor seconds of a process.
-
-    @param withEnded: whether those of its children that have ended count.
     """
-    fields = _stat(pid)
-    return sum(map(int, fields[11 : 15 if withEnded else 13])) / _TICKS
+    return sum(map(int, _stat(pid)[11:13])) / _TICKS
 
 
-def descendantsSeconds(pid: int) -> float:
+class PythonClock:
     """
-    Processor seconds of all that a process started, itself left out.
+    Processor seconds of the Pythons that Spark's JVM starts. Spark also starts C{chmod} and
+    C{readlink} for the files of checkpoints, some 20 times for a micro-batch, which do not count.
     """
-    parents = {}
-    for entry in os.listdir("/proc"):
-        fields = _stat(int(entry)) if entry.isdigit() else []
-        if fields:
-            parents[int(entry)] = int(fields[1])
-    below, found = {pid}, -1
-    while found != len(below):
-        found = len(below)
-        below |= {each for each, parent in parents.items() if parent in below}
-    ended = processSeconds(pid, True) - processSeconds(pid)
-    return ended + sum(processSeconds(each, True) for each in below - {pid})
+
+    def __init__(self, jvm: int) -> None:
+        self._jvm = jvm
+        self._seconds: dict[int, float] = {}
+
+    def look(self) -> float:
+        """
+        @return: those of all that were there when this was called, now or before.
+        """
+        parents, seconds = {}, {}
+        for entry in os.listdir("/proc"):
+            fields = _stat(int(entry)) if entry.isdigit() else []
+            if fields:
+                parents[int(entry)] = int(fields[1])
+                seconds[int(entry)] = sum(map(int, fields[11:13])) / _TICKS
+        below, found = {self._jvm}, -1
+        while found != len(below):
+            found = len(below)
+            below |= {each for each, parent in parents.items() if parent in below}
+        self._seconds |= {each: seconds[each] for each in below & seconds.keys() if _isPython(each)}
+        return sum(self._seconds.values())
+
+
+def _isPython(pid: int) -> bool:
+    try:
+        return "python" in Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return False
+
+
+@contextmanager
+def _repeated(do: Callable[[], object], pause: float) -> Iterator[None]:
+    isOver = threading.Event()
+
+    def repeat() -> None:
+        while not isOver.wait(pause):
+            do()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        isOver.set()
+        thread.join()
 
 
 @contextmanager
@@ -112,13 +144,14 @@ def sampled(
     @param jvm: Spark's.
     """
     sample = Sample(rows)
+    pythons = PythonClock(jvm)
     clocks: tuple[Callable[[], float], ...] = (
         time.monotonic,
         lambda: processSeconds(server),
-        lambda: descendantsSeconds(jvm),
+        pythons.look,
         lambda: processSeconds(jvm),
     )
-    with pinged(peer) as pings:
+    with pinged(peer) as pings, _repeated(pythons.look, 0.2):
         before = [clock() for clock in clocks]
         work()
         took = [clock() - then for clock, then in zip(clocks, before, strict=True)]

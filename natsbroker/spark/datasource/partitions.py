@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from natsbroker.spark.datasource.tasks import batchesOf, logLoss
+from natsbroker.spark.datasource.workers import freezeModules
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.nats.connection import ServerAccess
 
@@ -36,4 +37,5 @@ def readRange(
 ) -> Iterator[Any]:
     if not isinstance(partition, RangePartition):
         raise TypeError(f"{type(partition).__name__} is no task of this source")
+    freezeModules()
     yield from batchesOf(peer, options, columns, partition.span, partition.patterns, logLoss)

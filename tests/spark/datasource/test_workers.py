@@ -1,0 +1,45 @@
+"""
+The program that starts Spark's Python workers.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from natsbroker.spark.datasource.workers import freezeModules, withoutArchives
+
+
+class TestArchives:
+    """Which PySpark workers take."""
+
+    def test_installed(self) -> None:
+        """The archive that belongs to the installed package is left out, and no other."""
+        archives = Path(pyspark.__file__).parent / "python" / "lib"
+        ours, other = str(archives / "pyspark.zip"), "/elsewhere/python/lib/pyspark.zip"
+        assert withoutArchives([ours, other, *sys.path]) == [other, *sys.path]
+
+    def test_archiveOnly(self) -> None:
+        """It stays where there is nothing else."""
+        path = ["/elsewhere/python/lib/pyspark.zip", "/nowhere"]
+        assert withoutArchives(path) == path
+
+
+def test_freeze() -> None:
+    """What is loaded is no part of the next collection."""
+    freezeModules.cache_clear()
+    try:
+        freezeModules()
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()
+
+
+def test_session(spark: Any) -> None:
+    """Workers of a local session run the installed package."""
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: pyspark.__file__).collect()
+    assert found == [pyspark.__file__]

@@ -1,0 +1,23 @@
+"""
+What streaming costs. It takes a minute and a machine with nothing else to do, so it is left out
+where C{NATSBROKER_SPEED} is not set.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.spark.speed import measured
+
+MOST = 4.0
+"""Processor seconds of Python for a million rows of a channel, in a streaming query."""
+
+
+@pytest.mark.skipif("NATSBROKER_SPEED" not in os.environ, reason="a benchmark")
+def test_streaming(tmp_path: Path) -> None:
+    """The Pythons of a streaming query into Parquet take a few seconds for a million rows."""
+    found = measured(tmp_path, 300_000, 2, ["parquet"])
+    assert found["channelToParquet"]["python"] <= MOST
