@@ -22,6 +22,7 @@ __all__ = [
     "Matches",
     "Outbox",
     "Poller",
+    "PublishStep",
     "Seal",
     "Shadow",
     "SidTable",
@@ -38,6 +39,7 @@ __all__ = [
     "readPublishes",
     "writeMessages",
     "writePubAcks",
+    "writeStreamAcks",
 ]
 
 COMPILED = False
@@ -52,8 +54,10 @@ Seal: Any = None
 SyncedWriter: Any = None
 LinkLane: Any = None
 
-#: Steps in front of L{natsbroker.storage.records}, of L{natsbroker.storage.exports} and of
-#: Google's protobuf library, for what comes in bulk; C{None} where they are not compiled.
+#: Steps in front of L{natsbroker.storage.records}, of L{natsbroker.storage.exports}, of
+#: L{natsbroker.jetstream.streams.publish} and of Google's protobuf library, for what comes in bulk;
+#: C{None} where they are not compiled.
+PublishStep: Any = None
 decodeRecords: Any = None
 encodeRecords: Any = None
 gatherBlocks: Any = None
@@ -61,6 +65,7 @@ readAcks: Any = None
 readPublishes: Any = None
 writeMessages: Any = None
 writePubAcks: Any = None
+writeStreamAcks: Any = None
 
 if TYPE_CHECKING or os.environ.get("NATSBROKER_PURE", "") not in ("", "0"):
     REASON = "NATSBROKER_PURE is set"

@@ -71,6 +71,7 @@ class Names:
     Matches: Any
     Outbox: Any
     InternalPublisher: Any
+    PublishStep: Any
     Seal: Any
     Shadow: Any
     SidTable: Any
@@ -87,6 +88,7 @@ class Names:
     readPublishes: Any
     writeMessages: Any
     writePubAcks: Any
+    writeStreamAcks: Any
 
     def __str__(self) -> str:
         return self.label
@@ -97,6 +99,7 @@ FIELDS = tuple(name for name in Names.__dataclass_fields__ if name != "label")
 
 #: Steps that are only there where they are compiled.
 STEPS = (
+    "PublishStep",
     "Seal",
     "decodeRecords",
     "encodeRecords",
@@ -105,6 +108,7 @@ STEPS = (
     "readPublishes",
     "writeMessages",
     "writePubAcks",
+    "writeStreamAcks",
 )
 
 PURE = Names(

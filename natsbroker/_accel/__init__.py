@@ -18,6 +18,7 @@ from natsbroker._accel.lane import (  # type: ignore[import-not-found]
     Matches,
     Outbox,
     Poller,
+    PublishStep,
     Seal,
     Shadow,
     SidTable,
@@ -35,6 +36,7 @@ from natsbroker._accel.lane import (  # type: ignore[import-not-found]
     readPublishes,
     writeMessages,
     writePubAcks,
+    writeStreamAcks,
 )
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "Matches",
     "Outbox",
     "Poller",
+    "PublishStep",
     "Seal",
     "Shadow",
     "SidTable",
@@ -66,4 +69,5 @@ __all__ = [
     "readPublishes",
     "writeMessages",
     "writePubAcks",
+    "writeStreamAcks",
 ]

@@ -43,6 +43,7 @@ __all__ = [
     "Matches",
     "Outbox",
     "Poller",
+    "PublishStep",
     "InternalPublisher",
     "Seal",
     "Shadow",
@@ -62,6 +63,7 @@ __all__ = [
     "readPublishes",
     "writeMessages",
     "writePubAcks",
+    "writeStreamAcks",
 ]
 
 include "hashing.pxi"
@@ -82,3 +84,4 @@ include "blocks.pxi"
 include "records.pxi"
 include "gathering.pxi"
 include "streaming.pxi"
+include "streampublishing.pxi"

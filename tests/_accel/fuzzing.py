@@ -60,6 +60,10 @@ GRANTS = (
 
 
 PUBLISHED = b"\x0a\x02me\x12\x01g\x1a\x03foo\x2a\x04data\x32\x01c"
+EXPECTING = (
+    b"NATS/1.0\r\nNats-Msg-Id: a\r\nNats-Expected-Last-Sequence: 0\r\n"
+    b"Nats-Expected-Last-Subject-Sequence: 1\r\nNats-Expected-Last-Msg-Id: a\r\n\r\n"
+)
 ACKED = b"\x0a\x03foo\x10\x85\x01"
 
 
@@ -223,6 +227,13 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
         first = random.randrange(len(payloads) + 1)
         records = hot.decodeRecords(Record, each, starts, first, len(payloads), 1, first + 1, 99)
         hot.writeMessages(tuple, records, random.randrange(3), b"foo")
+    known: dict[bytes, tuple[int, int]] = {b"foo": (1, random.randrange(9))}
+    step = hot.PublishStep(b"S", random.random() < 0.5, random.choice((-1, 60)), {}, known)
+    blocks = [mutate(random, EXPECTING) + each for each in payloads]
+    skip = min(len(EXPECTING) + random.randrange(-2, 3), *map(len, blocks)) if blocks else 0
+    runs = [(Run(b"foo", b"r", blocks, skip), None), (Run(b"foo", b"", payloads), None)]
+    step.take(runs, 0, 0, [], [], [], [], b"a", 1, 1, 1, None)
+    hot.writeStreamAcks(b"S", random.randrange(1 << 60), len(payloads))
     contents = Contents(range(1, len(blobs) + 1), list(map(len, blobs)), blobs)
     block = build(b"12345678", 1, 1, contents) if blobs else b""
     for other in (block, mutate(random, block)):

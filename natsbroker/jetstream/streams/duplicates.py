@@ -13,13 +13,15 @@ class DuplicateWindow:
 
     @ivar window: nanoseconds; 0 remembers nothing.
     @ivar last: the id of the message stored last, if that had one; else empty.
+    @ivar sequences: the sequence of each id. The compiled step adds new ones here, and calls
+        L{added} then.
     """
 
     def __init__(self, window: int) -> None:
         self.window = window
         self.last = b""
-        self._sequences: dict[bytes, int] = {}
-        self._order: deque[tuple[int, bytes, int]] = deque()
+        self.sequences: dict[bytes, int] = {}
+        self._order: deque[tuple[int, list[bytes], list[int]]] = deque()
 
     def find(self, messageId: bytes, now: int) -> int | None:
         """
@@ -27,28 +29,47 @@ class DuplicateWindow:
 
         @param now: nanoseconds since 1970.
         """
-        self._expire(now)
-        return self._sequences.get(messageId)
+        self.expire(now)
+        return self.sequences.get(messageId)
 
     def add(self, messageId: bytes, sequence: int, timestamp: int) -> None:
         if self.window > 0:
-            self._sequences[messageId] = sequence
-            self._order.append((timestamp, messageId, sequence))
+            self.sequences[messageId] = sequence
+            if self._order and self._order[-1][0] == timestamp:
+                self._order[-1][1].append(messageId)
+                self._order[-1][2].append(sequence)
+            else:
+                self._order.append((timestamp, [messageId], [sequence]))
+
+    def added(self, ids: list[bytes], sequences: list[int], timestamp: int) -> None:
+        """
+        Have ids expire that are in C{sequences} already.
+        """
+        self._order.append((timestamp, ids, sequences))
 
     def forgetFrom(self, sequence: int) -> None:
         """
         Forget the ids of messages that were not stored after all.
         """
-        while self._order and self._order[-1][2] >= sequence:
-            _, messageId, _ = self._order.pop()
-            self._sequences.pop(messageId, None)
+        while self._order:
+            _, ids, sequences = self._order[-1]
+            while sequences and sequences[-1] >= sequence:
+                sequences.pop()
+                self.sequences.pop(ids.pop(), None)
+            if sequences:
+                return
+            self._order.pop()
 
-    def _expire(self, now: int) -> None:
+    def expire(self, now: int) -> None:
+        """
+        Forget the ids that have been here for as long as the window.
+        """
         order = self._order
         while order and order[0][0] + self.window <= now:
-            _, messageId, sequence = order.popleft()
-            if self._sequences.get(messageId) == sequence:
-                del self._sequences[messageId]
+            _, ids, sequences = order.popleft()
+            for messageId, sequence in zip(ids, sequences, strict=True):
+                if self.sequences.get(messageId) == sequence:
+                    del self.sequences[messageId]
 
     def __len__(self) -> int:
-        return len(self._sequences)
+        return len(self.sequences)

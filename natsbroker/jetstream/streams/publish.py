@@ -22,20 +22,15 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.streamconfig import (
-    DiscardPolicy,
-    RetentionPolicy,
-)
+from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy
 from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
-from natsbroker.jetstream.streams.counters import (
-    CounterTotals,
-    incrementOf,
-)
+from natsbroker.jetstream.streams.counters import CounterTotals, incrementOf
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.lookups import JudgementQueue
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.publishanswers import Arrived, PublishAnswers, StreamBatch
 from natsbroker.jetstream.streams.publishchecks import PublishChecks
+from natsbroker.jetstream.streams.publishsteps import PublishSteps
 from natsbroker.jetstream.streams.republish import republisherOf
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.subjects.transforms import SubjectTransform
@@ -51,6 +46,7 @@ class StreamPublisher:
 
     @ivar duplicates: the message ids of the duplicate window.
     @ivar subjects: the last sequences of subjects.
+    @ivar steps: takes runs of simple messages.
     """
 
     def __init__(self, stream: PublishedStream) -> None:
@@ -59,6 +55,7 @@ class StreamPublisher:
         self.duplicates = DuplicateWindow(stream.config.duplicate_window)
         self.subjects = SubjectStates()
         self._checks = PublishChecks(stream, self.duplicates, self.subjects)
+        self.steps = PublishSteps(stream, self.duplicates, self.subjects)
         self._counters = CounterTotals()
         self._atomic = AtomicBatches(
             stream, self._checks, self.duplicates, self._counters, self._usage
@@ -89,6 +86,9 @@ class StreamPublisher:
             config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
         )
         self._keepsNothing = config.retention is RetentionPolicy.INTEREST
+        isPlain = transform is None and self._republisher is None and not self._keepsNothing
+        isPlain = isPlain and not (self._isLimited or config.sealed or config.allow_msg_counter)
+        self.steps.configured(isPlain)
 
     def close(self) -> None:
         """
@@ -123,10 +123,17 @@ class StreamPublisher:
         self.flush()
 
     def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
-        for run, _ in runs:
-            skip = run.headerLength
-            for body in run.bodies:
-                self.take(run.subject, run.reply, body[:skip], body[skip:])
+        run = place = 0
+        while run < len(runs):
+            if not (self._judging.isWaiting or self._isClosed):
+                run, place, self._batch = self.steps.take(runs, run, place, self._batch)
+            if run < len(runs):
+                each = runs[run][0]
+                body, skip = each.bodies[place], each.headerLength
+                self.take(each.subject, each.reply, body[:skip], body[skip:])
+                place += 1
+                if place == len(each.bodies):
+                    run, place = run + 1, 0
         self.flush()
 
     def subscriptionEnded(self, tag: Any) -> None:
@@ -283,7 +290,7 @@ class StreamPublisher:
             headers = len(headers).to_bytes(4, "big") + headers
         batch.entries.append((subject, headers, payload, now))
         if reply:
-            batch.answers.append((reply, None, place, tail))
+            batch.answers.append((reply, None, place, tail, 1))
         if messageId:
             self.duplicates.add(messageId, sequence, now)
         self.duplicates.last = messageId
@@ -361,9 +368,13 @@ class StreamPublisher:
     def _answerAll(self, batch: StreamBatch, first: int) -> None:
         if self._stream.config.no_ack:
             return
-        send, stored = self._account.bus.publishInternal, self._answers.stored
-        for reply, answer, place, tail in batch.answers:
-            send(reply, stored(first + place, tail) if answer is None else answer)
+        bus, answers = self._account.bus, self._answers
+        for reply, answer, place, tail, count in batch.answers:
+            if count > 1:
+                bus.publishBatch(reply, answers.storedMany(first + place, count))
+            else:
+                stored = answers.stored(first + place, tail) if answer is None else answer
+                bus.publishInternal(reply, stored)
 
     def _failed(self, failure: Failure, batch: StreamBatch) -> None:
         """
@@ -376,11 +387,10 @@ class StreamPublisher:
             )
         self.duplicates.forgetFrom(batch.first)
         self.forget()
-        for reply, answer, _, _ in batch.answers:
-            if answer is None:
-                self._answer(reply, self._answers.error(error))
-            else:
-                self._answer(reply, answer)
+        text = self._answers.error(error)
+        for reply, answer, _, _, count in batch.answers:
+            for _ in range(count):
+                self._answer(reply, text if answer is None else answer)
 
     def _escaped(self, failure: Failure) -> None:
         _log.failure("What follows storing messages failed", failure)
@@ -396,7 +406,7 @@ class StreamPublisher:
         batch = self._batch
         if batch is None:
             batch = self._batch = StreamBatch(self._stream.log.nextSequence)
-        batch.answers.append((reply, answer, 0, b""))
+        batch.answers.append((reply, answer, 0, b"", 1))
 
     def _answer(self, reply: bytes, answer: bytes) -> None:
         if reply and not self._stream.config.no_ack:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
+from natsbroker import hot
 from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.model.errors import JetStreamError
 
@@ -31,6 +32,15 @@ class PublishAnswers:
         @param tail: what follows the sequence.
         """
         return self._prefix + b"%d%b}" % (sequence, tail)
+
+    def storedMany(self, first: int, count: int) -> list[bytes]:
+        """
+        The acknowledgements of messages whose sequences follow each other.
+        """
+        if hot.writeStreamAcks is not None:
+            acks: list[bytes] = hot.writeStreamAcks(self._prefix, first, count)
+            return acks
+        return [self.stored(first + each) for each in range(count)]
 
     def duplicate(self, sequence: int) -> bytes:
         """
@@ -63,8 +73,8 @@ class StreamBatch:
     What was taken in one turn.
 
     @ivar entries: to append.
-    @ivar answers: reply subjects with the acknowledgement, or C{None} for that of the entry whose
-        place follows, and what such an acknowledgement has after the sequence.
+    @ivar answers: reply subjects with the answer, or C{None} for acknowledgements. These have the
+        place of the first entry, what they have after the sequence, and the number of entries.
     @ivar rollups: subjects of which only the newest message stays, with that message's place; an
         empty subject for the whole stream.
     @ivar copies: places of entries that are republished, with what publishes the copy: it is called
@@ -78,7 +88,7 @@ class StreamBatch:
     def __init__(self, first: int) -> None:
         self.first = first
         self.entries: list[Entry] = []
-        self.answers: list[tuple[bytes, bytes | None, int, bytes]] = []
+        self.answers: list[tuple[bytes, bytes | None, int, bytes, int]] = []
         self.rollups: list[tuple[bytes, int]] = []
         self.copies: list[tuple[int, Callable[[int, Entry], None]]] = []
         self.unwanted: list[int] = []

@@ -45,11 +45,14 @@ class SubjectUnknown(Exception):
 class SubjectStates:
     """
     The states of the subjects that were asked for or published to last.
+
+    @ivar known: the states by subject.
+    @ivar isUsed: whether any subject was asked for.
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, SubjectState] = OrderedDict()
-        self._isUsed = False
+        self.known: OrderedDict[bytes, SubjectState] = OrderedDict()
+        self.isUsed = False
 
     def find(self, subject: bytes, countsToo: bool = False) -> SubjectState:
         """
@@ -57,7 +60,7 @@ class SubjectStates:
 
         @raise SubjectUnknown: if the log must be asked first.
         """
-        state = self._known.get(subject)
+        state = self.known.get(subject)
         if state is None or (countsToo and state.messages < 0):
             raise SubjectUnknown(subject)
         return state
@@ -66,34 +69,34 @@ class SubjectStates:
         """
         The last sequence of a subject; 0 if it is not known.
         """
-        state = self._known.get(subject)
+        state = self.known.get(subject)
         return 0 if state is None else state.last
 
     def found(self, subject: bytes, state: SubjectState) -> None:
         """
         Remember what the log has. From now on appends are remembered too.
         """
-        self._isUsed = True
+        self.isUsed = True
         self._remember(subject, state)
 
     def stored(self, subject: bytes, sequence: int) -> None:
         """
         A message is being appended.
         """
-        if self._isUsed:
-            known = self._known.get(subject)
+        if self.isUsed:
+            known = self.known.get(subject)
             messages = -1 if known is None or known.messages < 0 else known.messages + 1
             self._remember(subject, SubjectState(messages, sequence))
 
     def _remember(self, subject: bytes, state: SubjectState) -> None:
-        known = self._known
+        known = self.known
         known[subject] = state
         known.move_to_end(subject)
         if len(known) > KNOWN:
             known.popitem(last=False)
 
     def forget(self, subject: bytes) -> None:
-        self._known.pop(subject, None)
+        self.known.pop(subject, None)
 
     def clear(self) -> None:
-        self._known.clear()
+        self.known.clear()

@@ -1,0 +1,271 @@
+# A step in front of natsbroker.jetstream.streams.publish: the messages that a stream takes without
+# asking its log, and their acknowledgements.
+
+cdef enum:
+    MOST_HEADERS = 65535
+    MOST_DIGITS = 18
+
+# The values of the headers that the step understands; those that are not there have no data.
+cdef struct Expected:
+    Field messageId, stream, sequence, subjectSequence, lastId
+
+
+cdef inline bint isHeader(const char* at, Py_ssize_t size, const char* name, Py_ssize_t length) noexcept nogil:
+    return size == length and memcmp(at, name, length) == 0
+
+
+cdef Field* fieldNamed(Expected* found, const char* at, Py_ssize_t size) noexcept nogil:
+    if isHeader(at, size, b"Nats-Msg-Id", 11):
+        return &found.messageId
+    if isHeader(at, size, b"Nats-Expected-Stream", 20):
+        return &found.stream
+    if isHeader(at, size, b"Nats-Expected-Last-Sequence", 27):
+        return &found.sequence
+    if isHeader(at, size, b"Nats-Expected-Last-Subject-Sequence", 35):
+        return &found.subjectSequence
+    if isHeader(at, size, b"Nats-Expected-Last-Msg-Id", 25):
+        return &found.lastId
+    return NULL
+
+
+cdef bint readExpected(const char* at, Py_ssize_t size, Expected* found) noexcept nogil:
+    """
+    Read a header block. No if a header is there that the step does not understand, or one is there
+    twice or without a value, or a line does not end.
+    """
+    cdef const char* end = at + size
+    cdef const char* line
+    cdef const char* stop
+    cdef const char* colon
+    cdef Field* field
+    cdef bint isFirst = True
+    memset(found, 0, sizeof(Expected))
+    while at < end:
+        line = stop = at
+        while True:
+            stop = <const char*> memchr(stop, c"\n", end - stop)
+            if stop == NULL:
+                return False
+            stop += 1
+            if stop - line > 1 and stop[-2] == c"\r":
+                break
+        at = stop
+        stop -= 2
+        if isFirst or stop - line < 5 or memcmp(line, b"Nats-", 5) != 0:
+            isFirst = False
+            continue
+        colon = <const char*> memchr(line, c":", stop - line)
+        if colon == NULL:
+            continue
+        field = fieldNamed(found, line, colon - line)
+        if field == NULL or field.data != NULL:
+            return False
+        colon += 1
+        while colon < stop and (colon[0] == c" " or colon[0] == c"\t"):
+            colon += 1
+        if colon == stop:
+            return False
+        field.data = colon
+        field.size = stop - colon
+    return True
+
+
+cdef inline bint isBytes(Field field, bytes value):
+    return field.size == PyBytes_GET_SIZE(value) and memcmp(
+        field.data, PyBytes_AS_STRING(value), field.size
+    ) == 0
+
+
+cdef inline bint isNumber(Field field, uint64_t number) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef Py_ssize_t place
+    if field.size > MOST_DIGITS:
+        return False
+    for place in range(field.size):
+        if not c"0" <= field.data[place] <= c"9":
+            return False
+        value = value * 10 + <uint64_t> (field.data[place] - c"0")
+    return value == number
+
+
+cdef bytes storedHeaders(const char* at, Py_ssize_t size, bint isInFile):
+    """
+    A header block as the log has it: in files, behind its length.
+    """
+    cdef bytes block
+    cdef char* out
+    if not isInFile:
+        return PyBytes_FromStringAndSize(at, size)
+    block = PyBytes_FromStringAndSize(NULL, size + 4)
+    out = PyBytes_AS_STRING(block)
+    out[0] = <char> (size >> 24)
+    out[1] = <char> (size >> 16)
+    out[2] = <char> (size >> 8)
+    out[3] = <char> size
+    memcpy(out + 4, at, size)
+    return block
+
+
+cdef int noteAnswers(list answers, object reply, Py_ssize_t place, Py_ssize_t count) except -1:
+    if count and PyBytes_GET_SIZE(reply):
+        answers.append((reply, None, place, b"", count))
+    return 0
+
+
+@cython.final
+cdef class PublishStep:
+    """
+    Takes the messages of one stream that need nothing but what is at hand; see
+    L{natsbroker.jetstream.streams.publishruns}.
+    """
+
+    cdef bytes stream
+    cdef bint isInFile
+    cdef Py_ssize_t mostSize, overhead
+    cdef dict ids
+    cdef object subjects
+
+    def __init__(
+        self, bytes stream not None, bint isInFile, Py_ssize_t mostSize, dict ids, subjects
+    ):
+        """
+        @param stream: the stream's name.
+        @param mostSize: of headers and payload together; negative for any.
+        @param ids: the message ids of the duplicate window with their sequences; C{None} if none are
+            remembered.
+        @param subjects: the known states of subjects.
+        """
+        self.stream = stream
+        self.isInFile = isInFile
+        self.mostSize = mostSize
+        self.overhead = 30 if isInFile else 16
+        self.ids = ids
+        self.subjects = subjects
+
+    cdef bint isAsExpected(
+        self, Expected* found, bytes subject, uint64_t sequence, bytes lastId, uint64_t first
+    ) except -1:
+        """
+        Whether the stream is what a message expects it to be.
+        """
+        cdef uint64_t last
+        if found.stream.data != NULL and not isBytes(found.stream, self.stream):
+            return False
+        if found.sequence.data != NULL and not isNumber(found.sequence, sequence - 1):
+            return False
+        if found.lastId.data != NULL and not isBytes(found.lastId, lastId):
+            return False
+        if found.subjectSequence.data != NULL:
+            state = self.subjects.get(subject)
+            if state is None:
+                return False
+            last = state[1]
+            if not isNumber(found.subjectSequence, last if last >= first else 0):
+                return False
+        return True
+
+    def take(
+        self, list runs not None, Py_ssize_t run, Py_ssize_t place, list entries not None,
+        list answers not None, list ids not None, list sequences not None, bytes lastId not None,
+        uint64_t sequence, uint64_t first, now, stored,
+    ):
+        """
+        Take messages as long as they need nothing else.
+
+        @param runs: tuples of a run and anything.
+        @param run: the place of the run to begin with.
+        @param place: the place of the message in that run to begin with.
+        @param entries: what is to be appended, to which the messages are added.
+        @param answers: what is to be answered, to which the acknowledgements are added.
+        @param ids: the message ids that were new are added here, and their sequences to C{sequences}.
+        @param lastId: the id of the message before; empty without.
+        @param sequence: what the first message gets.
+        @param first: the first sequence of the stream.
+        @param now: the timestamp of all of them.
+        @param stored: called with the subject and the sequence of each message; C{None} for nothing.
+        @return: the places of the first message that was not taken, the bytes of those that were as
+            nats-server counts them, and the id of the last one.
+        """
+        cdef list bodies
+        cdef bytes subject, body, headers
+        cdef bytes empty = b""
+        cdef object reply, answered = None
+        cdef Py_ssize_t header, length, size = 0, waiting = 0, begin = PyList_GET_SIZE(entries)
+        cdef const char* at
+        cdef Expected found
+        cdef bint isTaken = True
+        while run < PyList_GET_SIZE(runs):
+            current = runs[run][0]
+            subject = <bytes?> current.subject
+            reply = <bytes?> current.reply
+            bodies = <list?> current.bodies
+            header = current.headerLength
+            if header > MOST_HEADERS:
+                break
+            while place < PyList_GET_SIZE(bodies):
+                body = <bytes?> bodies[place]
+                at = PyBytes_AS_STRING(body)
+                length = PyBytes_GET_SIZE(body)
+                if header > length or 0 <= self.mostSize < length:
+                    isTaken = False
+                    break
+                messageId = empty
+                headers = empty
+                if header:
+                    isTaken = readExpected(at, header, &found)
+                    isTaken = isTaken and self.isAsExpected(&found, subject, sequence, lastId, first)
+                    if isTaken and found.messageId.data != NULL:
+                        messageId = PyBytes_FromStringAndSize(found.messageId.data, found.messageId.size)
+                        isTaken = self.ids is None or messageId not in self.ids
+                    if not isTaken:
+                        break
+                    headers = storedHeaders(at, header, self.isInFile)
+                    body = PyBytes_FromStringAndSize(at + header, length - header)
+                    size += 4 * self.isInFile
+                entries.append((subject, headers, body, now))
+                size += PyBytes_GET_SIZE(subject) + length + self.overhead
+                if messageId is not empty and self.ids is not None:
+                    number = sequence
+                    self.ids[messageId] = number
+                    ids.append(messageId)
+                    sequences.append(number)
+                lastId = messageId
+                if stored is not None:
+                    stored(subject, sequence)
+                if reply != answered:
+                    noteAnswers(answers, answered, begin, waiting)
+                    answered = reply
+                    begin += waiting
+                    waiting = 0
+                waiting += 1
+                sequence += 1
+                place += 1
+            if not isTaken:
+                break
+            run += 1
+            place = 0
+        noteAnswers(answers, answered, begin, waiting)
+        return run, place, size, lastId
+
+
+def writeStreamAcks(bytes prefix not None, uint64_t first, Py_ssize_t count):
+    """
+    The acknowledgements of messages whose sequences follow each other.
+
+    @param prefix: what comes before the sequence.
+    """
+    cdef list acks = []
+    cdef Py_ssize_t length = PyBytes_GET_SIZE(prefix), each
+    cdef char digits[24]
+    cdef int size
+    cdef bytes ack
+    cdef char* out
+    for each in range(count):
+        size = sprintf(digits, b"%llu", <unsigned long long> (first + each))
+        ack = PyBytes_FromStringAndSize(NULL, length + size + 1)
+        out = PyBytes_AS_STRING(ack)
+        memcpy(out, PyBytes_AS_STRING(prefix), length)
+        memcpy(out + length, digits, size)
+        out[length + size] = c"}"
+        acks.append(ack)
+    return acks

@@ -1,0 +1,86 @@
+"""
+The compiled step in front of publishing: it takes runs of messages that need nothing but what is at
+hand, as L{natsbroker.jetstream.streams.publish} would take each of them, and leaves all others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from natsbroker import hot
+from natsbroker.jetstream.contracts import PublishedStream
+from natsbroker.jetstream.streams.duplicates import DuplicateWindow
+from natsbroker.jetstream.streams.publishanswers import StreamBatch
+from natsbroker.jetstream.streams.subjectstates import SubjectStates
+from natsbroker.wire.values import Run
+
+
+class PublishSteps:
+    """
+    The step of one stream. Without the compiled lane it takes nothing.
+    """
+
+    def __init__(
+        self, stream: PublishedStream, duplicates: DuplicateWindow, subjects: SubjectStates
+    ) -> None:
+        self._stream = stream
+        self._duplicates = duplicates
+        self._subjects = subjects
+        self._step: Any = None
+
+    def configured(self, isPlain: bool) -> None:
+        """
+        Use the configuration that the stream has now.
+
+        @param isPlain: whether that lets messages be stored as they are, without any question.
+        """
+        stream, duplicates = self._stream, self._duplicates
+        if not isPlain or hot.PublishStep is None:
+            self._step = None
+            return
+        self._step = hot.PublishStep(
+            stream.name.encode(),
+            stream.isInFile,
+            stream.config.max_msg_size,
+            duplicates.sequences if duplicates.window > 0 else None,
+            self._subjects.known,
+        )
+
+    def take(
+        self, runs: list[tuple[Run, Any]], run: int, place: int, batch: StreamBatch | None
+    ) -> tuple[int, int, StreamBatch | None]:
+        """
+        Put messages into the batch as long as they are understood.
+
+        @param run: the place of the run to begin with.
+        @param place: the place of the message in that run to begin with.
+        @param batch: C{None} if there is none yet.
+        @return: the places of the message to go on with, and the batch.
+        """
+        if self._step is None:
+            return run, place, batch
+        stream, duplicates, subjects = self._stream, self._duplicates, self._subjects
+        filled = StreamBatch(stream.log.nextSequence) if batch is None else batch
+        now = stream.account.now()
+        duplicates.expire(now)
+        ids: list[bytes] = []
+        sequences: list[int] = []
+        before = len(filled.entries)
+        run, place, size, duplicates.last = self._step.take(
+            runs,
+            run,
+            place,
+            filled.entries,
+            filled.answers,
+            ids,
+            sequences,
+            duplicates.last,
+            filled.first + before,
+            stream.first,
+            now,
+            subjects.stored if subjects.isUsed else None,
+        )
+        if ids:
+            duplicates.added(ids, sequences, now)
+        filled.size += size
+        return run, place, filled if len(filled.entries) > before else batch
