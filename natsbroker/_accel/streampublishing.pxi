@@ -47,7 +47,7 @@ cdef bint readExpected(const char* at, Py_ssize_t size, Expected* found) noexcep
             if stop == NULL:
                 return False
             stop += 1
-            if stop - line > 1 and stop[-2] == c"\r":
+            if stop - line > 1 and (stop - 2)[0] == c"\r":
                 break
         at = stop
         stop -= 2
