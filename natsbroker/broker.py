@@ -247,6 +247,12 @@ class Broker(MultiService):
             state = "ready" if self.streaming.isServing else "on standby"
             _log.info("Streaming Server is {state}", state=state)
 
+    def useReload(self, reloadFile: Callable[[], Sequence[str]]) -> None:
+        """
+        @param reloadFile: reads the configuration file again; gives the problems that prevent it.
+        """
+        self._parts.reloadFile = reloadFile
+
     def addPlanner(self, planner: Planner) -> None:
         self._planners.append(planner)
 

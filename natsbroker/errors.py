@@ -105,6 +105,7 @@ MAX_ACCOUNT_CONNECTIONS = WireError(
 SUBSCRIPTIONS_EXCEEDED = WireError(
     "maximum subscriptions exceeded", "Maximum Subscriptions Exceeded"
 )
+KICKED = WireError("", "Kicked")
 SERVER_SHUTDOWN = WireError("", "Server Shutdown")
 BAD_PROTOCOL = WireError("invalid client protocol", "Bad Client Protocol Version")
 NO_RESPONDERS_HEADERS = WireError(

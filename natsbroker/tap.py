@@ -308,6 +308,7 @@ def makeService(
         broker.addPlanner(log.plan)
     read = (lambda: options.read(os.environ)) if options.path else None
     processFiles = ProcessFiles(broker, "natsbroker", read)
+    broker.useReload(processFiles.reload)
     processFiles.setServiceParent(broker)  # type: ignore[no-untyped-call]
     signals = SignalService(broker.reactor, broker, processFiles, log)
     signals.setServiceParent(broker)  # type: ignore[no-untyped-call]

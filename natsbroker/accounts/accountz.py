@@ -38,6 +38,16 @@ class Accountz:
             raise BadQuery(f"Account {repeated(name)} does not exist")
         return Answer(200, JSON, bodyOf(self.steps(account)))
 
+    def __contains__(self, name: object) -> bool:
+        return any(each.name == name for each in self._state.accounts)
+
+    def detail(self, name: str) -> Generator[bytes, None, dict[str, Any]]:
+        """
+        @param name: of an account.
+        """
+        account = next(each for each in self._state.accounts if each.name == name)
+        return self._detail(account)
+
     def steps(self, account: Account | None = None) -> Generator[bytes, None, dict[str, Any]]:
         """
         @param account: the one in detail; C{None} for the names of all.

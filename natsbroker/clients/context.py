@@ -28,6 +28,9 @@ from natsbroker.interfaces import IAuthorizer
 _log = Logger(namespace="natsbroker")
 
 
+#: How the reasons of slow consumers begin.
+_SLOW = "Slow Consumer"
+
 #: How many connections are remembered after their end, unless the settings say another number.
 REMEMBERED = 10_000
 
@@ -50,6 +53,9 @@ class Connections:
     """
     The open client connections, and the last ones that have ended. C{slow} and C{ended} count by
     reason.
+
+    @ivar accountTraffic: of closed connections, by account.
+    @ivar accountSlow: how many connections of an account were closed as slow consumers.
     """
 
     def __init__(self, remember: int = REMEMBERED) -> None:
@@ -61,6 +67,8 @@ class Connections:
         self.ended: dict[str, int] = {}
         self.closed: deque[ClosedClient] = deque(maxlen=remember)
         self.closedTraffic = [0, 0, 0, 0]
+        self.accountTraffic: dict[str, list[int]] = {}
+        self.accountSlow: dict[str, int] = {}
         self._sessions: dict[int, object] = {}
         self._waiting: list[Callable[[], None]] = []
 
@@ -88,8 +96,13 @@ class Connections:
         self._sessions.pop(cid, None)
         self.closed.append(closed)
         self.ended[closed.reason] = self.ended.get(closed.reason, 0) + 1
+        account = closed.facts.account
+        sums = self.accountTraffic.setdefault(account, [0, 0, 0, 0]) if account else [0, 0, 0, 0]
         for place, count in enumerate(traffic):
             self.closedTraffic[place] += count
+            sums[place] += count
+        if account and closed.reason.startswith(_SLOW):
+            self.accountSlow[account] = self.accountSlow.get(account, 0) + 1
         if not self._sessions and self._waiting:
             waiting, self._waiting = self._waiting, []
             for call in waiting:

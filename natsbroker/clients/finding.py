@@ -32,6 +32,30 @@ def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str)
         session.close(errors.MAX_ACCOUNT_CONNECTIONS)
 
 
+def kick(connections: Connections, cid: int) -> bool:
+    """
+    Close one connection.
+
+    @return: false if there is none with this number.
+    """
+    session = sessionOf(connections, cid)
+    if session is not None:
+        session.close(errors.KICKED)
+    return session is not None
+
+
+def askToLeave(connections: Connections, cid: int) -> bool:
+    """
+    Tell one client to connect to another server.
+
+    @return: false if there is none with this number.
+    """
+    session = sessionOf(connections, cid)
+    if session is not None:
+        session.sendInfo(isLeaving=True)
+    return session is not None
+
+
 def closeAll(connections: Connections) -> Deferred[None]:
     """
     @return: fires when no connection is left.

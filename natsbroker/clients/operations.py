@@ -192,12 +192,16 @@ class ClientOperations(PeerSession):
         if self._isGreeted:
             self.sendInfo()
 
-    def sendInfo(self, connect_info: bool = False) -> None:
+    def sendInfo(self, connect_info: bool = False, isLeaving: bool = False) -> None:
+        """
+        @param isLeaving: whether the client is asked to connect to another server.
+        """
         if not self._isConnected or self.options["protocol"] < 1 or self.grant is None:
             return
         account = self.grant.account
+        info = self._serverInfo()
         self.outbox.write(
-            self._serverInfo().line(
+            (info.changed(ldm=True) if isLeaving else info).line(
                 self.cid,
                 self.peer.host,
                 self.decoder.maxPayload,

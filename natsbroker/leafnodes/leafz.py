@@ -90,12 +90,22 @@ class LeafPages:
         monitoring.varz.statistics["leafs"] = leafs
         monitoring.varz.contributions |= {"leaf": self.varz, "leafnodes": lambda: len(leafs)}
         monitoring.accountz.countLeafnodes = self._countIn
+        monitoring.accstatz.countLeafnodes = self._countIn
+        monitoring.accstatz.leafTraffic = self._trafficIn
 
     def leafs(self) -> Iterable[LeafLink]:
         return self._service.leafs
 
     def _countIn(self, account: str) -> int:
         return sum(leaf.account == account for leaf in self._service.leafs)
+
+    def _trafficIn(self, account: str) -> tuple[int, int, int, int]:
+        sums = [0, 0, 0, 0]
+        for leaf in self._service.leafs:
+            if leaf.account == account:
+                for kind, count in enumerate(leaf.counts):
+                    sums[kind] += count
+        return sums[0], sums[1], sums[2], sums[3]
 
     def varz(self) -> dict[str, Any]:
         block, service = self._service.block, self._service

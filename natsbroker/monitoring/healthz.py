@@ -89,10 +89,16 @@ class Healthz:
         self.checks = list(checks)
 
     def __call__(self, query: Query) -> Answer:
-        wanted = HealthQuery.fromQuery(query)
+        document, status = self.report(HealthQuery.fromQuery(query))
+        return jsonAnswer(document, status)
+
+    def report(self, wanted: HealthQuery) -> tuple[dict[str, Any], int]:
+        """
+        @return: the document of the page, and the status.
+        """
         problems = self.problems(wanted)
         status = max((each.status for each in problems), default=200)
-        return jsonAnswer(_document(problems, wanted.details), status)
+        return _document(problems, wanted.details), status
 
     def problems(self, wanted: HealthQuery) -> list[HealthProblem]:
         found = list(wanted.problems())

@@ -5,12 +5,13 @@ service adds a page, a health check or a member through attributes of L{Monitori
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.accountz import Accountz
+from natsbroker.accounts.accstatz import Accstatz
 from natsbroker.accounts.subsz import Subsz
 from natsbroker.clients.connz import Connz, Namers
 from natsbroker.clients.context import ClientContext
@@ -23,6 +24,7 @@ from natsbroker.monitoring.healthz import HealthCheck, Healthz
 from natsbroker.monitoring.process import ProcessUsage
 from natsbroker.monitoring.queries import BadQuery, Query
 from natsbroker.monitoring.state import BrokerState
+from natsbroker.monitoring.statsz import Statsz
 from natsbroker.monitoring.varz import Varz
 
 
@@ -66,14 +68,18 @@ class MonitoringModel:
         self.subsz = Subsz(context, accounts)
         self.healthz = Healthz([*healthChecks, jetStreamCheck(jetstream)])
         self.accountz = Accountz(self._state)
+        self.accstatz = Accstatz(self._state)
         self.jsz = Jsz(self._state, jetstream)
+        self.jetstream = jetstream
         self.varz.contributions["jetstream"] = lambda: varzOf(jetstream())
+        self.statsz = Statsz(self._state, self.varz, lambda: varzOf(jetstream()))
         self.accountz.hasJetStream = lambda name: name in accountsOf(jetstream())
         self.pages: dict[str, Page] = {
             "/": self._index,
             "/varz": self.varz,
             "/connz": self.connz,
             "/accountz": self.accountz,
+            "/accstatz": self.accstatz,
             "/jsz": self.jsz,
             "/subsz": self.subsz,
             "/healthz": self.healthz,
@@ -87,6 +93,20 @@ class MonitoringModel:
     @property
     def basePath(self) -> str:
         return self._state.settings.monitoring.http_base_path.rstrip("/")
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """
+        The tags of the server.
+        """
+        return self._state.settings.server_tags
+
+    @property
+    def domain(self) -> str:
+        """
+        The JetStream domain; empty for none.
+        """
+        return self._state.settings.jetstream.domain
 
     def reloaded(self, settings: Settings) -> None:
         self._state.settings = settings

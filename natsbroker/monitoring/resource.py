@@ -5,13 +5,12 @@ header must be a loopback name: otherwise a web page could rebind its own name t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IPushProducer
-from twisted.internet.task import Cooperator
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.resource import Resource
@@ -19,17 +18,15 @@ from twisted.web.server import NOT_DONE_YET
 from zope.interface import implementer
 
 from natsbroker.config.addresses import isLoopback
-from natsbroker.monitoring.answers import Answer, collected, textAnswer
+from natsbroker.monitoring.answers import Answer, textAnswer
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.site import METHODS, MonitorSite
+from natsbroker.monitoring.slices import Slices
 
 _log = Logger()
 
 #: The most long answers that are made and sent at the same time; others wait.
 MOST_LONG_ANSWERS = 4
-
-#: Seconds of work on answers before the reactor runs.
-SLICE = 0.002
 
 #: The bytes of an answer that one write to the transport has.
 _CHUNK = 1 << 16
@@ -52,11 +49,7 @@ class _Pages(Resource):
         super().__init__()  # type: ignore[no-untyped-call]
         self._model = model
         self._isForeign = _foreignTo(model.host)
-        clock = model.clock
-        self._cooperator = Cooperator(
-            terminationPredicateFactory=lambda: _sliceEnd(clock.seconds),
-            scheduler=lambda call: clock.callLater(0, call),
-        )
+        self._slices = Slices(model.clock)
         self._room = DeferredSemaphore(MOST_LONG_ANSWERS)
 
     def render(self, request: Any) -> int:
@@ -87,23 +80,13 @@ class _Pages(Resource):
         if answer.isLong:
             await self._room.acquire()
         try:
-            body = await self._made(answer.body)
+            body = b"".join(await self._slices.made(answer.body))
             sent = request.notifyFinish()
             _send(request, answer, body)
             await sent
         finally:
             if answer.isLong:
                 self._room.release()
-
-    async def _made(self, pieces: Iterable[Any]) -> bytes:
-        made: list[bytes] = []
-        task = self._cooperator.cooperate(collected(pieces, made))
-        try:
-            await task.whenDone()
-        except CancelledError:
-            task.stop()
-            raise
-        return b"".join(made)
 
 
 @implementer(IPushProducer)
@@ -156,11 +139,6 @@ def _stopped(failure: Failure, request: Any) -> None:
         request.loseConnection()
     else:
         _send(request, textAnswer(500, "Internal Server Error\n"), b"Internal Server Error\n")
-
-
-def _sliceEnd(seconds: Callable[[], float]) -> Callable[[], bool]:
-    end = seconds() + SLICE
-    return lambda: seconds() >= end
 
 
 def _foreignTo(host: str) -> Callable[[bytes], bool]:

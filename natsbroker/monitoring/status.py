@@ -6,25 +6,29 @@ The status that the broker publishes in the system account at intervals, as nats
 nats-servers with JetStream elect no leader until every member of the cluster, and every gateway
 of their configuration, has said whether it takes part: a broker that stays silent blocks them.
 
-The members are those of nats-server that need no walk over all connections. Nothing is published
-without a subscriber.
+Nothing is published without a subscriber.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import Service
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
 
-from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.auth.responder import Describe
-from natsbroker.clients.context import Connections
 from natsbroker.interfaces import IMessageBus
-from natsbroker.monitoring.process import ProcessUsage
+from natsbroker.monitoring.answers import Pause
+from natsbroker.monitoring.slices import Slices
 from natsbroker.wire.clientinfo import compact
-from natsbroker.wire.instants import instant
 from natsbroker.wire.values import Message
+
+if TYPE_CHECKING:
+    from natsbroker.monitoring.model import MonitoringModel
+
+_log = Logger(namespace="natsbroker")
 
 #: Seconds before the first report, and the longest interval. Intervals double: the first reports
 #: may come before the links that carry them.
@@ -38,19 +42,20 @@ class StatusReports(Service):
     def __init__(
         self,
         bus: Callable[[], IMessageBus | None],
+        serverId: str,
         describe: Describe,
-        connections: Connections,
-        accounts: AccountRegistry,
+        model: Callable[[], MonitoringModel],
         reactor: Any,
-        process: ProcessUsage | None = None,
     ) -> None:
+        """
+        @param model: gives the pages, which are made when somebody listens.
+        """
         self._bus = bus
+        self._serverId = serverId
         self._describe = describe
-        self._connections = connections
-        self._accounts = accounts
+        self._model = model
         self._reactor = reactor
-        self._process = process or ProcessUsage(reactor.seconds)
-        self._start = reactor.seconds()
+        self._slices = Slices(reactor)
         self._timer: Any = None
         self._pause = _FIRST
 
@@ -71,21 +76,18 @@ class StatusReports(Service):
         bus = self._bus()
         if bus is None:
             return
-        server = self._describe()
-        subject = f"$SYS.SERVER.{server['id']}.STATSZ".encode("ascii")
+        subject = f"$SYS.SERVER.{self._serverId}.STATSZ".encode("ascii")
         if bus.hasInterest(subject):
-            bus.publish(Message(subject, compact({"server": server, "statsz": self._stats()})))
+            reporting = ensureDeferred(self._report(bus, subject))
+            reporting.addErrback(lambda why: _log.failure("The status cannot be published", why))
 
-    def _stats(self) -> dict[str, Any]:
-        connections, process = self._connections, self._process
-        return {
-            "start": instant(self._start),
-            "mem": process.memory(),
-            "cores": process.cores(),
-            "cpu": process.percent(),
-            "connections": len(connections),
-            "total_connections": connections.total,
-            "active_accounts": len(self._accounts),
-            "subscriptions": sum(map(len, self._accounts)),
-            "slow_consumers": sum(connections.slow.values()),
-        }
+    async def _report(self, bus: IMessageBus, subject: bytes) -> None:
+        made: list[Any] = []
+
+        def steps() -> Generator[Pause, None, None]:
+            made.append((yield from self._model().statsz.steps()))
+
+        await self._slices.made(steps())
+        if self.running:
+            document = {"server": self._describe(), "statsz": made[0]}
+            bus.publish(Message(subject, compact(document)))

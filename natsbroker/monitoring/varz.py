@@ -42,7 +42,7 @@ class Varz:
         return Answer(200, JSON, bodyOf(self.steps()))
 
     def steps(self) -> Generator[bytes, None, Document]:
-        traffic = yield from self._traffic()
+        traffic = yield from self.traffic()
         state = self._state
         context, settings, process = state.context, state.settings, state.process
         info, limits, connections = context.info, context.limits, context.connections
@@ -85,7 +85,7 @@ class Varz:
             "connections": len(connections),
             "total_connections": connections.total,
             **{name: self._contribution(name, 0) for name in ("routes", "remotes", "leafnodes")},
-            **self._messages(traffic),
+            **self.messages(traffic),
             "slow_consumers": sum(troubles["slow_consumer_stats"].values()),
             "stale_connections": sum(troubles["stale_connection_stats"].values()),
             "subscriptions": sum(map(len, state.accounts)),
@@ -100,7 +100,10 @@ class Varz:
         }
         return {key: value for key, value in document.items() if value is not None}
 
-    def _traffic(self) -> Generator[bytes, None, list[int]]:
+    def traffic(self) -> Generator[bytes, None, list[int]]:
+        """
+        @return: messages in, bytes in, messages out and bytes out of all clients.
+        """
         connections = self._state.context.connections
         sums = list(connections.closedTraffic)
         for place, session in enumerate(list(connections)):
@@ -114,7 +117,10 @@ class Varz:
         contribute = self.contributions.get(name)
         return default if contribute is None else contribute()
 
-    def _messages(self, traffic: list[int]) -> Document:
+    def messages(self, traffic: list[int]) -> Document:
+        """
+        @return: the members of the page that show the traffic of clients and links.
+        """
         inMessages, inBytes, outMessages, outBytes = traffic
         sums = [each.traffic for each in self.statistics.values()]
         links = [sum(counts) for counts in zip(*sums, strict=True)]

@@ -26,7 +26,7 @@ from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.selection import AuthorizerSelection
 from natsbroker.clients.context import REMEMBERED, ClientContext, Connections
 from natsbroker.clients.events import ClientEvents
-from natsbroker.clients.finding import closeExcess, sessionOf, sessionsOf
+from natsbroker.clients.finding import askToLeave, closeExcess, kick, sessionOf, sessionsOf
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listener import OpenSocketEndpoint, addressEndpoint
@@ -51,10 +51,13 @@ if TYPE_CHECKING:
     from natsbroker.jetstream.figures import JetStreamFigures
     from natsbroker.monitoring.model import MonitoringModel
     from natsbroker.monitoring.service import MonitoringService
+    from natsbroker.monitoring.systemanswers import SystemAnswers
     from natsbroker.streaming.monitoring import StreamingModel
     from natsbroker.streaming.service import StreamingService
 
 _log = Logger(namespace="natsbroker")
+
+_NO_FILE = "can only reload config when a file is provided using -c or --config"
 
 
 def withOperators(settings: Settings, hasResolver: bool = False) -> Settings:
@@ -131,6 +134,7 @@ class BrokerParts:
         self.poller: SocketPoller | None = None
         self._store: StreamingService | None = None
         self.jetstream: JetStreamFigures | None = None
+        self.reloadFile: Callable[[], Sequence[str]] = lambda: [_NO_FILE]
 
     def make(self) -> None:
         """
@@ -147,7 +151,9 @@ class BrokerParts:
         self._makeServices()
 
     def _makeObservers(self) -> None:
-        self.describe = serverDescriber(self._info, self._reactor.seconds)
+        self.describe = serverDescriber(
+            self._info, self._reactor.seconds, lambda: self._host.settings
+        )
         events = ClientEvents(
             self._systemBus,
             lambda cid: sessionOf(self.clients.connections, cid),
@@ -306,15 +312,31 @@ class BrokerParts:
         for service in self.links:
             for each in service.children:
                 self._adopt(each)
-        if self._settings.cluster is not None or self._settings.gateway is not None:
-            from natsbroker.monitoring.status import StatusReports
+        bus = self._systemBus()
+        if bus is None:
+            return
+        from natsbroker.monitoring.status import StatusReports
+        from natsbroker.monitoring.systemrequests import SystemRequests
 
-            connections = self.clients.connections
-            self._adopt(
-                StatusReports(
-                    self._systemBus, self.describe, connections, self.accounts, self._reactor
-                )
+        self._adopt(
+            StatusReports(
+                self._systemBus, self._keys.id, self.describe, self.monitoring, self._reactor
             )
+        )
+        requests = SystemRequests(bus, self._keys.id, self._makeAnswers)
+        system = bus.account
+        self.accounts.watch(
+            lambda account: None if account.name == system else requests.serve(account)
+        )
+
+    def _makeAnswers(self) -> SystemAnswers:
+        from natsbroker.monitoring.systemanswers import ServerActions, SystemAnswers
+
+        connections = self.clients.connections
+        actions = ServerActions(
+            partial(kick, connections), partial(askToLeave, connections), lambda: self.reloadFile()
+        )
+        return SystemAnswers(self.describe, self.monitoring(), self._reactor, actions, self._random)
 
     def _makeServices(self) -> None:
         settings, plugins = self._settings, self._plugins

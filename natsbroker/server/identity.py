@@ -13,6 +13,7 @@ from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.nkeys import Signer
 from natsbroker.auth.responder import Describe
 from natsbroker.clients.info import ServerInfo
+from natsbroker.config.model import Settings
 from natsbroker.wire.instants import instant
 from natsbroker.wire.nkeys import Role
 
@@ -40,21 +41,31 @@ class ServerKeys:
         return self.curve.publicKey
 
 
-def serverDescriber(info: Callable[[], ServerInfo], now: Callable[[], float]) -> Describe:
+def serverDescriber(
+    info: Callable[[], ServerInfo],
+    now: Callable[[], float],
+    settings: Callable[[], Settings] = Settings,
+) -> Describe:
     """
+    @param settings: those in force.
     @return: makes nats-server's C{ServerInfo} of a message; each call has the next number.
     """
     numbers = count(1)
 
     def describe() -> dict[str, Any]:
-        known = info()
-        cluster = {"cluster": known.cluster} if known.cluster else {}
+        known, current = info(), settings()
+        optional: dict[str, Any] = {
+            "cluster": known.cluster,
+            "domain": current.jetstream.domain,
+            "ver": known.version,
+            "tags": list(current.server_tags),
+            "metadata": dict(current.server_metadata),
+        }
         return {
             "name": known.server_name,
             "host": known.host,
             "id": known.server_id,
-            **cluster,
-            "ver": known.version,
+            **{key: value for key, value in optional.items() if value},
             "jetstream": known.jetstream,
             "flags": 0,
             "seq": next(numbers),

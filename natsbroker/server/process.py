@@ -74,6 +74,7 @@ class ServerProcess:
             broker.addPlanner(self._processLog.plan)
             self._processFiles = ProcessFiles(broker, self._program, self._read)
             self._processFiles.setServiceParent(broker)  # type: ignore[no-untyped-call]
+            broker.useReload(self._processFiles.reload)
             for warning in self._warnings:
                 _log.warn("{warning}", warning=warning)
             broker.startService()

@@ -79,7 +79,10 @@ class ProcessFiles(Service):
             if file is not None:
                 file.remove()
 
-    def reload(self) -> None:
+    def reload(self) -> list[str]:
+        """
+        @return: what prevents it, which is logged.
+        """
         try:
             if self._read is None:
                 raise BrokerError(
@@ -87,13 +90,16 @@ class ProcessFiles(Service):
                 )
             self._broker.reload(self._read())
         except ReloadError as refused:
-            self._refuse(refused.problems)
+            return self._refuse(refused.problems)
         except (BrokerError, ConfigError) as error:
-            self._refuse(str(error).splitlines())
+            return self._refuse(str(error).splitlines())
+        return []
 
-    def _refuse(self, problems: Iterable[str]) -> None:
+    def _refuse(self, problems: Iterable[str]) -> list[str]:
+        problems = list(problems)
         for problem in problems:
             _log.error("Failed to reload server configuration: {problem}", problem=problem)
+        return problems
 
     def _plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         changed = {change.path for change in changes}

@@ -5,6 +5,7 @@ What all client connections share.
 from __future__ import annotations
 
 import gc
+from types import SimpleNamespace
 from typing import Any
 from weakref import ref
 
@@ -18,7 +19,7 @@ from natsbroker.clients.limits import ClientLimits
 from tests.server.support import settingsOf
 from tests.support import Doorkeeper, World
 
-FACTS: Any = object()
+FACTS: Any = SimpleNamespace(account="A")
 
 
 def closed(reason: str = "Client Closed") -> ClosedClient:
@@ -45,7 +46,15 @@ class TestConnections:
         connections.remove(2, closed("Stale Connection"), (10, 20, 30, 40))
         assert (len(connections), connections.get(1)) == (0, None)
         assert connections.closedTraffic == [11, 22, 33, 44]
+        assert connections.accountTraffic == {"A": [11, 22, 33, 44]}
         assert connections.ended == {"Client Closed": 1, "Stale Connection": 1}
+
+    def test_slowByAccount(self) -> None:
+        """Slow consumers count for their account."""
+        connections = Connections()
+        for reason in ("Slow Consumer (Pending Bytes)", "Client Closed"):
+            connections.remove(1, closed(reason), (0, 0, 0, 0))
+        assert connections.accountSlow == {"A": 1}
 
     def test_removedWhileWalked(self) -> None:
         """Connections may go while all are walked through."""

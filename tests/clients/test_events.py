@@ -26,12 +26,12 @@ def login(user: str, password: str, **more: Any) -> bytes:
 
 
 def events(client: Client) -> list[tuple[str, dict[str, Any]]]:
-    """Subject and document of each event that came."""
+    """Subject and document of each event that came, without the server's status."""
     lines = client.receive().replace(b"PING\r\n", b"").split(b"\r\n")
     found = []
     for head, body in zip(lines[::2], lines[1::2], strict=False):
         found.append((head.split(b" ")[1].decode(), json.loads(body)))
-    return found
+    return [(subject, document) for subject, document in found if not subject.endswith(".STATSZ")]
 
 
 def listening(text: str = ACCOUNTS) -> tuple[Host, Client]:

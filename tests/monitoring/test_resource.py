@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 from twisted.internet.task import Clock
 
-from natsbroker.monitoring.resource import MOST_LONG_ANSWERS, SLICE, monitorSite
+from natsbroker.monitoring.resource import MOST_LONG_ANSWERS, monitorSite
+from natsbroker.monitoring.slices import SLICE
 from natsbroker.testing.transport import MemoryTransport
 from tests.conftest import FlushLoggedErrors
 from tests.monitoring.staging import Response, parsed

@@ -1,0 +1,91 @@
+"""
+The requests of the system account, with nats-server's subjects, options and answers::
+
+    $SYS.REQ.SERVER.PING.<page>         every server answers
+    $SYS.REQ.SERVER.<id>.<page>         the one with this id does
+    $SYS.REQ.ACCOUNT.<account>.<page>   about one account
+    $SYS.REQ.SERVER.<id>.KICK           close a connection; LDM: tell it to leave; RELOAD
+
+Users of other accounts may ask for the connections and the figures of their own. The pages, and all
+that answers need, load with the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from natsbroker.accounts.account import Account
+from natsbroker.auth.responder import RequestResponder
+from natsbroker.interfaces import IMessageBus
+from natsbroker.wire.values import Kind, Message
+
+if TYPE_CHECKING:
+    from natsbroker.monitoring.systemanswers import SystemAnswers
+
+#: What every server answers to, by name and by id.
+SERVER_REQUESTS = (
+    *("STATSZ", "IDZ", "VARZ", "CONNZ", "SUBSZ", "ROUTEZ", "GATEWAYZ", "LEAFZ"),
+    *("ACCOUNTZ", "JSZ", "HEALTHZ", "PROFILEZ", "IPQUEUESZ", "RAFTZ"),
+)
+
+#: What one server does.
+ACTIONS = ("KICK", "LDM", "RELOAD")
+
+#: What is asked about one account.
+ACCOUNT_REQUESTS = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "CONNS", "STATZ")
+
+
+class SystemRequests:
+    def __init__(
+        self, bus: IMessageBus, serverId: str, makeAnswers: Callable[[], SystemAnswers]
+    ) -> None:
+        """
+        @param bus: the system account's.
+        @param makeAnswers: called at the first request.
+        """
+        self._makeAnswers = makeAnswers
+        self._answers: SystemAnswers | None = None
+        responder = RequestResponder(bus)
+        responder.on(b"$SYS.REQ.SERVER.PING", self._asked("STATSZ"))
+        for server in ("PING", serverId):
+            for kind in SERVER_REQUESTS:
+                responder.on(f"$SYS.REQ.SERVER.{server}.{kind}".encode(), self._asked(kind))
+        for kind in ACTIONS:
+            responder.on(f"$SYS.REQ.SERVER.{serverId}.{kind}".encode(), self._ordered(kind))
+        for kind in ACCOUNT_REQUESTS:
+            responder.on(f"$SYS.REQ.ACCOUNT.*.{kind}".encode(), self._askedOf(kind))
+
+    @property
+    def answers(self) -> SystemAnswers:
+        if self._answers is None:
+            self._answers = self._makeAnswers()
+        return self._answers
+
+    def serve(self, account: Account) -> None:
+        """
+        Answer the users of an account about it.
+        """
+        responder = RequestResponder(account.busFor(Kind.LOCAL))
+        name = account.name
+        for subject in ("ACCOUNT.PING.CONNZ", "SERVER.PING.CONNZ"):
+            responder.on(f"$SYS.REQ.{subject}".encode(), self._askedOf("CONNZ", name))
+        responder.on(b"$SYS.REQ.ACCOUNT.PING.STATZ", self._askedOf("STATZ", name))
+
+    def _asked(self, kind: str) -> Callable[[Message], Any]:
+        return lambda message: self.answers.ofServer(kind, message.payload)
+
+    def _askedOf(self, kind: str, account: str = "") -> Callable[[Message], Any]:
+        return lambda message: self.answers.ofAccount(
+            kind, account or _named(message), message.payload
+        )
+
+    def _ordered(self, kind: str) -> Callable[[Message], Any]:
+        return lambda message: self.answers.ofAction(kind, message.payload)
+
+
+def _named(message: Message) -> str:
+    """
+    The account that a subject names.
+    """
+    return message.subject.split(b".")[3].decode("utf-8", "replace")

@@ -1,0 +1,222 @@
+"""
+The system account's requests beside nats-server's under the same clients: the same keys in the same
+order with the same types, and the same refusals. Each difference has its reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.monitored import AskingClient, Monitored, assertSameShape
+from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
+
+CONFIG = """
+server_name: mon
+server_tags: [eu]
+accounts {
+  A { users: [ { user: a, password: a } ] }
+  C { users: [ { user: c, password: c } ] }
+  $SYS { users: [ { user: s, password: s } ] }
+}
+"""
+
+GO = "says something about the Go runtime or Go code only"
+UNCOUNTED = "accounts do not count it"
+NO_IMPORTS = "nats-server imports its own $SYS services into each account"
+
+#: What nats-server shows and natsbroker does not, by the last keys of its place.
+ABSENT = {
+    "server.feature_flags": "all of them switch details of nats-server's JetStream",
+    "data.feature_flags": "all of them switch details of nats-server's JetStream",
+    "data.git_commit": GO,
+    "data.disk_io_wait_stats": GO,
+    "data.stalled_clients": "connections do not count how often they were stalled",
+    "data.imports": NO_IMPORTS,
+    "data.account_detail.imports": NO_IMPORTS,
+    **{
+        f"data{place}.{key}": UNCOUNTED
+        for place in ("", ".sublist_stats", ".account_detail.sublist_stats")
+        for key in ("num_inserts", "num_removes", "max_fanout", "avg_fanout")
+    },
+}
+
+#: What natsbroker shows and nats-server does not.
+EXTRA = {"data.natsbroker": "our own version; version is nats-server's"}
+
+#: Requests behind C{$SYS.REQ.}, where C{ID} is the server's.
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
+    ("SERVER.PING", {}),
+    ("SERVER.PING.STATSZ", {}),
+    ("SERVER.PING.STATSZ", {"host": "127", "tags": ["EU"]}),
+    ("SERVER.PING.IDZ", {}),
+    ("SERVER.PING.VARZ", {"unknown": 1}),
+    ("SERVER.PING.CONNZ", {}),
+    ("SERVER.PING.CONNZ", {"subscriptions": True}),
+    ("SERVER.PING.CONNZ", {"subscriptions_detail": True, "auth": True}),
+    ("SERVER.PING.CONNZ", {"state": 1}),
+    ("SERVER.PING.CONNZ", {"state": 2, "sort": "uptime"}),
+    ("SERVER.PING.CONNZ", {"cid": 99}),
+    ("SERVER.PING.CONNZ", {"acc": "A", "limit": -1}),
+    ("SERVER.PING.CONNZ", {"user": "a"}),
+    ("SERVER.PING.CONNZ", {"filter_subject": "foo.>", "acc": "A"}),
+    ("SERVER.PING.SUBSZ", {}),
+    ("SERVER.PING.SUBSZ", {"subscriptions": True, "test": "foo.1"}),
+    ("SERVER.PING.ROUTEZ", {"subscriptions": True}),
+    ("SERVER.PING.GATEWAYZ", {"name": "x", "accounts": True, "account_name": "A"}),
+    ("SERVER.PING.LEAFZ", {"subscriptions": True, "account": "A"}),
+    ("SERVER.PING.ACCOUNTZ", {}),
+    ("SERVER.PING.ACCOUNTZ", {"account": "A"}),
+    ("SERVER.PING.JSZ", {"accounts": True}),
+    ("SERVER.PING.IPQUEUESZ", {"filter": "none"}),
+    ("SERVER.PING.RAFTZ", {}),
+    *((f"SERVER.ID.{kind}", {}) for kind in ("STATSZ", "IDZ", "VARZ", "CONNZ", "JSZ", "HEALTHZ")),
+    ("ACCOUNT.A.CONNZ", {"subscriptions": True}),
+    ("ACCOUNT.C.CONNZ", {}),
+    ("ACCOUNT.A.LEAFZ", {}),
+    ("ACCOUNT.A.INFO", {}),
+    ("ACCOUNT.A.CONNS", {}),
+    ("ACCOUNT.A.STATZ", {}),
+    ("ACCOUNT.PING.STATZ", {}),
+    ("ACCOUNT.PING.STATZ", {"accounts": ["C"], "include_unused": True}),
+    ("ACCOUNT.NO.SUBSZ", {}),
+]
+
+#: Requests whose answers are the same but for the server's own part.
+SAME: list[tuple[str, bytes]] = [
+    ("SERVER.PING.CONNZ", b'{"sort":"bogus"}'),
+    ("SERVER.PING.CONNZ", b'{"sort":"stop"}'),
+    ("SERVER.PING.CONNZ", b'{"cid":-1}'),
+    ("SERVER.PING.CONNZ", b'{"filter_subject":"foo"}'),
+    ("SERVER.PING.SUBSZ", b'{"test":"foo.*"}'),
+    ("SERVER.PING.ROUTEZ", b'{"subscriptions":"x"}'),
+    ("SERVER.PING.ROUTEZ", b"[]"),
+    ("SERVER.PING.ROUTEZ", b" "),
+    ("SERVER.PING.VARZ", b'{"acc'),
+    ("SERVER.PING.ACCOUNTZ", b'{"account":"NO"}'),
+    ("SERVER.PING.HEALTHZ", b""),
+    ("SERVER.PING.HEALTHZ", b'{"stream":"S"}'),
+    ("SERVER.PING.HEALTHZ", b'{"consumer":"S","details":true}'),
+    ("SERVER.PING.HEALTHZ", b'{"js-enabled-only":"x"}'),
+    ("SERVER.PING.PROFILEZ", b""),
+    ("SERVER.ID.KICK", b'{"cid":999}'),
+    ("SERVER.ID.KICK", b"{}"),
+    ("SERVER.ID.LDM", b'{"cid":999}'),
+    ("SERVER.ID.RELOAD", b""),
+    ("ACCOUNT.NO.INFO", b""),
+    ("SERVER.PING.NOPE", b""),
+    ("SERVER.PING.KICK", b""),
+    ("SERVER.ID.INFO", b""),
+    ("ACCOUNT.A.NOPE", b""),
+]
+
+
+class Side(Monitored):
+    """
+    A populated server.
+
+    @ivar system: a client in the system account.
+    @ivar plain: a client in account C{A} with two subscriptions and a message.
+    """
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.system = self.client("s")
+        self.plain = self.client("a")
+        self.plain.send(b"SUB foo.* 11\r\nSUB bar q 12\r\nPUB nobody 2\r\nhi\r\n")
+        self.plain.flush()
+        gone = AskingClient(server, "c")
+        gone.close()
+        server.waitForLog("Client connection closed")
+        self.id = self.answer("SERVER.PING.IDZ")["id"]
+
+    def answer(self, subject: str, body: bytes = b"", by: AskingClient | None = None) -> Any:
+        """
+        The answer to a request behind C{$SYS.REQ.}; C{None} if nobody serves it.
+        """
+        subject = subject.replace("ID.", f"{self.id}.") if "ID." in subject else subject
+        return (by or self.system).answers(f"$SYS.REQ.{subject}", body)
+
+
+def _started(flavour: Flavour, directory: Path) -> Iterator[Side]:
+    server = Server(flavour, directory, CONFIG, ["-m", "-1", "-D"]).start()
+    side = Side(server)
+    yield side
+    side.close()
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+    """nats-server, populated."""
+    yield from _started(REAL, tmp_path_factory.mktemp("real"))
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+    """natsbroker, populated."""
+    yield from _started(OURS_FAST, tmp_path_factory.mktemp("ours"))
+
+
+def bodyOf(options: dict[str, Any]) -> bytes:
+    """
+    The body of a request.
+    """
+    return json.dumps(options).encode() if options else b""
+
+
+@pytest.mark.parametrize(("subject", "options"), REQUESTS, ids=lambda each: str(each))
+def test_shapes(subject: str, options: dict[str, Any], real: Side, ours: Side) -> None:
+    """Answers have nats-server's keys, types and order, but for what the tables excuse."""
+    there, here = (side.answer(subject, bodyOf(options)) for side in (real, ours))
+    assert (there is None) == (here is None)
+    assertSameShape(there, here, ABSENT, EXTRA)
+
+
+@pytest.mark.parametrize(("subject", "body"), SAME, ids=lambda each: str(each))
+def test_sameAnswers(subject: str, body: bytes, real: Side, ours: Side) -> None:
+    """Refusals are the same, whatever the server says about itself."""
+    answers = [side.answer(subject, body) for side in (real, ours)]
+    for each in answers:
+        if each is not None:
+            each.pop("server")
+    assert answers[1] == answers[0]
+
+
+@pytest.mark.parametrize("subject", ["SERVER.PING.CONNZ", "ACCOUNT.PING.CONNZ", "USER.INFO"])
+def test_ownAccount(subject: str, real: Side, ours: Side) -> None:
+    """What users of other accounts may ask has the same keys."""
+    there, here = (side.answer(subject, by=side.plain) for side in (real, ours))
+    assertSameShape(there, here, ABSENT, EXTRA)
+
+
+def test_figures(real: Side, ours: Side) -> None:
+    """The same clients lead to the same figures."""
+    keys = ("conns", "leafnodes", "total_conns", "sent", "received", "slow_consumers")
+    rows = []
+    for side in (real, ours):
+        side.plain.flush()
+        data = side.answer("ACCOUNT.A.STATZ")["data"]
+        rows.append({key: data["account_statz"][0][key] for key in keys})
+    assert rows[1]["received"].pop("bytes") == rows[0]["received"].pop("bytes")
+    for row in rows:
+        del row["sent"]["bytes"]  # The answers of test_ownAccount have other lengths.
+    assert rows[1] == rows[0]
+
+
+def test_kick(real: Side, ours: Side) -> None:
+    """A connection is closed for the same reason."""
+    for side in (real, ours):
+        victim = AskingClient(side.server, "c")
+        cid = json.loads(victim.info.partition(b" ")[2])["client_id"]
+        assert list(side.answer("SERVER.ID.KICK", b'{"cid":%d}' % cid)) == ["server"]
+        with pytest.raises(ConnectionError):
+            victim.flush()
+        victim.close()
+        options = {"cid": cid, "state": 1}
+        (row,) = side.answer("SERVER.PING.CONNZ", bodyOf(options))["data"]["connections"]
+        assert row["reason"] == "Kicked"

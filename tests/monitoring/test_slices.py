@@ -1,0 +1,96 @@
+"""Tests for L{natsbroker.monitoring.slices}."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+import pytest
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from natsbroker.monitoring.slices import SLICE, Slices
+
+
+class Scheduling(Clock):
+    """
+    A clock that counts what is scheduled on it.
+    """
+
+    scheduled = 0
+
+    def callLater(
+        self, delay: float, callable: Callable[..., object], *args: object, **kw: object
+    ) -> Any:
+        self.scheduled += 1
+        return super().callLater(delay, callable, *args, **kw)
+
+
+def counted(clock: Clock, seen: list[int], count: int) -> Iterator[bytes]:
+    """
+    Pieces, of which each takes a third of a slice.
+    """
+    for number in range(count):
+        seen.append(number)
+        clock.rightNow += SLICE / 3
+        yield b"%d" % number
+
+
+def test_slices() -> None:
+    """The reactor runs after each slice."""
+    clock = Scheduling()
+    seen: list[int] = []
+    made = ensureDeferred(Slices(clock).made(counted(clock, seen, 10)))
+    results: list[Any] = []
+    made.addCallback(results.append)
+    clock.advance(0)
+    assert b"".join(results[0]) == b"0123456789"
+    assert clock.scheduled >= 4
+
+
+def test_waits() -> None:
+    """A piece that is not there yet is waited for."""
+    clock = Clock()
+    waiting: Deferred[None] = Deferred()
+    made = ensureDeferred(Slices(clock).made([b"a", waiting, b"b"]))
+    results: list[Any] = []
+    made.addCallback(results.append)
+    clock.pump([0] * 5)
+    assert results == []
+    waiting.callback(None)
+    clock.pump([0] * 5)
+    assert results == [[b"a", b"b"]]
+
+
+def test_cancelled() -> None:
+    """No more pieces are made for nobody."""
+    clock = Clock()
+    waiting: Deferred[None] = Deferred()
+    seen: list[int] = []
+    later = counted(clock, seen, 3)
+    made = ensureDeferred(Slices(clock).made(chain([waiting], later)))
+    failures: list[Any] = []
+    made.addErrback(failures.append)
+    clock.advance(0)
+    made.cancel()
+    assert failures[0].check(CancelledError) is not None
+    waiting.callback(None)
+    clock.advance(0)
+    assert seen == []
+
+
+def test_failure() -> None:
+    """A failure ends the answer."""
+
+    def broken() -> Iterator[bytes]:
+        yield b"a"
+        raise LookupError("gone")
+
+    clock = Clock()
+    made = ensureDeferred(Slices(clock).made(broken()))
+    failures: list[Any] = []
+    made.addErrback(failures.append)
+    clock.pump([0] * 5)
+    with pytest.raises(LookupError):
+        failures[0].raiseException()
