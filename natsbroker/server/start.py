@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twisted.internet.error import CannotListenError
+from twisted.internet.error import BindError, CannotListenError, ConnectError
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
@@ -26,6 +26,8 @@ _log = Logger(namespace="natsbroker")
 _LARGE_PAYLOAD = 8 << 20
 """Payloads above this size in bytes get a warning, as with nats-server."""
 
+_FORESEEN = (BrokerError, StoreError, ValueError, OSError, ConnectError, BindError)
+
 
 class StartError(BrokerError):
     """
@@ -38,7 +40,7 @@ def failureReason(failure: Failure) -> str:
     Say why a start failed. The text of an unforeseen error may quote a secret of the settings: it
     is logged for debugging only.
     """
-    if failure.check(BrokerError, StoreError, ValueError, OSError):
+    if failure.check(*_FORESEEN):
         text: str = failure.getErrorMessage()
         return text
     _log.failure("The start failed", failure, LogLevel.debug)

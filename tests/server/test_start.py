@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from twisted.internet.error import CannotListenError
+from twisted.internet.error import BindError, CannotListenError, ConnectionRefusedError
 from twisted.internet.testing import MemoryReactor
 from twisted.python.failure import Failure
 
@@ -171,6 +171,11 @@ class TestFailureReason:
     def test_foreseen(self, kind: type[Exception]) -> None:
         """An error that was foreseen says itself what is wrong."""
         assert self.reason(kind("no")) == "no"
+
+    @pytest.mark.parametrize("kind", [ConnectionRefusedError, BindError])
+    def test_network(self, kind: type[Exception]) -> None:
+        """The text of Twisted about a connection or a port is logged."""
+        assert self.reason(kind("no")).endswith(": no.")
 
     @pytest.mark.parametrize("kind", [KeyError, SystemExit])
     def test_unforeseen(self, kind: type[BaseException], flushLoggedErrors: Any) -> None:
