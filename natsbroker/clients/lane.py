@@ -11,10 +11,12 @@ it and only speed changes.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from random import Random
 
 from natsbroker.connections.backlog import BYTES, DIVISIBLE, FRAME
 from natsbroker.connections.outbox import Outbox
+from natsbroker.interfaces.records import Record
 from natsbroker.subjects.matcher import Matcher, Matches, TrafficCounter
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.subjects.subscription import Shadow, Subscription
@@ -321,6 +323,24 @@ class InternalPublisher:
 
     def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
         return 0
+
+    def publishRecords(
+        self,
+        subject: bytes,
+        records: Sequence[Record],
+        prefix: bytes,
+        number: int,
+        pending: int,
+        most: int,
+        isShown: bool,
+    ) -> tuple[int, int]:
+        """
+        Put stored messages into their receivers' outboxes; see
+        L{natsbroker.jetstream.recordsender.RecordSender.deliver}.
+
+        @return: how many messages they were, and their size; zeros leave them to the readable path.
+        """
+        return 0, 0
 
 
 _PUBLISHING = (b"P", b"p", b"H", b"h")

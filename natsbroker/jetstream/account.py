@@ -27,6 +27,7 @@ from natsbroker.jetstream.model.limits import (
 from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.model.timestamps import formatTime
+from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.wire.clientinfo import eventId
@@ -41,6 +42,7 @@ class JetStreamAccount:
 
     @ivar name: the account's name.
     @ivar bus: the account's bus for services of this broker.
+    @ivar records: sends stored messages.
     @ivar files: the store of streams in files, and of all configurations and consumer states.
     @ivar memory: the store of streams in memory.
     @ivar now: the wall clock, in nanoseconds since 1970.
@@ -72,6 +74,7 @@ class JetStreamAccount:
     ) -> None:
         self.name = name
         self.bus = bus
+        self.records = RecordSender(bus)
         self.files = files
         self.memory = memory
         self.deadlines = deadlines

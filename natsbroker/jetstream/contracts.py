@@ -15,6 +15,7 @@ from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import Matching, Record, SubjectTallies
 from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.streaming.deadlines import Deadlines
 
 
@@ -56,6 +57,10 @@ class ConsumerAccount(Protocol):
 
         @return: the number of receivers.
         """
+
+    @property
+    def records(self) -> RecordSender:
+        """Sends stored messages."""
 
     def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
         """

@@ -4,7 +4,7 @@ What the parts of a consumer share: its configuration, positions, timers and dur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any
 
@@ -59,6 +59,7 @@ class ConsumerCore:
     @ivar pump: delivers what can be delivered; the delivery of the consumer sets it.
     @ivar owner: the consumer.
     @ivar ackFormat: see L{natsbroker.jetstream.consumers.acks.ackFormat}.
+    @ivar ackPrefix: the acknowledgement subjects without their numbers.
     @ivar needsAcks: whether deliveries are pending until they are acknowledged.
     @ivar acksAll: whether an acknowledgement settles the deliveries before it.
     @ivar maxDeliver: deliveries of one message; 0 for any number.
@@ -86,6 +87,7 @@ class ConsumerCore:
         self.timers = ConsumerTimers(self.account.deadlines)
         self.monotonic = self.account.deadlines.now
         self.ackFormat = ackFormat(stream.name, name)
+        self.ackPrefix = f"$JS.ACK.{stream.name}.{name}.".encode()
         self.start = 0
         states = stream.states if stream.isShared or not config.mem_storage else None
         key = stateKey(stream.name, name)
@@ -372,6 +374,20 @@ class ConsumerCore:
                 pending.unacknowledged(sequence)
                 return
             pending.deliver(sequence, due, not self.backoff)
+        self.watchPending(due)
+
+    def deliveredRun(self, records: Sequence[Record], now: float) -> None:
+        """
+        Count the first deliveries of L{RecordCursor.upcoming} messages.
+        """
+        pending = self.pending
+        sequences = [each[0] for each in records]
+        self.cursor.takeRun(len(records))
+        if not self.needsAcks:
+            pending.unacknowledgedRun(sequences)
+            return
+        due = now + self.waitAfter(0)
+        pending.deliverRun(sequences, due, not self.backoff)
         self.watchPending(due)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from itertools import islice
 
 from twisted.logger import Logger
 
@@ -305,6 +306,30 @@ class RecordCursor:
         if sequence <= self.resume and not self._skip:
             if not self._buffer or self._buffer[0].sequence > self.resume:
                 self.position = self.resume + 1
+
+    def upcoming(self, limit: int) -> list[Record]:
+        """
+        The next messages, after the first of which all others pend; none if the number of pending
+        messages does not fall by one with each of them.
+        """
+        if self.peek() is None or self._skip or self.position <= self.resume:
+            return []
+        records = list(islice(self._buffer, limit))
+        if records[-1].sequence > min(self._counted, self._last):
+            return []
+        return records
+
+    def takeRun(self, count: int) -> None:
+        """
+        The first of the L{upcoming} messages are delivered.
+        """
+        buffer = self._buffer
+        for _ in range(count - 1):
+            buffer.popleft()
+        self.position = buffer.popleft().sequence + 1
+        self._remaining -= count
+        if len(buffer) < PIECE and not self.isBusy and self._scan <= self._stream.last:
+            self._run(self._read)
 
     def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         self.isBusy = True

@@ -9,13 +9,14 @@ waits in the same queue.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.core import ConsumerCore
 from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
+from natsbroker.jetstream.recordsender import Sent
 
 #: Messages, and bytes of them, that are delivered before other work has its turn.
 SLICE = 256
@@ -99,6 +100,16 @@ class ConsumerDeliverer:
         """
         raise NotImplementedError
 
+    def deliverRun(self, records: Sequence[Record], pending: int) -> int:
+        """
+        Send the first ones of new messages together, and count their deliveries. What has to be
+        decided for a single message is left to L{deliver}.
+
+        @param pending: messages that the consumer still has after the first one.
+        @return: how many were sent.
+        """
+        raise NotImplementedError
+
     def waits(self) -> None:
         """
         Nothing can be delivered now.
@@ -139,8 +150,11 @@ class ConsumerDeliverer:
         self._isPumping = True
         self._sliceBytes = delivered = 0
         try:
-            while delivered < SLICE and self._sliceBytes < SLICE_BYTES and self._deliverNext():
-                delivered += 1
+            while delivered < SLICE and self._sliceBytes < SLICE_BYTES:
+                count = self._deliverRun(SLICE - delivered) or self._deliverNext()
+                if not count:
+                    break
+                delivered += count
         finally:
             self._isPumping = False
         if delivered:
@@ -163,6 +177,58 @@ class ConsumerDeliverer:
         if self._settled:
             settled, self._settled = self._settled, []
             core.settled(settled)
+
+    def _deliverRun(self, limit: int) -> int:
+        """
+        Deliver new messages together.
+
+        @return: how many; 0 leaves the next message to L{_deliverNext}.
+        """
+        core = self.core
+        pending = core.pending
+        if (
+            pending.queueLength
+            or self._replayUntil
+            or core.isReserving
+            or core.config.headers_only
+            or core.isPaused
+            or not core.isServing
+            or not core.cursor.isCounted
+            or not self.canDeliver()
+        ):
+            return 0
+        if core.maxPending:
+            limit = min(limit, core.maxPending - len(pending.entries))
+        records = core.cursor.upcoming(limit) if limit > 0 else None
+        if not records:
+            return 0
+        count = self.deliverRun(records, core.cursor.numPending - 1)
+        if core.settlesAtDelivery:
+            self._settled += [each.sequence for each in records[:count]]
+        return count
+
+    def _sendRun(
+        self,
+        reply: bytes,
+        records: Sequence[Record],
+        pending: int,
+        now: float,
+        most: int,
+        isShown: bool,
+    ) -> Sent:
+        """
+        Send messages and count their deliveries; see L{RecordSender.deliver}.
+        """
+        core = self.core
+        number = core.pending.delivered + 1
+        most = min(most, SLICE_BYTES - self._sliceBytes)
+        sent = core.account.records.deliver(
+            reply, records, core.ackPrefix, number, pending, most, isShown
+        )
+        if sent.messages:
+            self._sliceBytes += sent.size
+            core.deliveredRun(records[: sent.messages], now)
+        return sent
 
     def _deliverNext(self) -> bool:
         """

@@ -9,9 +9,9 @@ in nats-server it moves when a message is settled, not when one is delivered.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import islice, takewhile
+from itertools import islice, repeat, takewhile
 
 #: Timers and the order are cleared of settled messages when they are this many and over half.
 _MANY = 1024
@@ -69,6 +69,14 @@ class PendingAcks:
         self.floor = self.delivered
         self.deliveredStream = self.floorStream = sequence
 
+    def unacknowledgedRun(self, sequences: Sequence[int]) -> None:
+        """
+        Count deliveries of messages that need no acknowledgement.
+        """
+        self.delivered += len(sequences)
+        self.floor = self.delivered
+        self.deliveredStream = self.floorStream = sequences[-1]
+
     def deliver(self, sequence: int, due: float, isRegular: bool = True) -> None:
         """
         Count the first delivery of a message, whose sequence is above that of all before.
@@ -81,6 +89,26 @@ class PendingAcks:
         self.entries[sequence] = (self.delivered, due)
         self._order.append(sequence)
         self._track(sequence, due, isRegular)
+
+    def deliverRun(self, sequences: Sequence[int], due: float, isRegular: bool = True) -> None:
+        """
+        Count the first deliveries of messages: as L{deliver} for each, in order.
+        """
+        count = len(sequences)
+        if not count:
+            return
+        firsts = range(self.delivered + 1, self.delivered + count + 1)
+        self.delivered += count
+        self.deliveredStream = sequences[-1]
+        self.entries.update(zip(sequences, zip(firsts, repeat(due)), strict=False))
+        self._order.extend(sequences)
+        self._track(sequences[0], due, isRegular)
+        if isRegular and self._batches and due == self._newestDue:
+            self._tracked += count - 1
+            self._newest.extend(islice(sequences, 1, None))
+        else:
+            for each in islice(sequences, 1, None):
+                self._track(each, due, isRegular)
 
     def redeliver(self, sequence: int, due: float, isRegular: bool = True) -> None:
         """
@@ -130,6 +158,39 @@ class PendingAcks:
             return False
         self._moveFloor(entry[0], sequence)
         return True
+
+    def settleRun(self, sequences: Sequence[int]) -> list[int]:
+        """
+        Remove messages that are acknowledged: as L{settle} for each, in order.
+
+        @return: those that were pending, or whose count of redeliveries was kept.
+        """
+        order, entries = self._order, self.entries
+        count = len(sequences)
+        isOldest = (
+            count
+            and not self.counts
+            and not self._queued
+            and order
+            and order[0] == sequences[0]
+            and order[0] in entries
+            and entries[order[0]][0] == self.floor + 1
+            and list(islice(order, count)) == sequences
+        )
+        if not isOldest:
+            return [each for each in sequences if self._isSettled(each)]
+        # The oldest messages in their order, which is mostly so: the floor moves with each.
+        found = [entries.pop(each, None) for each in sequences]
+        settled = [each for each, entry in zip(sequences, found, strict=True) if entry is not None]
+        first = next(entry[0] for entry in reversed(found) if entry is not None)
+        for _ in range(count):
+            order.popleft()
+        self._moveFloorUp(first, settled[-1])
+        return settled
+
+    def _isSettled(self, sequence: int) -> bool:
+        wasCounted = sequence in self.counts
+        return self.settle(sequence) or wasCounted
 
     def giveUp(self, sequence: int, redeliveries: int) -> None:
         """

@@ -314,13 +314,14 @@ class WaitingRequests:
         """
         self._requests.rotate(-1)
 
-    def served(self) -> PullRequest:
+    def served(self, count: int = 1) -> PullRequest:
         """
-        Give the first request one message. It leaves when it has all that it may have.
+        Give the first request one message, or several if it waits alone. It leaves when it has all
+        that it may have.
         """
         request = self._requests[0]
-        request.batch -= 1
-        request.delivered += 1
+        request.batch -= count
+        request.delivered += count
         if request.batch <= 0:
             self._requests.popleft()
             self._noWaits -= request.isNoWait

@@ -4,9 +4,11 @@ Delivery to pull requests.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.core import ConsumerCore, randomToken
-from natsbroker.jetstream.consumers.deliverer import ConsumerDeliverer, headerAdded
+from natsbroker.jetstream.consumers.deliverer import SLICE_BYTES, ConsumerDeliverer, headerAdded
 from natsbroker.jetstream.consumers.groups import GroupVerdict, PriorityGroup
 from natsbroker.jetstream.consumers.pull import (
     PullRefused,
@@ -163,6 +165,22 @@ class PullDeliverer(ConsumerDeliverer):
                 if request.isNoWait and self._ends(request, self.core.monotonic(), True):
                     self.waiting.remove(request)
 
+    def deliverRun(self, records: Sequence[Record], pending: int) -> int:
+        core, waiting = self.core, self.waiting
+        now, request = core.monotonic(), waiting.first()
+        if self.group.policy is not PriorityPolicy.NONE or request.expires <= now:
+            return 0
+        # Several requests have a message each in turn.
+        most = request.batch if len(waiting) == 1 else 1
+        room = request.room - 1 if request.room else SLICE_BYTES
+        sent = self._sendRun(request.reply, records[:most], pending, now, room, True)
+        if sent.messages:
+            if request.room:
+                request.room -= sent.size
+            waiting.served(sent.messages)
+            self._afterwards(request, now)
+        return sent.messages
+
     def deliver(self, record: Record, deliveries: int, pending: int) -> bool:
         core, waiting = self.core, self.waiting
         ack = self.ackSubject(record, deliveries, pending)
@@ -222,7 +240,9 @@ class PullDeliverer(ConsumerDeliverer):
             first.room -= size
             if not first.room:
                 first.batch = 1
-        request = self.waiting.served()
+        self._afterwards(self.waiting.served(), now)
+
+    def _afterwards(self, request: PullRequest, now: float) -> None:
         if request.batch > 0:
             if request.heartbeat:
                 request.heartbeatDue = now + request.heartbeat

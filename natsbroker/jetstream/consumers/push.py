@@ -38,6 +38,13 @@ class FlowWindow:
         """
         return self.outstanding > self.size
 
+    @property
+    def room(self) -> int:
+        """
+        The bytes that may be sent before a flow control request is due, or nothing more may be.
+        """
+        return (self.size if self.request else self.size // 2) - self.outstanding
+
     def sent(self, size: int) -> bool:
         """
         Count a message.

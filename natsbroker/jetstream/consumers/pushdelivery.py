@@ -4,11 +4,11 @@ Delivery to a deliver subject.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.core import ConsumerCore, randomToken
-from natsbroker.jetstream.consumers.deliverer import ConsumerDeliverer
+from natsbroker.jetstream.consumers.deliverer import SLICE_BYTES, ConsumerDeliverer
 from natsbroker.jetstream.consumers.push import FlowWindow, RateLimit
 from natsbroker.jetstream.model.consumerconfig import AckPolicy
 
@@ -84,6 +84,20 @@ class PushDeliverer(ConsumerDeliverer):
 
     def canDeliver(self) -> bool:
         return self.isBound and (self._window is None or not self._window.isStalled)
+
+    def deliverRun(self, records: Sequence[Record], pending: int) -> int:
+        core, window = self.core, self._window
+        if self._limit is not None or self._confirms:
+            return 0
+        # The message that makes a flow control request due or stalls the consumer goes by itself.
+        most = SLICE_BYTES if window is None else window.room
+        sent = self._sendRun(self._subject, records, pending, core.monotonic(), most, False)
+        if sent.messages:
+            self._reserved = 0
+            if window is not None:
+                window.sent(sent.size)
+            self._restartHeartbeat()
+        return sent.messages
 
     def deliver(self, record: Record, deliveries: int, pending: int) -> bool:
         core = self.core

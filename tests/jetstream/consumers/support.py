@@ -21,6 +21,7 @@ from natsbroker.jetstream.consumers.state import stateKey
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.model.timestamps import Timestamp
+from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.storage.memorylog import MemoryLog
 from natsbroker.streaming.deadlines import Deadlines
@@ -87,6 +88,7 @@ class FakeAccount:
         self.name = "A"
         self.domain = ""
         self.bus = stage.account.busFor(Kind.INTERNAL)
+        self.records = RecordSender(self.bus)
         self.deadlines = Deadlines(stage.clock, stage.clock.seconds)
         self.now: Callable[[], int] = stage.now
         self.advisories: list[tuple[str, dict[str, Any]]] = []

@@ -4,11 +4,16 @@ Which message is delivered, and when.
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import patch
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from natsbroker.interfaces.records import Record
-from natsbroker.jetstream.consumers.deliverer import headerAdded, headersOnly
-from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
+from natsbroker.jetstream.consumers.deliverer import ConsumerDeliverer, headerAdded, headersOnly
+from natsbroker.jetstream.model.consumerconfig import AckPolicy, ReplayPolicy
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from tests.jetstream.consumers.support import (
     BEGINNING,
@@ -287,3 +292,71 @@ class TestPace:
         assert inbox.texts() == []
         stage.advance(0.2)
         assert inbox.texts() == ["1"]
+
+
+CONFIGS: list[dict[str, Any]] = [
+    {},
+    {"max_ack_pending": 3},
+    {"filter_subject": "s.a"},
+    {"ack_policy": AckPolicy.NONE},
+    {"max_deliver": 2},
+    {"backoff": (SECOND, 2 * SECOND), "max_deliver": 4},
+    {"deliver_subject": "d"},
+    {"deliver_subject": "d", "max_ack_pending": 2, "idle_heartbeat": SECOND},
+    {"deliver_subject": "d", "flow_control": True, "ack_policy": AckPolicy.NONE},
+    {"deliver_subject": "d", "rate_limit_bps": 8000},
+]
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.integers(1, 5)),
+        st.tuples(st.just("pull"), st.sampled_from([b"1", b"4", b'{"batch":3,"max_bytes":150}'])),
+        st.tuples(st.just("pull"), st.just(b'{"batch":9,"expires":2000000000}')),
+        st.tuples(st.just("ack"), st.integers(1, 4)),
+        st.tuples(st.just("nak"), st.just(0)),
+        st.tuples(st.just("advance"), st.sampled_from([0.5, 31.0])),
+        st.tuples(st.just("delete"), st.integers(1, 5)),
+    ),
+    max_size=10,
+)
+
+
+def history(config: dict[str, Any], events: list[tuple[str, Any]]) -> list[object]:
+    """
+    What clients get in the course of some events, and what the consumer shows.
+    """
+    stage = ConsumerStage()
+    inbox, other = stage.inbox(subject=b"d"), stage.inbox()
+    consumer = stage.consumer(ack_wait=3 * SECOND, **config)
+    shown: list[object] = []
+    for name, argument in events:
+        got = [*inbox.got, *other.got]
+        acked = [each for each in got if each.reply.startswith(b"$JS.ACK.")]
+        if name == "publish":
+            stage.publish(argument, "s.a")
+            stage.publish(1, "s.b")
+        elif name == "pull" and not config.get("deliver_subject"):
+            stage.pull(inbox, argument)
+            stage.pull(other, argument)
+        elif name == "ack":
+            for message in acked[:argument]:
+                stage.ack(message)
+        elif name == "nak" and acked:
+            stage.ack(acked[-1], b"-NAK")
+        elif name == "delete" and argument <= stage.stream.last:
+            stage.stream.delete(argument)
+            stage.settle()
+        elif name == "advance":
+            stage.advance(argument)
+        shown.append([(each.subject, each.reply, each.body) for each in inbox.got])
+        shown.append([(each.subject, each.reply, each.body) for each in other.got])
+        shown.append(consumer.info())
+    return shown
+
+
+@given(st.sampled_from(CONFIGS), EVENTS)
+def test_runs(config: dict[str, Any], events: list[tuple[str, Any]]) -> None:
+    """Messages that are delivered together are the same as those delivered one by one."""
+    together = history(config, events)
+    with patch.object(ConsumerDeliverer, "_deliverRun", lambda self, limit: 0):
+        assert history(config, events) == together

@@ -4,6 +4,7 @@ The bookkeeping of pending messages, also against a model that computes everythi
 
 from __future__ import annotations
 
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -332,3 +333,90 @@ class PendingMachine(RuleBasedStateMachine):
 
 
 TestPendingMachine = PendingMachine.TestCase
+
+
+def everything(pending: PendingAcks) -> tuple[object, ...]:
+    """
+    All that can be asked.
+    """
+    positions = (pending.delivered, pending.deliveredStream, *floors(pending))
+    due = (pending.nextDue(), pending.lastDue(), pending.queue(100))
+    return positions, list(pending.entries.items()), pending.counts, due
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("deliver"), st.integers(1, 6), st.booleans()),
+        st.tuples(st.just("settle"), st.lists(st.integers(0, 8), min_size=1, max_size=6)),
+        st.tuples(st.just("oldest"), st.integers(1, 4)),
+        st.tuples(st.just("redeliver"), st.integers(0, 8)),
+        st.tuples(st.just("enqueue"), st.integers(0, 8)),
+        st.tuples(st.just("unacknowledged"), st.integers(1, 3)),
+        st.tuples(st.just("expire"), st.integers(1, 9)),
+    ),
+    max_size=12,
+)
+
+
+class TestRuns:
+    """Many messages at once are the same as one after the other."""
+
+    @given(STEPS)
+    def test_sameAsSingly(self, steps: list[tuple[object, ...]]) -> None:
+        """Nothing that can be asked differs."""
+        runs, singly = PendingAcks(), PendingAcks()
+        now, last = 0.0, 0
+        for name, argument, *more in steps:
+            now += 1
+            known = list(singly.entries)
+            if name == "deliver":
+                assert isinstance(argument, int)
+                sequences = list(range(last + 2, last + 2 + argument))
+                last = sequences[-1]
+                runs.deliverRun(sequences, now + 5, bool(more[0]))
+                for each in sequences:
+                    singly.deliver(each, now + 5, bool(more[0]))
+            elif name == "unacknowledged" and not known:
+                assert isinstance(argument, int)
+                sequences = list(range(last + 1, last + 1 + argument))
+                last = sequences[-1]
+                runs.unacknowledgedRun(sequences)
+                for each in sequences:
+                    singly.unacknowledged(each)
+            elif name in ("settle", "oldest"):
+                if isinstance(argument, list):
+                    wanted = [known[each % len(known)] if known else each for each in argument]
+                else:
+                    assert isinstance(argument, int)
+                    wanted = known[:argument] or [1]
+                settled = []
+                for each in wanted:
+                    wasCounted = each in singly.counts
+                    if singly.settle(each) or wasCounted:
+                        settled.append(each)
+                assert runs.settleRun(wanted) == settled
+            elif name == "expire":
+                assert isinstance(argument, int)
+                assert runs.expired(now + argument) == singly.expired(now + argument)
+            elif known and isinstance(argument, int):
+                one = known[argument % len(known)]
+                for pending in (runs, singly):
+                    if name == "redeliver":
+                        pending.redeliver(one, now + 5)
+                    else:
+                        pending.enqueue([one])
+            assert everything(runs) == everything(singly)
+
+    def test_emptyRuns(self) -> None:
+        """No message changes nothing."""
+        pending = filled(2)
+        pending.deliverRun([], 1.0)
+        assert pending.settleRun([]) == []
+        assert everything(pending) == everything(filled(2))
+
+    def test_settledBefore(self) -> None:
+        """The oldest messages in order may have gaps."""
+        pending = filled(5)
+        pending.settle(2)
+        assert pending.settleRun([1, 2, 3]) == [1, 3]
+        assert floors(pending) == (3, 3)

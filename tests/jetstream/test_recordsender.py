@@ -1,0 +1,141 @@
+"""
+Sending stored messages: the lane sends what the readable path does.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.recordsender import RecordSender, Sent
+from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind
+from tests.support import (
+    COMPILED,
+    HEADERS,
+    PURE,
+    Doorkeeper,
+    Names,
+    Recorder,
+    World,
+    needsCompiled,
+    onEach,
+    using,
+)
+
+BLOCK = b"NATS/1.0\r\nA: 1\r\n\r\n"
+PREFIX = b"$JS.ACK.S.C%."
+
+RECORDS = [
+    Record(7, 1_700_000_000_000_000_000, b"s.a", b"", b"x" * 300),
+    Record(8, 1_700_000_000_000_000_001, b"s.b", BLOCK, b"two"),
+    Record(1 << 53, 3, b"s.c", BLOCK, b""),
+    Record((1 << 53) + 1, 4, b"s.d", b"", b""),
+]
+
+
+def sender(world: World) -> RecordSender:
+    """What sends to the clients."""
+    return RecordSender(world.accounts["$G"].busFor(Kind.INTERNAL))
+
+
+def frames(names: Names, records: list[Record], most: int, isShown: bool) -> list[object]:
+    """The frames for two clients, one of them with headers, and the result of the sender."""
+    with using(names):
+        world = World()
+        plain, withHeaders = world.client(), world.client(HEADERS)
+        plain.send(b"SUB d 1\r\nSUB * 22\r\n")
+        withHeaders.send(b"SUB d 333\r\n")
+        sent = sender(world).deliver(b"d", records, PREFIX, 9, 2, most, isShown)
+        traffic = [each.session.traffic for each in (plain, withHeaders)]
+        # The order of subscriptions with one subject is the router's.
+        return [sent, sorted(plain.receive().split(b"MSG ")), withHeaders.receive(), traffic]
+
+
+@needsCompiled
+@given(
+    st.lists(
+        st.builds(
+            Record,
+            st.integers(1, 1 << 62),
+            st.integers(0, 1 << 62),
+            st.sampled_from([b"s", b"s.long.subject"]),
+            st.sampled_from([b"", BLOCK]),
+            st.binary(max_size=20),
+        ),
+        max_size=4,
+    ),
+    st.integers(0, 400),
+    st.booleans(),
+)
+def test_lanes(records: list[Record], most: int, isShown: bool) -> None:
+    """Both lanes send the same frames, and stop at the same message."""
+    assert COMPILED is not None
+    assert frames(COMPILED, records, most, isShown) == frames(PURE, records, most, isShown)
+
+
+@onEach
+def test_numbers(names: Names) -> None:
+    """Messages come under the stream's subject, and are numbered."""
+    with using(names):
+        world = World()
+        client = world.client(HEADERS)
+        client.send(b"SUB d 1\r\n")
+        size = sum(len(each.subject + each.headers + each.payload) for each in RECORDS)
+        sent = sender(world).deliver(b"d", RECORDS, PREFIX, 9, 2, 10_000, True)
+        lines = client.receive().split(b"\r\n")
+        acks = [line.split()[3] for line in lines if b"MSG " in line]
+        assert [line.split()[1] for line in lines if b"MSG " in line] == [
+            each.subject for each in RECORDS
+        ]
+        assert acks == [
+            PREFIX + b"1.7.9.1700000000000000000.2",
+            PREFIX + b"1.8.10.1700000000000000001.1",
+            PREFIX + b"1.9007199254740992.11.3.0",
+            PREFIX + b"1.9007199254740993.12.4.0",
+        ]
+        assert sent == Sent(4, size + sum(map(len, acks)))
+
+
+@onEach
+def test_nobody(names: Names) -> None:
+    """Nothing is sent to nobody, and no more after the receiver's end."""
+    with using(names):
+        world = World()
+        assert sender(world).deliver(b"d", RECORDS, PREFIX, 1, 0, 10_000, True) == Sent(0, 0)
+        client = world.client(HEADERS)
+        client.send(b"SUB d 1\r\nUNSUB 1 2\r\n")
+        sent = sender(world).deliver(b"d", RECORDS, PREFIX, 1, 0, 10_000, True)
+        assert sent.messages == 2
+        assert client.receive().count(b"MSG s.") == 2
+
+
+@onEach
+def test_services(names: Names) -> None:
+    """A service in this process gets messages too, and a denied subscription none."""
+    with using(names):
+        denied = SubscribePermissions((b">",), (b"d",))
+        world = World(authorizer=Doorkeeper(lambda hello: Grant(subscribe=denied)))
+        client, recorder = world.client(HEADERS), Recorder()
+        client.send(b"SUB * 1\r\n")
+        assert sender(world).deliver(b"d", RECORDS, PREFIX, 1, 0, 10_000, True).messages == 0
+        world.accounts["$G"].busFor(Kind.INTERNAL).subscribe(b"d", recorder, "tag")
+        assert sender(world).deliver(b"d", RECORDS, PREFIX, 1, 0, 10_000, True).messages == 4
+        assert [each.shownSubject for each, _ in recorder.got] == [each.subject for each in RECORDS]
+        assert client.receive() == b""
+
+
+@onEach
+@pytest.mark.parametrize("length", [100, 1020, 2000])
+def test_longPrefixes(names: Names, length: int) -> None:
+    """The length of the names does not matter."""
+    with using(names):
+        world = World()
+        client = world.client(HEADERS)
+        client.send(b"SUB d 1\r\n")
+        prefix = b"$JS.ACK." + b"S" * length + b".C."
+        assert sender(world).deliver(b"d", RECORDS[:1], prefix, 1, 0, 10_000, True).messages == 1
+        assert prefix + b"1.7.1.1700000000000000000.0 300\r\n" in client.receive()
