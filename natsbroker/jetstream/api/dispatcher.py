@@ -141,7 +141,6 @@ class ApiDispatcher:
 
     async def _serve(self, message: Message, route: ApiRoute, names: tuple[str, ...]) -> None:
         request = Request(names, message.payload, message.reply, message)
-        self._account.requests += 1
         if not (route.isOrdered and names):
             await self._answer(request, route)
             return
@@ -176,6 +175,7 @@ class ApiDispatcher:
         self._send(request, route, {**kind, "error": error.toJSON(), **route.missing})
 
     def _send(self, request: Request, route: ApiRoute, answer: Mapping[str, Any]) -> None:
+        self._account.requests += 1
         body = encode(answer)
         self._account.send(request.reply, body)
         if route.isAudited:

@@ -82,7 +82,10 @@ class Backlog:
             if not job.extend(row):
                 return None
             policy = policies.get(identity)
-            if policy is not None and policy.isExceeded(row.count, row.size):
+            if policy is not None and (
+                policy.isExceeded(row.count, row.size)
+                or 0 < policy.retention.perSubject < row.count
+            ):
                 return None
         if not found:
             return None

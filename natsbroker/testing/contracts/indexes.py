@@ -123,6 +123,14 @@ class SubjectContract(StoreHarness):
         self.assertEqual({each.subject: each.payload for each in self.allOf(log)}, expected)
         self.assertEqual(log.bounds().count, 20)
 
+    def test_keepsFewOfOnlySubject(self) -> None:
+        """The limit holds with each append, also in a log that has one subject."""
+        log = self.log(retention=Retention(perSubject=2))
+        for turn in range(1, 6):
+            self.wait(log.append([entry(b"", b"k")]))
+            self.assertEqual(self.sequences(log), list(range(max(turn - 1, 1), turn + 1)))
+            self.assertEqual(log.bounds().count, min(turn, 2))
+
     def test_perSubjectLowered(self) -> None:
         """A lower limit for each subject reaches what is there already."""
         log = self.log([entry(b"", b"k.%d" % (each % 7)) for each in range(700)])
