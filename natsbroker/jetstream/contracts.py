@@ -314,6 +314,11 @@ class ReadingStream(PublishedStream, Protocol):
         As L{ConsumerStream.read}.
         """
 
+    def caughtUp(self) -> None:
+        """
+        The mirror has what its origin has.
+        """
+
 
 class SharedAccount(Protocol):
     """

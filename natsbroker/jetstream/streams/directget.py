@@ -39,45 +39,53 @@ class DirectGetResponder:
     """
     Answers the direct get requests for one stream, while its configuration permits them.
 
-    A mirror answers requests for its origin. It shares them with the origin by a queue group.
+    A mirror may answer requests for its origin too, as soon as it has caught up: before that it
+    would not find what there is. It shares them with the origin by a queue group.
     """
 
     def __init__(self, stream: DirectStream) -> None:
         self._stream = stream
-        self._name = ""
+        self._names: list[str] = []
         self._subscriptions: list[ISubscription] = []
+        self._hasCaughtUp = False
 
     def configured(self) -> None:
         """
         Subscribe as the stream's configuration says now.
         """
         config = self._stream.config
-        name = config.name if config.allow_direct else ""
-        if config.mirror is not None:
-            name = config.mirror.name if config.mirror_direct else ""
-        if name == self._name:
+        names = [config.name] if config.allow_direct else []
+        if config.mirror is not None and config.mirror_direct and self._hasCaughtUp:
+            names.append(config.mirror.name)
+        if names == self._names:
             return
         self.close()
-        self._name = name
-        if not name:
-            return
+        self._names = names
         account = self._stream.account
         prefixes = ["$JS.API"]
         if account.domain:
             prefixes.append(f"$JS.{account.domain}.API")
-        for prefix in prefixes:
-            subject = f"{prefix}.DIRECT.GET.{name}".encode()
+        for subject in (
+            f"{prefix}.DIRECT.GET.{name}".encode() for name in names for prefix in prefixes
+        ):
             self._subscriptions += [
                 account.bus.subscribe(subject, self, 0, _QUEUE),
                 account.bus.subscribe(subject + b".>", self, len(subject) + 1, _QUEUE),
             ]
+
+    def caughtUp(self) -> None:
+        """
+        The mirror has what its origin has.
+        """
+        self._hasCaughtUp = True
+        self.configured()
 
     def close(self) -> None:
         """
         Answer no more requests.
         """
         subscriptions, self._subscriptions = self._subscriptions, []
-        self._name = ""
+        self._names = []
         for each in subscriptions:
             each.cancel()
 

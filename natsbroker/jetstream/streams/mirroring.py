@@ -26,6 +26,8 @@ class MirrorReader(OriginReader):
     def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
         super().__init__(stream, source)
         self._first = 0
+        self._taken = 0
+        self._hasCaughtUp = False
         self._entries: list[Entry] = []
         self._records: list[Record] = []
 
@@ -40,6 +42,7 @@ class MirrorReader(OriginReader):
         log = self.stream.log
         if not self.stream.messages and before >= log.nextSequence:
             self.guarded(log.skipTo(before + 1))
+        self._compare()
 
     def take(
         self, delivery: OriginDelivery, subject: bytes, headers: bytes, payload: bytes
@@ -51,6 +54,7 @@ class MirrorReader(OriginReader):
         if sequence > following:
             self.flush()
             self.guarded(log.skipTo(sequence))
+        self._taken = sequence
         if not self._entries:
             self._first = sequence
         stored = headers
@@ -72,3 +76,14 @@ class MirrorReader(OriginReader):
         if not stream.isDeleted:
             isWatched = bool(stream.consumers) or bool(stream.watchers)
             stream.stored(records if isWatched else [], isWatched)
+            self._compare()
+
+    def _compare(self) -> None:
+        """
+        Look whether the mirror has what its origin has. Of an empty origin that is not known.
+        """
+        stream = self.stream
+        if self._hasCaughtUp or self.lag or not stream.messages or stream.last < self._taken:
+            return
+        self._hasCaughtUp = True
+        stream.caughtUp()

@@ -166,6 +166,12 @@ class Stream(StreamRecords):
                 for each in self.config.subjects or ()
             ]
 
+    def caughtUp(self) -> None:
+        """
+        The mirror has what its origin has.
+        """
+        self._direct.caughtUp()
+
     def unsubscribe(self) -> None:
         """
         Take no more messages.

@@ -263,17 +263,24 @@ class TestSubscriptions:
         assert stage.status(b"", "$JS.D.API.DIRECT.GET.T.t") == b"404 Message Not Found"
 
     def test_mirror(self) -> None:
-        """A mirror answers for its origin, and not under its own name."""
+        """A mirror answers under its own name, and for its origin when it has caught up."""
         stage = Stage()
-        stage.stream(
+        mirror = stage.stream(
             name="M",
             subjects=(),
             mirror=StreamSource(name="S"),
             mirror_direct=True,
             allow_direct=True,
         )
-        inbox = stage.inbox(b"_INBOX.d")
-        for name in (b"S", b"M"):
-            stage.send(b"$JS.API.DIRECT.GET.%b.s.a" % name, b"", b"_INBOX.d")
-        stage.settle()
-        assert len(inbox.got) == 1
+        inbox = stage.inbox(b"_INBOX.*")
+
+        def answering() -> list[bytes]:
+            inbox.got.clear()
+            for name in (b"S", b"M"):
+                stage.send(b"$JS.API.DIRECT.GET.%b.s.a" % name, b"", b"_INBOX.%b" % name)
+            stage.settle()
+            return [each.subject for each in inbox.got]
+
+        assert answering() == [b"_INBOX.M"]
+        mirror.caughtUp()
+        assert answering() == [b"_INBOX.S", b"_INBOX.M"]

@@ -4,11 +4,13 @@ Mirrors: copies of another stream with its sequences and times.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from natsbroker.interfaces.records import StoreFull
+from natsbroker.jetstream.streams.mirroring import MirrorReader
 from natsbroker.wire.values import Message
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.support import filled
@@ -216,3 +218,43 @@ class TestLife:
         stage.settle()
         assert not stage.jetstream.streams["S"].consumers
         assert stage.publish(b"s.a") == b'{"stream":"S","seq":1}'
+
+
+class TestDirectGet:
+    """When a mirror answers for its origin."""
+
+    def test_catchesUp(self) -> None:
+        """A mirror answers for its origin from when it has all of its messages on."""
+        stage = ApiStage()
+        stage.make(allow_direct=True)
+        mirrored(stage)
+        stage.publish(b"s.a", b"1")
+        stage.settle()
+        stage.ask("STREAM.DELETE.S")
+        assert _answering(stage) == "M"
+
+    def test_restart(self) -> None:
+        """So does one that has all of them when it begins to read."""
+        stage = ApiStage()
+        stage.make(allow_direct=True)
+        stage.publish(b"s.a", b"1")
+        config = mirrored(stage).config
+        stage.settle()
+        mirror = stage.jetstream.streams["M"]
+        mirror.close()
+        reader = MirrorReader(mirror, config.mirror)
+        reader.start()
+        stage.settle()
+        stage.ask("STREAM.DELETE.S")
+        assert _answering(stage) == "M"
+        reader.stop()
+
+
+def _answering(stage: ApiStage) -> str:
+    """The stream that answers for C{S}: by the header, or by what an answer without it means."""
+    inbox = stage.inbox(b"_INBOX.direct")
+    stage.send(b"$JS.API.DIRECT.GET.S", b'{"seq":1}', b"_INBOX.direct")
+    stage.settle()
+    (answer,) = inbox.got
+    found = re.search(rb"Nats-Stream: (.)", answer.headers)
+    return found[1].decode() if found else answer.headers.decode()
