@@ -147,11 +147,11 @@ async def _pause(account: JetStreamAccount, request: Request) -> Mapping[str, An
 
 
 async def _unpin(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    group = parseUnpin(request.body, account.strict)
+    group = parseUnpin(request.body)
     consumer = findConsumer(account, *request.names)
+    if group not in consumer.config.priority_groups:
+        raise errors.CONSUMER_INVALID_PRIORITY_GROUP()
     if consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT:
-        if group not in consumer.config.priority_groups:
-            raise errors.CONSUMER_INVALID_PRIORITY_GROUP()
         consumer.unpin(group)
     return {}
 

@@ -332,11 +332,16 @@ def parsePause(body: bytes, isStrict: bool = True) -> Timestamp:
     return until if isinstance(until, Timestamp) else ZERO_TIME
 
 
-def parseUnpin(body: bytes, isStrict: bool = True) -> str:
+def parseUnpin(body: bytes) -> str:
     """
+    Unknown keys are no errors here, whatever the server's strictness is.
+
     @return: the group whose client loses its pin.
     """
-    group = str(_parsed(body, _UNPIN, isStrict).get("group", ""))
+    try:
+        group = str(decodeLoosely(body, _UNPIN).get("group", ""))
+    except JsonError as error:
+        raise errors.INVALID_JSON(err=error) from error
     if not group:
         raise errors.INVALID_JSON(err="consumer group not specified")
     if not isValidGroup(group):

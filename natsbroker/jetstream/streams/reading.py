@@ -45,11 +45,12 @@ class StreamRecords:
     def first(self) -> int:
         """
         The first sequence; one more than the last when the stream is empty; 0 in a new stream that
-        was not purged.
+        was not purged and whose configuration names none.
         """
         bounds = self.log.bounds()
         if not bounds.count:
-            return bounds.last + 1 if bounds.last or self._first else 0
+            begun = bounds.last or self._first or self.config.first_seq
+            return bounds.last + 1 if begun else 0
         return max(cast(int, bounds.first), self._first)
 
     @property

@@ -388,6 +388,8 @@ class Stream(StreamRecords):
         count = self.messages
         if pattern in (b"", b">"):
             stop = before or self.last + 1
+            if keep and not count:
+                return 0
             if keep:
                 stop = yield self._keeping(keep)
             if stop > self.log.nextSequence:

@@ -106,9 +106,12 @@ def test_reset() -> None:
 
 
 def test_unpin() -> None:
-    """A consumer without pinned clients takes the request too."""
+    """A consumer without pinned clients takes the request for its groups too, and no others."""
     stage = ApiStage()
     stage.make()
     consumer(stage, "c")
-    answer = stage.ask("CONSUMER.UNPIN.S.c", {"group": "g"})
+    consumer(stage, "o", priority_groups=["g"], priority_policy="overflow", ack_policy="explicit")
+    assert stage.failure("CONSUMER.UNPIN.S.c", {"group": "g"}) == (400, 10160)
+    assert stage.failure("CONSUMER.UNPIN.S.o", {"group": "h"}) == (400, 10160)
+    answer = stage.ask("CONSUMER.UNPIN.S.o", {"group": "g", "zork": 1})
     assert answer == {"type": "io.nats.jetstream.api.v1.consumer_unpin_response"}

@@ -152,6 +152,18 @@ def test_purge(body: object, purged: int) -> None:
     assert stage.ask("STREAM.PURGE.S", body)["purged"] == purged
 
 
+def test_firstOfEmpty() -> None:
+    """An empty stream begins where its configuration or a purge says, not by what a purge keeps."""
+    stage = ApiStage()
+    for name, more, first in (("A", {}, 0), ("B", {"first_seq": 1}, 1)):
+        stage.ask(f"STREAM.CREATE.{name}", {"name": name, **more})
+        assert stage.ask(f"STREAM.INFO.{name}")["state"]["first_seq"] == first
+        assert stage.ask(f"STREAM.PURGE.{name}", {"keep": 1})["purged"] == 0
+        assert stage.ask(f"STREAM.INFO.{name}")["state"]["first_seq"] == first
+        stage.ask(f"STREAM.PURGE.{name}")
+        assert stage.ask(f"STREAM.INFO.{name}")["state"]["first_seq"] == 1
+
+
 def test_permissions() -> None:
     """A stream can refuse that messages are removed."""
     stage = ApiStage()

@@ -94,7 +94,9 @@ def test_consumer() -> None:
         ),
         (parseNames, b"[", "unexpected EOF"),
         (parseConsumerPage, b'{"subject":"a"}', 'json: unknown field "subject"'),
-        (parseUnpin, b"", "consumer group not specified"),
+        (parseUnpin, b'{"zork":1}', "consumer group not specified"),
+        (parseUnpin, b"", "unexpected end of JSON input"),
+        (parseUnpin, b"x", "invalid character 'x' looking for beginning of value"),
         (parseReset, b"{", "unexpected end of JSON input"),
     ],
 )
