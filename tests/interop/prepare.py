@@ -20,9 +20,10 @@ from tests.interop.stan import prepare as streaming
 
 HERE = Path(__file__).resolve().parent
 
-#: The JavaScript programs' directory, and the C program once it is built.
+#: The JavaScript programs' directory, and the C programs once they are built.
 JS = HERE / "js"
 C_PROGRAM = HERE / "c" / "build" / "scenarios"
+C_JETSTREAM = HERE / "c" / "build" / "jetstream"
 
 NATS_HEADER = Path("/usr/include/nats/nats.h")
 
@@ -46,21 +47,25 @@ def javaScript() -> bool:
     return True
 
 
-def cProgram() -> bool:
+def cPrograms() -> bool:
     """
-    Build the C program.
+    Build the C programs.
 
-    @return: whether it is there.
+    @return: whether they are there.
     """
-    source = HERE / "c" / "scenarios.c"
-    if C_PROGRAM.exists() and C_PROGRAM.stat().st_mtime >= source.stat().st_mtime:
+    return all([_built(each) for each in (C_PROGRAM, C_JETSTREAM)])
+
+
+def _built(program: Path) -> bool:
+    source = HERE / "c" / f"{program.name}.c"
+    if program.exists() and program.stat().st_mtime >= source.stat().st_mtime:
         return True
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None or not NATS_HEADER.exists():
         say("no C compiler or no libnats-dev: nothing is tested with the C client")
         return False
-    C_PROGRAM.parent.mkdir(exist_ok=True)
-    return run(compiler, "-O1", "-o", C_PROGRAM, source, "-lnats", "-lpthread")
+    program.parent.mkdir(exist_ok=True)
+    return run(compiler, "-O1", "-o", program, source, "-lnats", "-lpthread")
 
 
 def main() -> int:
@@ -69,7 +74,7 @@ def main() -> int:
 
     @return: the exit status.
     """
-    ready = [javaScript(), cProgram(), streaming.pythonClient(), streaming.javaScriptClient()]
+    ready = [javaScript(), cPrograms(), streaming.pythonClient(), streaming.javaScriptClient()]
     return 1 if os.environ.get("CI") and not all(ready) else 0
 
 

@@ -13,9 +13,10 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tests.interop.prepare import C_PROGRAM, JS
+from tests.interop.prepare import C_JETSTREAM, C_PROGRAM, JS
 from tests.interop.servers import CHECKOUT, missing
 
 #: After this many seconds a program is ended: more than any wait inside of it.
@@ -75,25 +76,32 @@ def _natsPy() -> list[str]:
     return [sys.executable, "-m", "tests.interop.py.scenarios"]
 
 
-def _javaScript(package: str) -> Callable[[], list[str]]:
+def _javaScript(package: str, program: str = "scenarios") -> Callable[[], list[str]]:
     def find() -> list[str]:
         node = shutil.which("node")
         if node is None or not (JS / "node_modules" / package).is_dir():
             missing(f"no Node.js or no {package}")
-        return [node, str(JS / "scenarios.mjs"), package]
+        return [node, str(JS / f"{program}.mjs"), package]
 
     return find
 
 
-def _libnats() -> list[str]:
-    if not C_PROGRAM.exists():
-        missing("the C client's program is not built")
-    return [str(C_PROGRAM)]
+def _libnats(program: Path) -> Callable[[], list[str]]:
+    def find() -> list[str]:
+        if not program.exists():
+            missing("the C client's program is not built")
+        return [str(program)]
+
+    return find
 
 
 PROGRAMS = [
     Program("nats-py", _natsPy),
     Program("nats.js", _javaScript("nats")),
     Program("nats.js-3", _javaScript("@nats-io/transport-node")),
-    Program("libnats", _libnats),
+    Program("libnats", _libnats(C_PROGRAM)),
 ]
+
+#: The programs that use JetStream.
+JETSTREAM_JS = Program("nats.js", _javaScript("nats", "jetstream"))
+JETSTREAM_PROGRAMS = [JETSTREAM_JS, Program("libnats", _libnats(C_JETSTREAM))]
