@@ -87,7 +87,8 @@ async def _create(
         consumer.core.advise("CREATED", "consumer_action", action="create")
         if account.cluster is not None:
             account.cluster.consumerElected(consumer)
-    elif config != consumer.config:
+        return {**await shownConsumer(consumer), **consumer.begun}
+    if config != consumer.config:
         await consumer.update(config)
         await _store(consumer)
     return await shownConsumer(consumer)
@@ -168,7 +169,7 @@ async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, An
         sequence = await consumer.reset(parseReset(request.body) or None)
     except ResetRefused as refused:
         raise errors.CONSUMER_INVALID_RESET(err=refused) from refused
-    return {**await shownConsumer(consumer), "reset_seq": sequence}
+    return {**await shownConsumer(consumer), **consumer.begun, "reset_seq": sequence}
 
 
 async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:

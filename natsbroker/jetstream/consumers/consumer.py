@@ -20,6 +20,7 @@ from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
 from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
+from natsbroker.jetstream.model.metadata import withLevel
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp, formatTime
 from natsbroker.wire.values import Message
 
@@ -54,6 +55,8 @@ class Consumer:
     @ivar name: unique in the stream.
     @ivar created: nanoseconds since 1970.
     @ivar core: its positions and timers.
+    @ivar begun: what L{info} shows of positions and counts, from before the first delivery after
+        the start or the last reset.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Consumer:
         self.name = name
         self.created = created
         self._state = state
+        self.begun: dict[str, Any] = {}
         self._isStopped = False
         self._subscriptions: list[ISubscription] = []
         self.core = ConsumerCore(stream, name, config, random or _RANDOM)
@@ -145,6 +149,7 @@ class Consumer:
         core.lastActive = core.monotonic()
         self._pausedUntil()
         self._watchActivity()
+        self._noteBegun()
         self._deliverer.begin()
 
     @property
@@ -286,8 +291,7 @@ class Consumer:
         """
         core = self.core
         previous = core.config
-        config = replace(config, pause_until=previous.pause_until)
-        core.configured(config)
+        core.configured(withLevel(replace(config, pause_until=previous.pause_until)))
         self._deliverer.configured()
         self._acks.configured()
         if previous.ack_wait != config.ack_wait and not (previous.backoff or config.backoff):
@@ -309,7 +313,7 @@ class Consumer:
         """
         core = self.core
         shown = None if until == ZERO_TIME else Timestamp(until)
-        core.config = replace(core.config, pause_until=shown)
+        core.config = withLevel(replace(core.config, pause_until=shown))
         self._pausedUntil()
         self._advisePause()
         core.pump()
@@ -360,6 +364,7 @@ class Consumer:
         core.begin(sequence)
         core.writer.touched()
         await core.cursor.recount()
+        self._noteBegun()
         core.pump()
         await core.writer.flush()
         return sequence
@@ -429,30 +434,41 @@ class Consumer:
         What CONSUMER.INFO shows, in its order, without type and C{ts}: the latter stands before
         C{priority_groups}, the last key here.
         """
-        core, config = self.core, self.config
-        pending = core.pending
+        config = self.config
         shown: dict[str, Any] = {
             "stream_name": self.stream.name,
             "name": self.name,
             "created": formatTime(self.created),
             "config": config,
-            "delivered": _position(pending.delivered, pending.deliveredStream, core.lastDelivered),
-            "ack_floor": _position(pending.floor, pending.floorStream, core.lastAcked),
-            "num_ack_pending": len(pending),
-            "num_redelivered": 0 if config.max_deliver == 1 else len(pending.counts),
-            "num_waiting": self._pull.examine() if self._pull is not None else 0,
-            "num_pending": core.cursor.numPending,
+            **self._counts(),
         }
+        if self._pull is not None:
+            shown["num_waiting"] = self._pull.examine()
         if self._push is not None and self._push.isBound:
             shown["push_bound"] = True
         if config.pause_until is not None:
-            remaining = int(config.pause_until) - core.account.now()
+            remaining = int(config.pause_until) - self.core.account.now()
             if remaining > 0:
                 shown["paused"] = True
                 shown["pause_remaining"] = remaining
         if config.priority_groups and self._pull is not None:
             shown["priority_groups"] = [self._groupInfo(config.priority_groups[0])]
         return shown
+
+    def _counts(self) -> dict[str, Any]:
+        core, pending = self.core, self.core.pending
+        return {
+            "delivered": _position(pending.delivered, pending.deliveredStream, core.lastDelivered),
+            "ack_floor": _position(pending.floor, pending.floorStream, core.lastAcked),
+            "num_ack_pending": len(pending),
+            "num_redelivered": 0 if core.config.max_deliver == 1 else len(pending.counts),
+            "num_waiting": 0,
+            "num_pending": core.cursor.numPending,
+        }
+
+    def _noteBegun(self) -> None:
+        self.begun = self._counts()
+        del self.begun["num_waiting"]
 
     def _groupInfo(self, name: str) -> dict[str, Any]:
         shown: dict[str, Any] = {"group": name}

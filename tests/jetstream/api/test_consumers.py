@@ -105,6 +105,32 @@ def test_reset() -> None:
     assert stage.ask("CONSUMER.RESET.S.x") is None
 
 
+def test_answersPrecedeDeliveries() -> None:
+    """The answers to creating and resetting a push consumer are of before its deliveries."""
+    stage = ApiStage()
+    stage.make()
+    stage.publish(b"s.a")
+    inbox = stage.inbox(b"d")
+    made = consumer(stage, "c", ack_policy="explicit", deliver_subject="d")
+    reset = stage.ask("CONSUMER.RESET.S.c", {"seq": 1})
+    for answer in (made, reset):
+        assert (answer["num_pending"], answer["num_ack_pending"]) == (1, 0)
+        assert answer["delivered"] == {"consumer_seq": 0, "stream_seq": 0}
+        assert answer["push_bound"]
+    assert len(inbox.got) == 2
+    assert stage.ask("CONSUMER.INFO.S.c")["num_ack_pending"] == 1
+
+
+def test_levelOfPaused() -> None:
+    """A pause raises the API level that a consumer needs, until it is resumed."""
+    stage = ApiStage()
+    stage.make()
+    consumer(stage, "c")
+    for body, level in (({"pause_until": "2004-01-01T00:00:00Z"}, "1"), ({}, "0")):
+        stage.ask("CONSUMER.PAUSE.S.c", body)
+        assert stage.ask("CONSUMER.INFO.S.c")["config"]["metadata"]["_nats.req.level"] == level
+
+
 def test_unpin() -> None:
     """A consumer without pinned clients takes the request for its groups too, and no others."""
     stage = ApiStage()
