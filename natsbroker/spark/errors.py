@@ -1,6 +1,5 @@
 """
-What can go wrong between Spark and a NATS server. What reads, writes or asks servers raises these;
-docstrings name those that a user mends, L{OptionError} and L{DataLoss}.
+What can go wrong between Spark and a NATS server. What reads, writes or asks servers raises these.
 """
 
 from __future__ import annotations
@@ -65,7 +64,3 @@ class DataLoss(DataSourceError):
     """
     Messages that should be read are not in the stream any more, or the stream is another one.
     """
-
-
-#: The former name of L{DataSourceError}, for one more release.
-SourceError = DataSourceError

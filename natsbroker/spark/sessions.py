@@ -46,7 +46,6 @@ def session(
         C{SPARK_REMOTE} does, else C{local[*]}. For a session that runs already it is not looked at.
     @param conf: more of Spark's own settings, by their names.
     @raise JavaMissing: if there is no Java for it.
-    @raise OptionError: if it is no address of Spark Connect, or both kinds of session are wanted.
     """
     given = dict(conf or {})
     place = master or given.pop("spark.remote", "") or given.get("spark.master", "")

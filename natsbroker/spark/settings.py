@@ -17,12 +17,7 @@ class Option:
     """
     One option.
 
-    @ivar name: as it is written; case does not matter.
-    @ivar kind: what a value is, in words.
     @ivar read: makes the value of a text, or raises C{ValueError}.
-    @ivar default: of the text; C{None} if there is none.
-    @ivar group: what it is about.
-    @ivar text: what it does.
     @ivar uses: what it is for: C{read}, C{readStream}, C{write} and C{writeStream}.
     """
 
@@ -344,7 +339,6 @@ def readOptions(given: Mapping[str, str], use: str | None = "read") -> dict[str,
     The value of every option, by its name in the table.
 
     @param use: what for; options for other uses are not in the result. C{None}: for any.
-    @raise OptionError: if one is unknown, planned, missing, for another use or has a wrong value.
     """
     texts = {}
     for name, text in given.items():

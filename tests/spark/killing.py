@@ -224,8 +224,8 @@ class Logs:
             # A new one: servers close those that are not heard of for minutes.
             with connect(self.station.peer) as connection:
                 state = StreamApi(connection).state(name)
-                span = SequenceRange(name, state.created, 1, state.stop)
-                for rows in RangeReader(StreamApi(connection), span, ReadOptions(), print).read():
+                bounds = SequenceRange(name, state.created, 1, state.stop)
+                for rows in RangeReader(StreamApi(connection), bounds, ReadOptions(), print).read():
                     for head in rows.heads:
                         ids.add(head.partition(b"Nats-Msg-Id: ")[2].partition(b"\r\n")[0])
                     data.update(rows.payloads)

@@ -96,10 +96,10 @@ def counted(station: Station) -> dict[str, Any]:
     What the target has, read without the code that filled it.
     """
     state = station.streams.state("OUT")
-    span = SequenceRange("OUT", state.created, 1, state.stop)
+    bounds = SequenceRange("OUT", state.created, 1, state.stop)
     seen: list[int] = []
     with connect(station.peer) as connection:
-        for rows in RangeReader(StreamApi(connection), span, ReadOptions(), print).read():
+        for rows in RangeReader(StreamApi(connection), bounds, ReadOptions(), print).read():
             seen += [int(each) for each in rows.payloads]
     return {"copied": len(seen), "different": len(set(seen)), "inOrder": seen == sorted(seen)}
 

@@ -23,7 +23,7 @@ def ran(*arguments: str) -> tuple[int, str, str]:
 def test_doctor(isWell: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit code says whether Spark can be used; the console script leads here."""
 
-    def examine(out: TextIO) -> bool:
+    def examine(out: TextIO, master: str) -> bool:
         out.write("looked\n")
         return isWell
 

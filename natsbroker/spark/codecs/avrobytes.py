@@ -24,8 +24,6 @@ class Input:
     """
     A payload that is being read.
 
-    @ivar data: the bytes.
-    @ivar place: how far it is read.
     @ivar empty: how many items of length 0 there were.
     """
 

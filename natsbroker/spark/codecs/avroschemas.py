@@ -33,7 +33,6 @@ class Node:
     A type.
 
     @ivar kind: what its values become.
-    @ivar read: reads one.
     @ivar least: how many bytes one takes at least.
     """
 
@@ -47,10 +46,7 @@ class AvroSchema:
     """
     A schema.
 
-    @ivar parsed: as fastavro has it.
     @ivar columns: of its values: the fields of a record; anything else is one column C{value}.
-    @ivar root: what reads it.
-    @ivar isRecord: whether it is a record.
     @ivar hasChoices: whether there are unions of several types.
     """
 
@@ -91,10 +87,6 @@ _NUMBERS = {
 def readAvro(data: bytes, name: str) -> AvroSchema:
     """
     Read a schema.
-
-    @param data: in JSON.
-    @param name: what it is called in errors.
-    @raise OptionError: if it is none, or has no columns.
     """
     try:
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
@@ -125,11 +117,6 @@ class _SchemaBuilder:
         self._named: dict[str, Node | None] = {}
 
     def node(self, schema: Any, place: str) -> Node:
-        """
-        What reads a type.
-
-        @param place: where it is.
-        """
         if isinstance(schema, str):
             return _SIMPLE[schema] if schema in _SIMPLE else self._known(schema, place)
         if isinstance(schema, list):

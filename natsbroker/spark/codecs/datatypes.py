@@ -75,7 +75,6 @@ def readSchema(text: str) -> Any:
     """
     Columns, with their types.
 
-    @param text: in Spark's language.
     @return: an Arrow schema.
     """
     try:
@@ -87,9 +86,6 @@ def readSchema(text: str) -> Any:
 
 
 def ddlText(schema: Any) -> str:
-    """
-    The same in Spark's language.
-    """
     return ", ".join(_column(each, " ") for each in schema)
 
 
@@ -106,8 +102,6 @@ def nullable(kind: Any) -> Any:
 def checkNames(fields: Sequence[Any], place: str = "") -> None:
     """
     See that Spark can tell columns apart, to which C{A} and C{a} are the same.
-
-    @param fields: of a schema or a struct.
     """
     seen: set[str] = set()
     for each in fields:

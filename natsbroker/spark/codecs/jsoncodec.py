@@ -40,7 +40,6 @@ class JSONCodec:
         """
         @param columns: an Arrow schema; a column that is C{NOT NULL} must be there.
         @param isUnknownBad: whether a key that the schema has not makes an object bad.
-        @raise OptionError: if a map has other keys than texts.
         """
         self.columns = columns
         self._isUnknownBad = isUnknownBad
@@ -50,9 +49,6 @@ class JSONCodec:
         )
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
-        """
-        Read one payload.
-        """
         try:
             value = self._decoder.decode(data.decode("utf-8"))
         except UnicodeDecodeError:

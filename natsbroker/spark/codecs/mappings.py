@@ -35,12 +35,8 @@ class PayloadMapping:
     """
     A mapping.
 
-    @ivar text: as it was given.
-    @ivar pattern: of subjects.
-    @ivar table: the name of the table.
     @ivar kind: one of L{KINDS}.
     @ivar what: the columns in Spark's language, or which of the schemas, or which message.
-    @ivar files: the schemas, by their names.
     @ivar isUnknownBad: whether fields that the schema has not make a payload bad.
     """
 
@@ -58,9 +54,6 @@ def readMappings(
 ) -> tuple[PayloadMapping, ...]:
     """
     Read mappings, and the files that they name.
-
-    @param names: of tables, by patterns.
-    @raise OptionError: if one makes no sense, or two have the same table.
     """
     if not texts:
         raise OptionError("name at least one schema: PATTERN=KIND:WHAT")
@@ -98,9 +91,6 @@ def placeOf(mappings: Sequence[PayloadMapping], subject: str) -> int:
 
 @lru_cache(maxsize=64)
 def codecOf(mapping: PayloadMapping) -> Codec:
-    """
-    What decodes for a mapping.
-    """
     if mapping.kind == "json":
         return JSONCodec(readSchema(mapping.what), mapping.isUnknownBad)
     if mapping.kind == "protobuf":

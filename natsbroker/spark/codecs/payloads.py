@@ -73,9 +73,6 @@ def microsOf(value: datetime) -> int:
 
 
 def abbreviated(value: object) -> str:
-    """
-    A value as text, cut if it is long.
-    """
     if isinstance(value, int) and value.bit_length() > 256:
         return f"a number of {value.bit_length()} bits"
     text = repr(value) if isinstance(value, str) else str(value)

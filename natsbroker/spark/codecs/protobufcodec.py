@@ -67,17 +67,10 @@ _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 
 
 class ProtobufCodec:
-    """
-    Reads messages.
-    """
-
     def __init__(self, data: bytes, name: str, message: str, isUnknownBad: bool = True) -> None:
         """
         @param data: a C{FileDescriptorSet}.
-        @param name: what it is called in errors.
-        @param message: the full name of the message.
         @param isUnknownBad: whether fields that the message has not make a payload bad.
-        @raise OptionError: if the message is not there, or has no columns.
         """
         if api_implementation.Type() == "python":
             # It does not tell of unknown fields by sizes, nor of texts that are none.
@@ -100,9 +93,6 @@ class ProtobufCodec:
             raise OptionError(f"{name}: {error}") from None
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
-        """
-        Read one payload.
-        """
         message: Any = self._class()
         try:
             message.ParseFromString(data)
@@ -125,9 +115,6 @@ class ProtobufCodec:
 
 
 def _pool(data: bytes) -> Any:
-    """
-    The messages of a set.
-    """
     files = descriptor_pb2.FileDescriptorSet.FromString(data)
     pool = descriptor_pool.DescriptorPool()
     waiting = {each.name: each for each in files.file}
@@ -175,11 +162,6 @@ def _isRepeated(field: Any) -> bool:
 
 
 def _message(descriptor: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader]:
-    """
-    What a message becomes, and what reads it.
-
-    @param outer: the messages that it is in.
-    """
     name = descriptor.full_name
     if name in outer:
         raise OptionError(f"{place}: {name} has itself in it, and no columns for that")

@@ -1,3 +1,0 @@
-"""
-The data source C{natsbroker} on PySpark's Python interfaces.
-"""

@@ -29,8 +29,6 @@ def readOffset(
     What Spark kept.
 
     @param names: the streams that the query reads now; C{None} for any: those that match patterns.
-    @param word: what they are called.
-    @raise OptionError: if the query read other streams then, or the offset is of another version.
     """
     try:
         version = offset["v"]
@@ -61,11 +59,6 @@ def advance(
     How far the next micro-batch goes. One that was not there before begins with its oldest message,
     in the micro-batch after it.
 
-    @param places: from where.
-    @param states: the streams now.
-    @param rows: how many sequences at most; 0 for no limit.
-    @param size: about how many bytes; 0 for no limit.
-    @param word: what they are called.
     @raise DataLoss: if a stream is another one, or has gone back.
     """
     lags = {}
@@ -97,9 +90,6 @@ def advance(
 
 
 def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
-    """
-    A limit, shared by need.
-    """
     total = sum(lags.values())
     if total <= allowed:
         return dict(lags)
@@ -116,10 +106,10 @@ def rangesBetween(start: _Places, end: _Places, word: str = "stream") -> list[Se
 
     @raise DataLoss: if the offsets are of different streams of one name.
     """
-    spans = []
+    ranges = []
     for name, (created, seq) in start.items():
         other, stop = end[name]
         if other != created:
             raise DataLoss(f"{word} {name} was deleted and made again: its sequences are others")
-        spans.append(SequenceRange(name, created, seq, stop))
-    return spans
+        ranges.append(SequenceRange(name, created, seq, stop))
+    return ranges

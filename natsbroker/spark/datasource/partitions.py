@@ -16,16 +16,9 @@ from natsbroker.spark.nats.connection import ServerAccess
 
 
 class RangePartition(InputPartition):
-    """
-    What one task reads.
-
-    @ivar span: the range.
-    @ivar patterns: the filters.
-    """
-
-    def __init__(self, span: SequenceRange, patterns: tuple[str, ...]) -> None:
-        super().__init__(span.start)
-        self.span = span
+    def __init__(self, bounds: SequenceRange, patterns: tuple[str, ...]) -> None:
+        super().__init__(bounds.start)
+        self.bounds = bounds
         self.patterns = patterns
 
 
@@ -38,4 +31,4 @@ def readRange(
     if not isinstance(partition, RangePartition):
         raise TypeError(f"{type(partition).__name__} is no task of this source")
     freezeModules()
-    yield from batchesOf(peer, options, columns, partition.span, partition.patterns, logLoss)
+    yield from batchesOf(peer, options, columns, partition.bounds, partition.patterns, logLoss)

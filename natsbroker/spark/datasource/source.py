@@ -74,20 +74,19 @@ class PushedFilters:
         else:
             self.subjects = names if self.subjects is None else self.subjects & names
 
-    def spans(self, spans: Iterable[SequenceRange]) -> list[SequenceRange]:
+    def ranges(self, ranges: Iterable[SequenceRange]) -> list[SequenceRange]:
         left = []
-        for span in spans:
-            start = max(span.start, self.least)
-            stop = span.stop if self.stop is None else min(span.stop, self.stop)
-            if start < stop and (self.streams is None or span.stream in self.streams):
-                left.append(SequenceRange(span.stream, span.created, start, stop))
+        for bounds in ranges:
+            start = max(bounds.start, self.least)
+            stop = bounds.stop if self.stop is None else min(bounds.stop, self.stop)
+            if start < stop and (self.streams is None or bounds.stream in self.streams):
+                left.append(SequenceRange(bounds.stream, bounds.created, start, stop))
         return left if self.subjects is None or self.subjects else []
 
     def patterns(self, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
         """
         What is left of some filters.
 
-        @param patterns: none for all subjects.
         @return: C{None} if no subject is left.
         """
         if self.subjects is None:
@@ -121,9 +120,6 @@ class NatsBrokerSource(DataSource):
         return _NAME
 
     def schema(self) -> str:
-        """
-        The columns where the user gave no schema.
-        """
         options = readOptions(self.options, None)
         added = (HEADERS if options["includeHeaders"] else ()) + (
             METADATA if options["includeMetadata"] else ()
@@ -131,11 +127,6 @@ class NatsBrokerSource(DataSource):
         return ddlOf([each for each in COLUMNS if each in added or each not in HEADERS + METADATA])
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """
-        What reads a batch.
-
-        @param schema: the columns to read.
-        """
         options = self._read("read")
         kind = PushingReader if options["pushdown"] else BatchReader
         return kind(checkedColumns(schema), options)
@@ -178,13 +169,13 @@ class BatchReader(DataSourceReader):
         """
         options = self._options
         with connect(self._peer) as connection:
-            spans = planRanges(logsOf(connection, options), options, logLoss)
+            ranges = planRanges(logsOf(connection, options), options, logLoss)
         patterns = self._limits.patterns(self._patterns)
-        left = [] if patterns is None else self._limits.spans(spans)
+        left = [] if patterns is None else self._limits.ranges(ranges)
         pieces = split(
             left, options["minPartitions"], options["maxRowsPerPartition"], options["parallelism"]
         )
-        empty = SequenceRange(spans[0].stream, spans[0].created, 0, 0)
+        empty = SequenceRange(ranges[0].stream, ranges[0].created, 0, 0)
         return [RangePartition(each, patterns or ()) for each in pieces or [empty]]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

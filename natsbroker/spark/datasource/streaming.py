@@ -63,9 +63,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**offsetOf(places), "reads": self._reads}
 
     def _placesIn(self, offset: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-        """
-        @raise OptionError: if it is of a query that reads something else, and that is not allowed.
-        """
         hasPatterns = any(map(isPattern, self._names))
         mayChange = self._options["allowCheckpointChange"]
         places = readOffset(offset, None if hasPatterns or mayChange else self._names, self._word)
@@ -89,8 +86,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # What Spark asks for.
 
     def initialOffset(self) -> dict[str, Any]:
-        spans = self._patiently(lambda logs: planStarts(logs, self._options, logLoss))
-        return self._offset({each.stream: (each.created, each.start) for each in spans})
+        ranges = self._patiently(lambda logs: planStarts(logs, self._options, logLoss))
+        return self._offset({each.stream: (each.created, each.start) for each in ranges})
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options["maxOffsetsPerTrigger"]:
@@ -118,8 +115,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _waits(self, lag: int) -> bool:
         """
         Whether there is too little for a micro-batch, and time to wait for more.
-
-        @param lag: how many sequences there are.
         """
         now = time.monotonic()
         isLittle = 0 < lag < self._options["minOffsetsPerTrigger"] and self._target is None
@@ -144,9 +139,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         options = self._options
         begin, stop = self._placesIn(start), self._placesIn(end)
-        spans = rangesBetween(begin, stop, self._word)
+        ranges = rangesBetween(begin, stop, self._word)
         pieces = split(
-            spans, options["minPartitions"], options["maxRowsPerPartition"], options["parallelism"]
+            ranges, options["minPartitions"], options["maxRowsPerPartition"], options["parallelism"]
         )
         return [RangePartition(each, self._patterns) for each in pieces]
 

@@ -26,16 +26,11 @@ def batchesOf(
     peer: ServerAccess,
     options: dict[str, Any],
     columns: tuple[str, ...],
-    span: SequenceRange,
+    bounds: SequenceRange,
     patterns: tuple[str, ...],
     onLoss: Callable[[str], object],
 ) -> Iterator[Any]:
-    """
-    The rows of a range, as Arrow batches.
-
-    @param patterns: the filters.
-    """
-    if span.start >= span.stop:
+    if bounds.start >= bounds.stop:
         return
     reading = ReadOptions(
         patterns,
@@ -44,14 +39,14 @@ def batchesOf(
         options["requestTimeout"],
         options["failOnDataLoss"],
     )
-    first = zlib.crc32(f"{span.stream}:{span.start}".encode())
+    first = zlib.crc32(f"{bounds.stream}:{bounds.start}".encode())
     with connect(peer, first) as connection:
         logs = logsOf(connection, options)
         if isinstance(logs, ChannelApi):
-            yield from ExportReader(logs, span, reading, columns, onLoss).read()
+            yield from ExportReader(logs, bounds, reading, columns, onLoss).read()
         elif isinstance(logs, StreamApi):
-            for rows in RangeReader(logs, span, reading, onLoss).read():
-                yield toBatch(rows, span.stream, columns)
+            for rows in RangeReader(logs, bounds, reading, onLoss).read():
+                yield toBatch(rows, bounds.stream, columns)
 
 
 def peerOf(options: dict[str, Any]) -> ServerAccess:
@@ -87,7 +82,4 @@ def peerOf(options: dict[str, Any]) -> ServerAccess:
 
 
 def logLoss(text: str) -> None:
-    """
-    Say in the log of this process what was passed over.
-    """
     logging.getLogger("natsbroker.spark").warning("%s", text)

@@ -75,9 +75,6 @@ class _Writer:
         self._peer = peerOf(options)
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        """
-        Publish the rows of one task.
-        """
         first: Any = next(iterator, None)
         if first is None:
             return Written(0, 0)

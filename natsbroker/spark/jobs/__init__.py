@@ -1,3 +1,0 @@
-"""
-What C{natsbroker spark JOB} does, each also as a function.
-"""

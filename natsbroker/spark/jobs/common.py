@@ -48,8 +48,6 @@ class Parser(argparse.ArgumentParser):
 def secondsOf(text: str) -> float:
     """
     A duration: C{90}, C{90s}, C{5m}, C{2h}, C{1d}.
-
-    @raise ValueError: for anything else.
     """
     found = _DURATION.fullmatch(text)
     if found is None:
@@ -58,11 +56,6 @@ def secondsOf(text: str) -> float:
 
 
 def addServers(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
-    """
-    Take the options that say where logs are.
-
-    @param isRequired: whether a job cannot do without.
-    """
     parser.add_argument("--servers", required=isRequired, help="where the servers are")
     parser.add_argument(
         "--option",
@@ -79,11 +72,6 @@ def addArchive(parser: argparse.ArgumentParser) -> None:
 
 
 def addSource(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
-    """
-    Take the options that say what is read, and where tasks run.
-
-    @param isRequired: whether there is no other way to say it.
-    """
     addServers(parser, isRequired)
     parser.add_argument("--stream", help="the JetStream stream")
     parser.add_argument("--channel", help="the channel of NATS Streaming")
@@ -100,9 +88,6 @@ def addMaster(parser: argparse.ArgumentParser) -> None:
 
 
 def pairsOf(texts: Iterable[str], flag: str) -> dict[str, str]:
-    """
-    What C{NAME=VALUE} says, each of it.
-    """
     found = {}
     for each in texts:
         name, equals, value = each.partition("=")
@@ -113,19 +98,16 @@ def pairsOf(texts: Iterable[str], flag: str) -> dict[str, str]:
 
 
 def optionTexts(given: argparse.Namespace, **more: str) -> dict[str, str]:
-    """
-    The options of the data source that a command line gives, as they are given.
-    """
     named = {name: getattr(given, name, None) for name in ("stream", "channel")}
     texts = {name: text for name, text in named.items() if text}
     return {"servers": given.servers, **more, **texts, **pairsOf(given.option, "--option")}
 
 
 def sourceOptions(given: argparse.Namespace, **more: str) -> dict[str, Any]:
-    """
-    The same, read.
-    """
-    texts = optionTexts(given, **more)
+    return checkedOptions(optionTexts(given, **more))
+
+
+def checkedOptions(texts: Mapping[str, str]) -> dict[str, Any]:
     try:
         return readOptions(texts)
     except OptionError as error:
@@ -134,9 +116,6 @@ def sourceOptions(given: argparse.Namespace, **more: str) -> dict[str, Any]:
 
 @contextmanager
 def workersErrors() -> Iterator[None]:
-    """
-    Raise what a worker raised, in place of Spark's text about it.
-    """
     try:
         yield
     except Exception as error:
@@ -151,21 +130,10 @@ def inline(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
 
 
 def runnerOf(spark: Any) -> Runner:
-    """
-    What runs tasks.
-
-    @param spark: the session in whose workers they run; C{None} for this process.
-    """
     return inline if spark is None else inSpark(spark)
 
 
 def inSpark(spark: Any) -> Runner:
-    """
-    What runs tasks in Spark's workers.
-
-    @param spark: a session, of this process or of Spark Connect.
-    """
-
     def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         if not tasks:
             return []
@@ -277,11 +245,6 @@ def reported(
 
 
 def writeWhole(path: Path, write: Callable[[Path], object]) -> None:
-    """
-    Write a file, under another name first.
-
-    @param write: writes it at the place that it is given.
-    """
     try:
         replaceFile(path, write)
     except OSError as error:

@@ -23,7 +23,6 @@ class Pacer:
         self, rate: float = 0.0, speed: float = 0.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """
-        @param rate: messages a second at most; 0 for any number.
         @param speed: how many times as fast as they came; 0 for without gaps.
         """
         self._rate = rate

@@ -22,8 +22,6 @@ REPLAY = "Nb-Replay"
 def ownHeaders(pairs: Iterable[Mapping[str, str | None]] | None) -> list[tuple[str, str]]:
     """
     The headers that a message had, those that mean something to servers or to us under other names.
-
-    @param pairs: as in the column C{headers}.
     """
     found = []
     for each in pairs or ():

@@ -17,13 +17,6 @@ _NAME = "natsbroker_tasks"
 
 
 class PickledTask(InputPartition):
-    """
-    One task.
-
-    @ivar place: which it is.
-    @ivar pickled: the function and its argument.
-    """
-
     def __init__(self, place: int, pickled: bytes) -> None:
         super().__init__(place)
         self.place = place
@@ -45,18 +38,11 @@ class TaskReader(DataSourceReader):
 
 
 class TaskSource(DataSource):
-    """
-    Tasks as rows.
-    """
-
     @classmethod
     def name(cls) -> str:
         return _NAME
 
     def schema(self) -> str:
-        """
-        Which task, and its pickled result.
-        """
         return "place INT, result BINARY"
 
     def reader(self, schema: Any) -> DataSourceReader:
@@ -65,12 +51,6 @@ class TaskSource(DataSource):
 
 
 def runTasks(spark: Any, work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """
-    Do tasks.
-
-    @param spark: a session of Spark Connect.
-    @return: what each returned, in their order.
-    """
     spark.dataSource.register(TaskSource)
     options = {
         f"task{place}": base64.b64encode(cloudpickle.dumps((work, each))).decode("ascii")

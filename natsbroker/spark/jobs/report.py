@@ -28,10 +28,9 @@ class Chart:
     Something to be drawn.
 
     @ivar kind: C{lines}, with an x and a y for each point of each series; or C{bars}, with a name
-        and a number for each point of the only series; or C{spans}, with where a range begins and
+        and a number for each point of the only series; or C{ranges}, with where a range begins and
         where it ends for each point of each series.
     @ivar series: the points, by name.
-    @ivar unit: of the numbers.
     """
 
     kind: str
@@ -44,9 +43,7 @@ class ReportSection:
     """
     A part of a report.
 
-    @ivar columns: what they are called.
     @ivar rows: cells, which are texts and numbers.
-    @ivar note: what is to be said of it.
     """
 
     title: str
@@ -60,8 +57,6 @@ class ReportSection:
 class JobReport:
     """
     A report.
-
-    @ivar facts: what is said at its head, by name.
     """
 
     title: str
@@ -69,9 +64,6 @@ class JobReport:
     sections: Sequence[ReportSection] = ()
 
     def text(self) -> str:
-        """
-        All of it, without charts and what is nothing else.
-        """
         parts = [self.title, ""]
         parts += [f"{name}: {cellOf(value)}" for name, value in self.facts.items()]
         for each in self.sections:
@@ -136,9 +128,6 @@ def _cut(text: str) -> str:
 
 
 def bytesOf(count: float) -> Amount:
-    """
-    A number of bytes, human-readable.
-    """
     unit = 0
     while count >= 1024 and unit < len(_UNITS) - 1:
         count /= 1024

@@ -72,9 +72,6 @@ def pageOf(report: JobReport) -> str:
 
 
 def writePage(report: JobReport, path: str) -> None:
-    """
-    Write it into a file: whole, or not at all.
-    """
     writeWhole(Path(path), lambda draft: draft.write_text(pageOf(report), "utf-8"))
 
 
@@ -254,7 +251,7 @@ def _bars(chart: Chart, title: str) -> str:
     return _svg(len(points) * _BAR + 4, parts, _titleOf(title, chart))
 
 
-def _spans(chart: Chart, title: str) -> str:
+def _ranges(chart: Chart, title: str) -> str:
     ends = [end for series in chart.series.values() for point in series for end in point]
     low, high = min(ends, default=0), max(ends, default=0)
     if low == high:
@@ -282,7 +279,7 @@ def _spans(chart: Chart, title: str) -> str:
 
 
 #: What draws which kind of chart.
-_PLOTS = {"lines": _lines, "bars": _bars, "spans": _spans}
+_PLOTS = {"lines": _lines, "bars": _bars, "ranges": _ranges}
 
 
 def _marksUpTo(top: float) -> Iterator[float]:
@@ -293,9 +290,6 @@ def _marksUpTo(top: float) -> Iterator[float]:
 
 
 def _clockMarks(low: float, high: float) -> Iterator[tuple[float, str]]:
-    """
-    Round times of a range, with what is said at each.
-    """
     if high <= low:
         return
     least = (high - low) / 8
@@ -308,9 +302,6 @@ def _clockMarks(low: float, high: float) -> Iterator[tuple[float, str]]:
 
 
 def _amount(number: float, unit: str) -> str:
-    """
-    A number as tables say it, where they say bytes.
-    """
     if unit == "B":
         return bytesOf(number)
     return rateOf(number) if unit == "B/s" else f"{_short(number)} {unit}".strip()

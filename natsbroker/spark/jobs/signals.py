@@ -19,10 +19,6 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
-    """
-    Whether this process was asked to end.
-    """
-
     def __init__(self) -> None:
         self._isSet = False
         self._awake, self._waker = os.pipe()
@@ -32,11 +28,6 @@ class Stop:
         return self._isSet
 
     def wait(self, seconds: float) -> bool:
-        """
-        Wait until it is, but not for ever.
-
-        @return: whether it was.
-        """
         if not self._isSet:
             select.select([self._awake], [], [], seconds)
         return self._isSet

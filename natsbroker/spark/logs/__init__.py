@@ -1,3 +1,0 @@
-"""
-Streams and channels: their state, ranges of sequences, and what reads these as Arrow batches.
-"""

@@ -23,9 +23,6 @@ _RFC3339 = re.compile(r"(?P<second>[^.+Z]+?)(\.(?P<part>\d{1,9}))?(?P<offset>Z|[
 
 
 def checkedChannel(name: str) -> str:
-    """
-    The name of a channel, or a pattern that channels match.
-    """
     if not isValidSubject(name.encode("utf-8", "replace")) or "/" in name:
         raise OptionError(f"channel: no channel can be called {name!r}")
     return name
@@ -34,8 +31,6 @@ def checkedChannel(name: str) -> str:
 def nanoseconds(time: str) -> int:
     """
     A time in RFC 3339 as nanoseconds since 1970.
-
-    @param time: a valid one.
     """
     found = _RFC3339.fullmatch(time)
     if found is None:
@@ -48,13 +43,6 @@ def nanoseconds(time: str) -> int:
 
 
 class ChannelApi:
-    """
-    The API, over one connection.
-
-    @ivar connection: the connection.
-    @ivar word: what the logs are called.
-    """
-
     word = "channel"
 
     def __init__(self, connection: BlockingConnection, clusterId: str) -> None:
@@ -112,8 +100,6 @@ class ChannelApi:
     def firstSince(self, name: str, time: str) -> int | None:
         """
         The first sequence that was stored at a time or later.
-
-        @param time: in RFC 3339.
         """
         answer = self.call("FIND", name, {"time": nanoseconds(time)})
         try:
@@ -136,9 +122,6 @@ class ChannelApi:
         return apiFields(answer, _about(name))
 
     def explained(self, error: ApiError, name: str, subject: str) -> ApiError:
-        """
-        What it means that nobody answers.
-        """
         if error.code != 503:
             return error
         return ApiError(

@@ -94,9 +94,6 @@ class MessageRows:
 
 
 def ddlOf(names: Sequence[str]) -> str:
-    """
-    A schema in Spark's language.
-    """
     return ", ".join(f"{name} {COLUMNS[name]}" for name in names)
 
 
@@ -107,9 +104,6 @@ def schemaOf(names: Sequence[str]) -> Any:
 def checkedColumns(schema: Any) -> tuple[str, ...]:
     """
     The names of the columns of a schema that a user gave.
-
-    @param schema: a C{StructType}.
-    @raise OptionError: if there is no such column, or it has another type.
     """
     names = []
     for field in schema.fields:
@@ -135,8 +129,6 @@ def _text(data: bytes) -> str:
 def textsOf(values: Any) -> Any:
     """
     An array of texts, with escapes where bytes are no UTF-8.
-
-    @param values: bytes, as a list or an array.
     """
     if isinstance(values, list):
         values = pa.array(values, pa.binary())

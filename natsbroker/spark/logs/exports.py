@@ -32,9 +32,6 @@ _BEFORE, _BEHIND = 8, 4
 
 
 def neededColumns(names: Sequence[str]) -> list[str]:
-    """
-    What to ask for, to make some columns.
-    """
     sources = {"subject": SUBJECTS, "headers": HEADERS, "data": PAYLOADS}
     return [sources[each] for each in names if each in sources]
 
@@ -108,17 +105,14 @@ class ExportReader:
     def __init__(
         self,
         channels: ChannelApi,
-        span: SequenceRange,
+        bounds: SequenceRange,
         options: ReadOptions,
         columns: Sequence[str],
         onLoss: Callable[[str], object],
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """
-        @param columns: the names of those to make.
-        """
         self._channels = channels
-        self._span = span
+        self._bounds = bounds
         self._options = options
         self._columns = columns
         self._onLoss = onLoss
@@ -132,17 +126,17 @@ class ExportReader:
         """
         for frame in self.frames():
             if frame.rows:
-                batch = frameBatch(frame, self._span.stream, self._columns)
+                batch = frameBatch(frame, self._bounds.stream, self._columns)
                 size = self._options.batchRows
                 for offset in range(0, frame.rows, size):
                     yield batch.slice(offset, size) if frame.rows > size else batch
 
     def frames(self) -> Iterator[ColumnFrame]:
-        span = self._span
-        cursor = span.start
+        bounds = self._bounds
+        cursor = bounds.start
         deadline = time.monotonic() + self._options.patience
         reply: bytes | None = None
-        while cursor < span.stop:
+        while cursor < bounds.stop:
             try:
                 frames = self._answer(reply or self._ask(cursor))
             except ApiError as error:
@@ -153,15 +147,15 @@ class ExportReader:
                 continue
             before = cursor
             for frame in frames:
-                if frame.place.start != cursor or frame.place.next > span.stop:
-                    raise DataSourceError(f"channel {span.stream}: frames that do not follow on")
+                if frame.place.start != cursor or frame.place.next > bounds.stop:
+                    raise DataSourceError(f"channel {bounds.stream}: frames that do not follow on")
                 cursor = frame.place.next
             if cursor == before:
                 raise DataSourceError(
-                    f"channel {span.stream} ends at {cursor - 1}, and the read was to go on to"
-                    f" {span.stop - 1}"
+                    f"channel {bounds.stream} ends at {cursor - 1}, and the read was to go on to"
+                    f" {bounds.stop - 1}"
                 )
-            reply = self._ask(cursor) if cursor < span.stop else None
+            reply = self._ask(cursor) if cursor < bounds.stop else None
             for frame in frames:
                 self._check(frame)
                 yield frame
@@ -173,38 +167,38 @@ class ExportReader:
 
         @return: what the answer is known by.
         """
-        span, channels = self._span, self._channels
+        bounds, channels = self._bounds, self._channels
         question = {
             "start": cursor,
-            "stop": span.stop,
-            "identity": span.created,
+            "stop": bounds.stop,
+            "identity": bounds.created,
             "max_bytes": min(self._options.fetchBytes, _MOST_BYTES),
             "columns": neededColumns(self._columns),
             "version": channels.version,
         }
-        subject = channels.subject("EXPORT", span.stream)
+        subject = channels.subject("EXPORT", bounds.stream)
         return channels.connection.ask(subject, json.dumps(question).encode())
 
     def _answer(self, reply: bytes) -> list[ColumnFrame]:
-        span, channels = self._span, self._channels
-        subject = channels.subject("EXPORT", span.stream)
+        bounds, channels = self._bounds, self._channels
+        subject = channels.subject("EXPORT", bounds.stream)
         frames: list[ColumnFrame] = []
         while not frames or not frames[-1].isLast:
             try:
                 headerLength, body = channels.connection.answer(reply, subject)
             except ApiError as error:
-                raise channels.explained(error, span.stream, subject) from None
+                raise channels.explained(error, bounds.stream, subject) from None
             data = body[headerLength:] if headerLength else body
             if data.startswith(b"{"):
                 self._refused(data)
             try:
                 frames.append(readFrame(data))
             except FrameError as error:
-                raise DataSourceError(f"channel {span.stream}: {error}") from None
+                raise DataSourceError(f"channel {bounds.stream}: {error}") from None
         return frames
 
     def _refused(self, answer: bytes) -> None:
-        name = self._span.stream
+        name = self._bounds.stream
         try:
             apiFields(answer, f"channel {name}")
         except ApiError as error:
@@ -220,7 +214,7 @@ class ExportReader:
     # Losses.
 
     def _check(self, frame: ColumnFrame) -> None:
-        name, place = self._span.stream, frame.place
+        name, place = self._bounds.stream, frame.place
         if frame.damaged:
             listed = ", ".join(map(str, frame.damaged[:10]))
             more = " and others" if len(frame.damaged) > 10 else ""

@@ -46,10 +46,7 @@ def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
 
 def rfc3339(text: str, option: str) -> str:
     """
-    A time as servers read it.
-
-    @param text: so already, or milliseconds since 1970.
-    @raise OptionError: if it is neither.
+    A time as servers read it, of one in that form or in milliseconds since 1970.
     """
     if _MILLISECONDS.fullmatch(text):
         epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
@@ -73,32 +70,24 @@ def rfc3339(text: str, option: str) -> str:
 def planRanges(
     logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
 ) -> list[SequenceRange]:
-    """
-    One range for each stream or channel that is read.
-
-    @raise DataLoss: if they name what is not stored any more.
-    """
     _checkTimes("endingTimestamp", "endingOffsets", "latest", options)
     begun = _begin(logs, options, onLoss, "earliest", ("earliest",))
     names = [state.name for state, _ in begun]
     stops = _perStream("endingOffsets", options["endingOffsets"], names, "latest", ("latest",))
-    spans = []
+    ranges = []
     for state, start in begun:
         stop = _stop(logs, state, stops[state.name], options)
         if start > stop:
             raise OptionError(
                 f"{logs.word} {state.name}: the read would begin at {start} and stop at {stop}"
             )
-        spans.append(SequenceRange(state.name, state.created, start, stop))
-    return spans
+        ranges.append(SequenceRange(state.name, state.created, start, stop))
+    return ranges
 
 
 def planStarts(
     logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
 ) -> list[SequenceRange]:
-    """
-    Where a new streaming query begins: an empty range for each stream.
-    """
     begun = _begin(logs, options, onLoss, "latest", ("earliest", "latest"), True)
     return [SequenceRange(state.name, state.created, start, start) for state, start in begun]
 
@@ -213,7 +202,7 @@ def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[st
 
 
 def split(
-    spans: Sequence[SequenceRange], minPartitions: int, maxRows: int, parallelism: int
+    ranges: Sequence[SequenceRange], minPartitions: int, maxRows: int, parallelism: int
 ) -> list[SequenceRange]:
     """
     The same ranges in pieces, one for each task.
@@ -221,17 +210,17 @@ def split(
     @param minPartitions: how many pieces at least; 0: as many as run at a time, if they
         are worth it.
     """
-    total = sum(each.stop - each.start for each in spans)
+    total = sum(each.stop - each.start for each in ranges)
     if minPartitions:
         size = total // minPartitions
     else:
         size = max(-(-total // max(parallelism, 1)), _SMALLEST)
     size = max(min(size, maxRows), 1)
     pieces = []
-    for span in spans:
-        count = -(-(span.stop - span.start) // size)
+    for bounds in ranges:
+        count = -(-(bounds.stop - bounds.start) // size)
         for place in range(count):
-            start = span.start + (span.stop - span.start) * place // count
-            stop = span.start + (span.stop - span.start) * (place + 1) // count
-            pieces.append(SequenceRange(span.stream, span.created, start, stop))
+            start = bounds.start + (bounds.stop - bounds.start) * place // count
+            stop = bounds.start + (bounds.stop - bounds.start) * (place + 1) // count
+            pieces.append(SequenceRange(bounds.stream, bounds.created, start, stop))
     return pieces

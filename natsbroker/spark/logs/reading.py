@@ -40,8 +40,6 @@ class DirectGet:
     """
     What is asked for.
 
-    @ivar seq: where to begin.
-    @ivar count: how many messages at most.
     @ivar size: how many bytes, roughly: the message that goes beyond it is the last.
     @ivar pattern: which subjects; all if empty.
     """
@@ -60,23 +58,11 @@ class DirectGet:
 
 @dataclass(frozen=True)
 class DirectGetAnswer:
-    """
-    What came.
-
-    @ivar rows: the messages.
-    @ivar isEnd: whether the replica that answered has no more such messages.
-    """
-
     rows: MessageRows
     isEnd: bool
 
 
 def fetch(connection: BlockingConnection, subject: str, request: DirectGet) -> DirectGetAnswer:
-    """
-    Ask, and take the whole answer.
-
-    @param subject: where direct gets of the stream are answered.
-    """
     rows = MessageRows()
     reply = connection.ask(subject, request.payload())
     last = request.seq - 1
@@ -191,33 +177,28 @@ class RangeReader:
     def __init__(
         self,
         streams: StreamApi,
-        span: SequenceRange,
+        bounds: SequenceRange,
         options: ReadOptions,
         onLoss: Callable[[str], object],
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._streams = streams
-        self._span = span
+        self._bounds = bounds
         self._options = options
         self._onLoss = onLoss
         self._sleep = sleep
         # What is deleted stays deleted, so this is asked for again only when it does not explain.
         self._known: StreamState | None = None
-        self._subject = f"{streams.prefix}DIRECT.GET.{span.stream}"
+        self._subject = f"{streams.prefix}DIRECT.GET.{bounds.stream}"
 
     def read(self) -> Iterator[MessageRows]:
-        """
-        The messages, some at a time.
-
-        @raise DataLoss: if some are gone that were there.
-        """
-        span = self._span
-        if span.start >= span.stop:
+        bounds = self._bounds
+        if bounds.start >= bounds.stop:
             return
-        state = checkStream(self._streams, span.stream, span.created)
-        start = span.start
+        state = checkStream(self._streams, bounds.stream, bounds.created)
+        start = bounds.start
         if state.first > start:
-            gone = min(state.first, span.stop)
+            gone = min(state.first, bounds.stop)
             self._lose(start, gone)
             start = gone
         patterns: Sequence[str] = self._options.patterns or ("",)
@@ -227,13 +208,13 @@ class RangeReader:
                     _dropMatched(rows, patterns[:place])
                 if len(rows):
                     yield rows
-        checkStream(self._streams, span.stream, span.created)
+        checkStream(self._streams, bounds.stream, bounds.created)
 
     def _readFiltered(self, cursor: int, pattern: str) -> Iterator[MessageRows]:
-        span, options = self._span, self._options
+        bounds, options = self._bounds, self._options
         deadline = time.monotonic() + options.patience
-        while cursor < span.stop:
-            count = min(span.stop - cursor, options.batchRows)
+        while cursor < bounds.stop:
+            count = min(bounds.stop - cursor, options.batchRows)
             request = DirectGet(cursor, count, options.fetchBytes, pattern)
             answer = self._fetched(request)
             rows = answer.rows
@@ -241,16 +222,16 @@ class RangeReader:
             good = self._untrimmed(cursor, reached) if pattern else self._verified(cursor, rows)
             if good == reached and answer.isEnd:
                 good = self._end(reached, pattern)
-            isLagging = good < (reached if not answer.isEnd else span.stop)
-            _cutAt(rows, min(good, span.stop))
+            isLagging = good < (reached if not answer.isEnd else bounds.stop)
+            _cutAt(rows, min(good, bounds.stop))
             if len(rows):
                 yield rows
                 deadline = time.monotonic() + options.patience
-            cursor = max(cursor, min(good, span.stop))
-            if isLagging and cursor < span.stop:
+            cursor = max(cursor, min(good, bounds.stop))
+            if isLagging and cursor < bounds.stop:
                 if time.monotonic() > deadline:
                     raise DataSourceError(
-                        f"stream {span.stream}: sequence {cursor} or one behind it is stored, and"
+                        f"stream {bounds.stream}: sequence {cursor} or one behind it is stored, and"
                         f" no replica gave it within {options.patience:g}s"
                     )
                 self._sleep(_PAUSE)
@@ -263,20 +244,20 @@ class RangeReader:
             return fetch(self._streams.connection, self._subject, request)
         except ApiError as error:
             if error.code == _NOBODY:
-                checkStream(self._streams, self._span.stream, self._span.created)
+                checkStream(self._streams, self._bounds.stream, self._bounds.created)
             raise
 
     def _end(self, cursor: int, pattern: str) -> int:
         """
         How far a replica that has no more has read: to the end, if the leader has no more either.
         """
-        if cursor >= self._span.stop:
+        if cursor >= self._bounds.stop:
             return cursor
-        following = self._streams.next(self._span.stream, cursor, pattern or ">")
-        if following is None or following >= self._span.stop:
+        following = self._streams.next(self._bounds.stream, cursor, pattern or ">")
+        if following is None or following >= self._bounds.stop:
             if not pattern:
-                self._explained([(cursor, self._span.stop)])
-            return self._span.stop
+                self._explained([(cursor, self._bounds.stop)])
+            return self._bounds.stop
         return cursor
 
     def _untrimmed(self, cursor: int, reached: int) -> int:
@@ -286,9 +267,9 @@ class RangeReader:
 
         @return: C{reached}.
         """
-        state = checkStream(self._streams, self._span.stream, self._span.created)
+        state = checkStream(self._streams, self._bounds.stream, self._bounds.created)
         if state.first > cursor:
-            self._lose(cursor, min(state.first, self._span.stop))
+            self._lose(cursor, min(state.first, self._bounds.stop))
         return reached
 
     def _verified(self, cursor: int, rows: MessageRows) -> int:
@@ -301,7 +282,7 @@ class RangeReader:
         for seq in rows.seqs:
             if seq != cursor:
                 gaps.append((cursor, seq))
-                if seq >= self._span.stop:
+                if seq >= self._bounds.stop:
                     break
             cursor = seq + 1
         false = next((start for start, stop in gaps if self._isFalse(start, stop, len(gaps))), None)
@@ -313,11 +294,9 @@ class RangeReader:
     def _isFalse(self, start: int, stop: int, count: int) -> bool:
         """
         Whether something is stored in a gap.
-
-        @param count: how many gaps there are.
         """
-        stop = min(stop, self._span.stop)
-        name = self._span.stream
+        stop = min(stop, self._bounds.stop)
+        name = self._bounds.stream
         if count <= _FEW:
             following = self._streams.next(name, start)
             return following is not None and following < stop
@@ -332,14 +311,14 @@ class RangeReader:
         """
         if not gaps:
             return
-        state = checkStream(self._streams, self._span.stream, self._span.created)
+        state = checkStream(self._streams, self._bounds.stream, self._bounds.created)
         for start, stop in gaps:
-            if state.first >= min(stop, self._span.stop):
-                self._lose(start, min(stop, self._span.stop))
+            if state.first >= min(stop, self._bounds.stop):
+                self._lose(start, min(stop, self._bounds.stop))
 
     def _lose(self, start: int, stop: int) -> None:
         text = (
-            f"stream {self._span.stream}: sequences {start} to {stop - 1} are not stored any more"
+            f"stream {self._bounds.stream}: sequences {start} to {stop - 1} are not stored any more"
             " (expired, trimmed or purged)"
         )
         if self._options.failsOnLoss:
@@ -355,8 +334,5 @@ def _cutAt(rows: MessageRows, stop: int) -> None:
 
 
 def _dropMatched(rows: MessageRows, patterns: Sequence[str]) -> None:
-    """
-    Drop what an earlier filter has given already.
-    """
     encoded = [each.encode("utf-8") for each in patterns]
     rows.keep([not any(matches(each, subject) for each in encoded) for subject in rows.subjects])

@@ -24,8 +24,6 @@ def namesGiven(options: Mapping[str, Any]) -> tuple[str, ...]:
 def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
     """
     The same.
-
-    @raise OptionError: if they name nothing, or what cannot be.
     """
     if options["channel"] and options["stream"]:
         raise OptionError("stream and channel exclude each other")
@@ -46,7 +44,6 @@ def oneName(options: Mapping[str, Any], purpose: str = "", isWhole: bool = False
 
     @param purpose: what it is wanted for, after a space.
     @param isWhole: whether it is wanted with all its subjects.
-    @raise OptionError: if they name more, or of a whole log a part.
     """
     names = checkedNames(options)
     if len(names) != 1 or isPattern(names[0]) or (isWhole and options["subject"]):

@@ -19,9 +19,6 @@ _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")
 
 
 def checkedName(name: str) -> str:
-    """
-    The name of a stream.
-    """
     if _NAME.fullmatch(name) is None:
         raise OptionError(f"stream: no stream can be called {name!r}")
     return name
@@ -36,8 +33,6 @@ class StreamState:
         has another.
     @ivar first: the first sequence that is stored; C{stop} if none is.
     @ivar stop: the sequence that the next message will have.
-    @ivar messages: how many are stored.
-    @ivar size: how many bytes they take.
     @ivar isDirect: whether its messages can be had by direct get.
     @ivar deleted: the sequences from C{first} to C{stop} that are not stored, if asked for.
     """
@@ -60,14 +55,6 @@ class StreamState:
 
 
 class StreamApi:
-    """
-    The API, over one connection.
-
-    @ivar connection: the connection.
-    @ivar prefix: what its subjects begin with.
-    @ivar word: what the logs are called.
-    """
-
     word = "stream"
 
     def __init__(self, connection: BlockingConnection, domain: str = "") -> None:
@@ -107,8 +94,6 @@ class StreamApi:
     def firstSince(self, name: str, time: str) -> int | None:
         """
         The first sequence that was stored at a time or later.
-
-        @param time: in RFC 3339.
         """
         return self._find(name, {"start_time": time, "next_by_subj": ">"})
 
@@ -143,8 +128,6 @@ class StreamApi:
 def apiFields(answer: bytes, what: str, question: str = "") -> dict[str, Any]:
     """
     The fields of an API's answer. A refusal is raised as L{ApiError}.
-
-    @param what: what was asked about, for errors.
     """
     try:
         fields = json.loads(answer)

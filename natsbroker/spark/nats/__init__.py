@@ -1,3 +1,0 @@
-"""
-A blocking client for Spark workers: connections, pipelined publishes, clients of NATS Streaming.
-"""

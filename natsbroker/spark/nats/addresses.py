@@ -20,9 +20,6 @@ class Address:
     """
     One server.
 
-    @ivar isTLS: whether the address itself asks for TLS.
-    @ivar user: from the address; empty without.
-    @ivar password: with C{user}.
     @ivar token: what stands alone before the C{@}.
     """
 
@@ -61,11 +58,6 @@ class TLSOptions:
     serverName: str = ""
 
     def context(self) -> ssl.SSLContext:
-        """
-        What the standard library needs.
-
-        @raise OptionError: if a file cannot be used.
-        """
         try:
             context = ssl.create_default_context(cafile=self.authority or None)
         except (OSError, ssl.SSLError) as error:
@@ -90,8 +82,6 @@ def _reason(error: OSError) -> str:
 def readAddresses(text: str) -> tuple[Address, ...]:
     """
     Read servers with commas between them: C{nats://host:port}, C{tls://host}, C{host:port}.
-
-    @raise OptionError: if one is wrong, or there is none.
     """
     found = tuple(_address(each.strip()) for each in text.split(",") if each.strip())
     if not found:

@@ -43,10 +43,8 @@ class ServerAccess:
     """
     How to reach a server and who we are there; passes to workers as it is.
 
-    @ivar addresses: of servers that are all alike; the first that lets us in is used.
     @ivar inboxPrefix: the beginning of the subjects that answers come to.
     @ivar connectTimeout: how long one server may take until it lets us in, in seconds.
-    @ivar requestTimeout: how long a server may be silent when we wait for it, in seconds.
     """
 
     addresses: tuple[Address, ...]
@@ -62,7 +60,6 @@ def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
     Connect to the first server that lets us in.
 
     @param first: which to begin with, so that many workers do not all ask the same.
-    @raise OptionError: if a file of ours cannot be used.
     """
     count = len(peer.addresses)
     failures = []
@@ -109,9 +106,6 @@ class BlockingConnection:
         self._isOpen = True
 
     def close(self) -> None:
-        """
-        End; for the second time, nothing happens.
-        """
         self._isOpen = False
         self._socket.close()
 
@@ -191,8 +185,6 @@ class BlockingConnection:
     def receive(self, deadline: float) -> Frame:
         """
         The next frame that is not the connection's own business. PINGs are answered on the way.
-
-        @param deadline: until when to wait, on the monotonic clock.
         """
         while True:
             while (frame := self._decoder.next()) is not None:
@@ -255,12 +247,6 @@ class BlockingConnection:
     def publish(
         self, subject: str, payload: bytes, reply: bytes = b"", headers: bytes = b""
     ) -> None:
-        """
-        Publish one message.
-
-        @param headers: a block, or nothing.
-        @raise ValueError: if nobody can publish to the subject.
-        """
         size = len(headers) + len(payload)
         line = publishLine(subject.encode("utf-8"), reply, len(headers), size)
         self.send(line, headers, payload, b"\r\n")
@@ -283,7 +269,6 @@ class BlockingConnection:
 
         @param reply: where its answer comes, an L{inbox}; one of its own if it is not given.
         @return: what its answer is known by, and its bytes.
-        @raise ValueError: if nobody can publish to the subject.
         """
         reply = reply or self._inbox + b"%d" % next(self._requests)
         size = len(headers) + len(payload)
@@ -342,8 +327,6 @@ class BlockingConnection:
     def request(self, subject: str, payload: bytes = b"") -> bytes:
         """
         Send a request and wait for its one answer.
-
-        @return: the payload of the answer.
         """
         headerLength, body = self.answer(self.ask(subject, payload), subject)
         return body[headerLength:]

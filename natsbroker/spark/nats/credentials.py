@@ -22,8 +22,6 @@ class Credentials:
     """
     The credentials of a read or write.
 
-    @ivar user: a name, with C{password}.
-    @ivar token: or a token.
     @ivar nkeySeedFile: or a file that holds the seed of a user's nkey.
     @ivar credentialsFile: or one with a JWT and a seed, as C{nsc} writes them.
     @ivar name: the connection's name, which monitoring shows.
@@ -40,9 +38,6 @@ class Credentials:
 def connectFields(credentials: Credentials, nonce: str, isTLS: bool) -> dict[str, Any]:
     """
     The fields of CONNECT.
-
-    @param nonce: that of the server's INFO; empty without.
-    @raise OptionError: if a file cannot be read or is none of its kind.
     """
     fields: dict[str, Any] = {
         "verbose": False,
@@ -75,9 +70,6 @@ def connectFields(credentials: Credentials, nonce: str, isTLS: bool) -> dict[str
 
 
 def readCredentials(path: str) -> tuple[str, bytes]:
-    """
-    The JWT and the seed in a file of credentials.
-    """
     parts = {found["name"]: found["text"] for found in _PART.finditer(_contents(path))}
     jwt, seed = parts.get("NATS USER JWT"), parts.get("USER NKEY SEED")
     if jwt is None or seed is None:
@@ -90,7 +82,6 @@ def readSeed(text: str, path: str) -> bytes:
     The 32 secret bytes of a user's nkey.
 
     @param path: where the text was found, for the error.
-    @raise OptionError: if it is something else. The text is not repeated.
     """
     lines = [each.strip() for each in text.splitlines()]
     seeds = [each for each in lines if each and not each.startswith("#")]
@@ -105,9 +96,6 @@ def readSeed(text: str, path: str) -> bytes:
 
 
 def _keyOf(seed: bytes) -> Any:
-    """
-    @raise OptionError: where this package came without PyNaCl, as with C{--py-files}.
-    """
     try:
         from nacl.signing import SigningKey
     except ImportError:

@@ -17,10 +17,6 @@ _CHUNK = 1 << 17
 
 
 class ReplyReceiver(Protocol):
-    """
-    The sender of requests.
-    """
-
     #: What the requests are about, for errors.
     what: str
 
@@ -71,10 +67,8 @@ class Pipeline:
         """
         Send a request; waits while too many are on their way.
 
-        @param requester: receives the answer, with C{tag}.
         @param reply: where the answer comes; a subject of its own if it is not given.
         @param key: what C{keyOf} knows the answer by; by default its subject.
-        @raise ValueError: if nobody can publish to the subject.
         """
         ownSubject, pieces = self._connection.composed(subject, payload, headers, reply)
         self._waiting[key or ownSubject] = requester, tag

@@ -22,10 +22,8 @@ class Publisher:
     """
     Publishes to one stream.
 
-    @ivar what: the stream, for errors.
     @ivar stored: how many messages the stream has acknowledged, those that it had included.
     @ivar duplicates: how many of them it had already.
-    @ivar pipeline: what they go out by.
     """
 
     def __init__(

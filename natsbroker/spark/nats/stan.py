@@ -26,8 +26,6 @@ class StanClient:
     """
     A client of NATS Streaming.
 
-    @ivar connection: how it talks.
-    @ivar id: what it is called.
     @ivar connId: tells it from another one of that name.
     @ivar answer: what the cluster said when it was let in.
     """
@@ -35,10 +33,6 @@ class StanClient:
     def __init__(
         self, connection: BlockingConnection, channel: str, clusterId: str, discoverPrefix: str
     ) -> None:
-        """
-        @param channel: what it is for, for errors.
-        @param discoverPrefix: where clients connect.
-        """
         self.connection = connection
         self.id = f"natsbroker-spark-{secrets.token_hex(8)}"
         self.connId = secrets.token_bytes(16)
@@ -55,11 +49,6 @@ class StanClient:
             )
 
     def ask(self, subject: str, request: Any, response: Any) -> Any:
-        """
-        Ask the cluster something that has one answer.
-
-        @param response: the class of the answer.
-        """
         try:
             answer = self.connection.request(subject, request.SerializeToString())
             return response.FromString(answer)
@@ -75,9 +64,6 @@ class StanClient:
             raise ApiError(f"channel {self._channel}: the answer makes no sense") from None
 
     def heard(self, subject: bytes, reply: bytes) -> bool:
-        """
-        Whether a message is a heartbeat; then it is answered.
-        """
         if subject != self._heartbeats:
             return False
         self.connection.publish(reply.decode("utf-8"), b"")
@@ -98,7 +84,6 @@ class ChannelPublisher:
     """
     Publishes to one channel over one connection, as a client of NATS Streaming of its own.
 
-    @ivar what: the channel, for errors.
     @ivar stored: how many messages the channel has acknowledged.
     """
 

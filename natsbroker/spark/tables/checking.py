@@ -41,8 +41,6 @@ class Difference:
     Something that is not as it should be.
 
     @ivar kind: C{file}, C{damaged}, C{doubled}, C{missing} or C{differs}.
-    @ivar first: the first sequence that it is about.
-    @ivar last: the last one.
     """
 
     kind: str
@@ -57,8 +55,6 @@ class Difference:
 class ArchiveDamaged(TableError):
     """
     Files do not have what was written.
-
-    @ivar findings: all that was found.
     """
 
     def __init__(self, root: Path, findings: Sequence[Difference]) -> None:
@@ -69,11 +65,6 @@ class ArchiveDamaged(TableError):
 
 
 def withChecksums(rows: Any) -> Any:
-    """
-    The same rows with the checksum of each.
-
-    @param rows: a batch or table with L{COLUMNS}.
-    """
     rows = rows.select(COLUMNS).cast(SCHEMA)
     return rows.append_column(STORED.field(CHECKSUM), checksums(rows))
 
@@ -105,10 +96,6 @@ def checksums(rows: Any) -> Any:
 
 @dataclass(frozen=True)
 class _RowGroup:
-    """
-    A row group with the lowest and highest sequence in it.
-    """
-
     file: Any
     path: str
     place: int
@@ -199,8 +186,6 @@ def _checked(table: Any) -> tuple[Any, list[Difference]]:
 def consecutive(kind: str, seqs: Any, detail: str) -> list[Difference]:
     """
     What is wrong with some sequences.
-
-    @param seqs: an array, ascending.
     """
     found: list[Difference] = []
     for seq in seqs.to_pylist():

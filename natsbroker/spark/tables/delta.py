@@ -45,9 +45,6 @@ class DeltaLakeTable(ArchiveTable):
         return None if table is None else self._read(table, True)
 
     def columns(self) -> Any:
-        """
-        @return: an Arrow schema; C{None} if there is no table.
-        """
         table = self._open()
         return None if table is None else pa.schema(table.schema().to_arrow())
 
@@ -213,11 +210,6 @@ class DeltaLakeTable(ArchiveTable):
             raise self._failed(error) from None
 
     def _settled(self, version: int, token: str, error: Exception) -> bool:
-        """
-        Whether a commit holds that ended with an error.
-
-        @param version: what held before.
-        """
         table = self._open()
         if table is not None and table.version() != version:
             since = table.history(table.version() - version)
@@ -258,9 +250,6 @@ class _Names:
         self.lost = f"nb/{log.name}/lost"
 
     def ends(self, place: int) -> tuple[str, str]:
-        """
-        Where the lost range at a place starts and stops.
-        """
         return f"{self.lost}/{place}/start", f"{self.lost}/{place}/stop"
 
 

@@ -24,14 +24,8 @@ _GROUP_BYTES = 64 << 20
 
 
 class FileWriter:
-    """
-    Writes rows into one file.
-    """
-
     def __init__(self, root: Path, start: int, day: str = "", seq: str = "seq") -> None:
         """
-        @param root: the directory of the table.
-        @param start: the first sequence of the range whose rows these are.
         @param day: of all the messages, if they go into its directory.
         @param seq: the column of sequences.
         """
@@ -46,8 +40,6 @@ class FileWriter:
     def add(self, batch: Any) -> None:
         """
         Take rows, which come behind those before.
-
-        @param batch: an Arrow batch; all have the same columns.
         """
         if not batch.num_rows:
             return
@@ -60,8 +52,6 @@ class FileWriter:
     def finish(self) -> list[File]:
         """
         Have it on disk.
-
-        @return: the file; none if there were no rows.
         """
         if self._kept:
             self._write()
@@ -110,10 +100,6 @@ class FileWriter:
 def writeFile(root: Path, batches: Iterable[Any], start: int) -> list[File]:
     """
     Write the messages of a range into a file of an archive.
-
-    @param root: the directory of the table.
-    @param start: the first sequence of the range.
-    @return: the file; none if there was no message.
     """
     writer = FileWriter(root, start)
     try:
@@ -150,9 +136,6 @@ def writeDays(root: Path, batches: Iterable[Any], start: int) -> list[File]:
 
 
 def discard(root: Path, files: Iterable[File]) -> None:
-    """
-    Delete files that nobody has named.
-    """
     for each in files:
         (root / each.path).unlink(missing_ok=True)
 

@@ -31,8 +31,6 @@ FORMER = "_nb"
 def formOf(root: Path) -> str:
     """
     The format of the archive in a directory; empty if there is none.
-
-    @raise TableError: if it has to be converted first.
     """
     for form, (_, _, marks) in _PROVIDERS.items():
         if any((root / each).exists() for each in marks):
@@ -52,7 +50,6 @@ def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") ->
     @param form: its format; empty: that of the archive that is there, C{delta} if none is.
     @param catalog: of an Iceberg table that is begun: C{CATALOG:NAMESPACE.TABLE}; empty for one of
         its own in the directory.
-    @raise OptionError: if it has another one, or a library is missing.
     """
     root = rootOf(place)
     there = formOf(root)

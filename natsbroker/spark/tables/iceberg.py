@@ -96,7 +96,6 @@ class IcebergTable(ArchiveTable):
         """
         @param catalog: C{CATALOG:NAMESPACE.TABLE}, of a catalog that PyIceberg is configured for;
             empty: that of the archive that is there, or a catalog of its own in the directory.
-        @raise OptionError: if the archive is in another one.
         """
         super().__init__(root)
         self._place: IcebergLocation = placeIn(root, catalog)
@@ -284,11 +283,6 @@ class IcebergTable(ArchiveTable):
             yield File(path, first, last, file.record_count, file.file_size_in_bytes)
 
     def _settled(self, version: int, token: str, error: Exception) -> bool:
-        """
-        Whether a commit holds that ended with an error.
-
-        @param version: what held before.
-        """
         table = self._open()
         if table is not None and table.metadata.last_sequence_number != version:
             summaries = [each.summary for each in table.snapshots() if each.summary is not None]
@@ -311,9 +305,6 @@ def _said(stop: int, lost: Sequence[Range]) -> dict[str, str]:
 def _runs(tiles: Sequence[Tile], target: int, days: dict[str, str]) -> list[list[Tile]]:
     """
     Tiles that follow each other and whose files can become one.
-
-    @param target: how many bytes that has at most.
-    @param days: the partition of each file.
     """
     runs: list[list[Tile]] = [[]]
     for each in tiles:
@@ -326,11 +317,6 @@ def _runs(tiles: Sequence[Tile], target: int, days: dict[str, str]) -> list[list
 
 
 def _named(table: Any, expired: set[int]) -> Iterator[str]:
-    """
-    Every file that somebody may still look for who reads the table.
-
-    @param expired: snapshots that do not count.
-    """
     yield table.metadata_location
     for entry in table.metadata.metadata_log:
         yield entry.metadata_file

@@ -62,10 +62,6 @@ class _File(PyArrowFile):
 
 
 class SyncedFileIO(PyArrowFileIO):
-    """
-    How PyIceberg reads and writes files here.
-    """
-
     def new_output(self, location: str) -> PyArrowFile:
         made = super().new_output(location)
         if not location.startswith(("file:", "/")):
@@ -74,13 +70,6 @@ class SyncedFileIO(PyArrowFileIO):
 
 
 class IcebergLocation:
-    """
-    Where an Iceberg table is.
-
-    @ivar identifier: its name in the catalog.
-    @ivar location: the directory, as a URL.
-    """
-
     def __init__(self, root: Path, catalog: str, identifier: str) -> None:
         self.identifier = identifier
         self.location = f"file://{root}"
@@ -130,7 +119,6 @@ def placeIn(root: Path, catalog: str) -> IcebergLocation:
     Where the table of an archive is, or is to be.
 
     @param catalog: C{CATALOG:NAMESPACE.TABLE}, or empty.
-    @raise OptionError: if it is not so spelt, or the archive is in another catalog.
     """
     if re.search(r"[#?%]", str(root)):
         raise TableError(f"{root}: Iceberg has no names for files below #, ? and %")
@@ -155,7 +143,4 @@ def placeIn(root: Path, catalog: str) -> IcebergLocation:
 
 
 def nameOf(path: str, place: IcebergLocation) -> str:
-    """
-    What a file is called in manifests: below the archive's directory, or whole.
-    """
     return path.removeprefix(f"{place.location}/").removeprefix("file://")

@@ -25,7 +25,6 @@ class Log:
     """
     What a table follows.
 
-    @ivar kind: C{stream} or C{channel}.
     @ivar scope: the domain of a stream, or the cluster of a channel.
     @ivar identity: which log of that name.
     """
@@ -41,7 +40,6 @@ class File:
     """
     A data file.
 
-    @ivar path: below the table's directory, or whole.
     @ivar first: its lowest sequence; 0 in tables without sequences.
     @ivar last: its highest one.
     """
@@ -143,10 +141,6 @@ def newPath(start: int, day: str = "") -> str:
 def ordered(files: Iterable[File], start: int, stop: int) -> tuple[File, ...]:
     """
     Files in the order of their sequences.
-
-    @param start: where the archive that has them starts.
-    @param stop: where it stops.
-    @raise TableError: if there are others than it accounts for.
     """
     found = tuple(sorted(files, key=lambda each: (each.first, each.last, each.path)))
     for each in found:

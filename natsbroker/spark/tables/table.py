@@ -27,7 +27,6 @@ class Vacuumed:
     What was deleted.
 
     @ivar versions: how many versions of the table's log.
-    @ivar bytes: of the files.
     """
 
     files: int = 0
@@ -36,13 +35,6 @@ class Vacuumed:
 
 
 class ArchiveTable(ABC):
-    """
-    A table in a directory.
-
-    @cvar form: what the format is called.
-    @ivar root: the directory.
-    """
-
     form = ""
 
     def __init__(self, root: Path) -> None:
@@ -64,8 +56,6 @@ class ArchiveTable(ABC):
     def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
         """
         Make the first version; or somebody else does at the same moment.
-
-        @param columns: an Arrow schema.
         """
 
     def append(
@@ -74,7 +64,6 @@ class ArchiveTable(ABC):
         """
         Account for the sequences up to one.
 
-        @param base: what holds.
         @param files: new ones, with the messages from where that stops.
         @param lost: ranges in there that were not stored any more.
         @return: whether it does: not if somebody else went on from there meanwhile. Then the files
@@ -108,7 +97,6 @@ class ArchiveTable(ABC):
         """
         Make few large files of many small ones; these stay until they are vacuumed.
 
-        @param target: how many bytes a file has at most.
         @return: how many files gave way to others.
         """
 
@@ -118,7 +106,6 @@ class ArchiveTable(ABC):
         Delete old versions, and files that no version names that is left.
 
         @param age: how long ago they stopped holding, or were written, at least; in seconds.
-        @param isDryRun: say what would be deleted, and delete nothing.
         """
 
     def require(self) -> TableSnapshot:
@@ -129,9 +116,6 @@ class ArchiveTable(ABC):
 
 
 def rootOf(place: str | os.PathLike[str]) -> Path:
-    """
-    The directory of an archive.
-    """
     text = os.fspath(place)
     text = text[7:] if text.startswith("file:///") else text
     if re.match(r"[a-zA-Z][\w+.-]*:/", text):

@@ -99,7 +99,7 @@ class TestAdvance:
             advance({"A": ("then", 10)}, {"A": stateOf("A", 9)}, 0, 0)
 
 
-def test_spansBetween() -> None:
+def test_rangesBetween() -> None:
     """A micro-batch is a half-open range of each stream."""
     start = {"A": ("then", 1), "B": ("then", 5)}
     end = {"A": ("then", 9), "B": ("then", 5)}

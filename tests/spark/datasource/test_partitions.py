@@ -32,7 +32,7 @@ def test_read(station: Station) -> None:
     batches = list(readRange(peer, options, ("data", "seq"), task))
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert rows == [{"data": b"b", "seq": 2}, {"data": b"c", "seq": 3}]
-    task.span = replace(task.span, start=0, stop=0)
+    task.bounds = replace(task.bounds, start=0, stop=0)
     assert list(readRange(peer, options, ("data",), task)) == []
 
 

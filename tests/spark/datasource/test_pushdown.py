@@ -33,7 +33,7 @@ def left(*conditions: Any) -> list[tuple[str, int, int]]:
     limits = PushedFilters()
     for each in conditions:
         limits.take(each)
-    return [(each.stream, each.start, each.stop) for each in limits.spans(SPANS)]
+    return [(each.stream, each.start, each.stop) for each in limits.ranges(SPANS)]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def left(*conditions: Any) -> list[tuple[str, int, int]]:
         ([IsNotNull(("seq",)), EqualTo(("data",), b"x")], [("A", 1, 101), ("B", 50, 60)]),
     ],
 )
-def test_spans(conditions: list[Any], expected: list[tuple[str, int, int]]) -> None:
+def test_ranges(conditions: list[Any], expected: list[tuple[str, int, int]]) -> None:
     """Conditions on C{seq} and C{stream} narrow the ranges; others leave them."""
     assert left(*conditions) == expected
 

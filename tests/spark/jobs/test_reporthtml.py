@@ -63,8 +63,10 @@ def full(text: str) -> JobReport:
             ReportSection("bars", chart=bars),
             ReportSection("none", ("a",)),
             ReportSection("empty", chart=Chart("lines", {})),
-            ReportSection("spans", chart=Chart("spans", {text: [(1, 101)], "b": [(51, 61)]}, text)),
-            ReportSection("no spans", chart=Chart("spans", {"a": []})),
+            ReportSection(
+                "ranges", chart=Chart("ranges", {text: [(1, 101)], "b": [(51, 61)]}, text)
+            ),
+            ReportSection("no ranges", chart=Chart("ranges", {"a": []})),
             ReportSection("zero", chart=Chart("bars", {"": [("a", 0.0)]})),
         ],
     )
@@ -164,7 +166,7 @@ def test_longNames() -> None:
         assert set(front + back) == set(name)
     name = "ACCOUNT" * 8 + " orders.>"
     assert labels(Chart("bars", {"": [(name, 1.0)]}))[0].endswith(" orders.>")
-    assert len(labels(Chart("spans", {name: [(1, 2)]}))[0]) < len(name)
+    assert len(labels(Chart("ranges", {name: [(1, 2)]}))[0]) < len(name)
     assert labels(Chart("lines", {name: [(0.0, 1.0)]}))[-1] == name
 
 
@@ -217,7 +219,7 @@ def test_amounts() -> None:
 
 def test_spanAxis() -> None:
     """Ranges stand over an axis with their unit; the shortest can be seen."""
-    chart = Chart("spans", {"a": [(1, 10**9)], "b": [(5, 6)]}, "sequences")
+    chart = Chart("ranges", {"a": [(1, 10**9)], "b": [(5, 6)]}, "sequences")
     assert labels(chart) == ["a", "b", "1", "sequences", "1,000,000,000"]
     assert 'width="2.0"' in pageOf(JobReport("r", {}, [ReportSection("s", chart=chart)]))
 

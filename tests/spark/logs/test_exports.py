@@ -28,7 +28,7 @@ COLUMNS = ("seq", "data")
 
 def readerOf(
     channels: Any,
-    span: SequenceRange,
+    bounds: SequenceRange,
     options: ReadOptions | None = None,
     losses: list[str] | None = None,
     columns: tuple[str, ...] = COLUMNS,
@@ -36,7 +36,7 @@ def readerOf(
     """A reader that does not really wait."""
     said = losses if losses is not None else []
     return ExportReader(
-        channels, span, options or ReadOptions(), columns, said.append, lambda _: None
+        channels, bounds, options or ReadOptions(), columns, said.append, lambda _: None
     )
 
 
@@ -45,7 +45,7 @@ def rowsOf(reader: ExportReader) -> list[tuple[int, bytes]]:
     return [(row["seq"], row["data"]) for batch in reader.read() for row in batch.to_pylist()]
 
 
-def spanOf(broker: BrokerStation, name: str) -> SequenceRange:
+def rangeOf(broker: BrokerStation, name: str) -> SequenceRange:
     """All of a channel."""
     state = broker.channels.state(name)
     return SequenceRange(name, state.created, state.first, state.stop)
@@ -57,29 +57,29 @@ class TestBroker:
     def test_everything(self, broker: BrokerStation) -> None:
         """Every message once, in order, however small the pieces are."""
         payloads = [b"%d" % n * 20 for n in range(1, 501)]
-        span = spanOf(broker, broker.channel(payloads))
+        bounds = rangeOf(broker, broker.channel(payloads))
         expected = list(enumerate(payloads, 1))
-        assert rowsOf(readerOf(broker.channels, span)) == expected
+        assert rowsOf(readerOf(broker.channels, bounds)) == expected
         small = ReadOptions(fetchBytes=1024, batchRows=7)
-        reader = readerOf(broker.channels, span, small)
+        reader = readerOf(broker.channels, bounds, small)
         batches = [batch.num_rows for batch in reader.read()]
         assert (sum(batches), max(batches)) == (500, 7)
-        assert rowsOf(readerOf(broker.channels, span, small)) == expected
-        part = replace(span, start=100, stop=103)
+        assert rowsOf(readerOf(broker.channels, bounds, small)) == expected
+        part = replace(bounds, start=100, stop=103)
         assert [seq for seq, _ in rowsOf(readerOf(broker.channels, part))] == [100, 101, 102]
-        assert rowsOf(readerOf(broker.channels, replace(span, stop=1))) == []
+        assert rowsOf(readerOf(broker.channels, replace(bounds, stop=1))) == []
 
     def test_trimmed(self, startServer: StartServer) -> None:
         """What retention took before it was read is a loss, or is said to be one."""
         limits = "store_limits { channels { c { max_msgs: 5 } } }"
         broker = BrokerStation(startServer(OURS_FAST, f"streaming {{ {limits} }}"))
         broker.channel([b"%d" % n for n in range(1, 11)], "c")
-        span = replace(spanOf(broker, "c"), start=3)
+        bounds = replace(rangeOf(broker, "c"), start=3)
         text = r"channel c: sequences 3 to 5 are not stored any more \(expired or trimmed\)"
         with pytest.raises(DataLoss, match=f"{text}; failOnDataLoss=false goes on without them"):
-            rowsOf(readerOf(broker.channels, span))
+            rowsOf(readerOf(broker.channels, bounds))
         losses: list[str] = []
-        rows = rowsOf(readerOf(broker.channels, span, ReadOptions(failsOnLoss=False), losses))
+        rows = rowsOf(readerOf(broker.channels, bounds, ReadOptions(failsOnLoss=False), losses))
         assert [seq for seq, _ in rows] == [6, 7, 8, 9, 10]
         assert losses == [
             "channel c: sequences 3 to 5 are not stored any more (expired or trimmed)"
@@ -110,20 +110,20 @@ class TestBroker:
     def test_shorter(self, broker: BrokerStation) -> None:
         """A channel that ends before the range is an error."""
         name = broker.channel([b"x"])
-        span = replace(spanOf(broker, name), stop=10)
+        bounds = replace(rangeOf(broker, name), stop=10)
         with pytest.raises(
             DataSourceError, match=f"channel {name} ends at 1, and the read was to go"
         ):
-            rowsOf(readerOf(broker.channels, span))
+            rowsOf(readerOf(broker.channels, bounds))
 
     def test_brokerDies(self, startServer: StartServer) -> None:
         """A broker that ends in the middle is an error that says so."""
         server = startServer(OURS_FAST, "streaming {}")
         broker = BrokerStation(server)
-        span = spanOf(broker, broker.channel([b"x" * 1000] * 2000))
+        bounds = rangeOf(broker, broker.channel([b"x" * 1000] * 2000))
         with connect(broker.peer) as connection:
             reader = readerOf(
-                ChannelApi(connection, "test-cluster"), span, ReadOptions(fetchBytes=10_000)
+                ChannelApi(connection, "test-cluster"), bounds, ReadOptions(fetchBytes=10_000)
             ).read()
             next(reader)
             server.stop()

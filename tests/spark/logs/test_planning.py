@@ -24,10 +24,10 @@ def planned(station: Station, *streams: Stream, **options: str) -> list[tuple[in
     names = ",".join(each.name for each in streams)
     values = readOptions({"servers": station.url, "stream": names, **options})
     losses: list[str] = []
-    spans = planRanges(station.streams, values, losses.append)
-    assert [each.stream for each in spans] == [each.name for each in streams]
+    ranges = planRanges(station.streams, values, losses.append)
+    assert [each.stream for each in ranges] == [each.name for each in streams]
     assert bool(losses) == (options.get("failOnDataLoss") == "false")
-    return [(each.start, each.stop) for each in spans]
+    return [(each.start, each.stop) for each in ranges]
 
 
 @pytest.fixture
@@ -223,12 +223,12 @@ class TestSplit:
     @given(lengths, some.integers(0, 40), some.integers(1, 60_000), some.integers(0, 8))
     def test_tiles(self, given: list[int], least: int, most: int, processors: int) -> None:
         """The pieces are the ranges, without gap and overlap, and none is too long."""
-        spans = [SequenceRange(f"S{n}", "then", 5, 5 + length) for n, length in enumerate(given)]
-        pieces = split(spans, least, most, processors)
-        for span in spans:
-            mine = [each for each in pieces if each.stream == span.stream]
-            if span.start < span.stop:
-                assert (mine[0].start, mine[-1].stop) == (span.start, span.stop)
+        ranges = [SequenceRange(f"S{n}", "then", 5, 5 + length) for n, length in enumerate(given)]
+        pieces = split(ranges, least, most, processors)
+        for bounds in ranges:
+            mine = [each for each in pieces if each.stream == bounds.stream]
+            if bounds.start < bounds.stop:
+                assert (mine[0].start, mine[-1].stop) == (bounds.start, bounds.stop)
             for one, other in itertools.pairwise(mine):
                 assert one.stop == other.start
         assert all(0 < each.stop - each.start <= most for each in pieces)
@@ -236,7 +236,7 @@ class TestSplit:
 
     def test_fewAreOneTask(self) -> None:
         """A small stream is one task, unless more are asked for."""
-        span = SequenceRange("S", "then", 1, 1001)
-        assert len(split([span], 0, 10**6, 8)) == 1
-        assert len(split([span], 8, 10**6, 8)) == 8
+        bounds = SequenceRange("S", "then", 1, 1001)
+        assert len(split([bounds], 0, 10**6, 8)) == 1
+        assert len(split([bounds], 8, 10**6, 8)) == 8
         assert len(split([SequenceRange("S", "then", 1, 10**6)], 0, 10**6, 8)) == 8

@@ -28,7 +28,7 @@ from natsbroker.spark.logs.streams import StreamState
 from tests.spark.support import Station, Stream
 
 
-def spanOf(station: Station, stream: Stream, start: int = 1, stop: int = 0) -> SequenceRange:
+def rangeOf(station: Station, stream: Stream, start: int = 1, stop: int = 0) -> SequenceRange:
     """
     @return: a range of a stream; all of it if nothing is said.
     """
@@ -37,13 +37,13 @@ def spanOf(station: Station, stream: Stream, start: int = 1, stop: int = 0) -> S
 
 
 def readSeqs(
-    station: Station, span: SequenceRange, options: ReadOptions | None = None
+    station: Station, bounds: SequenceRange, options: ReadOptions | None = None
 ) -> list[int]:
     """
     @return: the sequences that are read.
     """
     losses: list[str] = []
-    reader = RangeReader(station.streams, span, options or ReadOptions(), losses.append)
+    reader = RangeReader(station.streams, bounds, options or ReadOptions(), losses.append)
     found = [seq for rows in reader.read() for seq in rows.seqs]
     assert losses == [] or not (options or ReadOptions()).failsOnLoss
     return found
@@ -62,23 +62,23 @@ class TestStored:
         for start in range(1, 12):
             for stop in range(start, 12):
                 expected = list(range(start, stop))
-                assert readSeqs(station, spanOf(station, stream, start, stop), options) == expected
+                assert readSeqs(station, rangeOf(station, stream, start, stop), options) == expected
 
     def test_fewGaps(self, station: Station) -> None:
         """Deleted messages are passed over, also at both ends of a range."""
         stream = station.stream()
         stream.fill([b"x"] * 12)
         stream.delete(3, 4, 7, 8, 12)
-        assert readSeqs(station, spanOf(station, stream)) == [1, 2, 5, 6, 9, 10, 11]
-        assert readSeqs(station, spanOf(station, stream, 3, 9)) == [5, 6]
-        assert readSeqs(station, spanOf(station, stream, 7, 9)) == []
+        assert readSeqs(station, rangeOf(station, stream)) == [1, 2, 5, 6, 9, 10, 11]
+        assert readSeqs(station, rangeOf(station, stream, 3, 9)) == [5, 6]
+        assert readSeqs(station, rangeOf(station, stream, 7, 9)) == []
 
     def test_manyGaps(self, station: Station) -> None:
         """So are many, which are asked for at once."""
         stream = station.stream()
         stream.fill([b"x"] * 100)
         stream.delete(*range(2, 100, 2))
-        assert readSeqs(station, spanOf(station, stream)) == [*range(1, 100, 2), 100]
+        assert readSeqs(station, rangeOf(station, stream)) == [*range(1, 100, 2), 100]
 
     @pytest.mark.parametrize(("gaps", "most"), [(5, 12), (400, 12)])
     def test_cheap(
@@ -88,7 +88,7 @@ class TestStored:
         stream = station.stream()
         stream.fill([b"x"] * 1000)
         stream.delete(*range(2, 2 + 2 * gaps, 2))
-        span = spanOf(station, stream)
+        bounds = rangeOf(station, stream)
         asked: list[str] = []
         request = station.connection.request
 
@@ -97,7 +97,7 @@ class TestStored:
             return request(subject, payload)
 
         monkeypatch.setattr(station.connection, "request", counted)
-        assert len(readSeqs(station, span, ReadOptions(batchRows=300))) == 1000 - gaps
+        assert len(readSeqs(station, bounds, ReadOptions(batchRows=300))) == 1000 - gaps
         assert len(asked) <= most
 
     def test_patterns(self, station: Station) -> None:
@@ -106,12 +106,12 @@ class TestStored:
         for subject in ("a.1", "b.1", "a.2", "c", "b.2"):
             stream.add(subject, b"")
         name = stream.name
-        span = spanOf(station, stream)
-        assert readSeqs(station, span, ReadOptions((f"{name}.a.*",))) == [1, 3]
+        bounds = rangeOf(station, stream)
+        assert readSeqs(station, bounds, ReadOptions((f"{name}.a.*",))) == [1, 3]
         both = ReadOptions((f"{name}.a.*", f"{name}.*.2"))
-        assert readSeqs(station, span, both) == [1, 3, 5]
-        assert readSeqs(station, replace(span, stop=4), replace(both, batchRows=1)) == [1, 3]
-        assert readSeqs(station, span, ReadOptions((f"{name}.z",))) == []
+        assert readSeqs(station, bounds, both) == [1, 3, 5]
+        assert readSeqs(station, replace(bounds, stop=4), replace(both, batchRows=1)) == [1, 3]
+        assert readSeqs(station, bounds, ReadOptions((f"{name}.z",))) == []
 
 
 class TestLoss:
@@ -121,13 +121,13 @@ class TestLoss:
         """A range whose beginning was trimmed after it was planned is a loss, or is said."""
         stream = station.stream()
         stream.fill([b"x"] * 10)
-        span = spanOf(station, stream)
+        bounds = rangeOf(station, stream)
         stream.api("PURGE", {"seq": 5})
         with pytest.raises(DataLoss, match="sequences 1 to 4 are not stored any more"):
-            readSeqs(station, span)
+            readSeqs(station, bounds)
         losses: list[str] = []
         options = ReadOptions(failsOnLoss=False)
-        rows = list(RangeReader(station.streams, span, options, losses.append).read())
+        rows = list(RangeReader(station.streams, bounds, options, losses.append).read())
         assert [seq for each in rows for seq in each.seqs] == [5, 6, 7, 8, 9, 10]
         assert len(losses) == 1
         assert "sequences 1 to 4" in losses[0]
@@ -138,7 +138,7 @@ class TestLoss:
         stream = station.stream()
         stream.fill([b"x"] * 10)
         reader = RangeReader(
-            station.streams, spanOf(station, stream), ReadOptions(pattern, batchRows=2), print
+            station.streams, rangeOf(station, stream), ReadOptions(pattern, batchRows=2), print
         ).read()
         assert next(reader).seqs == [1, 2]
         stream.api("PURGE", {"seq": 8})
@@ -149,29 +149,29 @@ class TestLoss:
         """So is everything."""
         stream = station.stream()
         stream.fill([b"x"] * 4)
-        span = spanOf(station, stream)
+        bounds = rangeOf(station, stream)
         stream.api("PURGE")
         with pytest.raises(DataLoss, match="sequences 1 to 4"):
-            readSeqs(station, span)
+            readSeqs(station, bounds)
 
     def test_madeAgain(self, station: Station) -> None:
         """Another stream of the same name is not read, whatever its sequences; nor is none."""
         stream = station.stream()
         stream.fill([b"x"] * 4)
-        span = spanOf(station, stream)
+        bounds = rangeOf(station, stream)
         stream.api("DELETE")
         with pytest.raises(DataLoss, match=f"stream {stream.name} is gone"):
-            readSeqs(station, span)
+            readSeqs(station, bounds)
         stream.make()
         stream.fill([b"y"] * 4)
         with pytest.raises(DataLoss, match="deleted and made again"):
-            readSeqs(station, span, ReadOptions(failsOnLoss=False))
+            readSeqs(station, bounds, ReadOptions(failsOnLoss=False))
 
     def test_madeAgainMeanwhile(self, station: Station) -> None:
         """A stream that is made again during the last fetch is noticed at the end."""
         stream = station.stream()
         stream.fill([b"x"] * 4)
-        reader = RangeReader(station.streams, spanOf(station, stream), ReadOptions(), print).read()
+        reader = RangeReader(station.streams, rangeOf(station, stream), ReadOptions(), print).read()
         next(reader)
         stream.api("DELETE")
         stream.make()

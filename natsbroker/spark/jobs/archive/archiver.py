@@ -42,13 +42,13 @@ class FilePlan:
     filesPerVersion: int = 4
     partitionBy: str = ""
 
-    def spans(self, log: Log, start: int, end: int) -> list[SequenceRange]:
-        spans: list[SequenceRange] = []
-        while start < end and len(spans) < self.filesPerVersion:
+    def ranges(self, log: Log, start: int, end: int) -> list[SequenceRange]:
+        ranges: list[SequenceRange] = []
+        while start < end and len(ranges) < self.filesPerVersion:
             stop = min(start + self.rowsPerFile, end)
-            spans.append(SequenceRange(log.name, log.identity, start, stop))
+            ranges.append(SequenceRange(log.name, log.identity, start, stop))
             start = stop
-        return spans
+        return ranges
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,6 @@ class CopyResult:
     """
     What a task did.
 
-    @ivar files: the range, in files that follow each other.
     @ivar lost: what was not stored any more.
     """
 
@@ -74,29 +73,26 @@ def copyRange(
     peer: ServerAccess,
     options: dict[str, Any],
     root: Path,
-    span: SequenceRange,
+    bounds: SequenceRange,
     partition: str = "",
 ) -> CopyResult:
     """
     Copy one range into files that are not in the table yet.
-
-    @param partition: see L{TableSnapshot}.
     """
     lost: list[Range] = []
 
     def onLoss(loss: str) -> None:
         lost.extend(loss.ranges if isinstance(loss, Loss) else ())
 
-    batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, span, (), onLoss)
+    batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, bounds, (), onLoss)
     write = writeDays if partition else writeFile
-    return CopyResult(tuple(write(root, batches, span.start)), tuple(lost))
+    return CopyResult(tuple(write(root, batches, bounds.start)), tuple(lost))
 
 
 def checkLog(table: ArchiveTable, snapshot: TableSnapshot, log: Log) -> None:
     """
     See that a table is of a log.
 
-    @raise OptionError: if it is of another one.
     @raise DataLoss: if the log was made again.
     """
     mine = snapshot.log
@@ -113,10 +109,7 @@ class Archiver:
     """
     Archives one log into one table.
 
-    @ivar table: the table.
     @ivar lost: what this archiver has recorded as lost.
-    @ivar rows: how many messages it has archived.
-    @ivar files: how many files.
     """
 
     def __init__(
@@ -129,11 +122,7 @@ class Archiver:
         isOver: Callable[[], bool] = lambda: False,
     ) -> None:
         """
-        @param options: of the data source, read.
-        @param run: runs tasks.
-        @param isOver: whether to end after the version that is being made.
         @param onProgress: told after each version where the archive stops, and where the log.
-        @raise OptionError: if they name more than one log, or a part of one.
         """
         self._name = oneName(options, " to archive")
         if options["subject"]:
@@ -216,13 +205,13 @@ class Archiver:
         logs.call("HOLD", snapshot.log.name, question)
 
     def _advance(self, snapshot: TableSnapshot, end: int) -> TableSnapshot:
-        spans = self._plan.spans(snapshot.log, snapshot.stop, end)
+        ranges = self._plan.ranges(snapshot.log, snapshot.stop, end)
         root, partition = self.table.root, snapshot.partition
         work = partial(copyRange, self._peer, self._options, root, partition=partition)
-        done: list[CopyResult] = self._run(work, spans)
+        done: list[CopyResult] = self._run(work, ranges)
         files = [file for copied in done for file in copied.files]
         lost = [each for copied in done for each in copied.lost]
-        if self.table.append(snapshot, files, lost, spans[-1].stop):
+        if self.table.append(snapshot, files, lost, ranges[-1].stop):
             self.files += len(files)
             self.rows += sum(each.rows for each in files)
             self.lost += lost

@@ -35,8 +35,6 @@ def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> 
     """
     Make few large files of many small ones; the small ones stay until they are vacuumed.
 
-    @param run: runs the tasks that check the small ones first.
-    @param target: how many bytes a file has at most.
     @return: how many files gave way to others.
     @raise ArchiveDamaged: if one has not what was written.
     """
@@ -58,8 +56,6 @@ def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> 
 def bytesOf(text: str) -> int:
     """
     A size: C{1000}, C{64K}, C{512M}, C{2G}, with or without C{B} behind it.
-
-    @raise ValueError: for anything else, and for nothing.
     """
     found = re.fullmatch(r"(\d+)([KMG]?)B?", text)
     if found is None or not int(found[1]):

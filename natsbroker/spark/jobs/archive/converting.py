@@ -65,9 +65,6 @@ class FormerArchive:
 
     @classmethod
     def of(cls, root: Path) -> FormerArchive:
-        """
-        @raise TableError: if there is none.
-        """
         versions = root / FORMER
         if any(versions.glob("columns-*.ddl")):
             raise TableError(f"{root}: is a table of decode: decode the log or its archive again")

@@ -28,10 +28,8 @@ def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]
     """
     Write what files in a directory have not yet.
 
-    @param to: the directory; its files say in their names which sequences they have.
     @param rows: how many sequences a file has at most.
     @return: how many rows and files were written, and where the files stop.
-    @raise OptionError: if files are there that another archive would have.
     """
     try:
         to.mkdir(parents=True, exist_ok=True)
@@ -45,20 +43,20 @@ def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]
     summary = {"rows": 0, "files": 0, "stop": start}
     while start < snapshot.stop:
         stop = min(start + rows, snapshot.stop)
-        span = SequenceRange(snapshot.log.name, snapshot.log.identity, start, stop)
-        summary["rows"] += _written(archive, span, to / f"{start:020}-{stop:020}.parquet")
+        bounds = SequenceRange(snapshot.log.name, snapshot.log.identity, start, stop)
+        summary["rows"] += _written(archive, bounds, to / f"{start:020}-{stop:020}.parquet")
         summary["files"] += 1
         start = summary["stop"] = stop
     return summary
 
 
-def _written(archive: ArchiveOrigin, span: SequenceRange, path: Path) -> int:
+def _written(archive: ArchiveOrigin, bounds: SequenceRange, path: Path) -> int:
     count = 0
 
     def write(draft: Path) -> None:
         nonlocal count
         with pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer:
-            for batch in archive.batches(span, lambda lost: None):
+            for batch in archive.batches(bounds, lambda lost: None):
                 writer.write_batch(batch)
                 count += batch.num_rows
 

@@ -50,7 +50,6 @@ def archive(
     @param options: of the data source: C{servers}, and C{stream} or C{channel}.
     @param to: the directory of the archive.
     @param hold: for how many seconds the broker keeps what comes behind it; 0 for not at all.
-    @param plan: how much is done at a time.
     @param form: the format of an archive that is begun: one of L{FORMATS}.
     @param catalog: of an Iceberg table that is begun; empty for one of its own.
     @return: what the job's line of JSON says.

@@ -88,12 +88,6 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
 
 
 def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> JobReport:
-    """
-    What was found, as a report.
-
-    @param logs: the findings by log.
-    @param behind: how many sequences all are behind together.
-    """
     rows = [
         (name, each["next"], each.get("last", ""), each.get("behind", ""), each.get("error", ""))
         for name, each in logs.items()

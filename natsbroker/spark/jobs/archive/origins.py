@@ -24,14 +24,6 @@ from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
 
 @dataclass(frozen=True)
 class StoredRange:
-    """
-    What there is.
-
-    @ivar log: which log it is.
-    @ivar start: the first sequence.
-    @ivar stop: the one behind the last.
-    """
-
     log: Log
     start: int
     stop: int
@@ -39,21 +31,10 @@ class StoredRange:
 
 @dataclass(frozen=True)
 class LogOrigin:
-    """
-    A log.
-
-    @ivar options: of the data source, read.
-    """
-
     options: dict[str, Any]
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> LogOrigin:
-        """
-        The one log that options name.
-
-        @raise OptionError: if they name more, or a part of one.
-        """
         oneName(options, isWhole=True)
         return cls({**options, "failOnDataLoss": False})
 
@@ -63,7 +44,7 @@ class LogOrigin:
             found = logs.state(oneName(self.options))
         return StoredRange(logOf(found, self.options), found.first, found.stop)
 
-    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+    def batches(self, bounds: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
         """
         The messages of a range, in Arrow batches with the columns of archives.
 
@@ -74,7 +55,7 @@ class LogOrigin:
             for each in loss.ranges if isinstance(loss, Loss) else ():
                 onLost(each)
 
-        yield from batchesOf(peerOf(self.options), self.options, COLUMNS, span, (), onLoss)
+        yield from batchesOf(peerOf(self.options), self.options, COLUMNS, bounds, (), onLoss)
 
     def now(self) -> LogOrigin:
         """
@@ -85,12 +66,6 @@ class LogOrigin:
 
 @dataclass(frozen=True)
 class ArchiveOrigin:
-    """
-    A version of an archive.
-
-    @ivar root: its directory.
-    """
-
     root: Path
     snapshot: TableSnapshot
 
@@ -102,14 +77,14 @@ class ArchiveOrigin:
     def state(self) -> StoredRange:
         return StoredRange(self.snapshot.log, self.snapshot.start, self.snapshot.stop)
 
-    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+    def batches(self, bounds: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
         for start, stop in self.snapshot.lost:
-            if start < span.stop and stop > span.start:
-                onLost((max(start, span.start), min(stop, span.stop)))
+            if start < bounds.stop and stop > bounds.start:
+                onLost((max(start, bounds.start), min(stop, bounds.stop)))
         for tile in self.snapshot.tiles:
-            if tile.start < span.stop and tile.stop > span.start:
+            if tile.start < bounds.stop and tile.stop > bounds.start:
                 for batch in readFiles(self.root, tile.files):
-                    yield batch.filter(_isIn(batch.column("seq"), span))
+                    yield batch.filter(_isIn(batch.column("seq"), bounds))
 
     def now(self) -> ArchiveOrigin:
         return replace(self, snapshot=tableAt(self.root).require())
@@ -119,6 +94,6 @@ class ArchiveOrigin:
 Origin = LogOrigin | ArchiveOrigin
 
 
-def _isIn(seqs: Any, span: SequenceRange) -> Any:
-    start, stop = pa.scalar(span.start, pa.int64()), pa.scalar(span.stop, pa.int64())
+def _isIn(seqs: Any, bounds: SequenceRange) -> Any:
+    start, stop = pa.scalar(bounds.start, pa.int64()), pa.scalar(bounds.stop, pa.int64())
     return pc.and_(pc.greater_equal(seqs, start), pc.less(seqs, stop))

@@ -38,11 +38,6 @@ _CHECKED: set[tuple[str, int, int]] = set()
 
 
 def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any:
-    """
-    The messages of an archive as a DataFrame: of the version that holds now.
-
-    @param columns: of C{seq}, C{subject}, C{data}, C{time}, C{headers} and C{time_ns}.
-    """
     table = tableAt(archive)
     return frameOf(spark, table.root, table.require(), columns)
 
@@ -71,9 +66,6 @@ def frameOf(spark: Any, root: Path, snapshot: TableSnapshot, columns: Sequence[s
 
 
 def _mark(root: Path, file: File) -> tuple[str, int, int]:
-    """
-    What changes with a file: its name, size and time.
-    """
     path = root / file.path
     try:
         found = path.stat()

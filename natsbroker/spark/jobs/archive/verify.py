@@ -54,7 +54,6 @@ class Comparison:
     """
     What came of one range.
 
-    @ivar rows: how many messages were compared.
     @ivar deleted: how many of them the log has not any more.
     """
 
@@ -64,9 +63,6 @@ class Comparison:
 
 
 def optionsOf(snapshot: TableSnapshot, options: dict[str, Any]) -> dict[str, Any]:
-    """
-    The options of the data source, with the log that an archive is of.
-    """
     log = snapshot.log
     named = {"stream": (), "channel": (), log.kind: (log.name,)}
     scope = {"clusterId" if log.kind == "channel" else "domain": log.scope}
@@ -80,7 +76,6 @@ def verify(
     Compare an archive with its log.
 
     @param options: of the data source, read; the archive says which log it is.
-    @return: what was compared, and what came of it.
     @raise DataLoss: if the log is another one.
     """
     snapshot = table.require()
@@ -111,11 +106,6 @@ def compareFiles(
     block: int,
     task: tuple[Tile, int],
 ) -> Comparison:
-    """
-    Compare the files of one range with that range of the log.
-
-    @param task: the range, and the first sequence that the log may still have.
-    """
     tile, start = task
     name = (options["channel"] or options["stream"])[0]
     findings: list[Difference] = []
@@ -124,10 +114,10 @@ def compareFiles(
         logs = logsOf(connection, options)
         for begin, end, archived in _blocks(_rowsIn(root, tile, findings), start, tile.stop, block):
             rows += len(archived)
-            span = SequenceRange(name, identity, begin, end)
-            if isinstance(logs, ChannelApi) and _isSame(logs, span, block, archived):
+            bounds = SequenceRange(name, identity, begin, end)
+            if isinstance(logs, ChannelApi) and _isSame(logs, bounds, block, archived):
                 continue
-            stored = _live(peer, options, span)
+            stored = _live(peer, options, bounds)
             for each in _differences(archived, stored):
                 last = findings[-1] if findings else each
                 if (last.kind, last.detail, last.last) == (each.kind, each.detail, each.first - 1):
@@ -185,17 +175,14 @@ def _rowsOf(batches: Iterable[Any]) -> Iterator[Row]:
             yield seq, time, subject, pairs, data
 
 
-def _live(peer: ServerAccess, options: dict[str, Any], span: SequenceRange) -> list[Row]:
+def _live(peer: ServerAccess, options: dict[str, Any], bounds: SequenceRange) -> list[Row]:
     given = {**options, "failOnDataLoss": False}
-    return list(_rowsOf(batchesOf(peer, given, COLUMNS, span, (), lambda loss: None)))
+    return list(_rowsOf(batchesOf(peer, given, COLUMNS, bounds, (), lambda loss: None)))
 
 
-def _isSame(channels: ChannelApi, span: SequenceRange, block: int, rows: list[Row]) -> bool:
-    """
-    Whether the broker's fingerprint of a block is that of some rows.
-    """
-    name, stop = span.stream, span.stop
-    question = {"start": span.start, "stop": stop, "identity": span.created, "block": block}
+def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: list[Row]) -> bool:
+    name, stop = bounds.stream, bounds.stop
+    question = {"start": bounds.start, "stop": stop, "identity": bounds.created, "block": block}
     answer = channels.call("DIGEST", name, question)
     try:
         [found] = answer["blocks"]
@@ -222,9 +209,6 @@ def _blockOf(headers: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def _differences(archived: list[Row], stored: list[Row]) -> list[Difference]:
-    """
-    What is stored and not archived, or differently, in runs of sequences.
-    """
     known = {each[0]: each for each in archived}
     wrong = []
     for row in stored:
@@ -247,7 +231,6 @@ def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, 
 
     @param spark: a session whose workers compare; C{None} to do it here.
     @param options: of the data source: C{servers}, and what logs in.
-    @param archive: its directory.
     @return: what the job's line of JSON says.
     """
     run = runnerOf(spark)
@@ -290,22 +273,17 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
 
 
 def reportOf(summary: Mapping[str, Any]) -> JobReport:
-    """
-    What was found, as a report.
-
-    @param summary: the job's line of JSON.
-    """
     findings = summary["findings"]
-    spans: dict[str, list[tuple[Any, float]]] = {"archive": [(summary["start"], summary["stop"])]}
+    ranges: dict[str, list[tuple[Any, float]]] = {"archive": [(summary["start"], summary["stop"])]}
     if summary["lost"]:
-        spans["lost before"] = [(start, stop) for start, stop in summary["lost"]]
+        ranges["lost before"] = [(start, stop) for start, stop in summary["lost"]]
     for each in findings:
-        spans.setdefault(each["kind"], []).append((each["first"], each["last"] + 1))
+        ranges.setdefault(each["kind"], []).append((each["first"], each["last"] + 1))
     names = ("version", "start", "stop", "files", "rows", "deleted")
     facts = {**{name: summary[name] for name in names}, "findings": len(findings)}
     columns = ("kind", "first", "last", "detail")
     rows = [tuple(each[name] for name in columns) for each in findings]
-    chart = Chart("spans", spans, "sequences")
+    chart = Chart("ranges", ranges, "sequences")
     return JobReport(
         "Archive and log", facts, [ReportSection("Differences", columns, rows, "", chart)]
     )

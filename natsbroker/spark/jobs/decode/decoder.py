@@ -82,11 +82,7 @@ class TableDecoder:
         isOver: Callable[[], bool] = lambda: False,
     ) -> None:
         """
-        @param root: the directory of the tables.
-        @param run: runs tasks.
         @param onProgress: told after each version where the tables stop, and where the log.
-        @param isOver: whether to end after the versions that are being made.
-        @raise OptionError: if a schema has columns of the names of the coordinates.
         """
         self.rows: dict[str, int] = {}
         self.lost: list[Range] = []
@@ -199,13 +195,13 @@ class TableDecoder:
     ) -> None:
         targets = tuple(x for x in decodePlan.targets() if snapshots[x.name].stop == start)
         log = snapshots[targets[0].name].log
-        works = [DecodeTask(each, targets) for each in self._plan.spans(log, start, end)]
+        works = [DecodeTask(each, targets) for each in self._plan.ranges(log, start, end)]
         done: list[DecodeResult] = self._run(partial(decodeRange, self._origin, decodePlan), works)
         lost = [each for decoded in done for each in decoded.lost]
         self.ignored += sum(each.ignored for each in done)
         for target in targets:
             files = [file for each in done for file in each.files[target.name]]
-            table, stop = self._tables[target.name], works[-1].span.stop
+            table, stop = self._tables[target.name], works[-1].bounds.stop
             if not table.append(snapshots[target.name], files, lost, stop):
                 continue
             rows = sum(each.rows for each in files)

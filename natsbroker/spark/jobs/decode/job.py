@@ -52,7 +52,6 @@ def decode(
     @param schemas: as the option C{--schema} takes them.
     @param tables: the names of tables, by the patterns of their schemas.
     @param isUnknownBad: whether fields that a schema has not make a payload a dead letter.
-    @param plan: how much is done at a time.
     @return: what the job's line of JSON says.
     """
     mappings = readMappings(schemas, tables or {}, isUnknownBad)

@@ -48,9 +48,7 @@ class DecodedTable:
     """
     A table that a job writes.
 
-    @ivar name: of its directory.
     @ivar place: of its mapping; -1 for the messages without one.
-    @ivar isDead: whether it has dead letters.
     """
 
     name: str
@@ -63,8 +61,6 @@ class DecodePlan:
     """
     What a job does; it passes to workers.
 
-    @ivar root: the directory of the tables.
-    @ivar mappings: what decodes.
     @ivar columns: of the table of each mapping, in Spark's language, without the coordinates.
     @ivar clashes: for each mapping, why its table cannot take what it decodes; empty if it can.
     @ivar prefix: what stands before the names of the coordinates.
@@ -90,14 +86,7 @@ class DecodePlan:
 
 @dataclass(frozen=True)
 class DecodeTask:
-    """
-    What a task does.
-
-    @ivar span: the range.
-    @ivar targets: the tables that have not accounted for it yet.
-    """
-
-    span: SequenceRange
+    bounds: SequenceRange
     targets: tuple[DecodedTable, ...]
 
 
@@ -119,13 +108,10 @@ class DecodeResult:
 
 
 def decodeRange(origin: Origin, plan: DecodePlan, work: DecodeTask) -> DecodeResult:
-    """
-    Decode one range into files that are in no table yet.
-    """
     lost: list[Range] = []
     task = _Task(plan, work)
     try:
-        for batch in origin.batches(work.span, lost.append):
+        for batch in origin.batches(work.bounds, lost.append):
             task.take(batch)
         return DecodeResult(task.finish(), tuple(lost), task.ignored, task.first)
     except BaseException:
@@ -153,7 +139,7 @@ class _Task:
         self.ignored = 0
         self.first: tuple[int, str] | None = None
         self._plan = plan
-        self._stream = work.span.stream
+        self._stream = work.bounds.stream
         self._codecs = [codecOf(each) for each in plan.mappings]
         self._types = [pa.struct(list(readSchema(x)) if x else []) for x in plan.columns]
         self._cells = [cellsOf(each) for each in self._types]
@@ -161,7 +147,7 @@ class _Task:
         self._writers: dict[DecodedTable, FileWriter] = {}
         for each in work.targets:
             seq = "seq" if each.isDead else f"{plan.prefix}seq"
-            self._writers[each] = FileWriter(plan.root / each.name, work.span.start, seq=seq)
+            self._writers[each] = FileWriter(plan.root / each.name, work.bounds.start, seq=seq)
         self._wanted = {each.place for each in work.targets}
 
     def take(self, batch: Any) -> None:
@@ -201,9 +187,6 @@ class _Task:
             self._write(batch, place, rows)
 
     def _row(self, place: int, data: bytes) -> Any:
-        """
-        One message.
-        """
         if place < 0:
             raise BadPayload("no schema is for its subject")
         clash = self._plan.clashes[place]
@@ -212,9 +195,6 @@ class _Task:
         return self._codecs[place].decode(data)
 
     def _weighed(self, place: int, row: Any) -> int:
-        """
-        How many values a row is, beneath arrays.
-        """
         count = self._cells[place]
         cells = 0 if count is None else count(row)
         if cells > _MOST_CELLS:
@@ -275,9 +255,6 @@ class _Task:
 
 
 def _pieces(batch: Any) -> Iterator[Any]:
-    """
-    A batch in pieces that stay small when they are decoded.
-    """
     start = size = 0
     for number, each in enumerate(pc.binary_length(batch.column("data")).to_pylist()):
         if number > start and (number - start >= _ROWS or size + each > _BYTES):

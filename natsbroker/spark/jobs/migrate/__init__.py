@@ -1,3 +1,0 @@
-"""
-The jobs C{migrate} and C{restore}.
-"""

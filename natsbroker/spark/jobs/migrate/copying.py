@@ -22,7 +22,9 @@ from natsbroker.spark.jobs.common import (
     Parser,
     Progress,
     addServers,
+    checkedOptions,
     command,
+    pairsOf,
     sourceOptions,
 )
 from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
@@ -33,7 +35,6 @@ from natsbroker.spark.logs.selection import checkedNames, logsOf, oneName
 from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.nats.publishing import Publisher
-from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS
 from natsbroker.spark.tables.snapshots import Log
 from natsbroker.wire.headers import Headers
@@ -46,18 +47,12 @@ class CopyTarget:
     """
     The stream that is copied to.
 
-    @ivar copied: how many messages were copied.
     @ivar next: the next sequence of the source.
     @ivar known: when the message before it was stored in the source, in nanoseconds since 1970; 0
         if there was none.
     """
 
     def __init__(self, streams: StreamApi, name: str, log: Log, start: int) -> None:
-        """
-        @param log: the source.
-        @param start: where to begin if the target is empty.
-        @raise OptionError: if something else is in the target.
-        """
         self.copied = 0
         self.known = 0
         self._streams = streams
@@ -98,10 +93,6 @@ class CopyTarget:
     ) -> None:
         """
         Copy rows, from L{next} on.
-
-        @param batches: Arrow batches with the columns of archives.
-        @param prefix: what is put before each subject.
-        @param rate: how many messages a second at most; 0 for any number.
         """
         publisher = Publisher(self._streams.connection, self._name, window)
         pace = Pacer(rate)
@@ -120,9 +111,6 @@ class CopyTarget:
         publisher.finish()
 
     def _headers(self, row: dict[str, Any]) -> list[tuple[str, str]]:
-        """
-        What orders it and says what it was, and its own.
-        """
         return [
             ("Nats-Expected-Last-Sequence", str(self._last)),
             (LOG, f"{self._log.kind}/{self._log.name}"),
@@ -144,17 +132,10 @@ def _addTarget(parser: Parser) -> None:
 
 def _targetOptions(given: Any) -> dict[str, Any]:
     texts = {"servers": given.to_servers, "stream": given.to_stream}
-    for each in given.to_option:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise JobUsageError(f"--to-option takes NAME=VALUE, not {each!r}")
-        texts[name] = value
+    texts |= pairsOf(given.to_option, "--to-option")
     if given.rate < 0 or not 1 <= given.window <= 100_000:
         raise JobUsageError("--rate is 0 or more, --window 1 to 100000")
-    try:
-        return readOptions(texts)
-    except OptionError as error:
-        raise JobUsageError(str(error)) from None
+    return checkedOptions(texts)
 
 
 def _copy(
@@ -211,8 +192,8 @@ def migrateMain(
     found, peer = state, peerOf(options)
 
     def read(target: CopyTarget) -> Iterable[Any]:
-        span = SequenceRange(found.name, found.created, target.next, found.stop)
-        return batchesOf(peer, options, COLUMNS, span, (), lambda loss: None)
+        bounds = SequenceRange(found.name, found.created, target.next, found.stop)
+        return batchesOf(peer, options, COLUMNS, bounds, (), lambda loss: None)
 
     _copy(given, logOf(found, options), found.first, found.stop, read, summary, progress)
     return 0
@@ -239,9 +220,6 @@ def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StreamState | None:
 def _copyChannel(
     given: Any, options: dict[str, Any], summary: dict[str, Any], progress: Progress
 ) -> None:
-    """
-    Copy a channel that is read as clients of NATS Streaming read it.
-    """
     name, clusterId = options["channel"][0], options["clusterId"]
     log = Log("channel", name, clusterId, f"stan {clusterId}")
     # While messages wait for their time, the server asks whether we live: so few are taken at once.
@@ -278,8 +256,8 @@ def restoreMain(
     progress = Progress("restore", stderr)
 
     def read(target: CopyTarget) -> Iterable[Any]:
-        span = SequenceRange(snapshot.log.name, "", target.next, snapshot.stop)
-        return archive.batches(span, lambda lost: None)
+        bounds = SequenceRange(snapshot.log.name, "", target.next, snapshot.stop)
+        return archive.batches(bounds, lambda lost: None)
 
     _copy(given, snapshot.log, snapshot.start, snapshot.stop, read, summary, progress)
     return 0

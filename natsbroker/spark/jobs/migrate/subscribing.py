@@ -63,9 +63,6 @@ class ChannelReader:
         self._client.close()
 
     def last(self) -> int:
-        """
-        The last sequence; 0 if the channel is empty.
-        """
         self._subscribe(1, startPosition=LAST_RECEIVED)
         try:
             return int(self._message().sequence)

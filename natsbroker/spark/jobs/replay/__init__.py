@@ -1,3 +1,0 @@
-"""
-The job C{replay}.
-"""

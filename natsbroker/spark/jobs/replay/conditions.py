@@ -40,9 +40,6 @@ _DEEPEST = 50
 
 class Condition:
     def __init__(self, text: str, schema: Any) -> None:
-        """
-        @raise OptionError: if it is not understood, or does not fit the rows.
-        """
         self._text = text
         self._schema = schema
         self._tokens = self._split()

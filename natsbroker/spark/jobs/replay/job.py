@@ -55,10 +55,7 @@ class DryRun:
     """
     What would come of it.
 
-    @ivar rows: how many rows there are.
     @ivar first: the first sequence; 0 if there is no row.
-    @ivar last: the last one.
-    @ivar untaken: how many rows the stream would not take.
     @ivar examples: some of the subjects that it would not.
     """
 
@@ -123,10 +120,7 @@ class ReplayOptions:
     @ivar where: a condition in SQL; empty for all rows.
     @ivar maps: what becomes of subjects, as C{orders.>=replay.orders.>}.
     @ivar order: C{stream}: as the sequences; C{subject}: within each subject; C{none}.
-    @ivar tasks: how many tasks publish, for the last two.
     @ivar rate: messages a second at most, of all tasks; 0 for any number.
-    @ivar speed: how many times as fast as they came; 0 for without gaps.
-    @ivar window: how many messages of a task may wait for their acknowledgement.
     @ivar hasLedger: whether tasks note what they have done.
     @ivar job: what the ledger knows the job by; by default a name made of all that is wanted.
     """
@@ -142,11 +136,6 @@ class ReplayOptions:
     job: str = ""
 
     def task(self, source: Source, stream: str, isOne: bool, patience: float) -> ReplayTask:
-        """
-        The first of the tasks.
-
-        @raise OptionError: if it cannot be.
-        """
         if self.order not in ORDERS:
             raise OptionError(f"order: {', '.join(ORDERS)} expected, not {self.order!r}")
         if self.speed and self.order != "stream":
@@ -174,17 +163,12 @@ class ReplayOptions:
         )
 
 
-#: The former name of L{ReplayOptions}, for one more release.
-Wish = ReplayOptions
-
-
 @dataclass(frozen=True)
 class TaskResult:
     """
     What one task did.
 
     @ivar start: the first sequence that was not known to be published.
-    @ivar rows: how many rows it published.
     @ivar duplicates: how many of them the stream had already, by their ids.
     @ivar found: how many it found published.
     """
@@ -210,9 +194,7 @@ def replay(
     @param spark: a session whose workers publish; C{None} to do it here, in one task.
     @param target: options of the data source: C{servers} and C{stream}, and what logs in.
     @param isDryRun: whether to publish nothing, and say what would be.
-    @param isOver: whether to end early; asked only where there is no session.
     @return: what the job's line of JSON says.
-    @raise OptionError: if that is not possible.
     """
     wanted = wanted or ReplayOptions()
     options = readOptions(target)
@@ -284,11 +266,6 @@ class ReplayWork:
         isOver: Callable[[], bool] = lambda: False,
         onProgress: Callable[[int], object] = lambda row: None,
     ) -> TaskResult:
-        """
-        Publish.
-
-        @param read: gives the rows from a sequence on.
-        """
         with connect(self.peer, partition) as connection:
             task = replace(self.task, partition=partition)
             replayer = Replayer(connection, self.domain, task)

@@ -43,15 +43,7 @@ class LedgerEntry:
 
 
 class ReplayLedger:
-    """
-    The entry of one task.
-    """
-
     def __init__(self, streams: StreamApi, job: str, partition: int, pipeline: Pipeline) -> None:
-        """
-        @param job: one token.
-        @param pipeline: what entries go out by.
-        """
         self._streams = streams
         self._publisher = Publisher(streams.connection, _STREAM, 1, pipeline)
         self._key = f"{job}.{partition}"
@@ -64,11 +56,6 @@ class ReplayLedger:
         return self._isWriting
 
     def make(self, replicas: int) -> None:
-        """
-        Make the bucket, if it is not there.
-
-        @param replicas: on how many servers.
-        """
         try:
             self._streams.state(_STREAM)
             return

@@ -89,14 +89,7 @@ class ReplayTask:
     """
     What one task does; passes to workers as it is.
 
-    @ivar job: what the job is called.
-    @ivar partition: which of its tasks this is.
     @ivar plan: what is published where, in short.
-    @ivar origin: what the source is called.
-    @ivar stream: where the rows go.
-    @ivar maps: what becomes of subjects; see L{Renamer}.
-    @ivar rate: messages a second at most; 0 for any number.
-    @ivar speed: how many times as fast as they came; 0 for without gaps.
     @ivar hasLedger: whether it notes what it has done.
     """
 
@@ -118,7 +111,6 @@ class Replayer:
     Does one task over one connection.
 
     @ivar next: the first row that is still to be published, or may be.
-    @ivar rows: how many rows it has published, those included that the stream had already.
     @ivar found: how many it found published.
     """
 
@@ -212,9 +204,6 @@ class Replayer:
         )
 
     def _findPublished(self, subject: str) -> None:
-        """
-        Find what the task before has published and not noted, once nothing is on its way.
-        """
         refused = Headers({"Nats-Expected-Stream": f"{BUCKET}-asks"}).block()
         reply = self._connection.ask(subject, b"", refused)
         try:
@@ -226,8 +215,8 @@ class Replayer:
         if self._replicas() > 1:
             self._pipeline.rest(_AGREEING)
         state = self._streams.state(self._task.stream)
-        span = self._entry.at + 1, state.stop
-        rows = replayed(self._streams, state, span, self._mark)
+        bounds = self._entry.at + 1, state.stop
+        rows = replayed(self._streams, state, bounds, self._mark)
         self._known = {row: seq for row, seq in rows if row > self._entry.row}
 
     # What is done now.
@@ -261,9 +250,6 @@ class Replayer:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """
-        Say what it means that the ledger is not ours any more.
-        """
         try:
             yield
         except ApiError as error:
@@ -293,11 +279,6 @@ class Replayer:
                 yield row
 
     def _waited(self, when: int, isOver: Callable[[], bool]) -> bool:
-        """
-        Wait until the next message may be sent.
-
-        @return: whether it still is to be.
-        """
         until = time.monotonic() + self._pace.delay(when)
         while (left := until - time.monotonic()) > 0:
             self._pipeline.rest(min(left, _SLICE))
@@ -355,8 +336,6 @@ class Replayer:
 def startOf(connection: BlockingConnection, domain: str, task: ReplayTask, count: int) -> int:
     """
     The first sequence that some of the tasks of a job may still have to publish.
-
-    @param count: how many tasks there are.
     """
     if not task.hasLedger:
         return 0
@@ -370,25 +349,16 @@ def _payload(data: Any) -> bytes:
 
 
 def replayed(
-    streams: StreamApi, state: StreamState, span: tuple[int, int], mark: str
+    streams: StreamApi, state: StreamState, bounds: tuple[int, int], mark: str
 ) -> Iterator[tuple[int, int]]:
-    """
-    The rows that a task has published, with their sequences in the stream.
-
-    @param span: where to look, half open.
-    @param mark: of the task.
-    """
     blocks = _direct if state.isDirect else _oneByOne
-    for seq, block in blocks(streams, state, span):
+    for seq, block in blocks(streams, state, bounds):
         row = _rowOf(block, mark)
         if row:
             yield row, seq
 
 
 def _rowOf(block: bytes, mark: str) -> int:
-    """
-    Which row a message was; 0 if it was none of the task.
-    """
     if mark.encode() not in block:
         return 0
     try:
@@ -399,11 +369,11 @@ def _rowOf(block: bytes, mark: str) -> int:
 
 
 def _direct(
-    streams: StreamApi, state: StreamState, span: tuple[int, int]
+    streams: StreamApi, state: StreamState, bounds: tuple[int, int]
 ) -> Iterator[tuple[int, bytes]]:
     reader = RangeReader(
         streams,
-        SequenceRange(state.name, state.created, *span),
+        SequenceRange(state.name, state.created, *bounds),
         ReadOptions(failsOnLoss=False),
         lambda loss: None,
     )
@@ -413,9 +383,9 @@ def _direct(
 
 
 def _oneByOne(
-    streams: StreamApi, state: StreamState, span: tuple[int, int]
+    streams: StreamApi, state: StreamState, bounds: tuple[int, int]
 ) -> Iterator[tuple[int, bytes]]:
-    cursor, stop = span
+    cursor, stop = bounds
     while cursor < stop:
         question = {"seq": cursor, "next_by_subj": ">"}
         try:

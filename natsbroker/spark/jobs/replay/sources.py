@@ -40,7 +40,6 @@ class ArchiveSource:
     """
     An archive. All sources have what it has.
 
-    @ivar origin: its name.
     @ivar identity: tells it from another one of that name.
     @ivar stop: behind its last sequence; 0 if that is not known.
     """
@@ -53,13 +52,8 @@ class ArchiveSource:
         self.stop = snapshot.stop
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        """
-        The rows from a sequence on, read here.
-
-        @param where: a condition; empty for all.
-        """
-        span = SequenceRange(self.origin, "", start, self.stop)
-        return _filtered(self._archive.batches(span, lambda lost: None), SCHEMA, where)
+        bounds = SequenceRange(self.origin, "", start, self.stop)
+        return _filtered(self._archive.batches(bounds, lambda lost: None), SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
         """
@@ -69,15 +63,7 @@ class ArchiveSource:
 
 
 class LogSource:
-    """
-    A stream or a channel, as far as it goes now.
-    """
-
     def __init__(self, texts: Mapping[str, str]) -> None:
-        """
-        @param texts: options of the data source.
-        @raise OptionError: if they name more than one, or a part of one.
-        """
         options = readOptions(texts)
         name = oneName(options, " to replay")
         if options["subject"]:
@@ -93,8 +79,8 @@ class LogSource:
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
         state = self._state
-        span = SequenceRange(state.name, state.created, max(start, state.first), state.stop)
-        batches = batchesOf(self._peer, self._options, COLUMNS, span, (), lambda loss: None)
+        bounds = SequenceRange(state.name, state.created, max(start, state.first), state.stop)
+        batches = batchesOf(self._peer, self._options, COLUMNS, bounds, (), lambda loss: None)
         return _filtered(batches, SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
@@ -107,10 +93,6 @@ class LogSource:
 
 
 class ParquetSource:
-    """
-    A directory of Parquet files, or one of them.
-    """
-
     stop = 0
 
     def __init__(self, place: str, origin: str = "") -> None:
@@ -207,9 +189,6 @@ def _checkNames(names: Iterable[str], origin: str) -> None:
 def shaped(frame: Any, origin: str, start: int, where: str) -> Any:
     """
     The rows of a DataFrame, in the columns of L{Row}.
-
-    @param where: a condition; empty for all.
-    @raise OptionError: if it has not what is needed, or the condition does not fit it.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F

@@ -1,3 +1,0 @@
-"""
-The jobs C{traffic} and C{interest}, which sum up the broker's events.
-"""

@@ -46,7 +46,6 @@ class BrokerEvent:
     @ivar kind: C{traffic} or C{interest}.
     @ivar time: when it was made, in nanoseconds since 1970.
     @ivar seconds: how long what it counts took.
-    @ivar server: the id of the broker.
     @ivar cluster: what its cluster is called; empty for none.
     """
 
@@ -61,8 +60,6 @@ class BrokerEvent:
 class EventTotals(Protocol):
     """
     Sums over events. It passes to workers, so it is data.
-
-    @ivar malformed: how many messages made no sense.
     """
 
     malformed: int
@@ -82,11 +79,6 @@ AnyTotals = TypeVar("AnyTotals", bound=EventTotals)
 
 
 def readEvent(data: bytes) -> BrokerEvent:
-    """
-    Read an event.
-
-    @raise ValueError: if it makes no sense.
-    """
     try:
         found = json.loads(data)
         kind = found["type"].removeprefix(_TYPE)
@@ -127,15 +119,10 @@ def foldRange(
     peer: ServerAccess,
     options: dict[str, Any],
     make: Callable[[], AnyTotals],
-    span: SequenceRange,
+    bounds: SequenceRange,
 ) -> AnyTotals:
-    """
-    Count the events of one range.
-
-    @param make: makes a fold that has counted nothing.
-    """
     fold = make()
-    for batch in batchesOf(peer, options, ("seq", "data"), span, _patterns(options), logLoss):
+    for batch in batchesOf(peer, options, ("seq", "data"), bounds, _patterns(options), logLoss):
         for data in batch.column(1).to_pylist():
             try:
                 event = readEvent(data or b"")
@@ -160,17 +147,14 @@ def foldEvents(
     """
     Count all events that the options name.
 
-    @param options: of the data source, read.
-    @param make: makes a fold that has counted nothing.
-    @param run: runs tasks.
     @param onProgress: told how many sequences were read, of how many.
     """
     checkedNames(options)
     peer = peerOf(options)
     with connect(peer) as connection:
-        spans = planRanges(logsOf(connection, options), options, logLoss)
+        ranges = planRanges(logsOf(connection, options), options, logLoss)
     rows = options["maxRowsPerPartition"]
-    pieces = split(spans, options["minPartitions"], rows, processors)
+    pieces = split(ranges, options["minPartitions"], rows, processors)
     end = sum(each.stop - each.start for each in pieces)
     whole, done = make(), 0
     for some in _some(pieces):
@@ -187,7 +171,4 @@ def _some(pieces: Sequence[SequenceRange]) -> Iterator[Sequence[SequenceRange]]:
 
 
 def tooMany(what: str) -> DataSourceError:
-    """
-    What is said where sums would take more memory than they are worth.
-    """
     return DataSourceError(f"too many {what}: take a larger --window, or a later --since")

@@ -26,11 +26,6 @@ class NoInterest:
     """
     What one cluster sent another in vain of one account.
 
-    @ivar cluster: the cluster that was sent to.
-    @ivar account: the account.
-    @ivar gateway: the cluster that sent.
-    @ivar messages: how many messages.
-    @ivar size: their bytes.
     @ivar refusals: how often it was told so.
     @ivar sent: how many messages it sent there at all, as far as it told.
     @ivar mode: how it sends there now; empty if it did not tell.
@@ -83,8 +78,6 @@ class InterestTotals:
     @ivar sent: messages and bytes of what was sent to other clusters at all.
     @ivar published: messages and bytes of clients, by account and prefix.
     @ivar unwanted: how many of these nobody was subscribed to.
-    @ivar events: how many events there were.
-    @ivar malformed: how many messages made no sense.
     """
 
     def __init__(self) -> None:
@@ -165,9 +158,6 @@ class InterestTotals:
     # What came of it.
 
     def noInterest(self) -> list[NoInterest]:
-        """
-        What was sent in vain, by cluster and account, the most bytes first.
-        """
         sums: dict[tuple[str, str, str], list[int]] = {}
         for (cluster, account, gateway, _), counts in self.noInterestSums.items():
             before = sums.setdefault((cluster, account, gateway), [0, 0, 0])

@@ -69,9 +69,7 @@ def _summary(found: InterestTotals, advice: Sequence[PolicyEntry]) -> dict[str, 
 
 def policyOf(advice: Sequence[PolicyEntry], until: float) -> dict[str, Any]:
     """
-    A policy as JSON has it.
-
-    @param until: when it ends, in seconds since 1970.
+    @param until: in seconds since 1970.
     """
     end = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=int(until))
     entries: list[dict[str, Any]] = []
@@ -147,11 +145,6 @@ def replayed(found: InterestTotals, policy: Mapping[str, Any]) -> dict[str, int]
 
 
 def reportOf(found: InterestTotals, advice: Sequence[PolicyEntry], top: int = _TOP) -> JobReport:
-    """
-    A report.
-
-    @param top: how many rows each table has.
-    """
     noInterest = found.noInterest()
     prefixes = sorted(found.noInterestSums.items(), key=lambda item: item[1][1], reverse=True)[:top]
     sections = [

@@ -71,7 +71,6 @@ def traffic(
     @param window: how long each window is, in seconds.
     @param slide: how much later the next begins; 0 for as much.
     @param watermark: how late events may come, in seconds.
-    @param final: whether the last windows are taken too.
     @param to: a directory for the rows as Parquet; none if empty.
     @return: what the job's line of JSON says.
     """
@@ -82,9 +81,6 @@ def traffic(
 
 
 def windowsOf(window: float, slide: float, watermark: float) -> TimeWindows:
-    """
-    Windows of a number of seconds.
-    """
     size, step = round(window * _SECOND), round(slide * _SECOND)
     if not 0 < step <= size:
         raise JobUsageError("--slide must be more than nothing and at most --window")
@@ -113,11 +109,6 @@ def _summary(found: TrafficTotals, final: bool, to: str) -> dict[str, Any]:
 
 
 def writeRows(found: TrafficTotals, final: bool, to: str) -> str:
-    """
-    Write the rows of the closed windows into a file of a directory: whole, or not at all.
-
-    @return: where they are.
-    """
     closed = found.closed(final)
     edges = [_nameOf(each) for each in (closed[0], closed[-1] + found.windows.size)]
     path = Path(to) / f"traffic-{edges[0]}-{edges[1]}.parquet"
@@ -143,11 +134,6 @@ def _nameOf(time: int) -> str:
 
 
 def reportOf(found: TrafficTotals, final: bool = False, top: int = _TOP) -> JobReport:
-    """
-    A report of the closed windows.
-
-    @param top: how many rows each table has.
-    """
     totals, seconds = found.totals(final), max(found.covered(final), 1e-9)
     prefixes = {who: counts for who, counts in totals.items() if who[1] == "client" and who[3]}
     accounts: dict[str, list[int]] = {}
@@ -274,9 +260,6 @@ def sinceOption(since: str, options: dict[str, Any], now: Callable[[], float]) -
 
 
 def durationOf(name: str, text: str) -> float:
-    """
-    The seconds that an option says.
-    """
     try:
         return secondsOf(text)
     except ValueError:

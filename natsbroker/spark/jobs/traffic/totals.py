@@ -26,7 +26,6 @@ class TimeWindows:
     """
     Windows of time. All of them begin at multiples of C{slide} since 1970.
 
-    @ivar size: how long each is, in nanoseconds.
     @ivar slide: how much later the next begins.
     @ivar watermark: how late events may come: a window that ended longer ago than this before the
         newest event is closed.
@@ -51,8 +50,6 @@ class TrafficTotals:
     @ivar sizes: for each account how many messages of clients had which mean size, in bytes.
     @ivar first: when the earliest event began, in nanoseconds since 1970; 0 without any.
     @ivar last: when the latest one was made.
-    @ivar events: how many there were.
-    @ivar malformed: how many messages made no sense.
     """
 
     def __init__(self, windows: TimeWindows) -> None:
@@ -125,8 +122,6 @@ class TrafficTotals:
     def closed(self, final: bool = False) -> list[int]:
         """
         When the windows begin that nothing can come for any more.
-
-        @param final: whether nothing more is to come at all.
         """
         edge = self.last - self.windows.watermark - self.windows.size
         return sorted(begin for begin in self.sums if final or begin <= edge)
@@ -167,9 +162,6 @@ class TrafficTotals:
         return found
 
     def covered(self, final: bool = False) -> float:
-        """
-        How many seconds L{totals} are about: no more than events tell of.
-        """
         total, after = 0, 0
         for begin in self.closed(final):
             if begin >= after:
@@ -181,8 +173,6 @@ class TrafficTotals:
 def percentile(sizes: Counter[int], part: float) -> int:
     """
     The size that so large a part of messages does not exceed.
-
-    @param part: from 0 to 1.
     """
     left = part * sum(sizes.values())
     for size in sorted(sizes):

@@ -247,12 +247,12 @@ class TestFiles:
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         table.make()
         state = broker.channels.state(name)
-        span = SequenceRange(name, state.created, 1, 2001)
+        bounds = SequenceRange(name, state.created, 1, 2001)
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
             with pytest.raises(TableError, match="File too large"):
-                copyRange(peerOf(options), options, tmp_path, span)
+                copyRange(peerOf(options), options, tmp_path, bounds)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
             signal.signal(signal.SIGXFSZ, handler)

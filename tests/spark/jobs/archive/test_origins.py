@@ -23,8 +23,8 @@ def read(origin: Origin, start: int, stop: int) -> tuple[list[int], list[Range]]
     """The sequences of a range, and what is lost."""
     state = origin.state()
     lost: list[Range] = []
-    span = SequenceRange(state.log.name, state.log.identity, start, stop)
-    batches = origin.batches(span, lost.append)
+    bounds = SequenceRange(state.log.name, state.log.identity, start, stop)
+    batches = origin.batches(bounds, lost.append)
     return [seq for batch in batches for seq in batch.column("seq").to_pylist()], lost
 
 
@@ -62,9 +62,9 @@ class TestLog:
         log, archive = LogOrigin.of(options), ArchiveOrigin.of(str(tmp_path))
         assert log.state() == archive.state()
         assert log.now().state().stop == 10
-        span = SequenceRange(name, log.state().log.identity, 3, 8)
+        bounds = SequenceRange(name, log.state().log.identity, 3, 8)
         rows = [
-            [row for batch in each.batches(span, lambda lost: None) for row in batch.to_pylist()]
+            [row for batch in each.batches(bounds, lambda lost: None) for row in batch.to_pylist()]
             for each in (log, archive)
         ]
         assert [row["seq"] for row in rows[0]] == [3, 4, 5, 6, 7]

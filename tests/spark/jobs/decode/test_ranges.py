@@ -42,7 +42,7 @@ class Given:
         """What there is."""
         return StoredRange(Log("stream", "LOG", "", "one"), 1, self._batch.num_rows + 1)
 
-    def batches(self, span: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+    def batches(self, bounds: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
         """All of them."""
         yield self._batch
         if self._fails:
@@ -58,8 +58,8 @@ def decoded(root: Path, origin: Any) -> DecodeResult:
     plan = DecodePlan(root, MAPPINGS, ("x TINYINT",), ("",))
     for each in plan.targets():
         DeltaLakeTable(root / each.name).make()
-    span = SequenceRange("LOG", "one", 1, origin.state().stop)
-    return decodeRange(origin, plan, DecodeTask(span, plan.targets()))
+    bounds = SequenceRange("LOG", "one", 1, origin.state().stop)
+    return decodeRange(origin, plan, DecodeTask(bounds, plan.targets()))
 
 
 def test_fails(tmp_path: Path) -> None:

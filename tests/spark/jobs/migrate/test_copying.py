@@ -43,9 +43,9 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
 def contents(station: Station, stream: Stream) -> list[tuple[str, bytes, dict[str, str]]]:
     """Subject, payload and headers of everything in a stream."""
     state = station.streams.state(stream.name)
-    span = SequenceRange(stream.name, state.created, 1, state.stop)
+    bounds = SequenceRange(stream.name, state.created, 1, state.stop)
     found = []
-    for rows in RangeReader(station.streams, span, ReadOptions(), print).read():
+    for rows in RangeReader(station.streams, bounds, ReadOptions(), print).read():
         for subject, payload, head in zip(rows.subjects, rows.payloads, rows.heads, strict=True):
             lines = [each.partition(b": ") for each in head.split(b"\r\n")[1:]]
             headers = {key.decode(): value.decode() for key, _, value in lines}
