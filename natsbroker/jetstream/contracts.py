@@ -329,6 +329,11 @@ class SharedAccount(Protocol):
     def members(self) -> JetStreamPeers | None:
         """The brokers of the cluster; C{None} for a broker that is in none."""
 
+    async def refresh(self) -> None:
+        """
+        See which brokers there are.
+        """
+
     async def configs(self) -> dict[str, StreamConfig]:
         """
         The configurations of all streams of the account, of all brokers.

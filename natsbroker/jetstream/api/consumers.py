@@ -180,6 +180,7 @@ async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str,
         raise errors.CLUSTER_REQUIRED()
     consumer = findConsumer(account, *request.names)
     placement = parseStepDown(request.body)
+    await account.cluster.refresh()
     await account.cluster.stepDown(consumer.stream, placement)
     return {"success": True}
 

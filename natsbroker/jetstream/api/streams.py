@@ -48,6 +48,8 @@ async def checker(account: JetStreamAccount) -> StreamChecker:
     """
     Checks configurations against the account's streams and limits.
     """
+    if account.cluster is not None:
+        await account.cluster.refresh()
     streams = await configsOf(account)
     return StreamChecker(streams, account.limits, account.serverLimits, account.members)
 
@@ -289,6 +291,7 @@ async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str,
     if account.members is None or account.cluster is None:
         raise errors.CLUSTER_REQUIRED()
     stream = findStream(account, request.names[0])
+    await account.cluster.refresh()
     await account.cluster.stepDown(stream, parseStepDown(request.body))
     return _SUCCESS
 

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import ILeasedStore
-from natsbroker.interfaces.records import LeaseLost, NoSuchLog, StoreError
+from natsbroker.interfaces.records import LeaseCensus, LeaseLost, NoSuchLog, StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.cluster.peers import PeerChannel
 from natsbroker.jetstream.model.configjson import STREAM_CONFIG
@@ -49,6 +49,9 @@ class BrokerLeases(Protocol):
     @property
     def isMeta(self) -> bool:
         """Whether this broker answers for whole accounts."""
+
+    async def refresh(self) -> LeaseCensus:
+        """See who has which lease."""
 
     def target(self, placement: Placement | None) -> str:
         """The broker that takes over what this one leads."""
@@ -136,7 +139,14 @@ class AccountCluster:
         """
         The leaders of the account's logs; C{None} for none.
         """
-        return (await self._leases.store.census(self.prefix)).logs
+        logs = (await self._leases.refresh()).logs
+        return {log: leader for log, leader in logs.items() if log.startswith(self.prefix)}
+
+    async def refresh(self) -> None:
+        """
+        See which brokers there are: one that has just started counts.
+        """
+        await self._leases.refresh()
 
     # Taking and letting go.
 

@@ -117,8 +117,7 @@ class ClusterLeadership:
         """
         See who has which lease, and take those that are free.
         """
-        census = await self.store.census(META)
-        self._seen(census)
+        census = await self.refresh()
         if self._isLeaving:
             return
         if census.logs.get(META) is None:
@@ -131,6 +130,14 @@ class ClusterLeadership:
             if cluster is not None and isDue and not self._isLeaving:
                 await cluster.take(log)
         self._free = free
+
+    async def refresh(self) -> LeaseCensus:
+        """
+        See who has which lease.
+        """
+        census = await self.store.census(META)
+        self._seen(census)
+        return census
 
     def _seen(self, census: LeaseCensus) -> None:
         self.loads = Counter(

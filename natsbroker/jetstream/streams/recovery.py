@@ -61,6 +61,10 @@ async def openStream(account: JetStreamAccount, config: StreamConfig) -> Stream:
     try:
         store = account.files if config.storage is StorageType.FILE else account.memory
         name = logName(account.name, config.name)
+        if account.isShared:
+            # The lease of the state comes first: who finds the log without a configuration takes
+            # that lease before dropping the log, and then this creation fails.
+            await store.states(account.spaceOf(config.name)).load()
         log: Any = await store.open(name)
         if log.nextSequence > 1:
             # The deletion of an earlier stream ended before its log was dropped.

@@ -5,12 +5,11 @@ The streams of a broker that keeps them in PostgreSQL.
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import nats
 
+from tests.interop.jetstream.shared import asked
 from tests.interop.servers import OURS_FAST, PATIENCE, Server
 from tests.postgresql import PostgresServer
 
@@ -38,10 +37,8 @@ def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
 
     async def compare() -> None:
         client = await nats.connect(server.url)
-        while await _streams(client) is None:
-            await asyncio.sleep(0.05)
         context = client.jetstream(timeout=PATIENCE)
-        assert await _streams(client) == ["KV_B", "S"]
+        assert (await asked(client, "STREAM.NAMES"))["streams"] == ["KV_B", "S"]
         puller = await context.pull_subscribe("s.0", "puller")
         found = await puller.fetch(2, PATIENCE)
         assert [each.data for each in found] == [b"2", b"4"]
@@ -57,13 +54,3 @@ def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
         asyncio.run(asyncio.wait_for(compare(), PATIENCE))
     finally:
         server.stop()
-
-
-async def _streams(client: Any) -> list[str] | None:
-    """The names of the streams; C{None} if nobody serves them."""
-    try:
-        answer = await client.request("$JS.API.STREAM.NAMES", b"", timeout=PATIENCE)
-    except nats.errors.NoRespondersError:
-        return None
-    names: list[str] = json.loads(answer.data)["streams"]
-    return names

@@ -4,6 +4,8 @@ An account's part in a cluster.
 
 from __future__ import annotations
 
+from typing import Any
+
 from natsbroker.jetstream.model.streamconfig import Placement
 from tests.jetstream.cluster.support import ClusterStage
 
@@ -55,6 +57,23 @@ def test_unfinished() -> None:
     stage.elapse(3)
     assert "jetstream/A/X" not in stage.leases.known
     assert stage.make("X")["did_create"]
+    stage.end()
+
+
+def test_creation() -> None:
+    """A new stream has the lease of its state before it has a log: a broker that finds the log
+    without a configuration drops it only with the lease of the state."""
+    stage = ClusterStage("n1")
+    store = stage.stores["n1"]
+    openLog, holders = store.open, []
+
+    def opened(name: str, create: bool = True) -> Any:
+        holders.append(stage.leases.spaces.get("jetstream/A/A"))
+        return openLog(name, create)
+
+    store.open = opened  # type: ignore[method-assign]
+    stage.make("A")
+    assert holders == [store]
     stage.end()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.jetstream.cluster.support import ClusterStage
+from tests.jetstream.cluster.support import ClusterStage, SharedStore
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,16 @@ def test_placement() -> None:
     body = {"stream_name": "C", "config": consumer}
     shown = stage.ask("CONSUMER.DURABLE.CREATE.C.d", body)["cluster"]
     assert shown["raft_group"].startswith("C-R2F-")
+    stage.end()
+
+
+def test_newBroker() -> None:
+    """A broker that has just started counts as a replica."""
+    stage = ClusterStage("n1", "n2")
+    stage.elapse(2)
+    stage.stores["n3"] = store = SharedStore(stage.leases)
+    store.introduce("n3")
+    assert len(stage.make("A", num_replicas=3)["cluster"]["replicas"]) == 2
     stage.end()
 
 

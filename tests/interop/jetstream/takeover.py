@@ -1,0 +1,239 @@
+"""
+Clients of a JetStream that three brokers serve from one database, and whose leader is killed under
+load, again and again.
+
+C{python -m tests.interop.jetstream.takeover DIRECTORY KILLS} takes any number of kills.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import nats
+from nats.errors import Error as NatsError
+
+from tests.interop.jetstream.shared import LEASE, SharedBrokers, asked
+from tests.interop.servers import PATIENCE
+from tests.postgresql import PostgresServer
+
+__all__ = ["Takeovers", "killLeaders"]
+
+MOST = 4
+"""C{max_deliver} of the consumers."""
+
+_SECOND = 1_000_000_000
+
+_GONE = (NatsError, ConnectionError, asyncio.TimeoutError, OSError)
+
+
+class Takeovers:
+    """
+    What clients did, and what they know.
+
+    @ivar stored: acknowledged publishes: bodies by sequence.
+    @ivar seen: deliveries by consumer, counted by sequence.
+    @ivar settled: sequences whose acknowledgement was answered, by consumer.
+    @ivar gaps: seconds from each kill to the next acknowledged publish.
+    @ivar pauses: how often a leader stood still instead.
+    @ivar problems: what must not be.
+    """
+
+    def __init__(self, brokers: SharedBrokers) -> None:
+        self._brokers = brokers
+        self._isOver = False
+        self._numbers = itertools.count()
+        self._lastStored = 0.0
+        self.stored: dict[int, bytes] = {}
+        self.seen: dict[str, Counter[int]] = {"often": Counter(), "seldom": Counter()}
+        self.settled: dict[str, set[int]] = {"often": set(), "seldom": set()}
+        self.gaps: list[float] = []
+        self.pauses = 0
+        self.problems: list[str] = []
+
+    async def _connect(self) -> Any:
+        async def quiet(_: Exception) -> None:
+            """A connection that is lost with its broker is made again."""
+
+        return await nats.connect(
+            self._brokers.urls,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.05,
+            error_cb=quiet,
+        )
+
+    async def run(self, kills: int) -> None:
+        """
+        Work while leaders are killed, then compare.
+        """
+        client = await self._connect()
+        config = {"name": "S", "subjects": ["s.>"], "num_replicas": 3}
+        made = await asked(client, "STREAM.CREATE.S", config)
+        assert "error" not in made, made
+        for name in self.seen:
+            consumer = {
+                "durable_name": name,
+                "ack_policy": "explicit",
+                "ack_wait": _SECOND,
+                "max_deliver": MOST if name == "seldom" else -1,
+                "max_ack_pending": 5000,
+            }
+            body = {"stream_name": "S", "config": consumer}
+            await asked(client, f"CONSUMER.DURABLE.CREATE.S.{name}", body)
+        try:
+            await self._load(kills, client)
+        finally:
+            self._isOver = True
+        await self._compare(client)
+        await client.close()
+
+    async def _load(self, kills: int, client: Any) -> None:
+        works = [
+            *(asyncio.ensure_future(self._publish()) for _ in range(3)),
+            asyncio.ensure_future(self._take("often", 1.0)),
+            asyncio.ensure_future(self._take("seldom", 0.5)),
+        ]
+        for number in range(kills):
+            await asyncio.sleep(0.3)
+            info = await asked(client, "STREAM.INFO.S")
+            assert "cluster" in info, info
+            leader = info["cluster"].get("leader")
+            if leader not in self._brokers.servers:
+                continue
+            if number % 3 == 2:
+                await self._pause(leader)
+            else:
+                await self._kill(leader)
+        self._isOver = True
+        await asyncio.wait_for(asyncio.gather(*works), 2 * PATIENCE)
+
+    async def _pause(self, leader: str) -> None:
+        """
+        Let a leader stand still until another one has its lease, and wake up then.
+        """
+        server = self._brokers.servers[leader]
+        server.signal("STOP")
+        await asyncio.sleep(2.5 * LEASE)
+        server.signal("CONT")
+        self.pauses += 1
+
+    async def _kill(self, leader: str) -> None:
+        began = time.monotonic()
+        await asyncio.to_thread(self._brokers.kill, leader)
+        killed = time.monotonic()
+        while self._lastStored < killed:
+            if time.monotonic() > began + PATIENCE:
+                raise AssertionError("nothing is stored after a kill")
+            await asyncio.sleep(0.01)
+        self.gaps.append(self._lastStored - killed)
+        await asyncio.to_thread(self._brokers.start, leader)
+
+    async def _publish(self) -> None:
+        client = await self._connect()
+        context = client.jetstream(timeout=0.5)
+        while not self._isOver:
+            body = b"%d" % next(self._numbers)
+            while not self._isOver:
+                with contextlib.suppress(*_GONE):
+                    headers = {"Nats-Msg-Id": body.decode()}
+                    sent = time.monotonic()
+                    answer = await context.publish("s.x", body, headers=headers)
+                    if self.stored.setdefault(answer.seq, body) != body:
+                        self.problems.append(f"{answer.seq} was given twice")
+                    self._lastStored = max(self._lastStored, sent)
+                    break
+                await asyncio.sleep(0.02)
+        await client.close()
+
+    async def _take(self, name: str, share: float) -> None:
+        """
+        Fetch messages, and acknowledge a share of them, with an answer.
+        """
+        client = await self._connect()
+        puller = await client.jetstream().pull_subscribe_bind(name, "S")
+        while not self._isOver:
+            await self._fetch(puller, name, share)
+        await client.close()
+
+    async def _fetch(self, puller: Any, name: str, share: float) -> int:
+        messages = []
+        with contextlib.suppress(*_GONE):
+            messages = await puller.fetch(50, 0.3)
+        acks = []
+        for message in messages:
+            sequence = message.metadata.sequence.stream
+            if sequence in self.settled[name]:
+                self.problems.append(f"{sequence} came to {name} after its acknowledgement")
+            self.seen[name][sequence] += 1
+            if share == 1.0 or sequence % 2:
+                acks.append((sequence, message))
+        await asyncio.gather(*(self._settle(name, *each) for each in acks))
+        return len(messages)
+
+    async def _settle(self, name: str, sequence: int, message: Any) -> None:
+        with contextlib.suppress(*_GONE):
+            await message.ack_sync(0.5)
+            self.settled[name].add(sequence)
+
+    async def _compare(self, client: Any) -> None:
+        puller = await client.jetstream().pull_subscribe_bind("often", "S")
+        while True:
+            await self._fetch(puller, "often", 1.0)
+            info = await asked(client, "CONSUMER.INFO.S.often")
+            if not info["num_pending"] and not info["num_ack_pending"]:
+                break
+        reader = await client.jetstream().pull_subscribe("s.>", "reader", "S")
+        found: dict[int, bytes] = {}
+        state = (await asked(client, "STREAM.INFO.S"))["state"]
+        while len(found) < state["messages"]:
+            for message in await reader.fetch(500, PATIENCE):
+                found[message.metadata.sequence.stream] = message.data
+                await message.ack()
+        lost = [each for each, body in self.stored.items() if found.get(each) != body]
+        if lost:
+            self.problems.append(f"{len(lost)} acknowledged publishes are lost: {lost[:5]}")
+        twice = [body for body, count in Counter(found.values()).items() if count > 1]
+        if twice:
+            self.problems.append(f"{len(twice)} messages are stored twice: {twice[:5]}")
+        missed = found.keys() - self.seen["often"].keys()
+        if missed:
+            self.problems.append(f"{len(missed)} messages did not come: {sorted(missed)[:5]}")
+        over = {each: count for each, count in self.seen["seldom"].items() if count > MOST}
+        if over:
+            self.problems.append(f"delivered too often: {over}")
+
+
+def killLeaders(postgres: PostgresServer, directory: Path, kills: int) -> Takeovers:
+    """
+    Kill leaders of a stream.
+
+    @return: what clients know.
+    """
+    brokers = SharedBrokers(postgres, directory)
+    try:
+        brokers.start("n1", "n2", "n3")
+        takeovers = Takeovers(brokers)
+        asyncio.run(takeovers.run(kills))
+    finally:
+        brokers.stop()
+    return takeovers
+
+
+if __name__ == "__main__":
+    _server = PostgresServer()
+    try:
+        _done = killLeaders(_server.start(), Path(sys.argv[1]), int(sys.argv[2]))
+    finally:
+        _server.remove()
+    _gaps = sorted(_done.gaps)
+    print(f"{len(_gaps)} kills, {_done.pauses} pauses, {len(_done.stored)} acknowledged publishes")
+    print({name: (sum(each.values()), len(each)) for name, each in _done.seen.items()})
+    print({name: len(each) for name, each in _done.settled.items()})
+    print(f"seconds to the next publish: median {_gaps[len(_gaps) // 2]:.2f}, most {_gaps[-1]:.2f}")
+    print(_done.problems or "nothing lost, none too often")
