@@ -189,6 +189,42 @@ class ExpiringStream(ConsumerStream, Protocol):
     The stream whose messages expire.
     """
 
+    @property
+    def log(self) -> Any:
+        """The records."""
+
+    @property
+    def consumers(self) -> Mapping[str, Any]:
+        """The consumers by name."""
+
+    @property
+    def publisher(self) -> Any:
+        """What stores delete markers."""
+
+    @property
+    def isDeleted(self) -> bool:
+        """Whether the stream is being deleted."""
+
+    def settle(self) -> Deferred[None]:
+        """
+        Wait until what was published and removed before is durable.
+        """
+
+    def firstRecord(self) -> Deferred[Record | None]:
+        """
+        The oldest message.
+        """
+
+    def enforce(self) -> Deferred[None]:
+        """
+        Remove what is beyond the limits.
+        """
+
+    def discardBefore(self, sequence: int) -> Deferred[None]:
+        """
+        Remove the messages below a sequence.
+        """
+
     def remove(self, sequences: Collection[int]) -> Deferred[int]:
         """
         Remove single messages.

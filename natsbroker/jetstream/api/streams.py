@@ -66,7 +66,6 @@ async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
 UNSUPPORTED = {
     "allow_batched": "batch publishing",
     "allow_msg_schedules": "message schedules",
-    "subject_delete_marker_ttl": "delete markers",
 }
 """The keys of features that natsbroker does not have, with their names."""
 

@@ -1,5 +1,5 @@
 """
-Messages with a time to live: when they end, and their removal.
+Messages with a time to live, and when they end.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.contracts import ExpiringStream
+from natsbroker.jetstream.streams.markers import MessageEnds
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.streaming.deadlines import Deadline
 from natsbroker.wire.durations import nanosecondsFrom
@@ -64,6 +65,7 @@ class MessageExpiry:
 
     def __init__(self, stream: ExpiringStream) -> None:
         self._stream = stream
+        self._removal = MessageEnds(stream)
         self._ends: list[tuple[int, int]] = []
         self._timer: Deadline | None = None
         self._isRemoving = self._isClosed = False
@@ -120,12 +122,31 @@ class MessageExpiry:
         over = []
         while self._ends and self._ends[0][0] <= now:
             over.append(heappop(self._ends)[1])
+        over.sort()
         try:
-            yield self._stream.remove(over)
+            left = [each.sequence for each in (yield from self._end(over))]
         except StoreError as error:
             name, why = self._stream.name, str(error)
             _log.error("Cannot remove messages of stream {name}: {why}", name=name, why=why)
-            for sequence in over:
-                heappush(self._ends, (now + RETRY, sequence))
+            left = over
+        for sequence in left:
+            heappush(self._ends, (now + RETRY, sequence))
         self._isRemoving = False
         self._schedule()
+
+    def _end(self, sequences: list[int]) -> Generator[Deferred[Any], Any, list[Record]]:
+        """
+        Remove messages, or have markers take their places.
+
+        @return: those that are still there.
+        """
+        if self._stream.config.subject_delete_marker_ttl < SECOND:
+            yield self._stream.remove(sequences)
+            return []
+        records = []
+        for sequence in sequences:
+            record = yield self._stream.get(sequence)
+            if record is not None:
+                records.append(record)
+        left: list[Record] = yield self._removal.end(records)
+        return left

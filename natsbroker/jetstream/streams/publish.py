@@ -151,6 +151,15 @@ class StreamPublisher:
             return
         self._judging.take(Arrived(subject, reply, headers, payload, isSourced))
 
+    def mark(self, subject: bytes, headers: bytes, replaced: int) -> None:
+        """
+        Take a delete marker. It is stored if it replaces the last message of its subject.
+
+        @param replaced: the sequence of that message.
+        """
+        if not self._isClosed:
+            self._judging.take(Arrived(subject, b"", headers, b"", True, replaced))
+
     # Judging.
 
     def _judge(self, published: Arrived) -> None:
@@ -159,13 +168,16 @@ class StreamPublisher:
 
         @raise JetStreamError: if it is refused.
         """
-        subject, reply, headers, payload, isSourced = published
+        subject, reply, headers, payload, isSourced, replaced = published
+        if replaced and self._checks.lastOf(subject) != replaced:
+            return
         config = self._stream.config
         known = MessageHeaders(headers) if headers and b"Nats-" in headers else None
         if known is not None and not isSourced and known.get(b"Nats-Batch-Id"):
             self._judgeAtomic(published, known)
             return
-        subject = self._transformed(subject)
+        if not replaced:
+            subject = self._transformed(subject)
         if config.sealed:
             raise errors.STREAM_SEALED()
         self._checks.checkSize(len(headers), len(payload))
@@ -176,7 +188,7 @@ class StreamPublisher:
             messageId = known.get(b"Nats-Msg-Id")
             increment = incrementOf(known, payload, config.allow_msg_counter)
             self._checks.checkStream(known)
-            ttl = self._checks.ttlOf(known)
+            ttl = self._checks.ttlOf(known, isSourced)
             self._checks.checkSequences(known, subject, self._nextSequence() - 1)
             self._checks.checkOrigin(known, isSourced)
             if messageId:
@@ -185,7 +197,7 @@ class StreamPublisher:
                     self._answerInOrder(reply, self._answers.duplicate(sequence))
                     return
             self._checks.checkLastId(known)
-            rollup = self._checks.rollupOf(known)
+            rollup = self._checks.rollupOf(known, isSourced)
         if config.allow_msg_counter and increment is None:
             raise errors.MESSAGE_INCR_MISSING()
         if self._keepsNothing and not self._isWanted(subject):

@@ -59,6 +59,7 @@ class Arrived(NamedTuple):
 
     @ivar headers: the header block; empty without.
     @ivar isSourced: whether this stream took it from a source.
+    @ivar replaced: the sequence whose place a delete marker takes; 0 for other messages.
     """
 
     subject: bytes
@@ -66,6 +67,7 @@ class Arrived(NamedTuple):
     headers: bytes
     payload: bytes
     isSourced: bool = False
+    replaced: int = 0
 
 
 class StreamBatch:

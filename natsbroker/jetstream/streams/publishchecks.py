@@ -57,10 +57,12 @@ class PublishChecks:
         if expected and expected != self._stream.name.encode():
             raise errors.STREAM_NOT_MATCH()
 
-    def ttlOf(self, known: MessageHeaders) -> int | None:
+    def ttlOf(self, known: MessageHeaders, isSourced: bool = False) -> int | None:
         """
         How long a message lives; see L{parseTtl}.
 
+        @param isSourced: whether it comes from another stream, which may allow what this one does
+            not allow.
         @return: C{None} without the header. A value that is none is refused by L{withTtl}, after
             other checks.
         """
@@ -69,6 +71,8 @@ class PublishChecks:
             return None
         ttl = parseTtl(text)
         if ttl and not self._stream.config.allow_msg_ttl:
+            if isSourced:
+                return None
             raise errors.MESSAGE_TTL_DISABLED()
         return ttl
 
@@ -130,15 +134,20 @@ class PublishChecks:
                 id=self._duplicates.last.decode("utf-8", "replace")
             )
 
-    def rollupOf(self, known: MessageHeaders) -> bytes:
+    def rollupOf(self, known: MessageHeaders, isSourced: bool = False) -> bytes:
         """
         The rollup that a message asks for: C{sub}, C{all}, or empty.
+
+        @param isSourced: whether it comes from another stream, which may allow what this one does
+            not allow.
         """
         rollup = known.get(b"Nats-Rollup")
         if not rollup:
             return b""
         config = self._stream.config
         if not config.allow_rollup_hdrs or config.deny_purge:
+            if isSourced:
+                return b""
             raise errors.STREAM_ROLLUP_FAILED(err="rollup not permitted")
         kind = rollup.lower()
         if kind not in (b"sub", b"all"):

@@ -25,12 +25,12 @@ from natsbroker.jetstream.model.streamconfig import (
     RetentionPolicy,
     StreamConfig,
 )
+from natsbroker.jetstream.streams.aging import MessageAging
 from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.expiry import MessageExpiry
 from natsbroker.jetstream.streams.intake import StreamIntake
 from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
-from natsbroker.streaming.deadlines import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -108,7 +108,7 @@ class Stream(StreamRecords):
         self._subscriptions: list[ISubscription] = []
         self._changing = 0
         self._quiet: list[Deferred[None]] = []
-        self._ageTimer: Deadline | None = None
+        self._aging = MessageAging(self)
 
     @property
     def states(self) -> IStateStore:
@@ -143,9 +143,7 @@ class Stream(StreamRecords):
         if previous.mirror != config.mirror:
             self.publisher.forget()
         self.intake.configured(config)
-        if self._ageTimer is not None:
-            self._ageTimer.cancel()
-            self._ageTimer = None
+        self._aging.stop()
         if config.allow_msg_ttl and self._expiry is None:
             self._expiry = MessageExpiry(self)
             self.watchers.append(self._expiry.stored)
@@ -206,9 +204,7 @@ class Stream(StreamRecords):
         if self._expiry is not None:
             self._expiry.close()
         self.publisher.close()
-        if self._ageTimer is not None:
-            self._ageTimer.cancel()
-            self._ageTimer = None
+        self._aging.stop()
 
     # Changes.
 
@@ -230,10 +226,10 @@ class Stream(StreamRecords):
                 consumer.stored(records)
         else:
             self._tail.clear()
-        if (self.config.max_bytes > 0 and self.size > self.config.max_bytes) or (
-            self.config.max_age > 0 and self._ageTimer is None
-        ):
-            self.account.run(self.change(self.enforce()))
+        if 0 < self.config.max_bytes < self.size:
+            self.account.run(self.change(self._shrink()))
+        if self.config.max_age > 0 and not self._aging.isBusy:
+            self.account.run(self._aging.enforce())
         self.evicted()
 
     def evicted(self, isPurge: bool = False) -> None:
@@ -305,15 +301,14 @@ class Stream(StreamRecords):
         """
         Remove what is beyond C{max_bytes} or older than C{max_age}.
         """
-        config = self.config
-        if config.max_bytes > 0 and self.size > config.max_bytes:
-            yield self._shrink(config.max_bytes)
-        if config.max_age > 0 and self.log.bounds().count:
-            yield self._expire(config.max_age)
+        if 0 < self.config.max_bytes < self.size:
+            yield self._shrink()
+        if self.config.max_age > 0 and self.log.bounds().count:
+            yield self._aging.enforce()
 
     @inlineCallbacks
-    def _shrink(self, limit: int) -> Generator[Deferred[Any], Any, None]:
-        excess, keep = self.size - limit, 0
+    def _shrink(self) -> Generator[Deferred[Any], Any, None]:
+        excess, keep = self.size - self.config.max_bytes, 0
         sequence = max(self.first, 1)
         while excess > 0:
             records = yield self.log.read(sequence, 64)
@@ -328,24 +323,6 @@ class Stream(StreamRecords):
             sequence = keep
         if keep:
             yield self.discardBefore(keep)
-
-    @inlineCallbacks
-    def _expire(self, age: int) -> Generator[Deferred[Any], Any, None]:
-        if self._ageTimer is not None:
-            self._ageTimer.cancel()
-            self._ageTimer = None
-        now = self.account.now()
-        keep = yield self.log.sequenceAt(now - age + 1)
-        if keep > self.first:
-            yield self.discardBefore(keep)
-        oldest = yield self.firstRecord()
-        if oldest is not None and not self.isDeleted and self._ageTimer is None:
-            wait = max(oldest.timestamp + age - self.account.now(), 0) / 1e9
-            self._ageTimer = self.account.deadlines.after(wait, self._ageDue)
-
-    def _ageDue(self) -> None:
-        self._ageTimer = None
-        self.account.run(self.enforce())
 
     @inlineCallbacks
     def discardBefore(

@@ -1,0 +1,108 @@
+"""
+Messages whose time is over: their removal, and the delete markers that they leave.
+
+The last message of a subject is not simply removed from a stream with delete markers. A marker on
+the same subject takes its place, so that consumers learn of the end. Neither a marker nor the purge
+of a key in a key-value bucket leaves another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, inlineCallbacks
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.contracts import ExpiringStream
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.wire.durations import nanosecondsText
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_SECOND = 1_000_000_000
+
+
+def isMarker(headers: bytes) -> bool:
+    """
+    Whether a message says that its subject has ended.
+    """
+    if b"Nats-Marker-Reason:" not in headers and b"KV-Operation:" not in headers:
+        return False
+    known = MessageHeaders(headers)
+    return bool(known.get(b"Nats-Marker-Reason")) or known.get(b"KV-Operation") == b"PURGE"
+
+
+def markerHeaders(ttl: int) -> bytes:
+    """
+    The header block of a marker.
+
+    @param ttl: how long it lives, in nanoseconds; the part of a second is left out.
+    """
+    shown = nanosecondsText(ttl - ttl % _SECOND).encode()
+    return (
+        b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %b\r\nNats-Rollup: sub\r\n\r\n"
+        % shown
+    )
+
+
+class MessageEnds:
+    """
+    Ends messages of one stream.
+    """
+
+    def __init__(self, stream: ExpiringStream) -> None:
+        self._stream = stream
+
+    @inlineCallbacks
+    def end(self, records: Sequence[Record]) -> Generator[Deferred[Any], Any, list[Record]]:
+        """
+        Remove messages, or have markers take their places.
+
+        @param records: in the order of their sequences.
+        @return: those that are still there, because their markers could not be stored.
+        """
+        stream = self._stream
+        if stream.config.subject_delete_marker_ttl < _SECOND:
+            yield stream.remove([each.sequence for each in records])
+            return []
+        gone, last = [], []
+        left: dict[bytes, int] = {}
+        for record in records:
+            subject = record.subject
+            if subject not in left:
+                tally = (yield stream.log.subjects(subject)).get(subject)
+                left[subject] = 0 if tally is None else tally.count
+            left[subject] -= 1
+            isLast = left[subject] == 0 and not isMarker(record.headers)
+            if isLast and self._isWanted(subject):
+                last.append(record)
+            else:
+                gone.append(record.sequence)
+        yield stream.remove(gone)
+        return (yield from self._mark(last))
+
+    def _isWanted(self, subject: bytes) -> bool:
+        """
+        Whether the stream would store a marker.
+        """
+        stream = self._stream
+        return stream.config.retention is not RetentionPolicy.INTEREST or any(
+            each.wants(subject) for each in stream.consumers.values()
+        )
+
+    def _mark(self, records: Sequence[Record]) -> Generator[Deferred[Any], Any, list[Record]]:
+        stream = self._stream
+        headers = markerHeaders(stream.config.subject_delete_marker_ttl)
+        for record in records:
+            stream.publisher.mark(record.subject, headers, record.sequence)
+        stream.publisher.flush()
+        yield stream.settle()
+        failed = []
+        for record in records:
+            tally = (yield stream.log.subjects(record.subject)).get(record.subject)
+            if tally is not None and tally.last == record.sequence:
+                failed.append(record)
+        return failed
