@@ -184,9 +184,9 @@ class DirectStream(ConsumerStream, Protocol):
         """
 
 
-class ExpiringStream(ConsumerStream, Protocol):
+class ExpiringStream(DirectStream, Protocol):
     """
-    The stream whose messages expire.
+    The stream whose messages expire, or are scheduled.
     """
 
     @property
@@ -204,11 +204,6 @@ class ExpiringStream(ConsumerStream, Protocol):
     @property
     def isDeleted(self) -> bool:
         """Whether the stream is being deleted."""
-
-    def settle(self) -> Deferred[None]:
-        """
-        Wait until what was published and removed before is durable.
-        """
 
     def firstRecord(self) -> Deferred[Record | None]:
         """

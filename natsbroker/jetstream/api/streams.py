@@ -65,7 +65,6 @@ async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
 
 UNSUPPORTED = {
     "allow_batched": "batch publishing",
-    "allow_msg_schedules": "message schedules",
 }
 """The keys of features that natsbroker does not have, with their names."""
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.schedules.checks import ScheduleChecks
 from natsbroker.jetstream.streams.counters import CounterState, CounterTotals, incrementOf
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.msgheaders import (
@@ -71,6 +72,7 @@ class AtomicBatches:
         self,
         stream: PublishedStream,
         checks: PublishChecks,
+        schedules: ScheduleChecks,
         duplicates: DuplicateWindow,
         counters: CounterTotals,
         usage: Callable[[], tuple[int, int]],
@@ -80,6 +82,7 @@ class AtomicBatches:
         """
         self._stream = stream
         self._checks = checks
+        self._schedules = schedules
         self._duplicates = duplicates
         self._counters = counters
         self._usage = usage
@@ -134,7 +137,12 @@ class AtomicBatches:
         if commit == b"1":
             messages.append(message)
         staging = _Staging(
-            self._stream, self._checks, self._duplicates, self._counters, self._usage()
+            self._stream,
+            self._checks,
+            self._schedules,
+            self._duplicates,
+            self._counters,
+            self._usage(),
         )
         try:
             checked = staging.checkAll(messages, transformed, following)
@@ -231,18 +239,21 @@ class _Staging:
         self,
         stream: PublishedStream,
         checks: PublishChecks,
+        schedules: ScheduleChecks,
         duplicates: DuplicateWindow,
         counters: CounterTotals,
         usage: tuple[int, int],
     ) -> None:
         self._stream = stream
         self._checks = checks
+        self._schedules = schedules
         self._duplicates = duplicates
         self._counters = counters
         self._messages, self._bytes = usage
         self._now = stream.account.now()
         self._ids: set[bytes] = set()
         self._subjects: dict[bytes, int] = {}
+        self._staged: dict[bytes, bool] = {}
         self._expected: dict[bytes, int] = {}
         self._totals: dict[bytes, CounterState] = {}
 
@@ -292,6 +303,10 @@ class _Staging:
             state = self._totals[subject] = state.plus(increment, sequence)
             headers, payload = state.stored(headers, config.max_msg_size)
         self._checkExpectations(known, subject, sequence)
+        isSchedule = self._schedules.check(known, subject, self._staged)
+        self._staged[subject] = isSchedule
+        if isSchedule:
+            known, headers = self._checks.asRollup(known, headers)
         rollup = self._rollupOf(known, subject)
         self._checkRoom(subject, headers, payload, bool(rollup))
         return CheckedMessage(subject, headers, payload, messageId, rollup)

@@ -97,7 +97,8 @@ class MessageEnds:
         stream = self._stream
         headers = markerHeaders(stream.config.subject_delete_marker_ttl)
         for record in records:
-            stream.publisher.mark(record.subject, headers, record.sequence)
+            subject = record.subject
+            stream.publisher.takeIf(subject, headers, b"", subject, record.sequence)
         stream.publisher.flush()
         yield stream.settle()
         failed = []

@@ -23,6 +23,7 @@ from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy
+from natsbroker.jetstream.schedules.checks import SCHEDULER, ScheduleChecks
 from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
 from natsbroker.jetstream.streams.counters import CounterTotals, incrementOf
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
@@ -56,9 +57,10 @@ class StreamPublisher:
         self.subjects = SubjectStates()
         self._checks = PublishChecks(stream, self.duplicates, self.subjects)
         self.steps = PublishSteps(stream, self.duplicates, self.subjects)
+        self._schedules = ScheduleChecks(stream)
         self._counters = CounterTotals()
         self._atomic = AtomicBatches(
-            stream, self._checks, self.duplicates, self._counters, self._usage
+            stream, self._checks, self._schedules, self.duplicates, self._counters, self._usage
         )
         self._batch: StreamBatch | None = None
         self._judging = JudgementQueue(stream, self.subjects, self._judge, self._refuse, self.flush)
@@ -89,6 +91,7 @@ class StreamPublisher:
         isPlain = transform is None and self._republisher is None and not self._keepsNothing
         isPlain = isPlain and not (self._isLimited or config.sealed or config.allow_msg_counter)
         self.steps.configured(isPlain)
+        self._rollsUp = config.allow_rollup_hdrs and not config.deny_purge
 
     def close(self) -> None:
         """
@@ -151,14 +154,17 @@ class StreamPublisher:
             return
         self._judging.take(Arrived(subject, reply, headers, payload, isSourced))
 
-    def mark(self, subject: bytes, headers: bytes, replaced: int) -> None:
+    def takeIf(
+        self, subject: bytes, headers: bytes, payload: bytes, place: bytes, last: int
+    ) -> None:
         """
-        Take a delete marker. It is stored if it replaces the last message of its subject.
+        Take a message that the stream makes itself. Transforms do not change the subject of a
+        message that stands for the last one of its own subject.
 
-        @param replaced: the sequence of that message.
+        @param place: a subject: the message is stored only if this has the last sequence C{last}.
         """
         if not self._isClosed:
-            self._judging.take(Arrived(subject, b"", headers, b"", True, replaced))
+            self._judging.take(Arrived(subject, b"", headers, payload, True, place, last))
 
     # Judging.
 
@@ -168,15 +174,15 @@ class StreamPublisher:
 
         @raise JetStreamError: if it is refused.
         """
-        subject, reply, headers, payload, isSourced, replaced = published
-        if replaced and self._checks.lastOf(subject) != replaced:
+        subject, reply, headers, payload, isSourced, place, last = published
+        if place and self._checks.lastOf(place) != last:
             return
         config = self._stream.config
         known = MessageHeaders(headers) if headers and b"Nats-" in headers else None
         if known is not None and not isSourced and known.get(b"Nats-Batch-Id"):
             self._judgeAtomic(published, known)
             return
-        if not replaced:
+        if not place or place != subject:
             subject = self._transformed(subject)
         if config.sealed:
             raise errors.STREAM_SEALED()
@@ -190,6 +196,8 @@ class StreamPublisher:
             self._checks.checkStream(known)
             ttl = self._checks.ttlOf(known, isSourced)
             self._checks.checkSequences(known, subject, self._nextSequence() - 1)
+            if not isSourced and self._schedules.check(known, subject):
+                known, headers = self._checks.asRollup(known, headers)
             self._checks.checkOrigin(known, isSourced)
             if messageId:
                 sequence = self.duplicates.find(messageId, now)
@@ -201,7 +209,7 @@ class StreamPublisher:
         if config.allow_msg_counter and increment is None:
             raise errors.MESSAGE_INCR_MISSING()
         if self._keepsNothing and not self._isWanted(subject):
-            self._skip(reply, messageId, now)
+            self._skip(reply, messageId, now, self._rollupsOf(subject, headers, rollup, 0))
             return
         if ttl is not None:
             headers = self._checks.withTtl(headers, ttl)
@@ -306,13 +314,27 @@ class StreamPublisher:
         if messageId:
             self.duplicates.add(messageId, sequence, now)
         self.duplicates.last = messageId
-        if rollup:
-            batch.rollups.append((subject if rollup == b"sub" else b"", place))
+        batch.rollups += self._rollupsOf(subject, headers, rollup, place)
         if self._republisher is not None:
             self._republisher.add(batch, subject)
         self.subjects.stored(subject, sequence)
 
-    def _skip(self, reply: bytes, messageId: bytes, now: int) -> None:
+    def _rollupsOf(
+        self, subject: bytes, headers: bytes, rollup: bytes, place: int
+    ) -> list[tuple[bytes, int]]:
+        """
+        What a message replaces: by a rollup, and as the end of a schedule.
+        """
+        found = [(subject if rollup == b"sub" else b"", place)] if rollup else []
+        if b"Nats-Schedule-Next: purge" in headers and self._rollsUp:
+            schedule = MessageHeaders(headers).get(SCHEDULER)
+            if schedule:
+                found.append((schedule, place))
+        return found
+
+    def _skip(
+        self, reply: bytes, messageId: bytes, now: int, rollups: list[tuple[bytes, int]]
+    ) -> None:
         """
         Use a sequence for a message that nobody wants: it is acknowledged and not stored.
         """
@@ -329,6 +351,8 @@ class StreamPublisher:
             lambda failure: self._refuse(reply, _storeFailed(failure)),
         )
         skipping.addBoth(self._settled, 0, 0)
+        if rollups:
+            self._account.run(self._stream.rollUp(sequence, rollups))
 
     # Storing.
 
@@ -365,17 +389,18 @@ class StreamPublisher:
             return
         for place, publishCopy in batch.copies:
             publishCopy(batch.first + place, batch.entries[place])
-        if batch.rollups:
-            rolling = stream.rollUp(batch.first, batch.rollups)
-            self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))
-        else:
+        if not batch.rollups:
             self._answerAll(batch, batch.first)
-        if batch.unwanted:
-            self._account.run(stream.remove([batch.first + each for each in batch.unwanted]))
         if batch.entries:
             isWatched = bool(stream.consumers) or bool(stream.watchers)
             records = batch.records(4 if stream.isInFile else 0) if isWatched else []
             stream.stored(records, isWatched)
+        # Some of what is removed may have been stored just now.
+        if batch.rollups:
+            rolling = stream.rollUp(batch.first, batch.rollups)
+            self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))
+        if batch.unwanted:
+            self._account.run(stream.remove([batch.first + each for each in batch.unwanted]))
 
     def _answerAll(self, batch: StreamBatch, first: int) -> None:
         if self._stream.config.no_ack:

@@ -59,7 +59,8 @@ class Arrived(NamedTuple):
 
     @ivar headers: the header block; empty without.
     @ivar isSourced: whether this stream took it from a source.
-    @ivar replaced: the sequence whose place a delete marker takes; 0 for other messages.
+    @ivar place: a message of the stream itself is stored only if C{last} is the last sequence of
+        this subject; empty for other messages.
     """
 
     subject: bytes
@@ -67,7 +68,8 @@ class Arrived(NamedTuple):
     headers: bytes
     payload: bytes
     isSourced: bool = False
-    replaced: int = 0
+    place: bytes = b""
+    last: int = 0
 
 
 class StreamBatch:

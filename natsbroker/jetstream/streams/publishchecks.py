@@ -9,7 +9,11 @@ from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.expiry import SECOND, parseTtl
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence
+from natsbroker.jetstream.streams.msgheaders import (
+    MessageHeaders,
+    expectedSequence,
+    withHeader,
+)
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 
 LONGEST_HEADERS = 65535
@@ -154,6 +158,15 @@ class PublishChecks:
             shown = rollup.decode("utf-8", "replace")
             raise errors.STREAM_ROLLUP_FAILED(err=f'rollup value invalid: "{shown}"')
         return kind
+
+    def asRollup(self, known: MessageHeaders, headers: bytes) -> tuple[MessageHeaders, bytes]:
+        """
+        The headers of a schedule, which replaces the one before on its subject.
+        """
+        if not known.get(b"Nats-Rollup"):
+            headers = withHeader(headers, b"Nats-Rollup", b"sub")
+            known = MessageHeaders(headers)
+        return known, headers
 
     def forget(self, subject: bytes) -> None:
         """

@@ -25,6 +25,7 @@ from natsbroker.jetstream.model.streamconfig import (
     RetentionPolicy,
     StreamConfig,
 )
+from natsbroker.jetstream.schedules.scheduler import MessageScheduler
 from natsbroker.jetstream.streams.aging import MessageAging
 from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.expiry import MessageExpiry
@@ -103,6 +104,7 @@ class Stream(StreamRecords):
         self.watchers: list[Callable[[Sequence[Record]], None]] = []
         self._direct = DirectGetResponder(self)
         self._expiry: MessageExpiry | None = None
+        self._scheduler: MessageScheduler | None = None
         self.isDeleted = False
         self.ledSince = account.now()
         self._subscriptions: list[ISubscription] = []
@@ -144,11 +146,21 @@ class Stream(StreamRecords):
             self.publisher.forget()
         self.intake.configured(config)
         self._aging.stop()
+        return self._watch(config).addCallback(lambda _: self.enforce())
+
+    @inlineCallbacks
+    def _watch(self, config: StreamConfig) -> Generator[Deferred[Any], Any, None]:
+        """
+        Begin to heed the times of messages, if the configuration has begun to allow them.
+        """
         if config.allow_msg_ttl and self._expiry is None:
             self._expiry = MessageExpiry(self)
             self.watchers.append(self._expiry.stored)
-            return self._expiry.recover().addCallback(lambda _: self.enforce())
-        return self.enforce()
+            yield self._expiry.recover()
+        if config.allow_msg_schedules and self._scheduler is None:
+            self._scheduler = MessageScheduler(self)
+            self.watchers.append(self._scheduler.stored)
+            yield self._scheduler.recover()
 
     def _retention(self, config: StreamConfig) -> Retention:
         isNew = config.discard is DiscardPolicy.NEW
@@ -201,8 +213,9 @@ class Stream(StreamRecords):
         Take no more messages, and set no more timers.
         """
         self.retire()
-        if self._expiry is not None:
-            self._expiry.close()
+        for each in (self._expiry, self._scheduler):
+            if each is not None:
+                each.close()
         self.publisher.close()
         self._aging.stop()
 

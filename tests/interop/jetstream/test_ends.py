@@ -104,3 +104,41 @@ def test_markers(pair: list[Watched]) -> None:
     assert sum(b"Marker-Reason: MaxAge" in headers for headers, _ in ours) == 2
     states = [each.ask("STREAM.INFO.D", {})["state"] for each in pair]
     assert [(state["last_seq"], state["messages"]) for state in states] == [(6, 2), (6, 2)]
+
+
+_EVERY = {"Nats_Schedule": "@every 1s", "Nats_Schedule_Target": "C.target"}
+
+
+def _nextIsLater(headers: bytes) -> bytes:
+    """The header block without the time of the next message, but with its offset."""
+    return re.sub(rb"(Schedule-Next: )[-0-9]+T[:0-9]+", rb"\1", headers)
+
+
+def test_schedules(pair: list[Watched]) -> None:
+    """Scheduled messages: the same refusals, and the same messages of each schedule."""
+    made, acknowledged = [], []
+    cron = {"Nats_Schedule": "*/1 * * * * *", "Nats_Schedule_Time_Zone": "Asia/Kolkata"}
+    for each in pair:
+        made.append(each.make("C", allow_msg_schedules=True, allow_msg_ttl=True))
+        acknowledged.append(
+            [
+                each.publish("C.source", b"from the source", A="b", Nats_Msg_Id="1"),
+                each.publish("C.1", b"1", **_EVERY, A="b", Nats_Schedule_TTL="1h"),
+                each.publish("C.2", b"2", **{**_EVERY, **cron}, Nats_Schedule_Source="C.source"),
+                each.publish("C.3", b"3", **_EVERY | {"Nats_Schedule": "@at 2009-11-10T23:00:00Z"}),
+                each.publish("C.4", b"4", **_EVERY | {"Nats_Schedule_Target": "C.4"}),
+                each.publish("C.5", b"5", **_EVERY, Nats_Schedule_Rollup="all"),
+                each.publish("C.6", b"6", **_EVERY | cron, Nats_Schedule_TTL="zork"),
+                each.publish("C.7", b"7", Nats_Schedule="* * * * *"),
+                each.publish("C.8", b"8", Nats_Schedule_Time_Zone="Mars"),
+                each.publish("C.9", b"9", Nats_Scheduler="C.1"),
+                each.publish("C.9", b"9", Nats_Scheduler="C.source", Nats_Schedule_Next="purge"),
+                each.publish("C.9", b"9", Nats_Scheduler="C.none", Nats_Schedule_Next="purge"),
+            ]
+        )
+    assert made[0] == made[1]
+    assert acknowledged[0] == acknowledged[1]
+    theirs, ours = ({(_nextIsLater(h), b) for h, b in each.stored(11)} for each in pair)
+    last = re.compile(rb"(Nats-Sequence|Last-Sequence): [0-9]+")
+    theirs, ours = ({(last.sub(b"", h), b) for h, b in found} for found in (theirs, ours))
+    assert ours == theirs

@@ -1,0 +1,231 @@
+"""
+Publishes scheduled messages when they are due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.logger import Logger
+
+from natsbroker.interfaces.records import Record, StoreError
+from natsbroker.jetstream.contracts import ExpiringStream
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.timestamps import formatTime, parseTime
+from natsbroker.jetstream.schedules.checks import (
+    NEXT,
+    PATTERN,
+    PURGE,
+    SCHEDULER,
+    ZONE,
+    scheduleOf,
+)
+from natsbroker.jetstream.schedules.patterns import scheduledTime, zoneOf
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.streaming.deadlines import Deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+PAUSE = 0.25
+"""Seconds between two looks at what is due, at least, as in nats-server."""
+
+LONGEST_WAIT = 86_400.0
+
+RETRY = 2_000_000_000
+"""Nanoseconds after which a message is published again that was not stored."""
+
+_SECOND = 1_000_000_000
+_PIECE = 1024
+
+_NOT_COPIED = (
+    b"Nats-Schedule",
+    b"Nats-Expected-",
+    b"Nats-Msg-Id:",
+    b"Nats-TTL:",
+    b"Nats-Rollup:",
+)
+"""What the headers of a schedule begin with that a message of it does not have."""
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+
+class _Schedule(NamedTuple):
+    """
+    A schedule that is waiting.
+
+    @ivar sequence: of its message.
+    @ivar time: when it is due, in nanoseconds since 1970.
+    """
+
+    sequence: int
+    time: int
+
+
+class _Due(NamedTuple):
+    sequence: int
+    time: int
+    subject: bytes
+
+
+def producedHeaders(schedule: Record, origin: Record, following: bytes) -> bytes:
+    """
+    The header block of the message of a schedule.
+
+    @param origin: where other headers come from: the schedule, or the last message of its source.
+    @param following: when the schedule is due next, or L{PURGE}.
+    """
+    known = MessageHeaders(schedule.headers)
+    lines = (origin.headers or b"NATS/1.0\r\n\r\n").split(b"\r\n")[:-2]
+    lines = [each for each in lines if not each.startswith(_NOT_COPIED)]
+    lines += [SCHEDULER + b": " + schedule.subject, NEXT + b": " + following]
+    ttl, rollup = known.get(b"Nats-Schedule-TTL"), known.get(b"Nats-Schedule-Rollup")
+    if ttl:
+        lines.append(b"Nats-TTL: " + ttl)
+    if rollup:
+        lines.append(b"Nats-Rollup: " + rollup)
+    return b"\r\n".join([*lines, b"", b""])
+
+
+class MessageScheduler:
+    """
+    The schedules of one stream.
+
+    When each is due next is in memory only. The messages say it: a schedule by its pattern and its
+    time, a message that it produced by C{Nats-Schedule-Next}. So a restart loses nothing, and what
+    was due meanwhile is published once.
+    """
+
+    def __init__(self, stream: ExpiringStream) -> None:
+        self._stream = stream
+        self._known: dict[bytes, _Schedule] = {}
+        self._queue: list[tuple[int, int, bytes]] = []
+        self._timer: Deadline | None = None
+        self._isPublishing = self._isClosed = False
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def stored(self, records: Sequence[Record]) -> None:
+        """
+        Note the schedules among messages that became durable, and those that end.
+        """
+        for record in records:
+            if b"Nats-Schedule" in record.headers:
+                self._note(record, MessageHeaders(record.headers))
+            elif self._known:
+                self._known.pop(record.subject, None)
+        self._schedule()
+
+    def _note(self, record: Record, known: MessageHeaders) -> None:
+        scheduler = known.get(SCHEDULER)
+        try:
+            first = scheduleOf(known, record.timestamp)
+        except JetStreamError:
+            first = None  # A source or a snapshot can have brought it here.
+        if first is not None:
+            self._add(record.subject, _Schedule(record.sequence, first))
+        elif not scheduler:
+            self._known.pop(record.subject, None)
+        following = known.get(NEXT)
+        if following == PURGE:
+            self._known.pop(scheduler, None)
+        elif following and scheduler in self._known:
+            try:
+                time = int(parseTime(following.decode("latin-1")))
+            except ValueError:
+                return
+            self._add(scheduler, self._known[scheduler]._replace(time=time))
+
+    def _add(self, subject: bytes, schedule: _Schedule) -> None:
+        self._known[subject] = schedule
+        heappush(self._queue, (schedule.time, schedule.sequence, subject))
+
+    @inlineCallbacks
+    def recover(self) -> Generator[Deferred[Any], Any, None]:
+        """
+        Note the schedules that are there.
+        """
+        stream = self._stream
+        sequence = max(stream.first, 1)
+        while sequence <= stream.last:
+            found = yield stream.read((), sequence, _PIECE, 1 << 24)
+            self.stored(found.records)
+            sequence = found.next
+
+    def close(self) -> None:
+        """
+        Publish nothing any more.
+        """
+        self._isClosed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._queue and not (self._isPublishing or self._isClosed):
+            account = self._stream.account
+            wait = (self._queue[0][0] - account.now()) / _SECOND
+            seconds = min(max(wait, PAUSE), LONGEST_WAIT)
+            self._timer = account.deadlines.after(seconds, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._isPublishing = True
+        self._stream.account.run(self._publishAll())
+
+    @inlineCallbacks
+    def _publishAll(self) -> Generator[Deferred[Any], Any, None]:
+        now = self._stream.account.now()
+        due: list[_Due] = []
+        while self._queue and self._queue[0][0] <= now:
+            time, sequence, subject = heappop(self._queue)
+            if self._known.get(subject) == (sequence, time):
+                due.append(_Due(sequence, time, subject))
+        try:
+            for each in sorted(due):
+                yield from self._publish(each, now)
+            self._stream.publisher.flush()
+            yield self._stream.settle()
+        except StoreError as error:
+            name, why = self._stream.name, str(error)
+            _log.error("Schedules of stream {name} have to wait: {why}", name=name, why=why)
+        for sequence, time, subject in due:
+            if self._known.get(subject) == (sequence, time):
+                self._add(subject, _Schedule(sequence, now + RETRY))
+        self._isPublishing = False
+        self._schedule()
+
+    def _publish(self, due: _Due, now: int) -> Generator[Deferred[Any], Any, None]:
+        stream = self._stream
+        schedule = yield stream.get(due.sequence)
+        if schedule is None:
+            self._forget(due)
+            return
+        known = MessageHeaders(schedule.headers)
+        zone = zoneOf(known.get(ZONE).decode("utf-8", "replace")) if ZONE in known else None
+        pattern = known.get(PATTERN).decode("utf-8", "replace")
+        try:
+            following = scheduledTime(pattern, zone, due.time, now)
+        except ValueError:
+            # It matches no time any more.
+            self._forget(due)
+            return
+        origin = schedule
+        source = known.get(b"Nats-Schedule-Source")
+        if source:
+            origin = (yield stream.lastMatching(source)) or schedule
+        shown = formatTime(following.time).encode() if following.isRepeated else PURGE
+        headers = producedHeaders(schedule, origin, shown)
+        target = known.get(b"Nats-Schedule-Target")
+        stream.publisher.takeIf(target, headers, origin.payload, due.subject, due.sequence)
+
+    def _forget(self, due: _Due) -> None:
+        if self._known.get(due.subject) == (due.sequence, due.time):
+            del self._known[due.subject]

@@ -1,0 +1,184 @@
+"""
+The messages of schedules.
+"""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.defer import fail, succeed
+
+from natsbroker.interfaces.records import Record, StoreFailed, StoreFull
+from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.jetstream.schedules.scheduler import producedHeaders
+from natsbroker.jetstream.streams.stream import Stream
+from tests.jetstream.support import Stage
+
+# The stage begins at 2023-11-14T22:13:20Z.
+_AT = {"Nats_Schedule": "@at 2023-11-14T22:13:25Z", "Nats_Schedule_Target": "s.target"}
+_EVERY = {"Nats_Schedule": "@every 10s", "Nats_Schedule_Target": "s.target"}
+
+
+def _stream(stage: Stage, **config: object) -> Stream:
+    return stage.stream(
+        **{
+            "allow_msg_schedules": True,
+            "allow_rollup_hdrs": True,
+            "allow_msg_ttl": True,
+            **config,
+        }
+    )
+
+
+def _pass(stage: Stage, seconds: float) -> None:
+    stage.clock.advance(seconds)
+    stage.settle()
+
+
+def _again(stage: Stage, stream: Stream) -> Stream:
+    """The stream after a restart."""
+    stream.close()
+    opened = Stream(stage.jetstream, stream.config, 1, stream.log)
+    stage.jetstream.streams[stream.name] = opened
+    stage.wait(opened.configured(opened.config))
+    return opened
+
+
+def test_producedHeaders() -> None:
+    """Headers of the schedule and of expectations are left out, the others are copied."""
+    schedule = Record(
+        1,
+        0,
+        b"s.a",
+        b"NATS/1.0\r\nA: b\r\nNats-Schedule: @every 1s\r\nNats-Schedule-TTL: 5m\r\n"
+        b"Nats-Schedule-Rollup: sub\r\nNats-Msg-Id: 1\r\nNats-TTL: 1h\r\nNats-Rollup: sub\r\n\r\n",
+        b"",
+    )
+    tail = (
+        b"Nats-Scheduler: s.a\r\nNats-Schedule-Next: n\r\nNats-TTL: 5m\r\nNats-Rollup: sub\r\n\r\n"
+    )
+    assert producedHeaders(schedule, schedule, b"n") == b"NATS/1.0\r\nA: b\r\n" + tail
+    origin = schedule._replace(headers=b"")
+    assert producedHeaders(schedule, origin, b"n") == b"NATS/1.0\r\n" + tail
+
+
+@pytest.mark.parametrize("storage", list(StorageType))
+def test_once(storage: StorageType) -> None:
+    """A message at a time takes the place of its schedule."""
+    stage = Stage()
+    stream = _stream(stage, storage=storage)
+    stage.publish(b"s.a", b"body", A="b", **_AT)
+    _pass(stage, 4.9)
+    assert [each[0] for each in stage.stored(stream)] == [1]
+    _pass(stage, 0.1)
+    assert stage.stored(stream) == [(2, b"s.target", b"body")]
+    record = stage.wait(stream.get(2))
+    assert record is not None
+    assert record.headers == (
+        b"NATS/1.0\r\nA: b\r\nNats-Scheduler: s.a\r\nNats-Schedule-Next: purge\r\n\r\n"
+    )
+    _pass(stage, 100)
+    assert stream.last == 2
+
+
+def test_repeated() -> None:
+    """A repeated schedule stays, and each message says when the next one is due."""
+    stage = Stage()
+    stream = _stream(stage)
+    stage.publish(b"s.a", b"body", **_EVERY)
+    for _ in range(30):
+        _pass(stage, 1)
+    assert [each[:2] for each in stage.stored(stream)] == [
+        (1, b"s.a"),
+        (2, b"s.target"),
+        (3, b"s.target"),
+        (4, b"s.target"),
+    ]
+    record = stage.wait(stream.get(4))
+    assert record is not None
+    assert b"Nats-Schedule-Next: 2023-11-14T22:14:00Z\r\n" in record.headers
+
+
+def test_inThePast() -> None:
+    """A time in the past is due soon."""
+    stage = Stage()
+    stream = _stream(stage)
+    stage.publish(b"s.a", b"x", **{**_AT, "Nats_Schedule": "@at 2009-11-10T23:00:00Z"})
+    assert [each[0] for each in stage.stored(stream)] == [1]
+    _pass(stage, 0.25)
+    assert [each[0] for each in stage.stored(stream)] == [2]
+
+
+def test_source() -> None:
+    """The message is a copy of the last one of another subject, if there is one."""
+    stage = Stage()
+    stream = _stream(stage)
+    stage.publish(b"s.a", b"own", Nats_Schedule_Source="s.source", **_EVERY)
+    _pass(stage, 10)
+    stage.publish(b"s.source", b"old")
+    stage.publish(b"s.source", b"new", B="c")
+    _pass(stage, 10)
+    bodies = [each[2] for each in stage.stored(stream) if each[1] == b"s.target"]
+    assert bodies == [b"own", b"new"]
+    record = stage.wait(stream.get(5))
+    assert record is not None
+    assert record.headers.startswith(b"NATS/1.0\r\nB: c\r\nNats-Scheduler: s.a\r\n")
+
+
+@pytest.mark.parametrize("how", ["purge", "delete", "replace", "end"])
+def test_ends(how: str) -> None:
+    """A schedule that is removed or replaced produces nothing."""
+    stage = Stage()
+    stream = _stream(stage)
+    stage.publish(b"s.a", b"x", **_AT)
+    if how == "purge":
+        stage.wait(stream.purge(b"s.>"))
+    elif how == "delete":
+        stage.wait(stream.remove([1]))
+    elif how == "replace":
+        stage.publish(b"s.a", b"no schedule")
+    else:
+        stage.publish(b"s.b", b"x", Nats_Schedule_Next="purge", Nats_Scheduler="s.a")
+    for _ in range(10):
+        _pass(stage, 1)
+    assert b"s.target" not in [each[1] for each in stage.stored(stream)]
+
+
+def test_restart() -> None:
+    """What was due while the broker was down is published once."""
+    stage = Stage()
+    stream = _stream(stage)
+    stage.publish(b"s.a", b"x", **_EVERY)
+    stage.publish(b"s.b", b"x", **_AT)
+    _pass(stage, 11)
+    assert stream.last == 4
+    stage.publish(b"s.c", b"x", **{**_AT, "Nats_Schedule": "@at 2023-11-14T22:14:00Z"})
+    stream = _again(stage, stream)
+    _pass(stage, 3)
+    assert stream.last == 5
+    stream.close()
+    _pass(stage, 60)
+    stream = _again(stage, stream)
+    _pass(stage, 0.25)
+    assert [each[:2] for each in stage.stored(stream)][-2:] == [(6, b"s.target"), (7, b"s.target")]
+    _pass(stage, 8)
+    assert stream.last == 7
+
+
+def test_storeIsFull(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that cannot be stored, or a schedule that cannot be read, is tried again."""
+    stage = Stage()
+    stream = _stream(stage)
+    stage.publish(b"s.a", b"x", **_AT)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            stream.log,
+            "append",
+            lambda batch: fail(StoreFull("full")) if batch else succeed(None),
+        )
+        _pass(stage, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(stream.log, "read", lambda *_: fail(StoreFailed("broken")))
+        _pass(stage, 2)
+    assert stream.last == 1
+    _pass(stage, 2)
+    assert stage.stored(stream) == [(2, b"s.target", b"x")]
