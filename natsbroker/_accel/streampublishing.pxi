@@ -200,7 +200,7 @@ cdef class PublishStep:
             reply = <bytes?> current.reply
             bodies = <list?> current.bodies
             header = current.headerLength
-            if header > MOST_HEADERS:
+            if header > MOST_HEADERS or reply.endswith(b".$FI"):
                 break
             while place < PyList_GET_SIZE(bodies):
                 body = <bytes?> bodies[place]

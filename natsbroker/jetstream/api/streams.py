@@ -63,26 +63,10 @@ async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
     return {name: each.config for name, each in account.streams.items()}
 
 
-UNSUPPORTED = {
-    "allow_batched": "batch publishing",
-}
-"""The keys of features that natsbroker does not have, with their names."""
-
-
-def _refuseUnsupported(config: StreamConfig) -> None:
-    """
-    Refuse what would be accepted and not done.
-    """
-    for key, name in UNSUPPORTED.items():
-        if getattr(config, key):
-            raise errors.STREAM_INVALID_CONFIG(err=f"natsbroker does not support {name}")
-
-
 async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     (name,) = request.names
     parsed = parseStream(request.body, account.strict)
     config = createdStream(parsed, name, await checker(account))
-    _refuseUnsupported(config)
     stream = account.streams.get(name)
     if stream is None:
         stream = await createStream(account, config)
@@ -100,7 +84,6 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
         {} if stream is None else {key: each.config for key, each in stream.consumers.items()}
     )
     config = updatedStream(parsed, name, await checker(account), consumers)
-    _refuseUnsupported(config)
     stream = findStream(account, name)
     await stream.settle()
     await stream.states.put(stream.stateKey(), stream.stateValue(config))

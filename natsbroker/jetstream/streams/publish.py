@@ -8,6 +8,7 @@ messages behind it wait (L{JudgementQueue}), so that they are judged in the orde
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from random import randrange
 from typing import Any
@@ -19,17 +20,24 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IRunSubscriber
 from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.batches.fastbatches import SUFFIX, FastBatches
+from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy
-from natsbroker.jetstream.schedules.checks import SCHEDULER, ScheduleChecks
+from natsbroker.jetstream.schedules.checks import ScheduleChecks
 from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
 from natsbroker.jetstream.streams.counters import CounterTotals, incrementOf
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.lookups import JudgementQueue
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.jetstream.streams.publishanswers import Arrived, PublishAnswers, StreamBatch
+from natsbroker.jetstream.streams.publishanswers import (
+    ONLY_STORED,
+    Arrived,
+    PublishAnswers,
+    StreamBatch,
+)
 from natsbroker.jetstream.streams.publishchecks import PublishChecks
 from natsbroker.jetstream.streams.publishsteps import PublishSteps
 from natsbroker.jetstream.streams.republish import republisherOf
@@ -59,9 +67,11 @@ class StreamPublisher:
         self.steps = PublishSteps(stream, self.duplicates, self.subjects)
         self._schedules = ScheduleChecks(stream)
         self._counters = CounterTotals()
-        self._atomic = AtomicBatches(
+        checks = BatchChecks(
             stream, self._checks, self._schedules, self.duplicates, self._counters, self._usage
         )
+        self._atomic = AtomicBatches(stream, checks)
+        self._fast = FastBatches(stream, self, checks, self._prepared, self._nextSequence)
         self._batch: StreamBatch | None = None
         self._judging = JudgementQueue(stream, self.subjects, self._judge, self._refuse, self.flush)
         self._inFlight = 0
@@ -84,6 +94,8 @@ class StreamPublisher:
             else SubjectTransform((transform.src or ">").encode(), transform.dest.encode())
         )
         self._republisher = republisherOf(self._stream, self.subjects)
+        if not config.allow_batched:
+            self._fast.close()
         self._isLimited = config.discard is DiscardPolicy.NEW and (
             config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
         )
@@ -91,7 +103,6 @@ class StreamPublisher:
         isPlain = transform is None and self._republisher is None and not self._keepsNothing
         isPlain = isPlain and not (self._isLimited or config.sealed or config.allow_msg_counter)
         self.steps.configured(isPlain)
-        self._rollsUp = config.allow_rollup_hdrs and not config.deny_purge
 
     def close(self) -> None:
         """
@@ -100,6 +111,7 @@ class StreamPublisher:
         self._isClosed = True
         self._judging.close()
         self._atomic.close()
+        self._fast.close()
 
     def forget(self) -> None:
         """
@@ -178,6 +190,9 @@ class StreamPublisher:
         if place and self._checks.lastOf(place) != last:
             return
         config = self._stream.config
+        if reply.endswith(SUFFIX) and not isSourced:
+            self._fast.take(published)
+            return
         known = MessageHeaders(headers) if headers and b"Nats-" in headers else None
         if known is not None and not isSourced and known.get(b"Nats-Batch-Id"):
             self._judgeAtomic(published, known)
@@ -202,14 +217,14 @@ class StreamPublisher:
             if messageId:
                 sequence = self.duplicates.find(messageId, now)
                 if sequence is not None:
-                    self._answerInOrder(reply, self._answers.duplicate(sequence))
+                    self.answer(reply, self._answers.duplicate(sequence))
                     return
             self._checks.checkLastId(known)
             rollup = self._checks.rollupOf(known, isSourced)
         if config.allow_msg_counter and increment is None:
             raise errors.MESSAGE_INCR_MISSING()
         if self._keepsNothing and not self._isWanted(subject):
-            self._skip(reply, messageId, now, self._rollupsOf(subject, headers, rollup, 0))
+            self._skip(reply, messageId, now, self._checks.rollupsOf(subject, headers, rollup, 0))
             return
         if ttl is not None:
             headers = self._checks.withTtl(headers, ttl)
@@ -253,7 +268,7 @@ class StreamPublisher:
         """
         messages = self._atomic.take(published, known, self._prepared, self._nextSequence())
         if not messages:
-            self._answerInOrder(published.reply, b"")
+            self.answer(published.reply, b"")
             return
         now, last = self._account.now(), len(messages) - 1
         name = json.dumps(known.get(b"Nats-Batch-Id").decode("utf-8", "replace"))
@@ -263,6 +278,21 @@ class StreamPublisher:
             self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
             if self._batch is not None and self._keepsNothing and not self._isWanted(subject):
                 self._batch.unwanted.append(len(self._batch.entries) - 1)
+
+    def putFast(self, message: CheckedMessage, failed: Callable[[], None], reply: bytes) -> int:
+        """
+        Put a message of a fast batch into the batch to append.
+
+        @param failed: called if it cannot be stored; the publisher receives the error then.
+        @return: its sequence.
+        """
+        sequence, subject = self._nextSequence(), message.subject
+        self.put(subject, *message[1:3], b"", *message[3:], self._account.now())
+        if self._batch is not None:
+            self._batch.failures.append((reply, failed))
+            if self._keepsNothing and not self._isWanted(subject):
+                self._batch.unwanted.append(len(self._batch.entries) - 1)
+        return sequence
 
     def _nextSequence(self) -> int:
         if self._batch is not None:
@@ -314,23 +344,10 @@ class StreamPublisher:
         if messageId:
             self.duplicates.add(messageId, sequence, now)
         self.duplicates.last = messageId
-        batch.rollups += self._rollupsOf(subject, headers, rollup, place)
+        batch.rollups += self._checks.rollupsOf(subject, headers, rollup, place)
         if self._republisher is not None:
             self._republisher.add(batch, subject)
         self.subjects.stored(subject, sequence)
-
-    def _rollupsOf(
-        self, subject: bytes, headers: bytes, rollup: bytes, place: int
-    ) -> list[tuple[bytes, int]]:
-        """
-        What a message replaces: by a rollup, and as the end of a schedule.
-        """
-        found = [(subject if rollup == b"sub" else b"", place)] if rollup else []
-        if b"Nats-Schedule-Next: purge" in headers and self._rollsUp:
-            schedule = MessageHeaders(headers).get(SCHEDULER)
-            if schedule:
-                found.append((schedule, place))
-        return found
 
     def _skip(
         self, reply: bytes, messageId: bytes, now: int, rollups: list[tuple[bytes, int]]
@@ -425,9 +442,12 @@ class StreamPublisher:
         self.duplicates.forgetFrom(batch.first)
         self.forget()
         text = self._answers.error(error)
-        for reply, answer, _, _, count in batch.answers:
-            for _ in range(count):
+        for reply, answer, place, _, count in batch.answers:
+            for _ in range(count if place != ONLY_STORED else 0):
                 self._answer(reply, text if answer is None else answer)
+        for reply, failed in batch.failures:
+            failed()
+            self._answer(reply, text)
 
     def _escaped(self, failure: Failure) -> None:
         _log.failure("What follows storing messages failed", failure)
@@ -435,15 +455,20 @@ class StreamPublisher:
     # Answering.
 
     def _refuse(self, reply: bytes, error: JetStreamError) -> None:
-        self._answerInOrder(reply, self._answers.error(error))
+        self.answer(reply, self._answers.error(error))
 
-    def _answerInOrder(self, reply: bytes, answer: bytes) -> None:
+    def answer(self, reply: bytes, answer: bytes, ifStored: bool = False) -> None:
+        """
+        Answer when everything before is durable.
+
+        @param ifStored: do not answer if what is being appended cannot be stored.
+        """
         if not reply:
             return
         batch = self._batch
         if batch is None:
             batch = self._batch = StreamBatch(self._stream.log.nextSequence)
-        batch.answers.append((reply, answer, 0, b"", 1))
+        batch.answers.append((reply, answer, ONLY_STORED if ifStored else 0, b"", 1))
 
     def _answer(self, reply: bytes, answer: bytes) -> None:
         if reply and not self._stream.config.no_ack:

@@ -12,6 +12,9 @@ from natsbroker import hot
 from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.model.errors import JetStreamError
 
+ONLY_STORED = -1
+"""The place of an answer that is not sent if the entries cannot be stored."""
+
 
 class PublishAnswers:
     """
@@ -85,9 +88,20 @@ class StreamBatch:
         with the sequence and the entry.
     @ivar unwanted: places of entries to remove: no consumer of an interest stream wants them, and
         they are stored for the sake of the atomic batch that they belong to.
+    @ivar failures: reply subjects of messages of fast batches, with what ends the batch, for the
+        case that nothing is stored.
     """
 
-    __slots__ = ("answers", "copies", "entries", "first", "rollups", "size", "unwanted")
+    __slots__ = (
+        "answers",
+        "copies",
+        "entries",
+        "failures",
+        "first",
+        "rollups",
+        "size",
+        "unwanted",
+    )
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -96,6 +110,7 @@ class StreamBatch:
         self.rollups: list[tuple[bytes, int]] = []
         self.copies: list[tuple[int, Callable[[int, Entry], None]]] = []
         self.unwanted: list[int] = []
+        self.failures: list[tuple[bytes, Callable[[], None]]] = []
         self.size = 0
 
     def records(self, skip: int) -> list[Record]:

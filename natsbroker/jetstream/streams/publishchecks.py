@@ -159,6 +159,23 @@ class PublishChecks:
             raise errors.STREAM_ROLLUP_FAILED(err=f'rollup value invalid: "{shown}"')
         return kind
 
+    def rollupsOf(
+        self, subject: bytes, headers: bytes, rollup: bytes, place: int
+    ) -> list[tuple[bytes, int]]:
+        """
+        What a message replaces: by a rollup, and as the end of a schedule.
+
+        @param rollup: C{sub}, C{all}, or empty.
+        @param place: the message's in its batch.
+        """
+        found = [(subject if rollup == b"sub" else b"", place)] if rollup else []
+        config = self._stream.config
+        if b"Nats-Schedule-Next: purge" in headers and not config.deny_purge:
+            schedule = MessageHeaders(headers).get(b"Nats-Scheduler")
+            if schedule and config.allow_rollup_hdrs:
+                found.append((schedule, place))
+        return found
+
     def asRollup(self, known: MessageHeaders, headers: bytes) -> tuple[MessageHeaders, bytes]:
         """
         The headers of a schedule, which replaces the one before on its subject.

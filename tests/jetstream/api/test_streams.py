@@ -8,7 +8,6 @@ from base64 import b64decode
 
 import pytest
 
-from natsbroker.jetstream.api.streams import UNSUPPORTED
 from tests.jetstream.api.support import ApiStage
 
 
@@ -190,16 +189,3 @@ def test_standalone() -> None:
     """Requests of clusters have their error."""
     stage = ApiStage()
     assert stage.failure("STREAM.LEADER.STEPDOWN.S") == (503, 10010)
-
-
-@pytest.mark.parametrize("key", UNSUPPORTED)
-def test_unsupported(key: str) -> None:
-    """A feature that is not there is refused by its name, in updates too."""
-    stage = ApiStage()
-    value: object = 1_000_000_000 if key.endswith("ttl") else True
-    error = stage.make(**{key: value})["error"]
-    assert error["err_code"] == 10052
-    assert error["description"] == f"natsbroker does not support {UNSUPPORTED[key]}"
-    stage.make()
-    body = {"name": "S", "subjects": ["s.>"], key: value}
-    assert stage.failure("STREAM.UPDATE.S", body) == (500, 10052)

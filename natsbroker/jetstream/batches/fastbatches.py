@@ -1,0 +1,365 @@
+"""
+Fast batches: messages that are stored as they arrive, and acknowledged now and then.
+
+The reply subject of each message says which batch it belongs to, and its place there. The answers
+tell the publisher how many messages it may send until the next one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage, StoredBefore
+from natsbroker.jetstream.contracts import PublishedStream
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.streams.msgheaders import needsNewerApi, withoutHeader
+from natsbroker.jetstream.streams.publishanswers import Arrived, PublishAnswers
+from natsbroker.streaming.deadlines import Deadline
+
+SUFFIX = b".$FI"
+
+BATCHES = 1000
+"""The most batches of a stream under way."""
+
+IDLE = 10.0
+"""Seconds without a message after which a batch is forgotten."""
+
+WINDOW = 500
+"""The most messages between two answers, of all batches of a stream together."""
+
+_LONGEST_ID = 64
+_START, _APPEND, _COMMIT, _END, _PING = range(5)
+
+
+class FastPlace(NamedTuple):
+    """
+    What the reply subject of a message says.
+
+    @ivar flow: the most messages between two answers that the publisher wants.
+    @ivar goesOn: whether the batch goes on after messages that are missing or refused.
+    @ivar number: of the message in its batch, from 1.
+    @ivar operation: 0 starts a batch, 1 appends to it, 2 commits it with this message, 3 without,
+        4 asks for the last answer.
+    """
+
+    batchId: bytes
+    flow: int
+    goesOn: bool
+    number: int
+    operation: int
+
+    @property
+    def isCommit(self) -> bool:
+        return self.operation in (_COMMIT, _END)
+
+
+def placeOf(reply: bytes) -> FastPlace | None:
+    """
+    Read a reply subject that ends with L{SUFFIX}; C{None} if it is invalid.
+    """
+    words = reply[: -len(SUFFIX)].rsplit(b".", 5)
+    if len(words) != 6:
+        return None
+    _, batchId, flow, gaps, number, operation = words
+    if gaps not in (b"ok", b"fail") or not _isNumber(operation) or not _isNumber(number):
+        return None
+    place = FastPlace(batchId, _flowOf(flow), gaps == b"ok", int(number), int(operation))
+    if place.operation > _PING or not 0 < place.number < (1 << 64) - 1:
+        return None
+    isFirst = place.number == 1
+    if (place.operation == _START) != isFirst and place.operation in (_START, _APPEND):
+        return None
+    return None if isFirst and place.operation == _END else place
+
+
+def _isNumber(word: bytes) -> bool:
+    return word.isdigit() and len(word) <= 20
+
+
+def _flowOf(word: bytes) -> int:
+    flow = int(word) if _isNumber(word) else 0
+    return min(flow, 0xFFFF) or 10
+
+
+class FastOutput(Protocol):
+    """
+    Where messages and answers go, in order.
+    """
+
+    def putFast(self, message: CheckedMessage, failed: Callable[[], None], reply: bytes) -> int:
+        """
+        Have a message stored.
+
+        @param failed: called if it cannot be stored.
+        @param reply: receives the error then.
+        @return: its sequence.
+        """
+
+    def answer(self, reply: bytes, answer: bytes, ifStored: bool = False) -> None:
+        """
+        Answer when everything before is durable.
+
+        @param ifStored: do not answer if what is being appended cannot be stored.
+        """
+
+
+class _FastBatch:
+    """
+    A batch under way.
+
+    @ivar window: the messages between two answers.
+    @ivar last: the number of the last message.
+    @ivar answered: the number up to which an answer was sent.
+    @ivar sequence: of the last message that was stored.
+    """
+
+    def __init__(self, goesOn: bool, flow: int, window: int) -> None:
+        self.goesOn = goesOn
+        self.flow = flow
+        self.window = window
+        self.last = self.answered = self.sequence = 0
+        self.idle: Deadline | None = None
+
+    def advance(self, batches: int) -> bool:
+        """
+        Look whether an answer is due. If so, the window grows or shrinks towards the part of this
+        batch.
+
+        @param batches: the number of batches that share L{WINDOW}.
+        """
+        due = (self.last - self.answered) // self.window
+        if due < 1:
+            return False
+        self.answered += due * self.window
+        part = min(max(WINDOW // batches, 1), self.flow)
+        if self.window < part:
+            self.window = min(self.window * 2, part)
+        elif self.window > part:
+            self.window = max(self.window // 2, part)
+        return True
+
+
+class FastBatches:
+    """
+    The batches of one stream.
+    """
+
+    def __init__(
+        self,
+        stream: PublishedStream,
+        output: FastOutput,
+        checks: BatchChecks,
+        prepared: Callable[[bytes], bytes],
+        following: Callable[[], int],
+    ) -> None:
+        """
+        @param prepared: gives the subject to store for the one published to.
+        @param following: gives the sequence that the stream uses next.
+        """
+        self._stream = stream
+        self._output = output
+        self._checks = checks
+        self._prepared = prepared
+        self._following = following
+        self._answers = PublishAnswers(stream.name, stream.account.domain)
+        self._batches: dict[bytes, _FastBatch] = {}
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def close(self) -> None:
+        """
+        Forget all batches.
+        """
+        for batchId in list(self._batches):
+            self._forget(batchId)
+
+    def take(self, message: Arrived) -> None:
+        """
+        Take a message of a batch.
+
+        @raise JetStreamError: if it is refused like any other message.
+        @raise natsbroker.jetstream.streams.subjectstates.SubjectUnknown: if a check needs the log
+            first. The message can be taken again then.
+        """
+        place = self._placeOf(message)
+        batch = self._batches.get(place.batchId) or self._start(place)
+        message = self._withoutLevel(place.batchId, message)
+        self._waitFor(place.batchId, batch)
+        if place.operation == _PING:
+            self._ping(place, batch, message.reply)
+            return
+        outcome = None if place.operation == _END else self._check(message)
+        if not self._follows(place, batch, message.reply):
+            return
+        if place.operation == _END:
+            batch.last -= 1
+            self._commit(place.batchId, batch, message.reply)
+            return
+        if place.number == 1 and not place.isCommit:
+            self._acknowledge(batch, 0, message.reply)
+        if isinstance(outcome, CheckedMessage):
+            self._store(place, batch, outcome, message.reply)
+        elif isinstance(outcome, StoredBefore):
+            self._skip(place, batch, outcome.sequence, message.reply)
+        elif outcome is not None:
+            self._refuse(place, batch, outcome, message.reply)
+
+    def _placeOf(self, message: Arrived) -> FastPlace:
+        config = self._stream.config
+        if config.sealed:
+            raise errors.STREAM_SEALED()
+        if 0 <= config.max_msg_size < len(message.headers) + len(message.payload):
+            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
+        if not config.allow_batched:
+            raise errors.BATCH_PUBLISH_DISABLED()
+        place = placeOf(message.reply)
+        if place is None:
+            raise errors.BATCH_PUBLISH_INVALID_PATTERN()
+        if len(place.batchId) > _LONGEST_ID:
+            raise errors.BATCH_PUBLISH_INVALID_BATCH_ID()
+        return place
+
+    def _start(self, place: FastPlace) -> _FastBatch:
+        if place.number != 1:
+            raise errors.BATCH_PUBLISH_UNKNOWN_BATCH_ID()
+        if len(self._batches) >= BATCHES:
+            raise errors.BATCH_PUBLISH_TOO_MANY_INFLIGHT()
+        window = 1 if self._batches else min(WINDOW, place.flow)
+        batch = self._batches[place.batchId] = _FastBatch(place.goesOn, place.flow, window)
+        return batch
+
+    def _withoutLevel(self, batchId: bytes, message: Arrived) -> Arrived:
+        """
+        Check the API level that a message asks for, which is not stored.
+        """
+        if b"Nats-Required-Api-Level" not in message.headers:
+            return message
+        if needsNewerApi(message.headers):
+            self._forget(batchId)
+            raise errors.REQUIRED_API_LEVEL()
+        headers = withoutHeader(message.headers, b"Nats-Required-Api-Level")
+        return message._replace(headers=headers)
+
+    def _waitFor(self, batchId: bytes, batch: _FastBatch) -> None:
+        """
+        Forget a batch that gets no more messages.
+        """
+        if batch.idle is not None:
+            batch.idle.cancel()
+        batch.idle = self._stream.account.deadlines.after(IDLE, partial(self._forget, batchId))
+
+    def _forget(self, batchId: bytes) -> None:
+        batch = self._batches.pop(batchId, None)
+        if batch is not None and batch.idle is not None:
+            batch.idle.cancel()
+
+    def _check(self, message: Arrived) -> CheckedMessage | StoredBefore | JetStreamError:
+        staged = self._checks.begin(False)
+        try:
+            (checked,) = staged.checkAll([message], self._prepared, self._following())
+        except (StoredBefore, JetStreamError) as found:
+            return found
+        finally:
+            staged.forgetPatterns()
+        return checked
+
+    def _ping(self, place: FastPlace, batch: _FastBatch, reply: bytes) -> None:
+        if place.number > batch.last:
+            self._reportGap(batch.last + 1, place.number + 1, reply)
+            if not batch.goesOn:
+                self._commit(place.batchId, batch, reply)
+                return
+            batch.last = place.number
+            if self._advance(batch, reply):
+                return
+        self._acknowledge(batch, batch.answered, reply)
+
+    def _follows(self, place: FastPlace, batch: _FastBatch, reply: bytes) -> bool:
+        """
+        Look whether a message is the next one of its batch, or may be in spite of a gap.
+        """
+        batch.last += 1
+        if place.number == batch.last:
+            return True
+        if place.number > batch.last:
+            self._reportGap(batch.last, place.number, reply)
+            if batch.goesOn:
+                batch.last = place.number
+                return True
+        batch.last -= 1
+        self._commit(place.batchId, batch, reply)
+        return False
+
+    def _store(
+        self, place: FastPlace, batch: _FastBatch, checked: CheckedMessage, reply: bytes
+    ) -> None:
+        batchId = place.batchId
+        batch.sequence = self._output.putFast(checked, partial(self._forget, batchId), reply)
+        if place.isCommit:
+            self._commit(batchId, batch, reply)
+        else:
+            self._advance(batch, reply)
+
+    def _skip(self, place: FastPlace, batch: _FastBatch, sequence: int, reply: bytes) -> None:
+        """
+        A message was stored before.
+        """
+        self._advance(batch, reply)
+        if not place.isCommit:
+            return
+        if batch.goesOn or batch.last != 1:
+            self._commit(place.batchId, batch, reply)
+            return
+        self._forget(place.batchId)
+        tail = b',"duplicate": true' + _tailOf(place.batchId, place.number)
+        self._output.answer(reply, self._answers.stored(sequence, tail))
+
+    def _refuse(
+        self, place: FastPlace, batch: _FastBatch, error: JetStreamError, reply: bytes
+    ) -> None:
+        if not batch.goesOn and batch.last == 1:
+            self._forget(place.batchId)
+            raise error
+        shown = {"type": "err", "seq": place.number, "error": error.toJSON()}
+        self._output.answer(reply, _json(shown))
+        if place.goesOn and not place.isCommit:
+            return
+        batch.last -= 1
+        self._commit(place.batchId, batch, reply)
+
+    # Answers.
+
+    def _commit(self, batchId: bytes, batch: _FastBatch, reply: bytes) -> None:
+        """
+        End a batch, with what is stored of it.
+        """
+        self._forget(batchId)
+        answer = self._answers.stored(batch.sequence, _tailOf(batchId, batch.last))
+        self._output.answer(reply, answer, ifStored=True)
+
+    def _advance(self, batch: _FastBatch, reply: bytes) -> bool:
+        isDue = batch.advance(max(len(self._batches), 1))
+        if isDue:
+            self._acknowledge(batch, batch.answered, reply)
+        return isDue
+
+    def _acknowledge(self, batch: _FastBatch, number: int, reply: bytes) -> None:
+        shown = {"type": "ack", "seq": number, "msgs": batch.window}
+        self._output.answer(reply, _json(shown), ifStored=number > 0)
+
+    def _reportGap(self, expected: int, number: int, reply: bytes) -> None:
+        self._output.answer(reply, _json({"type": "gap", "last_seq": expected, "seq": number}))
+
+
+def _tailOf(batchId: bytes, count: int) -> bytes:
+    name = json.dumps(batchId.decode("utf-8", "replace"))
+    return f',"batch":{name},"count":{count}'.encode()
+
+
+def _json(value: dict[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,0 +1,283 @@
+"""
+Fast batches.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from twisted.internet.defer import fail
+
+from natsbroker.interfaces.records import StoreFull
+from natsbroker.jetstream.batches import fastbatches
+from natsbroker.jetstream.batches.fastbatches import FastPlace, placeOf
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy
+from natsbroker.jetstream.streams.stream import Stream
+from tests.jetstream.support import SECOND, Stage
+
+
+@pytest.mark.parametrize(
+    ("reply", "place"),
+    [
+        (b"_INBOX.a.u.7.ok.1.0.$FI", FastPlace(b"u", 7, True, 1, 0)),
+        (b"p.u.0.fail.2.1.$FI", FastPlace(b"u", 10, False, 2, 1)),
+        (b"p.u.-5.fail.2.1.$FI", FastPlace(b"u", 10, False, 2, 1)),
+        (b"p.u.70000.fail.1.2.$FI", FastPlace(b"u", 65535, False, 1, 2)),
+        (b"p.u.1.fail.1.4.$FI", FastPlace(b"u", 1, False, 1, 4)),
+        (b"p.u.1.fail.2.0.$FI", None),
+        (b"p.u.1.fail.1.1.$FI", None),
+        (b"p.u.1.fail.1.3.$FI", None),
+        (b"p.u.1.fail.0.0.$FI", None),
+        (b"p.u.1.fail.18446744073709551615.1.$FI", None),
+        (b"p.u.1.fail.1.5.$FI", None),
+        (b"p.u.1.fail.1.x.$FI", None),
+        (b"p.u.1.zork.1.0.$FI", None),
+        (b"u.1.ok.1.0.$FI", None),
+        (b".$FI", None),
+    ],
+)
+def test_placeOf(reply: bytes, place: FastPlace | None) -> None:
+    """The last words of the reply subject."""
+    assert placeOf(reply) == place
+
+
+class Publisher:
+    """
+    The publisher of one batch.
+    """
+
+    def __init__(self, stage: Stage, batch: str = "u", flow: int = 2, gaps: str = "fail") -> None:
+        self._stage = stage
+        self._prefix = f"_INBOX.{batch}"
+        self._middle = f"{batch}.{flow}.{gaps}"
+        self._inbox = stage.inbox(f"_INBOX.{batch}.>".encode())
+
+    def send(self, number: int, operation: int, subject: bytes = b"s.a", **headers: str) -> None:
+        reply = f"{self._prefix}.{self._middle}.{number}.{operation}.$FI"
+        self._stage.send(subject, b"%d" % number, reply.encode(), **headers)
+
+    def ask(self, number: int, operation: int, subject: bytes = b"s.a", **headers: str) -> Any:
+        """What comes for a message."""
+        self.send(number, operation, subject, **headers)
+        self._stage.settle()
+        return self.answers()
+
+    def answers(self) -> list[Any]:
+        """What came."""
+        found = [json.loads(each) for each in self._inbox.payloads]
+        return [each.get("error", {}).get("err_code", each) for each in found if each is not None]
+
+
+def _ack(number: int, window: int) -> Any:
+    return {"type": "ack", "seq": number, "msgs": window}
+
+
+def _gap(expected: int, number: int) -> Any:
+    return {"type": "gap", "last_seq": expected, "seq": number}
+
+
+def _done(sequence: int, count: int, batch: str = "u") -> Any:
+    return {"stream": "S", "seq": sequence, "batch": batch, "count": count}
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.fixture
+def stream(stage: Stage) -> Stream:
+    return stage.stream(allow_batched=True)
+
+
+class TestAnswers:
+    """What the publisher of a batch receives."""
+
+    def test_commit(self, stage: Stage, stream: Stream) -> None:
+        """Some messages are acknowledged together; the commit with the number of all."""
+        publisher = Publisher(stage)
+        assert publisher.ask(1, 0) == [_ack(0, 2)]
+        assert publisher.ask(2, 1) == [_ack(2, 2)]
+        assert publisher.ask(3, 1) == []
+        assert publisher.ask(4, 2) == [_done(4, 4)]
+        assert publisher.ask(5, 1) == [10208]
+        assert stream.last == 4
+
+    def test_end(self, stage: Stage, stream: Stream) -> None:
+        """The message that ends a batch without being part of it is not stored."""
+        publisher = Publisher(stage)
+        publisher.ask(1, 0)
+        assert publisher.ask(2, 3) == [_done(1, 1)]
+        assert stream.last == 1
+
+    def test_oneMessage(self, stage: Stage, stream: Stream) -> None:
+        """A batch may have one message."""
+        assert Publisher(stage).ask(1, 2) == [_done(1, 1)]
+
+    def test_together(self, stage: Stage, stream: Stream) -> None:
+        """Messages of one turn are answered in their order."""
+        publisher = Publisher(stage, flow=3)
+        publisher.send(1, 0)
+        for number in range(2, 8):
+            publisher.send(number, 1)
+        stage.settle()
+        assert publisher.answers() == [_ack(0, 3), _ack(3, 3), _ack(6, 3)]
+
+    def test_gapFails(self, stage: Stage, stream: Stream) -> None:
+        """A missing message ends the batch with what came before it."""
+        publisher = Publisher(stage)
+        publisher.ask(1, 0)
+        assert publisher.ask(3, 1) == [_gap(2, 3), _done(1, 1)]
+        assert stream.last == 1
+
+    def test_gapIsOk(self, stage: Stage, stream: Stream) -> None:
+        """Or is left out; a number that was there ends the batch even so."""
+        publisher = Publisher(stage, gaps="ok")
+        publisher.ask(1, 0)
+        assert publisher.ask(5, 1) == [_gap(2, 5), _ack(4, 2)]
+        assert publisher.ask(5, 1) == [_done(2, 5)]
+
+    def test_ping(self, stage: Stage, stream: Stream) -> None:
+        """A ping repeats the last answer, and finds what is missing."""
+        publisher = Publisher(stage)
+        publisher.ask(1, 0)
+        assert publisher.ask(1, 4) == [_ack(0, 2)]
+        assert publisher.ask(2, 1) == [_ack(2, 2)]
+        assert publisher.ask(2, 4) == [_ack(2, 2)]
+        assert publisher.ask(4, 4) == [_gap(3, 5), _done(2, 2)]
+        publisher = Publisher(stage, "v", gaps="ok")
+        publisher.ask(1, 0)
+        assert publisher.ask(2, 4) == [_gap(2, 3), _ack(2, 2)]
+        assert publisher.ask(3, 4) == [_gap(3, 4), _ack(2, 2)]
+
+    def test_window(self, stage: Stage, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Several batches share the window: it grows from one message, and shrinks."""
+        monkeypatch.setattr(fastbatches, "WINDOW", 8)
+        first, second = Publisher(stage, "u", 100), Publisher(stage, "v", 100)
+        assert first.ask(1, 0) == [_ack(0, 8)]
+        assert second.ask(1, 0) == [_ack(0, 1), _ack(1, 2)]
+        for number in range(2, 8):
+            first.ask(number, 1)
+        assert first.ask(8, 1) == [_ack(8, 4)]
+        assert second.ask(2, 1) == []
+        assert second.ask(3, 1) == [_ack(3, 4)]
+
+    def test_idle(self, stage: Stage, stream: Stream) -> None:
+        """A batch without messages is forgotten."""
+        publisher = Publisher(stage)
+        publisher.ask(1, 0)
+        stage.clock.advance(9)
+        publisher.ask(2, 1)
+        stage.clock.advance(9)
+        assert publisher.ask(2, 4) == [_ack(2, 2)]
+        stage.clock.advance(10)
+        assert publisher.ask(3, 1) == [10208]
+
+
+class TestRefusals:
+    """Messages that are refused."""
+
+    @pytest.mark.parametrize(
+        ("config", "reply", "code"),
+        [
+            ({"sealed": True}, b"_INBOX.r.u.1.ok.1.0.$FI", 10109),
+            ({"max_msg_size": 1}, b"_INBOX.r.u.1.ok.1.0.$FI", 10054),
+            ({"allow_batched": False}, b"_INBOX.r.u.1.ok.1.0.$FI", 10205),
+            ({}, b"_INBOX.r.u.1.zork.1.0.$FI", 10206),
+            ({}, b"_INBOX.r." + b"u" * 65 + b".1.ok.1.0.$FI", 10207),
+            ({}, b"_INBOX.r.u.1.ok.2.1.$FI", 10208),
+        ],
+    )
+    def test_atOnce(self, stage: Stage, config: dict[str, Any], reply: bytes, code: int) -> None:
+        """What is wrong with a message is answered as for one without a batch."""
+        stage.stream(**{"allow_batched": True, **config})
+        inbox = stage.inbox(b"_INBOX.r.>")
+        stage.send(b"s.a", b"xx", reply)
+        stage.settle()
+        assert [stage.errorOf(each)[0] for each in inbox.payloads] == [code]
+
+    def test_tooMany(self, stage: Stage, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A stream has a limited number of batches."""
+        monkeypatch.setattr(fastbatches, "BATCHES", 1)
+        assert Publisher(stage, "u").ask(1, 0) == [_ack(0, 2)]
+        assert Publisher(stage, "v").ask(1, 0) == [10211]
+
+    def test_apiLevel(self, stage: Stage, stream: Stream) -> None:
+        """A newer API ends the batch; the header is not stored."""
+        publisher = Publisher(stage)
+        publisher.ask(1, 0, Nats_Required_Api_Level="2")
+        record = stage.wait(stream.get(1))
+        assert record is not None
+        assert b"Level" not in record.headers
+        assert publisher.ask(2, 1, Nats_Required_Api_Level="99") == [10185]
+        assert publisher.ask(2, 1) == [10208]
+
+    def test_first(self, stage: Stage, stream: Stream) -> None:
+        """The first message is refused like any other one, after the batch began."""
+        publisher = Publisher(stage)
+        assert publisher.ask(1, 0, Nats_Expected_Stream="T") == [_ack(0, 2), 10060]
+        assert publisher.ask(2, 1) == [10208]
+
+    def test_later(self, stage: Stage, stream: Stream) -> None:
+        """A later one ends the batch, unless it goes on after gaps."""
+        publisher = Publisher(stage)
+        publisher.ask(1, 0)
+        assert publisher.ask(2, 1, Nats_Expected_Last_Sequence="7") == [10071, _done(1, 1)]
+        publisher = Publisher(stage, "v", gaps="ok")
+        publisher.ask(1, 0)
+        assert publisher.ask(2, 1, Nats_Expected_Last_Sequence="7") == [10071]
+        assert publisher.ask(3, 1) == [_ack(2, 2)]
+        assert publisher.ask(4, 2, Nats_Expected_Last_Sequence="7") == [10071, _done(3, 3, "v")]
+
+    def test_lookUp(self, stage: Stage, stream: Stream) -> None:
+        """A check that needs the log is made once more, without another answer."""
+        stage.publish(b"s.a")
+        publisher = Publisher(stage)
+        found = publisher.ask(1, 0, Nats_Expected_Last_Subject_Sequence="1")
+        assert found == [_ack(0, 2)]
+        found = publisher.ask(2, 1, Nats_Expected_Last_Subject_Sequence="1")
+        assert found == [10071, _done(2, 1)]
+
+    def test_duplicates(self, stage: Stage, stream: Stream) -> None:
+        """A duplicate counts, and is not stored."""
+        stage.publish(b"s.a", Nats_Msg_Id="1")
+        publisher = Publisher(stage)
+        assert publisher.ask(1, 2, Nats_Msg_Id="1") == [
+            {"stream": "S", "seq": 1, "duplicate": True, "batch": "u", "count": 1}
+        ]
+        assert publisher.ask(1, 0, Nats_Msg_Id="1") == [_ack(0, 2)]
+        assert publisher.ask(2, 1, Nats_Msg_Id="2") == [_ack(2, 2)]
+        assert publisher.ask(3, 2, Nats_Msg_Id="2") == [_done(2, 3)]
+        assert stream.last == 2
+
+
+def test_storeIsFull(stage: Stage, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be stored is refused, not acknowledged, and ends the batch."""
+    publisher = Publisher(stage)
+    publisher.ask(1, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(stream.log, "append", lambda _: fail(StoreFull("full")))
+        assert publisher.ask(2, 1) == [10077]
+    assert publisher.ask(3, 1) == [10208]
+    assert stream.last == 1
+
+
+def test_interest(stage: Stage) -> None:
+    """A message that nobody wants counts, and is not kept."""
+    stream = stage.stream(allow_batched=True, retention=RetentionPolicy.INTEREST)
+    publisher = Publisher(stage)
+    publisher.ask(1, 0)
+    assert publisher.ask(2, 2) == [_done(2, 2)]
+    assert stream.messages == 0
+
+
+def test_switchedOff(stage: Stage, stream: Stream) -> None:
+    """An update that allows no batches any more ends them."""
+    publisher = Publisher(stage)
+    publisher.ask(1, 0)
+    off = stream.config.__class__(**{**vars(stream.config), "allow_batched": False})
+    stage.wait(stream.configured(off))
+    assert publisher.ask(2, 1) == [10205]
+    stage.clock.advance(SECOND)
