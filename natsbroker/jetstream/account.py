@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from natsbroker.interfaces import ILeasedStore, IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.contracts import SharedAccount
+from natsbroker.jetstream.damage import DamagedStreams
 from natsbroker.jetstream.interest import SubjectInterest
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.limits import (
@@ -52,6 +53,7 @@ class JetStreamAccount:
     @ivar strict: requests with unknown keys are refused.
     @ivar isShared: whether other brokers serve streams of the same store.
     @ivar cluster: what the other brokers have of the account, if they share its store.
+    @ivar damaged: the streams that cannot be served.
     @ivar opening: the names of streams that are being created.
     @ivar requests: API requests so far.
     @ivar failures: API requests so far that were answered with an error.
@@ -89,6 +91,7 @@ class JetStreamAccount:
         self.cluster: SharedAccount | None = None
         self.states: IStateStore = files.states(f"jetstream/{name}")
         self.streams: dict[str, Stream] = {}
+        self.damaged = DamagedStreams()
         self.opening: set[str] = set()
         self.requests = 0
         self.failures = 0

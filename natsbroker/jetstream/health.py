@@ -4,7 +4,7 @@ What C{/healthz} checks of JetStream, with nats-server's texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from natsbroker.monitoring.healthz import HealthCheck, HealthProblem, HealthQuery
@@ -15,7 +15,8 @@ _MISSING = 404
 def jetStreamCheck(find: Callable[[], Any]) -> HealthCheck:
     """
     Fails while JetStream is configured and does not run, and for an account, stream or consumer
-    that is asked for and missing. As with nats-server, an account without streams is missing.
+    that is asked for and missing; and for each damaged stream. As with nats-server, an account
+    without streams is missing.
 
     @param find: gives L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None} without
         JetStream.
@@ -27,10 +28,25 @@ def jetStreamCheck(find: Callable[[], Any]) -> HealthCheck:
             return
         if not figures.isRunning:
             yield HealthProblem("JetStream not enabled (10076)", "JETSTREAM")
-        elif wanted.account and not (wanted.enabledOnly or wanted.serverOnly):
-            yield from _missing(figures.accounts.get(wanted.account), wanted)
+        elif not (wanted.enabledOnly or wanted.serverOnly or wanted.metaOnly):
+            yield from _damaged(figures.accounts, wanted)
+            if wanted.account and not _isDamaged(figures.accounts, wanted):
+                yield from _missing(figures.accounts.get(wanted.account), wanted)
 
     return check
+
+
+def _damaged(accounts: Mapping[str, Any], wanted: HealthQuery) -> Iterable[HealthProblem]:
+    for name, account in accounts.items():
+        for stream in account.damaged:
+            if wanted.account in ("", name) and wanted.stream in ("", stream):
+                error = f"JetStream stream '{name} > {stream}' could not be recovered"
+                yield HealthProblem(error, "STREAM", name, stream)
+
+
+def _isDamaged(accounts: Mapping[str, Any], wanted: HealthQuery) -> bool:
+    account = accounts.get(wanted.account)
+    return account is not None and wanted.stream in account.damaged
 
 
 def _missing(account: Any, wanted: HealthQuery) -> Iterable[HealthProblem]:

@@ -56,6 +56,17 @@ class TestCheck:
         """Streams do not matter where only the server is asked about."""
         assert FigureStage().health(account="NO", **{only: "1"}) == OK
 
+    def test_damaged(self) -> None:
+        """A damaged stream is a problem, unless another one is asked about."""
+        stage = FigureStage()
+        stage.jetstream.damaged.note("A", "D", "broken")
+        text = "JetStream stream 'A > D' could not be recovered"
+        problem = (503, {"status": "unavailable", "error": text})
+        assert stage.health() == problem
+        assert stage.health(account="A", stream="D") == problem
+        assert stage.health(account="A", stream="S") == OK
+        assert stage.health(js_server_only="1") == OK
+
     def test_details(self) -> None:
         """With details, the problem names what is missing."""
         status, document = FigureStage().health(account="A", stream="NO", details="1")

@@ -21,6 +21,8 @@ def findStream(account: JetStreamAccount, name: str) -> Stream:
     @raise errors.JetStreamError: if there is no such stream.
     """
     stream = account.streams.get(name)
+    if name in account.damaged:
+        raise errors.STREAM_OFFLINE_REASON(err=account.damaged[name])
     if stream is None:
         raise errors.STREAM_NOT_FOUND()
     return stream

@@ -36,7 +36,7 @@ from natsbroker.jetstream.model.requests import (
 from natsbroker.jetstream.model.streamchecks import StreamChecker
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.model.streamupdates import createdStream, updatedStream
-from natsbroker.jetstream.streams.recovery import createStream, deleteStream
+from natsbroker.jetstream.streams.recovery import createStream, deleteDamaged, deleteStream
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.subjects.grammar import isValidSubject
 
@@ -99,6 +99,9 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
 
 async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     requireEmpty(request.body)
+    if request.names[0] in account.damaged:
+        await deleteDamaged(account, request.names[0])
+        return _SUCCESS
     stream = findStream(account, request.names[0])
     for consumer in stream.consumers.values():
         if not consumer.config.direct:

@@ -16,6 +16,7 @@ from natsbroker.interfaces import ILeasedStore
 from natsbroker.interfaces.records import LeaseCensus, LeaseLost, NoSuchLog, StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.cluster.peers import PeerChannel
+from natsbroker.jetstream.damage import Unreadable, lostState
 from natsbroker.jetstream.model.configjson import STREAM_CONFIG
 from natsbroker.jetstream.model.members import JetStreamPeers, replicasOf
 from natsbroker.jetstream.model.shapes import decode
@@ -170,8 +171,11 @@ class AccountCluster:
         store, space = self._leases.store, spaceName(log)
         opened = await store.open(log, create=False)
         try:
-            values = await store.states(space).load()
+            with lostState(store) as lost:
+                values = await store.states(space).load()
             stream = await takeStream(self.account, opened, values)
+            if stream is None and lost.isIn(space):
+                raise Unreadable(f"the configuration of {log} is lost")
             if stream is None:
                 # Its creation or its deletion was interrupted.
                 await store.drop(log)

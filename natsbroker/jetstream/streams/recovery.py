@@ -5,7 +5,7 @@ Creating streams, and finding them again when the broker starts.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -14,16 +14,16 @@ from twisted.logger import Logger
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
+from natsbroker.jetstream.damage import Unreadable, keptConfig, lostState
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.configjson import (
     CONSUMER_CONFIG,
     STREAM_CONFIG,
     consumerConfigJSON,
 )
-from natsbroker.jetstream.model.shapes import decode
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StorageType, StreamConfig
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.jetstream.streams.stream import Stream, consumerKeys, logName
+from natsbroker.jetstream.streams.stream import Stream, consumerKeys, keyOf, logName
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -55,6 +55,8 @@ async def openStream(account: JetStreamAccount, config: StreamConfig) -> Stream:
 
     @raise errors.JetStreamError: if a request that is handled at the same time creates it.
     """
+    if config.name in account.damaged:
+        raise errors.STREAM_OFFLINE_REASON(err=account.damaged[config.name])
     if config.name in account.streams or config.name in account.opening:
         raise errors.STREAM_NAME_EXIST()
     account.opening.add(config.name)
@@ -133,28 +135,73 @@ async def recover(account: JetStreamAccount) -> None:
     """
     Find the streams of an account, and start their consumers.
     """
-    values = await account.states.load()
-    store = account.files
-    expected = set()
+    with lostState(account.files) as lost:
+        values = await account.states.load()
+    isWhole = not lost.isIn(account.spaceOf(""))
     for key, value in values.items():
-        if not key.startswith(b"stream/"):
-            continue
-        found = json.loads(value)
-        config = decode(json.dumps(found["config"]).encode(), STREAM_CONFIG)
-        name = logName(account.name, config.name)
-        expected.add(name)
-        stream = Stream(account, config, found["created"], await store.open(name))
-        account.streams[config.name] = stream
-    await _dropUnfinished(account, expected)
-    for stream in account.streams.values():
-        await recoverDuplicates(stream)
+        if key.startswith(b"stream/") and not await _recoverStream(account, value):
+            isWhole = False
+    await _dropUnfinished(account, isWhole)
+    for stream in list(account.streams.values()):
+        await _guarded(account, stream, recoverDuplicates(stream))
     for key, value in values.items():
-        if key.startswith(b"consumer/"):
-            await _recoverConsumer(account, json.loads(value), values)
-    for stream in account.streams.values():
-        await stream.configured(stream.config)
-        if stream.config.retention is RetentionPolicy.INTEREST:
+        if key.startswith(b"consumer/") and not await _recoverConsumer(account, value, values):
+            isWhole = False
+    for stream in list(account.streams.values()):
+        await _guarded(account, stream, stream.configured(stream.config))
+        if isWhole and stream.config.retention is RetentionPolicy.INTEREST:
             account.run(_releaseSettled(stream))
+
+
+async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:
+    """
+    @return: whether the value can be read.
+    """
+    try:
+        found, config = keptConfig(value, STREAM_CONFIG)
+    except Unreadable as error:
+        if error.name:
+            account.damaged.note(account.name, error.name, str(error))
+        return False
+    try:
+        log = await account.files.open(logName(account.name, config.name))
+    except StoreError as error:
+        account.damaged.note(account.name, config.name, str(error))
+        return True
+    account.streams[config.name] = Stream(account, config, found["created"], log)
+    return True
+
+
+async def _guarded(account: JetStreamAccount, stream: Stream, starting: Awaitable[Any]) -> None:
+    """
+    Leave a stream out that cannot be started.
+    """
+    try:
+        await starting
+    except StoreError as error:
+        abandonStream(stream)
+        account.streams.pop(stream.name, None)
+        account.damaged.note(account.name, stream.name, str(error))
+
+
+async def deleteDamaged(account: JetStreamAccount, name: str) -> None:
+    """
+    Delete a damaged stream with its messages and its consumers. The deletion is durable on return.
+    """
+    changes: dict[bytes, bytes | None] = {keyOf(b"stream", name): None}
+    for key, value in (await account.states.load(b"consumer/")).items():
+        try:
+            found, _ = keptConfig(value, CONSUMER_CONFIG)
+        except Unreadable:
+            continue
+        if found.get("stream") == name:
+            changes.update(dict.fromkeys(consumerKeys(name, found["name"]), None))
+            changes[key] = None
+    await account.states.change(changes)
+    log = logName(account.name, name)
+    if log in await account.files.logs():
+        await account.files.drop(log)
+    account.damaged.pop(name, None)
 
 
 async def takeStream(
@@ -165,19 +212,19 @@ async def takeStream(
 
     @param values: its state.
     @return: C{None} if there is no such stream: only its log exists.
+    @raise Unreadable: if its configuration cannot be read.
     """
     found = next((values[key] for key in values if key.startswith(b"stream/")), None)
     if found is None:
         return None
-    kept = json.loads(found)
-    config = decode(json.dumps(kept["config"]).encode(), STREAM_CONFIG)
+    kept, config = keptConfig(found, STREAM_CONFIG)
     stream = Stream(account, config, kept["created"], log)
     account.streams[config.name] = stream
     try:
         await recoverDuplicates(stream)
         for key, value in values.items():
             if key.startswith(b"consumer/"):
-                await _recoverConsumer(account, json.loads(value), values)
+                await _recoverConsumer(account, value, values)
         await stream.configured(stream.config)
     except BaseException:
         abandonStream(stream)
@@ -237,30 +284,52 @@ async def _releaseSettled(stream: Stream) -> None:
     await stream.releaseUnneeded(min(delivered, stream.last))
 
 
-async def _dropUnfinished(account: JetStreamAccount, expected: set[str]) -> None:
+async def _dropUnfinished(account: JetStreamAccount, isWhole: bool) -> None:
     """
     Drop the logs of streams whose creation or deletion was interrupted.
+
+    @param isWhole: whether the state can be read. If not, a log without a configuration may be that
+        of a damaged stream, and stays.
     """
     prefix = logName(account.name, "")
+    expected = {logName(account.name, each) for each in (*account.streams, *account.damaged)}
     for name in await account.files.logs():
-        if name.startswith(prefix) and name not in expected:
+        if not name.startswith(prefix) or name in expected:
+            continue
+        if isWhole:
             await account.files.drop(name)
+        else:
+            account.damaged.note(account.name, name[len(prefix) :], "its configuration is lost")
 
 
 async def _recoverConsumer(
-    account: JetStreamAccount, found: dict[str, Any], values: Mapping[bytes, bytes]
-) -> None:
-    config = decode(json.dumps(found["config"]).encode(), CONSUMER_CONFIG)
+    account: JetStreamAccount, value: bytes, values: Mapping[bytes, bytes]
+) -> bool:
+    """
+    @return: whether the value can be read.
+    """
+    try:
+        found, config = keptConfig(value, CONSUMER_CONFIG)
+    except Unreadable as error:
+        _log.error(
+            "Consumer {name} of account {account} is damaged, and is not served: {reason}",
+            name=error.name or "without a name",
+            account=account.name,
+            reason=str(error),
+        )
+        return False
     stream = account.streams.get(found["stream"])
     name = found["name"]
     if stream is None:
-        # It was made while its stream was deleted, and is not to be part of a later one.
-        await account.states.change(dict.fromkeys(consumerKeys(found["stream"], name)))
-        return
+        if not account.damaged:
+            # It was made while its stream was deleted, and is not to be part of a later one.
+            await account.states.change(dict.fromkeys(consumerKeys(found["stream"], name)))
+        return True
     state = values.get(consumerKeys(stream.name, name)[1])
     consumer = Consumer(stream, name, config, found["created"], state)
     stream.consumers[name] = consumer
-    await consumer.start()
+    await _guarded(account, stream, consumer.start())
+    return True
 
 
 async def recoverDuplicates(stream: Stream) -> None:

@@ -1,0 +1,118 @@
+"""
+Streams and consumers whose configuration cannot be read: each is left alone with its messages, and
+the others serve.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker.interfaces import IStoreWatcher, IStreamStore
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.model.shapes import Struct, decode
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+T = TypeVar("T")
+
+
+class Unreadable(StoreError):
+    """
+    A value of the state cannot be read.
+
+    @ivar name: the stream or consumer, as far as that can be read; else empty.
+    """
+
+    def __init__(self, reason: str, name: str = "") -> None:
+        super().__init__(reason)
+        self.name = name
+
+
+def keptConfig(value: bytes, shape: Struct[T]) -> tuple[dict[str, Any], T]:
+    """
+    Read what the state has of a stream or consumer.
+
+    @return: all of it, and the configuration.
+    @raise Unreadable: if that is not possible.
+    """
+    name = ""
+    try:
+        found = json.loads(value)
+        name = str(found["config"].get("name", "") or found.get("name", ""))
+        config = decode(json.dumps(found["config"]).encode(), shape)
+        int(found["created"])
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        reason = f"its configuration cannot be read ({error})"
+        raise Unreadable(reason, name) from error
+    return found, config
+
+
+@implementer(IStoreWatcher)
+class LostState:
+    """
+    Watches a store for values that are lost.
+
+    @ivar spaces: those with lost values; an empty one stands for all.
+    """
+
+    def __init__(self) -> None:
+        self.spaces: set[str] = set()
+
+    def isIn(self, space: str) -> bool:
+        return bool(self.spaces & {space, ""})
+
+    def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
+        """Messages have their own reports."""
+
+    def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
+        self.spaces.add(space)
+
+    def logQuarantined(self, log: str, reason: str) -> None:
+        """Logs have their own reports."""
+
+    def writesStopped(self, reason: str) -> None:
+        """Not about what is there already."""
+
+    def writesResumed(self) -> None:
+        """Not about what is there already."""
+
+    def logLost(self, log: str) -> None:
+        """Not about what is there already."""
+
+
+@contextmanager
+def lostState(store: IStreamStore) -> Iterator[LostState]:
+    """
+    Watch a store while its state is loaded.
+    """
+    lost = LostState()
+    stop = store.watch(lost)
+    try:
+        yield lost
+    finally:
+        stop()
+
+
+class DamagedStreams(dict[str, str]):
+    """
+    The damaged streams of one account, with the reasons.
+    """
+
+    def note(self, account: str, stream: str, reason: str) -> None:
+        """
+        Leave a stream out, and log that.
+        """
+        if stream not in self:
+            self[stream] = reason
+            _log.error(
+                "Stream {stream} of account {account} is damaged, and is not served: {reason}",
+                stream=stream,
+                account=account,
+                reason=reason,
+            )
