@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 
 from natsbroker.interfaces import ILeasedStore, IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.contracts import SharedAccount
 from natsbroker.jetstream.damage import DamagedStreams
 from natsbroker.jetstream.interest import SubjectInterest
@@ -53,6 +54,7 @@ class JetStreamAccount:
     @ivar strict: requests with unknown keys are refused.
     @ivar isShared: whether other brokers serve streams of the same store.
     @ivar cluster: what the other brokers have of the account, if they share its store.
+    @ivar batches: what the atomic batches of all accounts use.
     @ivar damaged: the streams that cannot be served.
     @ivar opening: the names of streams that are being created.
     @ivar requests: API requests so far.
@@ -73,6 +75,7 @@ class JetStreamAccount:
         serverLimits: ConfiguredLimits = NO_SERVER_LIMITS,
         strict: bool = True,
         others: Mapping[str, JetStreamAccount] = MappingProxyType({}),
+        batches: BatchBudget | None = None,
     ) -> None:
         self.name = name
         self.bus = bus
@@ -91,6 +94,7 @@ class JetStreamAccount:
         self.cluster: SharedAccount | None = None
         self.states: IStateStore = files.states(f"jetstream/{name}")
         self.streams: dict[str, Stream] = {}
+        self.batches = batches or BatchBudget()
         self.damaged = DamagedStreams()
         self.opening: set[str] = set()
         self.requests = 0

@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import Matching, Record, SubjectTallies
+from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
 from natsbroker.jetstream.recordsender import RecordSender
@@ -232,11 +233,13 @@ class StreamAccount(ConsumerAccount, Protocol):
 
     @ivar files: the store of streams in files, and of their configurations and consumers.
     @ivar memory: the store of streams in memory.
+    @ivar batches: what atomic batches of all streams use.
     @ivar isShared: whether other brokers serve streams of the same store.
     """
 
     files: IStreamStore
     memory: IStreamStore
+    batches: BatchBudget
     isShared: bool
 
     def spaceOf(self, name: str) -> str:
@@ -251,7 +254,7 @@ class PublishedStream(Protocol):
     """
 
     @property
-    def account(self) -> ConsumerAccount:
+    def account(self) -> StreamAccount:
         """Whose stream it is."""
 
     @property

@@ -21,6 +21,7 @@ from natsbroker.jetstream.api.consumers import CONSUMER_ROUTES
 from natsbroker.jetstream.api.dispatcher import ApiDispatcher
 from natsbroker.jetstream.api.snapshots import SNAPSHOT_ROUTES
 from natsbroker.jetstream.api.streams import STREAM_ROUTES, usageOf
+from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.cluster.accountcluster import AccountCluster
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.cluster.metarequests import MetaResponder
@@ -114,6 +115,7 @@ class JetStreamService(Service):
         else:
             memory = await self._openMemory()
             self._stores.append(memory)
+        batches = BatchBudget()
         for name, limits in self._limits.items():
             account = JetStreamAccount(
                 name,
@@ -128,6 +130,7 @@ class JetStreamService(Service):
                 self._serverLimits,
                 self._strict,
                 self.accounts,
+                batches,
             )
             router = None
             if leadership is None:

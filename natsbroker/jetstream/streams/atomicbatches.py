@@ -37,10 +37,13 @@ _LONGEST_ID = 64
 class _AtomicBatch:
     """
     A batch under way.
+
+    @ivar size: the bytes of its messages.
     """
 
     def __init__(self) -> None:
         self.messages: list[Arrived] = []
+        self.size = 0
         self.idle: Deadline | None = None
 
 
@@ -52,6 +55,7 @@ class AtomicBatches:
     def __init__(self, stream: PublishedStream, checks: BatchChecks) -> None:
         self._stream = stream
         self._checks = checks
+        self._budget = stream.account.batches
         self._batches: dict[bytes, _AtomicBatch] = {}
 
     def __len__(self) -> int:
@@ -97,7 +101,7 @@ class AtomicBatches:
             error = errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=SIZE)
             raise self._abandoned(batchId, "large", error)
         if not commit:
-            batch.messages.append(message)
+            self._keep(batchId, batch, message)
             return []
         messages = list(batch.messages)
         if commit == b"1":
@@ -116,6 +120,15 @@ class AtomicBatches:
             headers = withHeader(last.headers, b"Nats-Batch-Commit", b"1")
             checked[-1] = last._replace(headers=headers)
         return checked
+
+    def _keep(self, batchId: bytes, batch: _AtomicBatch, message: Arrived) -> None:
+        size = len(message.subject) + len(message.headers) + len(message.payload)
+        if not self._budget.allows(size):
+            error = errors.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()
+            raise self._abandoned(batchId, "large", error)
+        batch.messages.append(message)
+        batch.size += size
+        self._budget.size += size
 
     def _numberOf(self, message: Arrived, batchId: bytes, known: MessageHeaders) -> int:
         config = self._stream.config
@@ -137,8 +150,9 @@ class AtomicBatches:
             if size > SIZE:
                 raise errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=SIZE)
             raise errors.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
-        if len(self._batches) >= BATCHES:
+        if len(self._batches) >= BATCHES or self._budget.isFull:
             raise errors.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()
+        self._budget.batches += 1
         batch = self._batches[batchId] = _AtomicBatch()
         return batch
 
@@ -168,6 +182,8 @@ class AtomicBatches:
 
     def _forget(self, batchId: bytes) -> None:
         batch = self._batches.pop(batchId)
+        self._budget.batches -= 1
+        self._budget.size -= batch.size
         if batch.idle is not None:
             batch.idle.cancel()
 

@@ -11,6 +11,7 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFull
+from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy
 from natsbroker.jetstream.streams.atomicbatches import BATCHES, IDLE, SIZE
 from natsbroker.jetstream.streams.stream import Stream
@@ -325,3 +326,27 @@ class TestChecks:
     def test_longHeaders(self) -> None:
         """Headers have a limit in batches too."""
         assert _Batch().error(1, "1", X="x" * 66_000)[0] == 10097
+
+
+class TestBudget:
+    """What the batches of all streams may use together."""
+
+    def test_bytes(self) -> None:
+        """A message without room ends its batch, and the end of a batch makes room."""
+        batch = _Batch()
+        batch.stage.jetstream.batches = budget = BatchBudget(size=1000)
+        batch.stream.publisher.close()
+        batch.stream = batch.stage.stream(name="T", subjects=("t",), allow_atomic=True)
+        batch.advisories = batch.stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.T")
+        assert batch.send(1, "", b"t", "one", bytes(600)) == b""
+        assert batch.send(1, "", b"t", "two", bytes(100)) == b""
+        assert batch.error(2, "", b"t", "two", bytes(300))[0] == 10210
+        assert batch.reasons() == ["large"]
+        assert b'"count":2' in batch.send(2, "1", b"t", "one", bytes(300))
+        assert (budget.batches, budget.size) == (0, 0)
+
+    def test_number(self) -> None:
+        """The number of batches has a bound too."""
+        batch = _Batch()
+        batch.stage.jetstream.batches.batches = 1000
+        assert batch.error(1)[0] == 10210
