@@ -218,7 +218,7 @@ class Broker(MultiService):
     def startService(self) -> None:
         announceStart(self.settings, self.serverId, self._parts.choices())
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
-            self._parts.poller = SocketPoller(self.reactor, self.clientContext.turn)
+            self._parts.poller = SocketPoller(self.reactor, self.clientContext.batch)
             self.links.usePoller(self._parts.poller)
         super().startService()  # type: ignore[no-untyped-call]
         opening = ensureDeferred(self._open())

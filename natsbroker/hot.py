@@ -71,7 +71,7 @@ if TYPE_CHECKING or os.environ.get("NATSBROKER_PURE", "") not in ("", "0"):
     REASON = "NATSBROKER_PURE is set"
 else:
     try:
-        from natsbroker import _accel
+        from natsbroker._accel import lane
 
         COMPILED = True
     except ImportError as error:
@@ -87,4 +87,4 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
     from natsbroker.wire.decoder import Decoder
 else:
-    globals().update({name: getattr(_accel, name) for name in __all__[2:]})
+    globals().update({name: getattr(lane, name) for name in __all__[2:]})

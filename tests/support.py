@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -140,10 +141,10 @@ def _findCompiled() -> Names | None:
     if os.environ.get("NATSBROKER_PURE", "") not in ("", "0"):
         return None
     try:
-        from natsbroker import _accel
+        lane = import_module("natsbroker._accel.lane")
     except ImportError:
         return None
-    return Names("compiled", **{name: getattr(_accel, name) for name in FIELDS})
+    return Names("compiled", **{name: getattr(lane, name) for name in FIELDS})
 
 
 COMPILED = _findCompiled()
@@ -363,11 +364,11 @@ class Accounts(AccountRegistry):
     """
 
     def __init__(
-        self, turn: Any, random: Random, names: tuple[str, ...], clock: Any = None
+        self, batch: Any, random: Random, names: tuple[str, ...], clock: Any = None
     ) -> None:
-        super().__init__(turn, lambda name: Router(), random, clock)
+        super().__init__(batch, lambda name: Router(), random, clock)
         self._accounts = {
-            name: Account(name, Router(), turn, random, clock=clock) for name in names
+            name: Account(name, Router(), batch, random, clock=clock) for name in names
         }
         self.counts = dict.fromkeys(names, 0)
         self.maximum = 0
@@ -458,15 +459,15 @@ class World:
         self.authorizer = authorizer or Doorkeeper()
         random = Random(seed)
         soon = schedule or (lambda call: self.clock.callLater(0, call))
-        turn = hot.FlushBatch(soon, _log.failure)
-        self.accounts = Accounts(turn, random, accounts, self.clock)
+        batch = hot.FlushBatch(soon, _log.failure)
+        self.accounts = Accounts(batch, random, accounts, self.clock)
         self.context = ClientContext(
             self.clock,
             self.accounts,
             self.authorizer,
             ServerInfo("ID", "name", "2.15.1", "0", auth_required=self.authorizer.required),
+            batch,
             limits or ClientLimits(),
-            turn,
             self.advisories.append,
             random,
             lambda count: bytes(range(count)),

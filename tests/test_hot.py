@@ -21,7 +21,7 @@ SHOW = (
 )
 
 #: What the pure lane needs of its neighbours; the compiled one reaches into them.
-FOR_THE_PURE_LANE = {"isBetweenLines", "window", "took", "putRun", "turn"}
+FOR_THE_PURE_LANE = {"isBetweenLines", "window", "took", "putRun", "batch"}
 
 HIDE = "import sys; sys.modules['natsbroker._accel.lane'] = None; "
 

@@ -29,7 +29,6 @@ REASONS = {
     ("no-untyped-call", r"verify\.verify\("): "the module is one for programs, without annotations",
     ("assignment", r"__hash__ = None"): "Python's way to say that something has no hash",
     ("override", r"def (required|__doc__)\("): "a property in the place of an attribute",
-    ("import-not-found", r"_accel\.lane import"): "the lane need not be compiled",
     ("type-arg", r"\(hot\.SubjectIndex\)"): "generic in Python, and not when it is compiled",
     ("attr-defined", r"SSL\._lib"): "pyOpenSSL has no other way to name curves",
     ("return-value", r"return opening"): "providers of interfaces are no subclasses for Deferred",

@@ -23,7 +23,7 @@ cdef class Lane:
 
     cdef Decoder decoder
     cdef Outbox outbox
-    cdef FlushBatch turn
+    cdef FlushBatch batch
     cdef Matcher matcher
     cdef object permissions
     cdef bint noResponders
@@ -69,7 +69,7 @@ cdef class Lane:
         """
         self.decoder = decoder
         self.outbox = outbox
-        self.turn = outbox.turn
+        self.batch = outbox.batch
         self.matcher = matcher
         self.permissions = permissions
         self.noResponders = noResponders
@@ -92,7 +92,7 @@ cdef class Lane:
         try:
             return self.take()
         finally:
-            self.turn.settle()
+            self.batch.settle()
 
     cdef Py_ssize_t take(self) except -1:
         cdef Decoder decoder = self.decoder
@@ -124,7 +124,7 @@ cdef class Lane:
             if stop - start < 12:
                 self.isShort = stop == start
                 break
-            if self.turn.work >= self.turn.until:
+            if self.batch.work >= self.batch.until:
                 break
             # The operation, with exactly one blank behind it.
             if (data[start] | 32) == c"p":
@@ -253,7 +253,7 @@ cdef class Lane:
             self.delivered(matches, end, size)
             count += 1
             if (
-                matches.isRunnable and self.turn.work < self.turn.until
+                matches.isRunnable and self.batch.work < self.batch.until
                 and 2 * end - start <= stop and end - rest < LEAST_LENT
                 and nb_same(data + start, data + end, line + 1 - start)
             ):
@@ -281,17 +281,17 @@ cdef class Lane:
         cdef Py_ssize_t place
         cdef Subscription subscription
         cdef Decoder decoder = self.decoder
-        cdef FlushBatch turn = self.turn
+        cdef FlushBatch batch = self.batch
         cdef int64_t cost = 2 + matches.receivers * (1 + (run.whole >> BYTES))
         cdef int64_t most
         if self.lastMatches is not matches or self.lastGeneration != self.matcher.generation:
             return 0
         most = longestRun(run, matches.plain, self.outbox, hasReply and self.noResponders)
-        most = min(most, min(RUN_SIZE, turn.until - turn.work) * CHEAPER // cost + 1)
+        most = min(most, min(RUN_SIZE, batch.until - batch.work) * CHEAPER // cost + 1)
         run.count = nb_alike(run.first, run.line, run.whole, available, most)
         if run.count == 0:
             return 0
-        turn.work += 1 + run.count * cost // CHEAPER
+        batch.work += 1 + run.count * cost // CHEAPER
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
             if not isPassedOver(subscription, self.outbox):
@@ -348,7 +348,7 @@ cdef class Lane:
 
     cdef Py_ssize_t goOn(self) except -1:
         """
-        Deliver the message with many receivers, as far as the turn's share goes.
+        Deliver the message with many receivers, as far as the batch's share goes.
 
         @return: 1 if that was all of it; 0 if receivers are left, or nobody got it and the
             publisher wants to be told.
@@ -395,7 +395,7 @@ cdef class Lane:
         """
         cdef Unfinished* left = &self.left
         cdef Matches matches = self.leftMatches
-        cdef FlushBatch turn = self.turn
+        cdef FlushBatch batch = self.batch
         cdef const char* data = self.decoder.data + self.decoder.start
         cdef Py_ssize_t plain = PyTuple_GET_SIZE(matches.plain)
         cdef Py_ssize_t groups = PyTuple_GET_SIZE(matches.groups)
@@ -406,9 +406,9 @@ cdef class Lane:
         if isLink and not left.namesLength:
             groups = 0
         while left.served < plain + groups:
-            if left.served % STRIDE == 0 and turn.work >= turn.until:
+            if left.served % STRIDE == 0 and batch.work >= batch.until:
                 return False
-            turn.work += cost
+            batch.work += cost
             left.served += 1
             if left.served <= plain:
                 subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, left.served - 1)
@@ -438,14 +438,14 @@ cdef class Lane:
         return True
 
     def complete(self):
-        cdef int64_t until = self.turn.until
+        cdef int64_t until = self.batch.until
         if self.leftMatches is not None:
-            self.turn.until = UNLIMITED
+            self.batch.until = UNLIMITED
             try:
                 self.goOn()
             finally:
-                self.turn.until = until
-                self.turn.settle()
+                self.batch.until = until
+                self.batch.settle()
 
     cdef bint isFresh(self, const char* reply, Py_ssize_t length) except -1:
         """
@@ -500,7 +500,7 @@ cdef class Lane:
             elif <object> verdict is not True:
                 return None
         matches = self.matcher.lookUp(name, nameLength)
-        self.turn.work += self.matcher.takeCost()
+        self.batch.work += self.matcher.takeCost()
         if length <= SHORT:
             memcpy(self.lastSubject, subject, length)
             self.lastLength = length
@@ -526,7 +526,7 @@ cdef class Lane:
         cdef Choice choice = None
         cdef tuple members
         cdef bint reached = False
-        self.turn.work += 2 + matches.receivers * (1 + (message.restLength >> BYTES))
+        self.batch.work += 2 + matches.receivers * (1 + (message.restLength >> BYTES))
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
             if self.give(subscription, message):
@@ -567,7 +567,7 @@ cdef class Lane:
             subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
             if giveLink(
                 subscription, message,
-                choice, self.turn,
+                choice, self.batch,
             ):
                 reached = True
         if choice is None:
@@ -575,7 +575,7 @@ cdef class Lane:
         for place in range(PyList_GET_SIZE(choice.members)):
             subscription = <Subscription> PyList_GET_ITEM(choice.members, place)
             if not choice.isServed(place, matches.forward) and giveLink(
-                subscription, message, choice, self.turn
+                subscription, message, choice, self.batch
             ):
                 reached = True
         choice.clear()
@@ -602,7 +602,7 @@ cdef class Lane:
         cdef Subscription member
         cdef int nearest = 3
         cdef int64_t total = 0, number
-        self.turn.work += PyTuple_GET_SIZE(members) >> 2
+        self.batch.work += PyTuple_GET_SIZE(members) >> 2
         for place in range(PyTuple_GET_SIZE(members)):
             member = <Subscription> PyTuple_GET_ITEM(members, place)
             if (
@@ -646,7 +646,7 @@ cdef class Lane:
                 <Subscription> PyTuple_GET_ITEM(members, (begin + place) % total), message,
             ):
                 return True
-            self.turn.work += 1
+            self.batch.work += 1
         return False
 
     cdef bint give(
@@ -686,7 +686,7 @@ cdef class Lane:
             sid = PyBytes_AS_STRING(<bytes?> subscription.tag)
             sidLength = PyBytes_GET_SIZE(<bytes?> subscription.tag)
             total = (5 if message.header else 4) + length + 1 + sidLength + 1
-            isLent = outbox.mayBorrow(restLength, self.turn)
+            isLent = outbox.mayBorrow(restLength, self.batch)
             if not isLent:
                 total += restLength
             out = outbox.reserve(total)
@@ -745,7 +745,7 @@ cdef class Lane:
         const InputMessage* message,
     ) except -1:
         """
-        The same for a service that gets its messages at the end of the turn.
+        The same for a service that gets its messages at the end of the batch.
         """
         cdef const char* rest = message.rest
         cdef Py_ssize_t replyLength = message.replyLength

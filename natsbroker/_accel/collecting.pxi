@@ -3,7 +3,7 @@
 
 @cython.final
 cdef class Collector:
-    cdef object subscriber, turn, failed
+    cdef object subscriber, batch, failed
     cdef list runs
     # The run that is being collected, while there is one.
     cdef bytes subject, reply
@@ -14,9 +14,9 @@ cdef class Collector:
 
     isBatcher = True
 
-    def __init__(self, subscriber, turn, failed):
+    def __init__(self, subscriber, batch, failed):
         self.subscriber = subscriber
-        self.turn = turn
+        self.batch = batch
         self.failed = failed
         self.runs = []
 
@@ -52,7 +52,7 @@ cdef class Collector:
             or memcmp(PyBytes_AS_STRING(self.reply), reply, replyLength) != 0
         ):
             if not self.runs:
-                self.turn.atEnd(self.deliverRuns)
+                self.batch.atEnd(self.deliverRuns)
             self.subject = PyBytes_FromStringAndSize(subject, length)
             self.reply = PyBytes_FromStringAndSize(reply, replyLength)
             self.header = header

@@ -196,14 +196,14 @@ cdef bint giveLink(
     Subscription subscription,
     const InputMessage* message,
     Choice choice,
-    FlushBatch turn,
+    FlushBatch batch,
     bytes origin=b"",
 ) except -1:
     """
     Put a message into a link's outbox.
 
     @param choice: names the queue groups that the message is for over there; None for none.
-    @param turn: see L{Outbox.mayBorrow}.
+    @param batch: see L{Outbox.mayBorrow}.
     @param origin: the cluster of the leafnode that it is from, with a space behind it, for routes
         that want to know; empty for none.
     @return: whether it took it.
@@ -238,7 +238,7 @@ cdef bint giveLink(
         total += originLength + (0 if header else 2)
     if replyLength > 0 and (names or (originLength and not header)):
         head = replyLength + 1
-    isLent = outbox.mayBorrow(restLength - head, turn)
+    isLent = outbox.mayBorrow(restLength - head, batch)
     if isLent:
         total -= restLength - head
     out = outbox.reserve(total)
@@ -290,7 +290,7 @@ cdef enum:
     LONGEST_REPLY = 1023
     SHORT = 120
     VERDICTS = 2048
-    # Receivers that are served between two looks at the turn's share of work.
+    # Receivers that are served between two looks at the batch's share of work.
     STRIDE = 64
     # Interest that a link is read of at a time, and the work of each.
     MOST_INTERESTS = 256

@@ -33,39 +33,6 @@ from natsbroker.connections.outbox import frameFor
 from natsbroker.wire.values import Message, Run
 from natsbroker import errors
 
-__all__ = [
-    "Collector",
-    "Connection",
-    "Decoder",
-    "Lane",
-    "LinkLane",
-    "Matcher",
-    "Matches",
-    "Outbox",
-    "Poller",
-    "PublishStep",
-    "InternalPublisher",
-    "Seal",
-    "Shadow",
-    "SidTable",
-    "SubjectIndex",
-    "Subscription",
-    "SyncedWriter",
-    "TrafficCounter",
-    "FlushBatch",
-    "closeAll",
-    "crc32c",
-    "decodeBlock",
-    "decodeRecords",
-    "encodeRecords",
-    "gatherBlocks",
-    "readAcks",
-    "readPublishes",
-    "writeMessages",
-    "writePubAcks",
-    "writeStreamAcks",
-]
-
 include "hashing.pxi"
 include "outbox.pxi"
 include "matching.pxi"

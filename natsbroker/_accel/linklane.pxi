@@ -100,7 +100,7 @@ cdef class LinkLane:
         try:
             return self.take()
         finally:
-            self.own.turn.settle()
+            self.own.batch.settle()
 
     cdef Py_ssize_t take(self) except -1:
         cdef Decoder decoder = self.decoder
@@ -127,7 +127,7 @@ cdef class LinkLane:
             return count
         while True:
             start = decoder.start
-            if stop - start < 12 or self.own.turn.work >= self.own.turn.until:
+            if stop - start < 12 or self.own.batch.work >= self.own.batch.until:
                 break
             if memcmp(data + start, b"LMSG " if self.leaf else b"RMSG ", 5) == 0:
                 isHeader = False
@@ -218,7 +218,7 @@ cdef class LinkLane:
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
             matches = matcher.lookUp(data + subject, length)
-            self.own.turn.work += matcher.takeCost()
+            self.own.batch.work += matcher.takeCost()
             if not self.isServed(matches, namesLength, header) and not (
                 namesLength and self.isGateway and self.isGroupsOnly(matches, header)
                 and self.isSettled(matcher, data + subject, length)
@@ -279,7 +279,7 @@ cdef class LinkLane:
 
     cdef Py_ssize_t goOn(self) except -1:
         """
-        Deliver the message with many receivers, as far as the turn's share goes.
+        Deliver the message with many receivers, as far as the batch's share goes.
 
         @return: 1 if that was all of it; 0 if receivers are left.
         """
@@ -299,24 +299,24 @@ cdef class LinkLane:
         return 1
 
     def complete(self):
-        cdef FlushBatch turn = self.own.turn
-        cdef int64_t until = turn.until
+        cdef FlushBatch batch = self.own.batch
+        cdef int64_t until = batch.until
         if self.giver.leftMatches is not None:
-            turn.until = UNLIMITED
+            batch.until = UNLIMITED
             try:
                 self.goOn()
             finally:
-                turn.until = until
-                turn.settle()
+                batch.until = until
+                batch.settle()
 
     def interests(self):
         """
-        Read the RS+ lines that come next, in their usual spelling, as far as the turn's share goes.
+        Read the RS+ lines that come next, in their usual spelling, as far as the batch's share goes.
 
         @return: what L{natsbroker.wire.dialects.route.LinkInterest} consists of, for each.
         """
         cdef Decoder decoder = self.decoder
-        cdef FlushBatch turn = self.own.turn
+        cdef FlushBatch batch = self.own.batch
         cdef const char* data = decoder.data
         cdef Py_ssize_t place, end, words, digits
         cdef Py_ssize_t starts[4]
@@ -327,7 +327,7 @@ cdef class LinkLane:
         cdef list interests = []
         if decoder.head is not None or decoder.fault is not None or decoder.skipping:
             return interests
-        while len(interests) < MOST_INTERESTS and turn.work < turn.until:
+        while len(interests) < MOST_INTERESTS and batch.work < batch.until:
             place = decoder.start + 4
             if decoder.stop < place or memcmp(data + decoder.start, b"RS+ ", 4) != 0:
                 break
@@ -371,7 +371,7 @@ cdef class LinkLane:
                 weight,
             ))
             decoder.start = end + 2
-            turn.work += INTEREST
+            batch.work += INTEREST
         return interests
 
     cdef bint isGroupsOnly(self, Matches matches, Py_ssize_t header) except -1:
@@ -458,7 +458,7 @@ cdef class LinkLane:
         cdef bytes name
         cdef Choice choice = None
         cdef Subscription subscription
-        self.own.turn.work += 2 + matches.receivers * (1 + (message.restLength >> BYTES))
+        self.own.batch.work += 2 + matches.receivers * (1 + (message.restLength >> BYTES))
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             self.giver.give(<Subscription> PyTuple_GET_ITEM(matches.plain, place), message)
         if namesLength:
@@ -497,13 +497,13 @@ cdef class LinkLane:
         for place in range(PyTuple_GET_SIZE(matches.forward)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
             if isAmongKinds(self.reach, subscription.kind):
-                giveLink(subscription, message, choice, self.own.turn)
+                giveLink(subscription, message, choice, self.own.batch)
         if choice is not None:
             for place in range(PyList_GET_SIZE(choice.members)):
                 if not choice.isServed(place, matches.forward):
                     giveLink(
                         <Subscription> PyList_GET_ITEM(choice.members, place), message, choice,
-                        self.own.turn,
+                        self.own.batch,
                     )
             choice.clear()
         return 0
@@ -562,7 +562,7 @@ cdef class LinkLane:
                 continue
             giveLink(
                 subscription, message,
-                None, self.own.turn, self.originFor(subscription),
+                None, self.own.batch, self.originFor(subscription),
             )
         return 0
 

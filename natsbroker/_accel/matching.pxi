@@ -202,7 +202,7 @@ cdef bint hasEnded(Subscription subscription):
 
 cdef inline bint isBatched(Subscription subscription):
     """
-    Whether messages are to be collected for a service, which gets them at the end of the turn.
+    Whether messages are to be collected for a service, which gets them at the end of the batch.
     """
     return (
         not subscription.isShadow and subscription.outbox is None

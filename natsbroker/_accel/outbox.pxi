@@ -23,7 +23,7 @@ cdef enum:
     WAITING_HIGH = 1048576
     WAITING_LOW = 262144
     # So much may come together for all connections before it is sent, while it is still in the
-    # processor's cache, instead of at the end of the turn.
+    # processor's cache, instead of at the end of the batch.
     TOGETHER = 1572864
     # A payload of at least that size is not copied, but sent from where it was read, with others
     # at most: what is not sent by the time that its place is needed is copied after all.
@@ -146,13 +146,13 @@ cdef class FlushBatch:
         try:
             self._failed("What a turn had to do failed")
         except BaseException as another:
-            # There may be no memory for a report. What the turn has to do still comes first.
+            # There may be no memory for a report. What the batch has to do still comes first.
             self._trouble = another
         return 0
 
     cdef int spill(self) except -1:
         """
-        Send what is there, while it is warm, instead of at the end of the turn.
+        Send what is there, while it is warm, instead of at the end of the batch.
         """
         cdef Outbox outbox
         self.filled = 0
@@ -199,7 +199,7 @@ cdef class Outbox:
     cdef Py_ssize_t lent
     cdef int fd
     cdef bint isDirty, blocked, isPaused
-    cdef FlushBatch turn
+    cdef FlushBatch batch
     cdef object owner, writer, blockedCall, held
     cdef Py_ssize_t heldAtMost
     cdef list waiters
@@ -220,8 +220,8 @@ cdef class Outbox:
         self.lent = 0
         self.fd = -1
 
-    def __init__(self, FlushBatch turn not None, owner, write, Py_ssize_t limit):
-        self.turn = turn
+    def __init__(self, FlushBatch batch not None, owner, write, Py_ssize_t limit):
+        self.batch = batch
         self.owner = owner
         self.writer = write
         self.limit = limit
@@ -336,18 +336,18 @@ cdef class Outbox:
             self.makeRoom(count)
         except MemoryError as problem:
             self.fail()
-            self.turn.caught(problem)
+            self.batch.caught(problem)
             return False
         return True
 
-    cdef inline bint mayBorrow(self, Py_ssize_t count, FlushBatch turn) except -1:
+    cdef inline bint mayBorrow(self, Py_ssize_t count, FlushBatch batch) except -1:
         """
         Whether that many bytes can be sent from where they are.
 
-        @param turn: whose L{FlushBatch.settle} the lender calls.
+        @param batch: whose L{FlushBatch.settle} the lender calls.
         """
         return (
-            count >= LEAST_LENT and self.fd >= 0 and not self.blocked and self.turn is turn
+            count >= LEAST_LENT and self.fd >= 0 and not self.blocked and self.batch is batch
             and (self.loans != NULL or self.hasLoans())
         )
 
@@ -358,7 +358,7 @@ cdef class Outbox:
         self.loans = <Loan*> malloc(MOST_LENT * sizeof(Loan))
         if self.loans == NULL:
             return False
-        self.turn._borrowers.append(self)
+        self.batch._borrowers.append(self)
         return True
 
     cdef inline void borrow(self, const char* end, const char* data, Py_ssize_t count) noexcept:
@@ -379,10 +379,10 @@ cdef class Outbox:
         self.stop += count
         if not self.isDirty:
             self.isDirty = True
-            self.turn.dirty(self)
-        self.turn.filled += count
-        if self.turn.filled >= TOGETHER:
-            self.turn.spill()
+            self.batch.dirty(self)
+        self.batch.filled += count
+        if self.batch.filled >= TOGETHER:
+            self.batch.spill()
         if (
             self.loanCount == MOST_LENT or self.waiting() > WAITING_HIGH
             or self.waiting() + self.heldAtMost > self.limit
@@ -402,7 +402,7 @@ cdef class Outbox:
                 self.heavy()
         except BaseException as problem:
             self.fail()
-            self.turn.caught(problem)
+            self.batch.caught(problem)
         return 0
 
     cdef int spill(self) except -1:
@@ -415,9 +415,9 @@ cdef class Outbox:
             self.sendNow()
         if self.waiting() + self.heldAtMost > self.limit and self.total() > self.limit:
             self.close()
-            self.turn.atEnd(self.owner.outboxOverflowed)
+            self.batch.atEnd(self.owner.outboxOverflowed)
         elif not self.lagging and self.waiting() > WAITING_HIGH:
-            self.turn.congested = self
+            self.batch.congested = self
         return 0
 
     cpdef write(self, bytes data):
@@ -450,7 +450,7 @@ cdef class Outbox:
 
     cpdef fail(self):
         self.close()
-        self.turn.atEnd(self.owner.outboxFailed)
+        self.batch.atEnd(self.owner.outboxFailed)
 
     cpdef flush(self):
         self.isDirty = False
@@ -607,7 +607,7 @@ cdef class Outbox:
             waiters = self.waiters
             self.waiters = None
             for call in waiters:
-                self.turn.contain(call)
+                self.batch.contain(call)
 
     def pause(self, held=None):
         self.isPaused = True

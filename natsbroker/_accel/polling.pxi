@@ -166,7 +166,7 @@ cdef class Connection:
                     forwarded = lane.run()
                     if forwarded:
                         decoder.heard = now
-                    if lane.isShort and lane.turn.congested is None:
+                    if lane.isShort and lane.batch.congested is None:
                         return 0
                 self.proceed()
             elif count == GONE or (isGone and count != LATER):
@@ -188,7 +188,7 @@ cdef class Connection:
 @cython.final
 cdef class Poller:
     """
-    An epoll set and the connections in it. Everything that one round brings is one turn.
+    An epoll set and the connections in it. Everything that one round brings is one batch.
     """
 
     cdef int epoll
@@ -197,7 +197,7 @@ cdef class Poller:
     # What was ready when a round's work was used up, as pairs of file descriptor and events.
     cdef list left
     cdef long long came
-    cdef FlushBatch turn
+    cdef FlushBatch batch
     # The reactor's epoll set, and how long it may sleep; and whether a descriptor in C{watched} will
     # be readable soon.
     cdef int outer
@@ -208,11 +208,11 @@ cdef class Poller:
         self.epoll = -1
         self.outer = -1
 
-    def __init__(self, FlushBatch turn not None):
+    def __init__(self, FlushBatch batch not None):
         self.connections = {}
         self.watched = {}
         self.left = []
-        self.turn = turn
+        self.batch = batch
         self.epoll = epoll_create1(EPOLL_CLOEXEC)
         if self.epoll < 0:
             raise OSError(errno, "epoll_create1 failed")
@@ -237,7 +237,7 @@ cdef class Poller:
 
     def watch(self, int fd, call):
         """
-        Have something called, in a turn, when a descriptor that is no connection is readable.
+        Have something called, in a batch, when a descriptor that is no connection is readable.
         """
         cdef epoll_event event
         event.events = EPOLLIN
@@ -291,11 +291,11 @@ cdef class Poller:
         """
         cdef int round
         cdef double deadline = self.clock() + LONGEST_RUN
-        self.turn.renew()
+        self.batch.renew()
         for round in range(ROUNDS):
             self.came = 0
             self.runOnce()
-            if self.came < BUSY or self.clock() > deadline or self.turn.work >= self.turn.round:
+            if self.came < BUSY or self.clock() > deadline or self.batch.work >= self.batch.round:
                 break
         if self.isExpecting:
             self.isExpecting = False
@@ -305,7 +305,7 @@ cdef class Poller:
     cdef int linger(self, double deadline) except -1:
         """
         Wait in the reactor's place and handle what comes: the way back to it costs as much as a short
-        turn. Ends as soon as there is anything for the reactor, or nothing comes.
+        batch. Ends as soon as there is anything for the reactor, or nothing comes.
         """
         cdef epoll_event events[2]
         cdef int count
@@ -317,7 +317,7 @@ cdef class Poller:
                 count = epoll_wait(self.outer, events, 2, <int> (LONGEST_WAIT * 1000))
             if count != 1 or events[0].data.fd != self.epoll:
                 break
-            self.turn.renew()
+            self.batch.renew()
             self.runOnce()
             if self.clock() > deadline:
                 break
@@ -349,29 +349,29 @@ cdef class Poller:
         now = self.clock()
         most = max(READ_LEAST, min(READ_SIZE, READ_TOGETHER // count))
         share = max(LEAST, SHARE // count)
-        self.turn.enter()
+        self.batch.enter()
         try:
             for place in range(count):
-                if self.turn.work >= self.turn.round + share:
+                if self.batch.work >= self.batch.round + share:
                     # Events of connections that end before the next round find none there.
                     self.left.append((events[place].data.fd, events[place].events))
                     continue
-                self.turn.until = self.turn.work + share
+                self.batch.until = self.batch.work + share
                 found = self.connections.get(events[place].data.fd)
                 if found is None:
                     found = self.watched.get(events[place].data.fd)
                     if found is not None:
-                        self.turn.contain(found)
+                        self.batch.contain(found)
                     continue
                 connection = <Connection> found
                 try:
                     connection.handle(events[place].events, now, most)
-                    if self.turn.filled >= WARM:
-                        self.turn.spill()
+                    if self.batch.filled >= WARM:
+                        self.batch.spill()
                 except BaseException:
                     self.fail(connection)
         finally:
-            self.turn.leave()
+            self.batch.leave()
 
     cdef int fail(self, Connection connection) except -1:
         """
@@ -381,8 +381,8 @@ cdef class Poller:
             try:
                 connection.failed()
             except BaseException as another:
-                self.turn.caught(another)
+                self.batch.caught(another)
                 connection.lost()
         except BaseException as another:
-            self.turn.caught(another)
+            self.batch.caught(another)
         return 0

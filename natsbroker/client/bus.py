@@ -141,7 +141,7 @@ class RemoteBus(Service):
         self.matcher = None
         self._reactor = reactor
         self._dial = dial
-        self._turn = hot.FlushBatch(lambda call: reactor.callLater(0, call), _log.failure)
+        self._batch = hot.FlushBatch(lambda call: reactor.callLater(0, call), _log.failure)
         self._collectors: dict[int, tuple[Any, Any]] = {}
         self._subscriptions: dict[int, RemoteSubscription] = {}
         self._client: Client | None = None
@@ -316,7 +316,7 @@ class RemoteBus(Service):
         known = self._collectors.get(id(subscriber))
         if known is None:
             make: Any = hot.Collector if IRunSubscriber.providedBy(subscriber) else Batcher
-            collector = make(subscriber, self._turn, _log.failure)
+            collector = make(subscriber, self._batch, _log.failure)
             # The subscriber is kept as well, so that its id remains unique.
             known = self._collectors[id(subscriber)] = (subscriber, collector)
         return known[1]

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
 
 from natsbroker import errors, hot
 from natsbroker.accounts.registry import AccountRegistry
@@ -24,9 +23,6 @@ from natsbroker.clients.limits import ClientLimits
 from natsbroker.config.model import Logging
 from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer
-
-_log = Logger(namespace="natsbroker")
-
 
 #: How the reasons of slow consumers begin.
 _SLOW = "Slow Consumer"
@@ -121,33 +117,27 @@ class Connections:
         self.slow[reason] = self.slow.get(reason, 0) + 1
 
 
+def _ignored(advisory: Advisory) -> None:
+    pass
+
+
+@dataclass(eq=False)
 class ClientContext:
-    def __init__(
-        self,
-        reactor: IReactorTime,
-        accounts: AccountRegistry,
-        authorizer: IAuthorizer,
-        info: ServerInfo,
-        limits: ClientLimits | None = None,
-        turn: hot.FlushBatch | None = None,
-        notify: Callable[[Advisory], None] | None = None,
-        random: Random | None = None,
-        nonceBytes: Callable[[int], bytes] = os.urandom,
-        connections: Connections | None = None,
-    ) -> None:
-        self.reactor = reactor
-        self.accounts = accounts
-        self.authorizer = authorizer
-        self.info = info
-        self.limits = limits or ClientLimits()
-        self.turn = turn or hot.FlushBatch(lambda call: reactor.callLater(0, call), _log.failure)
-        self.tracing = Logging()
-        self.fastLane = True
-        self.connections = Connections() if connections is None else connections
-        self.wheel = DeadlineWheel(reactor)
-        self.random = random or Random()
-        self.notify = notify or _ignored
-        self.nonceBytes = nonceBytes
+    reactor: IReactorTime
+    accounts: AccountRegistry
+    authorizer: IAuthorizer
+    info: ServerInfo
+    batch: hot.FlushBatch
+    limits: ClientLimits = field(default_factory=ClientLimits)
+    notify: Callable[[Advisory], None] = _ignored
+    random: Random = field(default_factory=Random)
+    nonceBytes: Callable[[int], bytes] = os.urandom
+    connections: Connections = field(default_factory=Connections)
+    tracing: Logging = field(default_factory=Logging)
+    fastLane: bool = True
+
+    def __post_init__(self) -> None:
+        self.wheel = DeadlineWheel(self.reactor)
 
     def checkRoom(self) -> None:
         """
@@ -156,7 +146,3 @@ class ClientContext:
         maximum = self.limits.max_connections
         if 0 < maximum <= len(self.connections):
             raise errors.ConnectionLimit(errors.MAX_CONNECTIONS)
-
-
-def _ignored(advisory: Advisory) -> None:
-    pass

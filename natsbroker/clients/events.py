@@ -12,6 +12,7 @@ out); no secret among them; where nobody is subscribed, nothing is made.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -33,25 +34,18 @@ _DISCONNECT = "io.nats.server.advisory.v1.client_disconnect"
 
 
 @implementer(IObserver)
+@dataclass(frozen=True, eq=False)
 class ClientEvents:
-    def __init__(
-        self,
-        bus: Callable[[], IMessageBus | None],
-        session: Callable[[int], ClientSession | None],
-        server: Callable[[], str],
-        describe: Describe,
-        now: Callable[[], float],
-        random: Random,
-    ) -> None:
-        """
-        @param bus: gives the system account's bus; C{None} while there is none.
-        """
-        self._bus = bus
-        self._session = session
-        self._server = server
-        self._describe = describe
-        self._now = now
-        self._random = random
+    """
+    @ivar bus: gives the system account's bus; C{None} while there is none.
+    """
+
+    bus: Callable[[], IMessageBus | None]
+    session: Callable[[int], ClientSession | None]
+    server: Callable[[], str]
+    describe: Describe
+    now: Callable[[], float]
+    random: Random
 
     def observe(self, advisory: Advisory) -> None:
         if isinstance(advisory, ClientConnected):
@@ -63,13 +57,13 @@ class ClientEvents:
         elif isinstance(advisory, ClientRefused):
             if advisory.reason == errors.AUTHORIZATION.reason:
                 for subject in (
-                    f"$SYS.SERVER.{self._server()}.CLIENT.AUTH.ERR",
+                    f"$SYS.SERVER.{self.server()}.CLIENT.AUTH.ERR",
                     f"$SYS.ACCOUNT.{GLOBAL_ACCOUNT}.DISCONNECT",
                 ):
                     self._tell(subject, advisory.cid, GLOBAL_ACCOUNT, "", advisory.reason)
 
     def _tell(self, subject: str, cid: int, account: str, user: str, reason: str = "") -> None:
-        bus, session = self._bus(), self._session(cid)
+        bus, session = self.bus(), self.session(cid)
         if bus is None or session is None:
             return
         topic = subject.encode("utf-8")
@@ -78,7 +72,7 @@ class ClientEvents:
             bus.publish(Message(topic, compact(self._event(facts, reason))))
 
     def _event(self, facts: ConnectionFacts, reason: str) -> dict[str, Any]:
-        now = self._now()
+        now = self.now()
         client = described(clientInfoOf(facts, "", True))
         kind = {name: client.pop(name) for name in ("kind", "client_type")}
         if reason:
@@ -87,9 +81,9 @@ class ClientEvents:
             client.pop("rtt", None)
         event: dict[str, Any] = {
             "type": _DISCONNECT if reason else _CONNECT,
-            "id": eventId(self._random),
+            "id": eventId(self.random),
             "timestamp": instant(now),
-            "server": self._describe(),
+            "server": self.describe(),
             "client": client | {"name_tag": facts.account} | kind,
         }
         if reason:

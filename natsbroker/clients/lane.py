@@ -172,12 +172,12 @@ class Lane:
     def complete(self) -> None:
         """
         Deliver the rest of a message before the lane is given up. This lane leaves a message that
-        may take several turns to the readable path.
+        may take several batches to the readable path.
         """
 
     def forward(self) -> int:
         """
-        Forward the longest run of publishes that is fully understood, within the turn's share of
+        Forward the longest run of publishes that is fully understood, within the batch's share of
         work.
 
         @return: the number of messages.
@@ -190,9 +190,9 @@ class Lane:
             self._generation = matcher.generation
         buffer, position = decoder.window
         known = self._known
-        turn = self._outbox.turn
+        batch = self._outbox.batch
         total = 0
-        while not turn.isSpent:
+        while not batch.isSpent:
             end = buffer.find(b"\n", position) + 1
             if not end:
                 break
@@ -201,12 +201,12 @@ class Lane:
             if plan is None or not plan.isRunnable():
                 break
             bodies = _bodies(
-                buffer, position, line, plan, 1 + (turn.until - turn.work) // plan.cost
+                buffer, position, line, plan, 1 + (batch.until - batch.work) // plan.cost
             )
             if not bodies:
                 break
             count = len(bodies)
-            turn.work += count * plan.cost
+            batch.work += count * plan.cost
             self._deliver(plan, bodies)
             if plan.counter is not None:
                 plan.counter.add(count, count * plan.size, plan.copies)
@@ -242,7 +242,7 @@ class Lane:
             return None
         matches = matcher.match(subject)
         receivers = len(matches.plain) + sum(len(here) for _, here, _ in matches.groups)
-        self._outbox.turn.work += FRAME + matcher.takeCost()
+        self._outbox.batch.work += FRAME + matcher.takeCost()
         if receivers >= DIVISIBLE or not _isDirect(matches):
             return None
         tail = b"%b %b" % (reply, sizeText) if reply else sizeText

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from OpenSSL import SSL
 from twisted.internet.address import IPv4Address
@@ -38,37 +39,30 @@ def addressEndpoint(
 
 
 @implementer(IStreamServerEndpoint)
+@dataclass(frozen=True, eq=False)
 class AnywhereEndpoint:
     """
     Every address of this machine. One IPv6 socket takes connections of both kinds, as in
     nats-server; without IPv6 it is an IPv4 socket. Its address is L{ANYWHERE} either way.
+
+    @ivar both: tells whether an IPv6 socket takes both.
     """
 
-    host = ANYWHERE
+    host: ClassVar[str] = ANYWHERE
 
-    def __init__(
-        self,
-        reactor: Any,
-        port: int,
-        backlog: int = BACKLOG,
-        both: Callable[[], bool] = takesBoth,
-    ) -> None:
-        """
-        @param both: tells whether an IPv6 socket takes both.
-        """
-        self._reactor = reactor
-        self._port = port
-        self._backlog = backlog
-        self._both = both
+    reactor: Any
+    port: int
+    backlog: int = BACKLOG
+    both: Callable[[], bool] = takesBoth
 
     def listen(self, protocolFactory: Any) -> Deferred[IListeningPort]:
         return execute(self._listen, protocolFactory)
 
     def _listen(self, factory: Any) -> IListeningPort:
-        interface = "::" if self._both() else ANYWHERE
+        interface = "::" if self.both() else ANYWHERE
         try:
-            port: IListeningPort = self._reactor.listenTCP(
-                self._port, factory, backlog=self._backlog, interface=interface
+            port: IListeningPort = self.reactor.listenTCP(
+                self.port, factory, backlog=self.backlog, interface=interface
             )
         except CannotListenError as error:
             raise CannotListenError(ANYWHERE, error.port, error.socketError) from error

@@ -167,7 +167,7 @@ class ClientOperations(PeerSession):
         self.close(error)
 
     def _violated(self, violation: errors.ProtocolViolation, sid: bytes = b"") -> None:
-        self._turn.work += VIOLATION
+        self._batch.work += VIOLATION
         self.say(violation.error.line(*violation.arguments))
         _log.error("{client} - {text}", client=str(self), text=violationText(violation, sid))
 

@@ -4,27 +4,21 @@ The client connection kind: protocol and factory for any Twisted stream transpor
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from twisted.internet.interfaces import IAddress, IHalfCloseableProtocol, IPushProducer
-from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Factory, connectionDone
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.session import ClientSession
 from natsbroker.connections.peer import placeOf
-from natsbroker.connections.polledtransport import unsentBy
+from natsbroker.connections.sessionprotocol import SessionProtocol
 from natsbroker.wire.grants import Security
 
-#: How long a closed connection may take to send what waits, in seconds, before it is cut.
-_LINGER = 1.0
 
-
-@implementer(IPushProducer, IHalfCloseableProtocol)
-class ClientProtocol(Protocol):
+class ClientProtocol(SessionProtocol):
     """
     @ivar certificate: the peer's verified TLS certificate, if it has one.
     @ivar isSecured: see L{natsbroker.connections.peer.ClientPeer}.
@@ -34,15 +28,16 @@ class ClientProtocol(Protocol):
     certificate: Any = None
     tls: Security | None = None
     isSecured = False
-    host = ""
-    port = 0
 
     def __init__(self, context: ClientContext) -> None:
+        super().__init__()
         self._context = context
-        self._linger: Any = None
-        self._stream: Any = None
         self._fast: Any = None
         self.session: ClientSession | None = None
+
+    @property
+    def _owner(self) -> ClientSession | None:
+        return self.session
 
     def connectionMade(self) -> None:
         self._attach()
@@ -76,36 +71,14 @@ class ClientProtocol(Protocol):
             self.session.received(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        if self._linger is not None and self._linger.active():
-            self._linger.cancel()
+        self._stopTimer()
         if self.session is not None:
             self.session.lost()
 
-    def readConnectionLost(self) -> None:
-        """
-        The client sends no more: it gets what it is owed, and then the end.
-        """
-        if self.session is not None:
-            self.session.inputEnded()
-
-    def writeConnectionLost(self) -> None:
-        self.abort()
-
-    def write(self, data: bytes) -> None:
-        self._stream.write(data)
-
     def finish(self) -> None:
-        """
-        A peer that does not read the rest is closed.
-        """
         if self.session is not None:
             self.session.outbox.resume()
-        self._stream.unregisterProducer()
-        self._stream.loseConnection()
-        self._linger = self._context.reactor.callLater(_LINGER, self.abort)
-
-    def abort(self) -> None:
-        self._stream.abortConnection()
+        super().finish()
 
     def pauseReading(self) -> None:
         self._stream.pauseProducing()
@@ -119,21 +92,6 @@ class ClientProtocol(Protocol):
         """
         if self._fast is not None:
             self._fast.useLane(lane)
-
-    def pauseProducing(self) -> None:
-        if self.session is not None:
-            self.session.outbox.pause(partial(unsentBy, self._stream))
-            self.session.writeBlocked()
-
-    def resumeProducing(self) -> None:
-        if self.session is not None:
-            self.session.writeProgressed()
-            self.session.outbox.resume()
-
-    def stopProducing(self) -> None:
-        """
-        C{connectionLost} follows.
-        """
 
 
 class ClientFactory(Factory):

@@ -108,13 +108,13 @@ class ClientSession(ClientOperations):
             self._inTurn(self._frames)
 
     def _frames(self) -> None:
-        decoder, dispatch, turn = self.decoder, _DISPATCH, self._turn
+        decoder, dispatch, batch = self.decoder, _DISPATCH, self._batch
         admission = self._admission
         active = False
         if self._handshakeBy is not None and self._isGuest():
             self._logIn()
         while not self.reason and admission.login is None:
-            if (turn.isSpent or self._steps is not None) and self._mustRest():
+            if (batch.isSpent or self._steps is not None) and self._mustRest():
                 break
             frame, self._held = self._held, None
             if frame is None:
@@ -122,9 +122,9 @@ class ClientSession(ClientOperations):
                 if lane is not None:
                     if lane.forward():
                         active = True
-                    if lane.isShort or (turn.isSpent and self._mustRest()):
+                    if lane.isShort or (batch.isSpent and self._mustRest()):
                         break
-                turn.work += FRAME
+                batch.work += FRAME
                 frame = decoder.next()
                 if frame is None:
                     break
@@ -163,7 +163,7 @@ class ClientSession(ClientOperations):
 
     def _logIn(self) -> None:
         self._handshakeBy = None
-        self._turn.work += LOGIN
+        self._batch.work += LOGIN
         self._schedule()
         self._ask(LoginState.ASKED)
 
@@ -218,7 +218,7 @@ class ClientSession(ClientOperations):
             self.decoder.authorized = True
             self._useLimits()
         else:
-            self._turn.backlog.exhaust(self._permitting(ended))
+            self._batch.backlog.exhaust(self._permitting(ended))
         self._expires = granted.expires
         self._schedule()
         self._configure()
@@ -260,7 +260,7 @@ class ClientSession(ClientOperations):
 
     def _permitting(self, ended: EndedSubscriptions) -> Iterator[None]:
         for each in ended:
-            self._turn.work += RECEIVER
+            self._batch.work += RECEIVER
             if each is not None:
                 self._removed(*(part.decode("utf-8", "surrogateescape") for part in each))
             yield

@@ -1,13 +1,13 @@
 """
-What is left over when a turn's share of work is used up, and who is served next.
+What is left over when a batch's share of work is used up, and who is served next.
 
 A broker has one thread: while it works for one peer, all others wait. So work is counted, as the
-operations that are done and the receivers that are looked at, and a turn ends when it has used up
+operations that are done and the receivers that are looked at, and a batch ends when it has used up
 its share. What it leaves over waits here, and is served round robin: each entry has a share, and
 after every round the reactor sees to sockets and timers.
 
 The unit of work is what it costs to put a short message into one outbox in the compiled lane:
-about a tenth of a microsecond. Times do not decide, so the same input gives the same turns.
+about a tenth of a microsecond. Times do not decide, so the same input gives the same batches.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-#: What one turn may do, and one round of the backlog: some milliseconds.
+#: What one batch may do, and one round of the backlog: some milliseconds.
 SHARE = 32768
 
-#: What a turn may do at least where many share a round.
+#: What a batch may do at least where many share a round.
 LEAST = 512
 
-#: Outside of turns nothing is limited.
+#: Outside of batches nothing is limited.
 UNLIMITED = 1 << 62
 
-#: Receivers of one message from which on it may be delivered in several turns.
+#: Receivers of one message from which on it may be delivered in several batches.
 DIVISIBLE = 128
 
 # What things cost.
@@ -58,7 +58,7 @@ BYTES = 11
 
 class WorkBudget(Protocol):
     """
-    The turn whose shares are given out: see L{natsbroker.connections.outbox.FlushBatch}.
+    The batch whose shares are given out: see L{natsbroker.connections.outbox.FlushBatch}.
     """
 
     work: int
@@ -79,13 +79,13 @@ class WorkQueue:
     The entries that wait for a share, first come, first served.
     """
 
-    __slots__ = ("_entries", "_isScheduled", "_schedule", "_turn")
+    __slots__ = ("_batch", "_entries", "_isScheduled", "_schedule")
 
-    def __init__(self, turn: WorkBudget, schedule: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, batch: WorkBudget, schedule: Callable[[Callable[[], None]], object]) -> None:
         """
         @param schedule: called with a callable to have it called soon, but not at once.
         """
-        self._turn = turn
+        self._batch = batch
         self._schedule = schedule
         self._isScheduled = False
         self._entries: deque[Callable[[], None]] = deque()
@@ -95,7 +95,7 @@ class WorkQueue:
 
     def add(self, entry: Callable[[], None]) -> None:
         """
-        Call something once, as a turn of its own, after all that waits already.
+        Call something once, as a batch of its own, after all that waits already.
         """
         self._entries.append(entry)
         if not self._isScheduled:
@@ -107,26 +107,26 @@ class WorkQueue:
         Use up an iterator, a share now and the rest later. A step that raises is passed over: its
         exception is the reactor's, or the caller's.
         """
-        turn = self._turn
-        turn.enter()
+        batch = self._batch
+        batch.enter()
         try:
             for _ in steps:
-                if turn.isSpent:
+                if batch.isSpent:
                     self.add(partial(self.exhaust, steps))
                     break
         except BaseException:
             self.add(partial(self.exhaust, steps))
             raise
         finally:
-            turn.leave()
+            batch.leave()
 
     def _serve(self) -> None:
-        turn, entries = self._turn, self._entries
+        batch, entries = self._batch, self._entries
         self._isScheduled = False
-        turn.renew()
+        batch.renew()
         try:
             for _ in range(len(entries)):
-                if turn.work >= turn.round:
+                if batch.work >= batch.round:
                     break
                 entries.popleft()()
         finally:

@@ -1,9 +1,9 @@
 """
-Collecting what a turn brings a service that takes runs.
+Collecting what a batch brings a service that takes runs.
 
 Who publishes much mostly publishes to one subject, with one reply subject. A service that takes
 runs is spared an object for each message, and can ask once what concerns all of them. Everything
-comes in order, and at the latest when the turn ends.
+comes in order, and at the latest when the batch ends.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Collector:
 
     isBatcher = True
 
-    def __init__(self, subscriber: Any, turn: Any, failed: Callable[[str], None]) -> None:
+    def __init__(self, subscriber: Any, batch: Any, failed: Callable[[str], None]) -> None:
         """
         @param subscriber: its C{deliverRuns} gets what came, with the tags.
-        @param turn: at whose end it is called.
+        @param batch: at whose end it is called.
         @param failed: called with a sentence while an exception is handled that it raised.
         """
         self._subscriber = subscriber
-        self._turn = turn
+        self._batch = batch
         self._failed = failed
         self._runs: list[tuple[Run, Any]] = []
 
@@ -46,7 +46,7 @@ class Collector:
                 run.bodies.append(message.body)
                 return
         else:
-            self._turn.atEnd(self._deliverRuns)
+            self._batch.atEnd(self._deliverRuns)
         run = Run(
             message.subject, message.reply, [message.body], message.headerLength, message.origin
         )

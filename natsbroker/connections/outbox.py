@@ -1,5 +1,5 @@
 """
-What waits to be sent on one connection, and the turn that sends it.
+What waits to be sent on one connection, and the batch that sends it.
 
 Everything that one chunk of input causes for one connection leaves in one write. What a slow peer
 does not take is counted, here and in its transport, and more than the limit ends the connection;
@@ -22,13 +22,13 @@ class OutboxOwner(Protocol):
 
     def outboxOverflowed(self) -> None:
         """
-        More waits than the limit allows. Called once, when the turn ends; the outbox takes
+        More waits than the limit allows. Called once, when the batch ends; the outbox takes
         nothing more.
         """
 
     def outboxFailed(self) -> None:
         """
-        Sending raised: the connection cannot go on. Called once, when the turn ends; the outbox
+        Sending raised: the connection cannot go on. Called once, when the batch ends; the outbox
         takes nothing more.
         """
 
@@ -37,16 +37,16 @@ class FlushBatch:
     """
     Collects the outboxes that were written to and flushes them together.
 
-    While something runs inside the turn (C{enter} to C{leave}), writes only collect; the
-    outermost C{leave} flushes. A write outside of any turn asks C{schedule} for a flush soon.
+    While something runs inside the batch (C{enter} to C{leave}), writes only collect; the
+    outermost C{leave} flushes. A write outside of any batch asks C{schedule} for a flush soon.
 
     @cvar HIGH: waiting bytes from which on a receiver slows its publishers down.
     @cvar LOW: waiting bytes below which it no longer does.
     @ivar congested: the last outbox with more than C{HIGH} bytes that something was put into;
-        a session that runs in the turn takes it (sets it to C{None}) to learn whether it caused it.
+        a session that runs in the batch sets it to C{None} to learn whether it caused it.
     @ivar work: how much was done so far, in the units of L{natsbroker.connections.backlog}.
     @ivar until: the C{work} at which whatever runs leaves the rest for later.
-    @ivar round: the C{work} at which a round of turns ends: each begins with what is left of it.
+    @ivar round: the C{work} at which a round of batches ends: each begins with what is left of it.
     @ivar backlog: what was left for later.
     """
 
@@ -121,7 +121,7 @@ class FlushBatch:
 
     def atEnd(self, call: Callable[[], None]) -> None:
         """
-        Have something called once when the turn ends, after everything was flushed.
+        Have something called once when the batch ends, after everything was flushed.
         """
         self._ended.append(call)
         if not self._depth and not self._scheduled:
@@ -165,7 +165,7 @@ class FlushBatch:
         try:
             self._failed("What a turn had to do failed")
         except BaseException as another:
-            # There may be no memory for a report. What the turn has to do still comes first.
+            # There may be no memory for a report. What the batch has to do still comes first.
             self._trouble = another
 
     def _scheduledFlush(self) -> None:
@@ -200,6 +200,7 @@ class Outbox:
         "_waiters",
         "_waiting",
         "_write",
+        "batch",
         "closed",
         "direct",
         "echo",
@@ -208,13 +209,12 @@ class Outbox:
         "limit",
         "messageBytes",
         "messages",
-        "turn",
     )
 
     def __init__(
-        self, turn: FlushBatch, owner: OutboxOwner, write: Callable[[bytes], object], limit: int
+        self, batch: FlushBatch, owner: OutboxOwner, write: Callable[[bytes], object], limit: int
     ) -> None:
-        self.turn = turn
+        self.batch = batch
         self._owner = owner
         self._write = write
         self.limit = limit
@@ -267,16 +267,16 @@ class Outbox:
         self._waiting += count
         if not self._isDirty:
             self._isDirty = True
-            self.turn.dirty(self)
+            self.batch.dirty(self)
         if self._waiting + self._heldAtMost > self.limit and self.pending > self.limit:
             self._overflow()
         elif self._waiting > FlushBatch.HIGH and not self.lagging:
-            self.turn.congested = self
+            self.batch.congested = self
 
     def _overflow(self) -> None:
         overflowed = self._owner.outboxOverflowed
         self.close()
-        self.turn.atEnd(overflowed)
+        self.batch.atEnd(overflowed)
 
     def fail(self) -> None:
         """
@@ -284,7 +284,7 @@ class Outbox:
         """
         failed = self._owner.outboxFailed
         self.close()
-        self.turn.atEnd(failed)
+        self.batch.atEnd(failed)
 
     def whenRelieved(self, call: Callable[[], None]) -> None:
         """
@@ -325,7 +325,7 @@ class Outbox:
         if self._waiters:
             waiters, self._waiters = self._waiters, []
             for call in waiters:
-                self.turn.contain(call)
+                self.batch.contain(call)
 
     @property
     def pending(self) -> int:

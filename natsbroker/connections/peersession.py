@@ -1,6 +1,6 @@
 """
-The base of client and link sessions: input is handled in turns, each of which has a share of work;
-the peer has deadlines; the connection ends once.
+The base of client and link sessions: input is handled in batches, each with a share of work; the
+peer has deadlines; the connection ends once.
 
 No exception escapes, not even one that is meant to end the process: it ends the session that
 caused it and no other. A peer that fills an outbox that holds much has to wait, and so does one
@@ -42,7 +42,7 @@ class PeerSession(ABC):
     @ivar context: reactor, limits, wheel and more that all sessions of a kind share.
     @ivar started: when the connection began.
     @ivar reason: why the connection was closed; empty while it is open.
-    @ivar _turn: collects what one chunk of input causes.
+    @ivar _batch: collects what one chunk of input causes.
     @ivar _handshakeBy: when the peer must have said who it is; C{None} if that does not matter.
     @ivar _expires: when the peer's permission to be connected ends; C{None} for never.
     @ivar _stuckSince: since when the transport is full; C{None} while it is not.
@@ -57,6 +57,7 @@ class PeerSession(ABC):
 
     __slots__ = (
         "_afterwards",
+        "_batch",
         "_expires",
         "_handshakeBy",
         "_holds",
@@ -67,7 +68,6 @@ class PeerSession(ABC):
         "_stall",
         "_steps",
         "_stuckSince",
-        "_turn",
         "context",
         "decoder",
         "outbox",
@@ -80,22 +80,22 @@ class PeerSession(ABC):
 
     def _begin(self, context: Any, peer: Any, decoder: hot.Decoder) -> None:
         limits, now = context.limits, context.reactor.seconds()
-        self._beginTurns(context.turn)
+        self._useBatch(context.batch)
         self.context = context
         self.peer = peer
         self.started: float = now
         self.reason = ""
         self.decoder = decoder
         decoder.heard = now
-        self.outbox = hot.Outbox(context.turn, self, peer.write, limits.max_pending)
+        self.outbox = hot.Outbox(context.batch, self, peer.write, limits.max_pending)
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
         self._handshakeBy: float | None = None
         self._expires: float | None = None
         self._stuckSince: float | None = None
         self._sentBefore = 0
 
-    def _beginTurns(self, turn: hot.FlushBatch) -> None:
-        self._turn = turn
+    def _useBatch(self, batch: hot.FlushBatch) -> None:
+        self._batch = batch
         self._stall: Stall | None = None
         self._holds = 0
         self._isResting = self._isQueued = False
@@ -109,10 +109,13 @@ class PeerSession(ABC):
         """
 
     @abstractmethod
-    def say(self, line: bytes) -> None:
+    def inputEnded(self) -> None:
         """
-        Send a line.
+        The peer sends no more.
         """
+
+    @abstractmethod
+    def say(self, line: bytes) -> None: ...
 
     @abstractmethod
     def _handshakeLate(self) -> None:
@@ -141,17 +144,17 @@ class PeerSession(ABC):
             self.proceed()
 
     def _inTurn(self, call: Callable[..., None], *arguments: Any) -> None:
-        turn = self._turn
-        turn.enter()
+        batch = self._batch
+        batch.enter()
         try:
             call(*arguments)
-            if turn.congested is not None:
-                outbox, turn.congested = turn.congested, None
-                turn.atEnd(lambda: self._waitFor(outbox))
+            if batch.congested is not None:
+                outbox, batch.congested = batch.congested, None
+                batch.atEnd(lambda: self._waitFor(outbox))
         except BaseException:
-            turn.contain(self.internalFailure)
+            batch.contain(self.internalFailure)
         try:
-            turn.leave()
+            batch.leave()
         except BaseException:
             _log.failure("{peer} - What its input caused failed", peer=str(self))
 
@@ -166,7 +169,7 @@ class PeerSession(ABC):
 
     def outboxFailed(self) -> None:
         """
-        Sending raised, which the turn has reported: cut the connection.
+        Sending raised, which the batch has reported: cut the connection.
         """
         self.close(errors.INTERNAL, abort=True)
 
@@ -174,16 +177,16 @@ class PeerSession(ABC):
         """
         Go on with what is left of the last operation.
 
-        @return: whether the turn's share of work is used up: what is left is handled later.
+        @return: whether the batch's share of work is used up: what is left is handled later.
         """
-        turn, steps = self._turn, self._steps
+        batch, steps = self._batch, self._steps
         if steps is not None:
             for _ in steps:
-                if turn.isSpent:
+                if batch.isSpent:
                     break
             else:
                 self._steps = None
-        if turn.isSpent:
+        if batch.isSpent:
             self._rest()
             return True
         return False
@@ -197,7 +200,7 @@ class PeerSession(ABC):
     def _queue(self) -> None:
         if not self._isQueued:
             self._isQueued = True
-            self._turn.backlog.add(self._goOn)
+            self._batch.backlog.add(self._goOn)
 
     def _goOn(self) -> None:
         self._isQueued = False

@@ -22,11 +22,11 @@ class _Relay:
     Hands what comes to a protocol, and sends what that writes, as a transport of Twisted's does.
     """
 
-    def __init__(self, protocol: Any, turn: hot.FlushBatch) -> None:
+    def __init__(self, protocol: Any, batch: hot.FlushBatch) -> None:
         self._protocol = protocol
         self.decoder = hot.Decoder()
         # The protocol's own outbox counts what waits here towards its limit.
-        self.outbox = hot.Outbox(turn, self, _nowhere, sys.maxsize)
+        self.outbox = hot.Outbox(batch, self, _nowhere, sys.maxsize)
 
     def proceed(self) -> None:
         self._protocol.dataReceived(self.decoder.take())
@@ -90,14 +90,14 @@ class PolledTransport:
     def resumeProducing(self) -> None:
         self._socket.setReading(True)
 
-    def relay(self, protocol: Any, turn: hot.FlushBatch) -> None:
+    def relay(self, protocol: Any, batch: hot.FlushBatch) -> None:
         """
         Have a protocol stand between the socket and the session: it gets all input, and what it
         writes is all that is sent.
 
         @param protocol: is paused and resumed as a producer.
         """
-        relay = _Relay(protocol, turn)
+        relay = _Relay(protocol, batch)
         self._outbox = relay.outbox
         self._socket.relay(relay)
 
@@ -128,13 +128,13 @@ def pollTransport(poller: Any, transport: Any, session: PolledSession) -> Any:
     return PolledTransport(poller.sockets, transport, session)
 
 
-def relayed(stream: Any, protocol: Any, turn: hot.FlushBatch) -> Any:
+def relayed(stream: Any, protocol: Any, batch: hot.FlushBatch) -> Any:
     """
     @param stream: what L{pollTransport} gave.
     @return: what the protocol, which stands between it and its session, is to use from now on.
     """
     if isinstance(stream, PolledTransport):
-        stream.relay(protocol, turn)
+        stream.relay(protocol, batch)
     return stream
 
 

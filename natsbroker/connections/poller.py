@@ -40,9 +40,9 @@ class SocketPoller:
     The epoll set of one broker, as one reader for the reactor.
     """
 
-    def __init__(self, reactor: IReactorFDSet, turn: hot.FlushBatch) -> None:
+    def __init__(self, reactor: IReactorFDSet, batch: hot.FlushBatch) -> None:
         self._reactor = reactor
-        self.sockets = hot.Poller(turn)
+        self.sockets = hot.Poller(batch)
         self._isClosed = False
         self._hasFailed = False
         reactor.addReader(self)
@@ -82,7 +82,7 @@ class SocketPoller:
 
     def addReader(self, reader: IReadDescriptor) -> None:
         """
-        Have C{doRead} called, in a turn, whenever something that is no connection is readable.
+        Have C{doRead} called, in a batch, whenever something that is no connection is readable.
         """
         self.sockets.watch(reader.fileno(), reader.doRead)
 

@@ -1,7 +1,7 @@
 """
 TLS on client connections, in each of the ways in which clients of NATS begin it.
 
-With C{Begin.AFTER_INFO} the handshake is started in the same turn in which INFO is written, so no
+With C{Begin.AFTER_INFO} the handshake is started in the same batch in which INFO is written, so no
 byte of the client is ever read in the clear; with C{Begin.FIRST} nothing is written before it;
 where plaintext is allowed, the first byte of the client decides (PROTOCOL part 2, row 57). A
 handshake that fails or takes too long ends the connection without a word.
@@ -25,7 +25,6 @@ from twisted.internet.interfaces import (
     ISSLTransport,
 )
 from twisted.internet.protocol import Factory, connectionDone
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -33,10 +32,8 @@ from natsbroker import errors
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.protocol import ClientProtocol
 from natsbroker.config.tls import TLSSettings
-from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
+from natsbroker.connections.tlsrecords import SealedConnection
 from natsbroker.wire.grants import Security
-
-_log = Logger(namespace="natsbroker")
 
 #: The first byte of a TLS handshake.
 _HANDSHAKE = 0x16
@@ -106,23 +103,14 @@ class TLSTerms:
 
 @implementer(IHandshakeListener)
 class TLSClientProtocol(ClientProtocol):
-    """
-    @ivar connection: the OpenSSL connection that we made for it; C{None} so far, or if the
-        transport does TLS by itself.
-    """
-
-    connection: SealedConnection | None = None
-
     def __init__(self, context: ClientContext, factory: TLSClientFactory) -> None:
         super().__init__(context)
         self._terms = factory.terms
         self._begin = factory.terms.begin
         self._makers = factory
         self._receive: Callable[[bytes], None] = super().dataReceived
-        self._timer: Any = None
         self._soon: Any = None
         self._isPending = False
-        self._records: Records | None = None
 
     def connectionMade(self) -> None:
         if ISSLTransport.providedBy(self.transport):
@@ -142,7 +130,11 @@ class TLSClientProtocol(ClientProtocol):
     def _firstOrInfo(self) -> None:
         if self._hasRoom():
             self._receive = self._startWith
-            self._schedule(self._terms.settings.handshake_first_fallback, self._fallBack)
+            self._schedule(
+                self._context.reactor,
+                self._terms.settings.handshake_first_fallback,
+                self._fallBack,
+            )
 
     def _fallBack(self) -> None:
         self._timer = None
@@ -157,7 +149,7 @@ class TLSClientProtocol(ClientProtocol):
 
     def _beforeUs(self) -> None:
         self._isPending = True
-        self._schedule(self._terms.settings.timeout, self._late)
+        self._schedule(self._context.reactor, self._terms.settings.timeout, self._late)
 
     def _hasRoom(self) -> bool:
         try:
@@ -184,15 +176,9 @@ class TLSClientProtocol(ClientProtocol):
         session.outbox.flush()
         self._isPending = True
         self._receive = self._collect
-        widen(self._stream)
-        self._stream.startTLS(self._terms.creator)
-        self._schedule(self._terms.settings.timeout, self._late)
-
-    def write(self, data: bytes) -> None:
-        if self._records is None:
-            self._stream.write(data)
-        else:
-            self._records.send(data)
+        self._startHandshake(
+            self._context.reactor, self._terms.creator, self._terms.settings.timeout
+        )
 
     def _startWith(self, data: bytes) -> None:
         self._stopTimer()
@@ -233,8 +219,9 @@ class TLSClientProtocol(ClientProtocol):
         """
         self._isPending = False
         self.isSecured = True
-        if self.connection is not None:
-            self._seal(self.connection)
+        if self.connection is not None and self.session is not None:
+            decoder = self.session.decoder
+            self._useRecords(self.connection, self._context.fastLane, decoder, self._proceed)
         self._stopTimer()
         self.certificate = self._peerCertificate()
         isGreeted = self._isGreeted()
@@ -246,19 +233,9 @@ class TLSClientProtocol(ClientProtocol):
         elif self.session is not None:
             self.session.secured()
 
-    def _seal(self, connection: SealedConnection) -> None:
-        seal = connection.seal() if self._context.fastLane else None
-        self._records = Records(connection, self._stream.protocol, seal)
-        if seal is not None and self.session is not None:
-            connection.readInto(seal, self.session.decoder, self._proceed)
-
     def _isGreeted(self) -> bool:
         session = self.session
         return session is not None and self._context.connections.get(session.cid) is session
-
-    def _peerCertificate(self) -> Any:
-        found = self._stream.getPeerCertificate()
-        return None if found is None else found.to_cryptography()
 
     def termsChanged(self) -> None:
         """
@@ -268,17 +245,6 @@ class TLSClientProtocol(ClientProtocol):
             self.certificate, self._makers.terms.settings.pinned_certs
         ):
             self._failed(f"{NOT_PINNED} any more")
-
-    def _late(self) -> None:
-        self._timer = None
-        self._failed("handshake timeout")
-
-    def _failed(self, reason: str) -> None:
-        if self.session is not None:
-            _log.error(
-                "{client} - TLS handshake error: {reason}", client=self.session, reason=reason
-            )
-            self.session.close(errors.TLS_HANDSHAKE, abort=True)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._stopTimer()
@@ -290,21 +256,9 @@ class TLSClientProtocol(ClientProtocol):
             self.connection.forget()
         session = self.session
         if self._isPending and session is not None and not session.reason:
-            _log.error(
-                "{client} - TLS handshake error: {reason}",
-                client=session,
-                reason=_explained(reason),
-            )
+            self._logFailure(_explained(reason))
             session.reason = errors.TLS_HANDSHAKE.reason
         super().connectionLost(reason)
-
-    def _schedule(self, delay: float, call: Callable[[], None]) -> None:
-        self._timer = self._context.reactor.callLater(delay, call)
-
-    def _stopTimer(self) -> None:
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
 
 
 _BEGINNINGS: dict[Begin, Callable[[TLSClientProtocol], None]] = {

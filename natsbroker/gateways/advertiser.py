@@ -50,12 +50,12 @@ class GatewayAdvertiser:
         account: bytes,
         ourName: str,
         say: Callable[[bytes], None],
-        turn: hot.FlushBatch,
+        batch: hot.FlushBatch,
         isRefused: bool = False,
         mostRefused: int = _MOST_REFUSED,
     ) -> None:
         """
-        @param turn: its shares of work limit how much is sent at once.
+        @param batch: its shares of work limit how much is sent at once.
         @param isRefused: the account was refused before it was known.
         """
         self.isAll = False
@@ -65,7 +65,7 @@ class GatewayAdvertiser:
         self._account = account
         self._ourName = ourName
         self._say = say
-        self._turn = turn
+        self._batch = batch
         self._mostRefused = mostRefused
         self._plain: dict[bytes, None] = {}
         self._groups: set[tuple[bytes, bytes]] = set()
@@ -96,15 +96,15 @@ class GatewayAdvertiser:
         self.switched = now
         self._say(commandLine(self._ourName, GatewayCommand.ALL_SUBS_START, self._account))
         self._untold = self._plain.copy()
-        self._turn.work += len(self._untold) >> _COPY
-        self._turn.backlog.exhaust(self._sendRest())
+        self._batch.work += len(self._untold) >> _COPY
+        self._batch.backlog.exhaust(self._sendRest())
 
     def _sendRest(self) -> Iterator[None]:
         untold = self._untold
         while untold and untold is self._untold:
             pattern, _ = untold.popitem()
             self._say(interestLine(self._account, pattern, b"", 0))
-            self._turn.work += _TELL
+            self._batch.work += _TELL
             yield
         self._complete()
 
@@ -164,7 +164,7 @@ class GatewayAdvertiser:
         refused = self.refused
         if not hasWildcard(pattern):
             return refused.pop(pattern, _MISSING) is not _MISSING
-        self._turn.work += len(refused) * _COMPARE
+        self._batch.work += len(refused) * _COMPARE
         found = [subject for subject in refused if matches(pattern, subject)]
         for subject in found:
             del refused[subject]

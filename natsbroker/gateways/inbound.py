@@ -100,7 +100,7 @@ class InboundTraffic:
         isRefused = wire in self._unknown
         self._unknown.pop(wire, None)
         advertiser = GatewayAdvertiser(
-            wire, self._ourName, self._link.say, self._link.context.turn, isRefused
+            wire, self._ourName, self._link.say, self._link.context.batch, isRefused
         )
         advertiser.begin(bus)
         return _Account(name, bus, GatewayOrigin(name, self._document.server_name), advertiser)

@@ -80,9 +80,8 @@ class LeafProtocol(LinkProtocol):
 
     def _secured(self, link: Link) -> None:
         self.isSecured = True
-        found = self._stream.getPeerCertificate()
-        if self._name is None and found is not None:
-            self.certificate = found.to_cryptography()
+        if self._name is None:
+            self.certificate = self._peerCertificate()
         if link.isOpen:
             link.secured()
         else:

@@ -50,7 +50,7 @@ class LinkContext:
     """
     What a link needs of the broker.
 
-    @ivar turn: collects what one chunk of input causes.
+    @ivar batch: collects what one chunk of input causes.
     @ivar random: for jitter.
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
     @ivar poller: the L{natsbroker.connections.poller.SocketPoller} of plain TCP connections;
@@ -58,7 +58,7 @@ class LinkContext:
     """
 
     reactor: IReactorTime
-    turn: hot.FlushBatch
+    batch: hot.FlushBatch
     wheel: DeadlineWheel
     random: Random
     limits: LinkLimits = field(default_factory=LinkLimits)
@@ -81,7 +81,7 @@ class LinkContext:
 class LinkDependencies:
     """
     @ivar settings: those that it begins with.
-    @ivar clients: what is shared with client connections: turns, deadlines, tracing.
+    @ivar clients: what is shared with client connections: batches, deadlines, tracing.
     @ivar checks: compare the passwords of leafnodes.
     @ivar policy: makes what decides which messages other clusters receive.
     @ivar systemBus: gives the bus of the system account; C{None} without one.

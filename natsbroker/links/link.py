@@ -169,9 +169,9 @@ class Link(PeerSession):
     def _frames(self) -> None:
         decoder, handlers = self.decoder, self.handlers
         active = False
-        turn = self._turn
+        batch = self._batch
         while not self.reason and not self.isHeld:
-            if (turn.isSpent or self._steps is not None) and self._mustRest():
+            if (batch.isSpent or self._steps is not None) and self._mustRest():
                 break
             lane = self.lane
             if lane is not None and self.context.tracing:
@@ -179,9 +179,9 @@ class Link(PeerSession):
             elif lane is not None:
                 if lane.forward():
                     active = True
-                if lane.isShort or (turn.isSpent and self._mustRest()):
+                if lane.isShort or (batch.isSpent and self._mustRest()):
                     break
-            turn.work += FRAME
+            batch.work += FRAME
             frame = decoder.next()
             if frame is None:
                 break

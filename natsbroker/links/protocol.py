@@ -8,63 +8,44 @@ goes through the poller where there is one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from twisted.internet.interfaces import (
-    IAddress,
-    IHalfCloseableProtocol,
-    IHandshakeListener,
-    IPushProducer,
-)
-from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.logger import Logger
+from twisted.internet.interfaces import IAddress, IHandshakeListener
+from twisted.internet.protocol import Factory, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.connections.peer import LinkPeer, placeOf
-from natsbroker.connections.polledtransport import pollTransport, relayed, unsentBy
+from natsbroker.connections.polledtransport import pollTransport, relayed
+from natsbroker.connections.sessionprotocol import SessionProtocol
 from natsbroker.connections.tls import NOT_PINNED, isPinned
-from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
 from natsbroker.links.link import Link
 from natsbroker.links.s2link import S2Link
 from natsbroker.links.tls import LinkTLS, nameProblem
-
-_log = Logger(namespace="natsbroker")
-
-#: How long a closed link may take to send what waits, in seconds, before it is cut.
-_LINGER = 1.0
 
 #: Makes the session of a connection.
 MakeLink = Callable[[LinkPeer], Link]
 
 
-@implementer(IPushProducer, IHalfCloseableProtocol, IHandshakeListener)
-class LinkProtocol(Protocol):
-    """
-    @ivar connection: the OpenSSL connection that was made for it; C{None} so far.
-    """
-
-    connection: SealedConnection | None = None
-
-    host = ""
-    port = 0
-
+@implementer(IHandshakeListener)
+class LinkProtocol(SessionProtocol):
     def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
         """
         @param name: the name in the peer's certificate; C{None} on an accepted connection.
         """
+        super().__init__()
         self._makeLink = makeLink
         self._tls = tls
         self._name = name
-        self._timer: Any = None
-        self._stream: Any = None
         self._isSecured = tls is None
         self._s2: S2Link | None = None
-        self._records: Records | None = None
         self._inlet: hot.Decoder | None = None
         self.link: Link | None = None
+
+    @property
+    def _owner(self) -> Link | None:
+        return self.link
 
     def connectionMade(self) -> None:
         link = self._attach()
@@ -91,17 +72,15 @@ class LinkProtocol(Protocol):
         if tls is None or link is None:
             raise RuntimeError("a handshake without TLS")
         self._isSecured = False
-        widen(self._stream)
-        self._stream.startTLS(tls.creator(self._name, self))
-        self._timer = link.context.reactor.callLater(tls.settings.timeout, self._late)
+        creator = tls.creator(self._name, self)
+        self._startHandshake(link.context.reactor, creator, tls.settings.timeout)
 
     def handshakeCompleted(self) -> None:
         self._stopTimer()
         tls, link = self._tls, self.link
         if tls is None or link is None or link.reason:
             return
-        found = self._stream.getPeerCertificate()
-        certificate = None if found is None else found.to_cryptography()
+        certificate = self._peerCertificate()
         problem = "" if isPinned(certificate, tls.settings.pinned_certs) else NOT_PINNED
         if self._name is not None and not tls.settings.insecure:
             problem = problem or nameProblem(certificate, self._name)
@@ -110,15 +89,10 @@ class LinkProtocol(Protocol):
             return
         self._isSecured = True
         if self.connection is not None:
-            self._seal(self.connection, link)
+            inlet = hot.Decoder()
+            if self._useRecords(self.connection, link.context.fastLane, inlet, self._unsealed):
+                self._inlet = inlet
         self._secured(link)
-
-    def _seal(self, connection: SealedConnection, link: Link) -> None:
-        seal = connection.seal() if link.context.fastLane else None
-        self._records = Records(connection, self._stream.protocol, seal)
-        if seal is not None:
-            self._inlet = hot.Decoder()
-            connection.readInto(seal, self._inlet, self._unsealed)
 
     def _unsealed(self) -> None:
         """
@@ -129,22 +103,6 @@ class LinkProtocol(Protocol):
 
     def _secured(self, link: Link) -> None:
         link.opened()
-
-    def _late(self) -> None:
-        self._timer = None
-        self._failed("handshake timeout")
-
-    def _failed(self, problem: str) -> None:
-        if self.link is not None:
-            _log.error(
-                "{link} - TLS handshake error: {problem}", link=str(self.link), problem=problem
-            )
-            self.link.close(errors.TLS_HANDSHAKE, abort=True)
-
-    def _stopTimer(self) -> None:
-        timer, self._timer = self._timer, None
-        if timer is not None and timer.active():
-            timer.cancel()
 
     def dataReceived(self, data: bytes) -> None:
         if self._s2 is not None:
@@ -160,51 +118,24 @@ class LinkProtocol(Protocol):
         if link is None:
             return
         if not self._isSecured and not link.reason:
-            _log.error(
-                "{link} - TLS handshake error: {problem}",
-                link=str(link),
-                problem=str(reason.value) or type(reason.value).__name__,
-            )
+            self._logFailure(str(reason.value) or type(reason.value).__name__)
             link.lost(errors.TLS_HANDSHAKE.reason)
         else:
             link.lost()
 
-    def readConnectionLost(self) -> None:
-        if self.link is not None:
-            self.link.inputEnded()
-
-    def writeConnectionLost(self) -> None:
-        self.abort()
-
     def write(self, data: bytes) -> None:
         if self._s2 is not None:
             data = self._s2.encoder.encode(data)
-        if self._records is None:
-            self._stream.write(data)
-        else:
-            self._records.send(data)
+        super().write(data)
 
     def compress(self, level: str) -> None:
         link = self.link
         if self._s2 is not None:
             self._s2.encoder.level = level
         elif link is not None:
-            self._stream = relayed(self._stream, self, link.context.turn)
+            self._stream = relayed(self._stream, self, link.context.batch)
             link.outbox.resume()
             self._s2 = S2Link(link, self._stream, level, link.decoder.take())
-
-    def finish(self) -> None:
-        """
-        A peer that does not take the rest is cut soon.
-        """
-        self._stopTimer()
-        self._stream.unregisterProducer()
-        self._stream.loseConnection()
-        if self.link is not None:
-            self._timer = self.link.context.reactor.callLater(_LINGER, self.abort)
-
-    def abort(self) -> None:
-        self._stream.abortConnection()
 
     def pauseReading(self) -> None:
         (self._s2 or self._stream).pauseProducing()
@@ -215,21 +146,6 @@ class LinkProtocol(Protocol):
     def useLane(self, lane: Any) -> None:
         """
         Ordinary transports always ask the link.
-        """
-
-    def pauseProducing(self) -> None:
-        if self.link is not None:
-            self.link.outbox.pause(partial(unsentBy, self._stream))
-            self.link.writeBlocked()
-
-    def resumeProducing(self) -> None:
-        if self.link is not None:
-            self.link.writeProgressed()
-            self.link.outbox.resume()
-
-    def stopProducing(self) -> None:
-        """
-        C{connectionLost} follows.
         """
 
 

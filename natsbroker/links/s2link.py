@@ -2,7 +2,7 @@
 S2 on a link, between its session and its transport.
 
 What a session flushes is one S2 stream; what comes is decoded no faster than the session
-takes it, and no more of it in one turn than an uncompressed connection brings; a peer that has not
+takes it, and no more of it in one batch than an uncompressed connection brings; a peer that has not
 proved who it is sends small chunks only.
 """
 

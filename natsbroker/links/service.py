@@ -100,7 +100,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         self._serverId = dependencies.serverId
         self._random = random = dependencies.random
         self._diallers: Diallers[Key] = Diallers(reactor, random)
-        self.context = LinkContext(reactor, clients.turn, clients.wheel, random, limits)
+        self.context = LinkContext(reactor, clients.batch, clients.wheel, random, limits)
         self.context.fastLane = dependencies.settings.fast_lane
         self.tracingChanged()
 

@@ -85,7 +85,7 @@ class Links:
             key: value for service in self._peers() for key, value in service.clientInfo().items()
         }
 
-    def countNeighbours(self) -> float:
+    def countPeers(self) -> float:
         return math.fsum(service.neighbours() for service in self._peers())
 
     def addresses(self) -> dict[str, list[str]]:

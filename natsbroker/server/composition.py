@@ -165,10 +165,10 @@ class BrokerParts:
         self.observers = Observers([events, *self._given.observers])
 
     def _makeAccounts(self) -> None:
-        self._turn = hot.FlushBatch(lambda call: self._reactor.callLater(0, call), _log.failure)
+        self._batch = hot.FlushBatch(lambda call: self._reactor.callLater(0, call), _log.failure)
         router = self._given.routerFactory or self._plugins.routerFactory(self._settings)
         self.accounts = AccountRegistry(
-            self._turn,
+            self._batch,
             router or (lambda account: BuiltInRouter(self._settings.max_subject_shapes)),
             self._random,
             self._reactor,
@@ -204,19 +204,17 @@ class BrokerParts:
     def _makeOperators(self) -> OperatorService | None:
         if not self._settings.operator.isOn:
             return None
-        from natsbroker.auth.operator.service import OperatorService
+        from natsbroker.auth.operator.service import OperatorHost, OperatorService
 
-        return OperatorService(
-            self._settings,
+        host = OperatorHost(
             self.accounts,
             self._reactor,
             self._inThread,
             self.describe,
             lambda account: closeExcess(self.clients, self.accounts, account),
-            self.callouts(),
-            lambda: self.links.countNeighbours(),
-            self._given.accountResolver,
+            lambda: self.links.countPeers(),
         )
+        return OperatorService(self._settings, host, self.callouts(), self._given.accountResolver)
 
     def _makeClients(self) -> None:
         settings = self._settings
@@ -234,14 +232,14 @@ class BrokerParts:
             self.accounts,
             self._authorizer,
             info,
+            self._batch,
             limitsFrom(settings),
-            self._turn,
             self.observers.notify,
             self._random,
             connections=Connections(settings.max_closed_clients or REMEMBERED),
+            tracing=settings.logging,
+            fastLane=settings.fast_lane,
         )
-        self.clients.tracing = settings.logging
-        self.clients.fastLane = settings.fast_lane
         self._authorizer.watchRevocations(self._revoked)
 
     def _makeListeners(self) -> None:

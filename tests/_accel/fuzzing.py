@@ -282,7 +282,7 @@ def overSockets(random: Random) -> None:
     """
 
     world = makeWorld(random)
-    poller = hot.Poller(world.context.turn)
+    poller = hot.Poller(world.context.batch)
     pairs = [socket.socketpair() for _ in range(3)]
     peers = []
     for ours, theirs in pairs:

@@ -175,7 +175,7 @@ class Room:
         self, limits: ClientLimits | None = None, authorizer: Doorkeeper | None = None
     ) -> None:
         self.world = World(limits, authorizer)
-        self.poller = hot.Poller(self.world.context.turn)
+        self.poller = hot.Poller(self.world.context.batch)
         self.clients: list[Client] = []
 
     def client(self, hello: bytes = QUIET, sendBuffer: int = 0) -> Client:

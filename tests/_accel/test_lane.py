@@ -302,14 +302,14 @@ class TestMisuse:
 #: its type has one, and then writes.
 _COLLECTED = """
 import ctypes
-from natsbroker._accel import Outbox, FlushBatch
+from natsbroker._accel.lane import Outbox, FlushBatch
 
 TP_CLEAR = 24 * ctypes.sizeof(ctypes.c_void_p)
-turn = FlushBatch(lambda call: None)
-outbox = Outbox(turn, None, print, 1 << 20)
+batch = FlushBatch(lambda call: None)
+outbox = Outbox(batch, None, print, 1 << 20)
 clear = ctypes.c_void_p.from_address(id(Outbox) + TP_CLEAR).value
 if clear:
     ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(clear)(outbox)
 outbox.write(b"written")
-turn.flush()
+batch.flush()
 """

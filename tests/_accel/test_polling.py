@@ -165,7 +165,7 @@ class TestExceptions:
                 here.poller,
                 peer.connection.fd,
                 hot.Decoder(),
-                hot.Outbox(here.world.context.turn, peer.session, fail, 1 << 20),
+                hot.Outbox(here.world.context.batch, peer.session, fail, 1 << 20),
                 fail,
                 fail,
                 fail,
@@ -224,12 +224,12 @@ class TestPaused:
         ours.setblocking(False)
         told: list[str] = []
         with room() as here:
-            turn = here.world.context.turn
+            batch = here.world.context.batch
             connection = hot.Connection(
                 here.poller,
                 ours.fileno(),
                 hot.Decoder(),
-                hot.Outbox(turn, here.client().peer.session, lambda _: None, 1 << 20),
+                hot.Outbox(batch, here.client().peer.session, lambda _: None, 1 << 20),
                 lambda: told.append("input"),
                 lambda: None,
                 lambda: None,

@@ -165,11 +165,11 @@ def test_work(subscription: bytes, least: float, most: float) -> None:
         world = World()
         publisher, receiver = world.client(), world.client()
         receiver.send(subscription)
-        turn, session = world.context.turn, publisher.session
+        batch, session = world.context.batch, publisher.session
         session.decoder.append(PUB * COUNT)
-        before = turn.work
+        before = batch.work
         assert session._lane.forward() == COUNT
-        assert least < (turn.work - before) / COUNT < most
+        assert least < (batch.work - before) / COUNT < most
         assert receiver.receive() == b"MSG a.b 1 1\r\nx\r\n" * COUNT
 
 

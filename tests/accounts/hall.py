@@ -22,9 +22,9 @@ class Connection(Recorder):
     A subscriber with an outbox, as client sessions are.
     """
 
-    def __init__(self, turn: Any) -> None:
+    def __init__(self, batch: Any) -> None:
         super().__init__()
-        self.outbox = hot.Outbox(turn, self, lambda data: None, 1 << 20)
+        self.outbox = hot.Outbox(batch, self, lambda data: None, 1 << 20)
 
     def outboxOverflowed(self) -> None:
         """Not in these tests."""
@@ -43,10 +43,10 @@ class Hall:
     def __init__(self, seed: int = 1) -> None:
         self.soon: list[Any] = []
         self.failures: list[str] = []
-        self.turn = hot.FlushBatch(self.soon.append)
+        self.batch = hot.FlushBatch(self.soon.append)
         self.router = Router()
         self.account = Account(
-            "A", self.router, self.turn, Random(seed), failed=self.failures.append
+            "A", self.router, self.batch, Random(seed), failed=self.failures.append
         )
         self.bus = self.account.busFor(Kind.CLIENT)
 

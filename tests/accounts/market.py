@@ -54,9 +54,9 @@ class Market:
         self.clock = Clock()
         self.clock.advance(100.0)
         clock = self.clock
-        random, turn = Random(1), hot.FlushBatch(lambda call: None)
+        random, batch = Random(1), hot.FlushBatch(lambda call: None)
         self.accounts = {
-            name: Account(name, Router(), turn, random, cast(Any, clock)) for name in names
+            name: Account(name, Router(), batch, random, cast(Any, clock)) for name in names
         }
         self._services: dict[str, list[ImportedService]] = {name: [] for name in names}
         self._streams: dict[str, list[ImportedStream]] = {name: [] for name in names}

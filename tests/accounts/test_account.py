@@ -256,7 +256,7 @@ class TestConnections:
 
     def test_echo(self, hall: Hall) -> None:
         """A connection gets its own messages unless it does not want them."""
-        connection = Connection(hall.turn)
+        connection = Connection(hall.batch)
         hall.bus.subscribe(b"foo", connection, b"1")
         assert hall.publish(b"foo", origin=connection) == 1
         connection.outbox.echo = False
@@ -266,7 +266,7 @@ class TestConnections:
 
     def test_echoInGroups(self, hall: Hall) -> None:
         """A member that published and wants no echo is never chosen."""
-        publisher, other = Connection(hall.turn), Connection(hall.turn)
+        publisher, other = Connection(hall.batch), Connection(hall.batch)
         publisher.outbox.echo = False
         for each in (publisher, publisher, other):
             hall.bus.subscribe(b"foo", each, b"1", b"q")
@@ -276,7 +276,7 @@ class TestConnections:
 
     def test_closedOutbox(self, hall: Hall) -> None:
         """A connection whose outbox is closed gets nothing and does not count."""
-        connection = Connection(hall.turn)
+        connection = Connection(hall.batch)
         hall.bus.subscribe(b"foo", connection, b"1")
         connection.outbox.close()
         assert hall.publish(b"foo") == 0
@@ -284,7 +284,7 @@ class TestConnections:
 
     def test_filteredDeliveries(self, hall: Hall) -> None:
         """A subscription with permissions is not given what they deny; it does not count."""
-        connection = Connection(hall.turn)
+        connection = Connection(hall.batch)
         subscription: Any = hall.bus.subscribe(b"foo.*", connection, b"1")
         subscription.permissions = SubscribePermissions(deny=[b"foo.secret"])
         assert hall.publish(b"foo.secret") == 0
@@ -295,7 +295,7 @@ class TestConnections:
 
     def test_filteredMember(self, hall: Hall) -> None:
         """A member of a group that may not have a message leaves it to another."""
-        one, other = Connection(hall.turn), Connection(hall.turn)
+        one, other = Connection(hall.batch), Connection(hall.batch)
         subscription: Any = hall.bus.subscribe(b"foo.*", one, b"1", b"q")
         subscription.permissions = SubscribePermissions(deny=[b"foo.secret q"])
         hall.bus.subscribe(b"foo.*", other, b"1", b"q")
@@ -313,11 +313,11 @@ class TestBatches:
         recorder = BatchRecorder()
         hall.bus.subscribe(b"foo", recorder, 1)
         hall.bus.subscribe(b"bar", recorder, 2)
-        hall.turn.enter()
+        hall.batch.enter()
         for subject, body in [(b"foo", b"1"), (b"bar", b"2"), (b"foo", b"3")]:
             assert hall.publish(subject, body) == 1
         assert recorder.batches == []
-        hall.turn.leave()
+        hall.batch.leave()
         assert recorder.batches == [[b"1", b"2", b"3"]]
         assert recorder.tags == [1, 2, 1]
 
@@ -332,9 +332,9 @@ class TestBatches:
         failing, other = Failing(), BatchRecorder()
         hall.bus.subscribe(b"foo", failing)
         hall.bus.subscribe(b"foo", other)
-        hall.turn.enter()
+        hall.batch.enter()
         hall.publish(b"foo", b"1")
-        hall.turn.leave()
+        hall.batch.leave()
         assert failing.batches == other.batches == [[b"1"]]
         assert hall.failures == ["A batch subscriber failed"]
 
@@ -343,10 +343,10 @@ class TestBatches:
         recorder = BatchRecorder()
         hall.bus.subscribe(b"foo", recorder)
         for bodies in ([b"1"], [], [b"2", b"3"]):
-            hall.turn.enter()
+            hall.batch.enter()
             for body in bodies:
                 hall.publish(b"foo", body)
-            hall.turn.leave()
+            hall.batch.leave()
         assert recorder.batches == [[b"1"], [b"2", b"3"]]
 
     def test_outsideOfTurns(self, hall: Hall) -> None:
@@ -372,10 +372,10 @@ class TestBatches:
                 events.append(tag)
 
         hall.bus.subscribe(b"foo", Ordered(), "tag").cancelAfter(2)
-        hall.turn.enter()
+        hall.batch.enter()
         for body in (b"1", b"2", b"3"):
             hall.publish(b"foo", body)
-        hall.turn.leave()
+        hall.batch.leave()
         assert events == [[b"1", b"2"], "tag"]
 
     def test_publishingFromABatch(self, hall: Hall) -> None:
@@ -389,19 +389,19 @@ class TestBatches:
 
         hall.bus.subscribe(b"foo", Speaker())
         hall.bus.subscribe(b"bar", heard)
-        hall.turn.enter()
+        hall.batch.enter()
         hall.publish(b"foo", b"1")
         hall.publish(b"foo", b"2")
-        hall.turn.leave()
+        hall.batch.leave()
         assert heard.batches == [[b"1", b"2"]]
 
     def test_isForgotten(self, hall: Hall) -> None:
         """A batch subscriber is not kept alive by subscriptions that have ended."""
         recorder = BatchRecorder()
         subscription = hall.bus.subscribe(b"foo", recorder)
-        hall.turn.enter()
+        hall.batch.enter()
         hall.publish(b"foo")
-        hall.turn.leave()
+        hall.batch.leave()
         subscription.cancel()
         gone = ref(recorder)
         del recorder, subscription

@@ -15,13 +15,13 @@ from tests.support import BatchRecorder
 def test_oneCall() -> None:
     """What a turn brings comes in one call when the turn ends, in order."""
     recorder = BatchRecorder()
-    turn = hot.FlushBatch(lambda call: None)
-    batcher = Batcher(recorder, turn)
-    turn.enter()
+    batch = hot.FlushBatch(lambda call: None)
+    batcher = Batcher(recorder, batch)
+    batch.enter()
     for body in (b"a", b"b"):
         batcher.deliver(Message(b"x", body), b"1")
     assert recorder.batches == []
-    turn.leave()
+    batch.leave()
     assert recorder.batches == [[b"a", b"b"]]
 
 

@@ -53,8 +53,8 @@ class Town:
     def __init__(self, text: str) -> None:
         self.clock = Clock()
         clock: Any = cast(Any, self.clock)
-        turn = hot.FlushBatch(lambda call: None)
-        self.registry = AccountRegistry(turn, lambda name: BuiltInRouter(64), Random(1), clock)
+        batch = hot.FlushBatch(lambda call: None)
+        self.registry = AccountRegistry(batch, lambda name: BuiltInRouter(64), Random(1), clock)
         self.configure(text)
 
     def configure(self, text: str) -> None:

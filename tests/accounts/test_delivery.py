@@ -61,7 +61,7 @@ class TestQueueGroups:
 
     def test_membersThatCannotTakeIt(self, hall: Hall) -> None:
         """A member whose outbox is closed is passed over."""
-        closed, open_ = Connection(hall.turn), Connection(hall.turn)
+        closed, open_ = Connection(hall.batch), Connection(hall.batch)
         hall.bus.subscribe(b"foo", closed, b"1", b"q")
         hall.bus.subscribe(b"foo", open_, b"2", b"q")
         closed.outbox.close()
@@ -185,7 +185,7 @@ class TestLinks:
 
     def test_closedOutboxesHereLeaveItToLinks(self, hall: Hall) -> None:
         """Where no member here can take a message, a link is chosen."""
-        here, link = Connection(hall.turn), LinkRecorder()
+        here, link = Connection(hall.batch), LinkRecorder()
         hall.bus.subscribe(b"foo", here, b"1", b"q")
         hall.busFor(Kind.ROUTE).subscribe(b"foo", link, b"", b"q")
         here.outbox.close()
@@ -266,7 +266,7 @@ class TestLinks:
 
     def test_localConnection(self, hall: Hall) -> None:
         """Lanes, which do not ask where a message comes from, leave such a connection alone."""
-        connection = Connection(hall.turn)
+        connection = Connection(hall.batch)
         hall.busFor(Kind.LOCAL).subscribe(b"foo", connection, b"1")
         assert hall.publish(b"foo", b"no", kind=Kind.ROUTE) == 0
         assert hall.busFor(Kind.INTERNAL).publishInternal(b"foo", b"yes") == 1

@@ -38,13 +38,13 @@ class Far:
 
     def __init__(self, hall: Hall, letter: bytes = b"b") -> None:
         self.heard = b""
-        self.outbox = hot.Outbox(hall.turn, self, self._write, 1 << 20)
+        self.outbox = hot.Outbox(hall.batch, self, self._write, 1 << 20)
         self.outbox.headers = True
         self.prefix = b"A "
         self.replyPrefix = HERE
         self.gateway = letter.decode()
         self.answers = (b"_GR_.%b." % (letter * 6), b"$GR.%b." % (letter * 4))
-        self._turn = hall.turn
+        self._batch = hall.batch
 
     def _write(self, data: bytes) -> None:
         self.heard += data
@@ -62,7 +62,7 @@ class Far:
 
     def take(self) -> bytes:
         """What was heard since the last call."""
-        self._turn.flush()
+        self._batch.flush()
         heard, self.heard = self.heard, b""
         return heard
 
@@ -75,8 +75,8 @@ class Hall:
     def __init__(self, failed: Callable[[str], None] = passOn) -> None:
         clock: Any = Clock()
         self.clock = clock
-        self.turn = hot.FlushBatch(lambda call: None)
-        self.account = Account("A", Router(), self.turn, clock=clock, failed=failed)
+        self.batch = hot.FlushBatch(lambda call: None)
+        self.account = Account("A", Router(), self.batch, clock=clock, failed=failed)
         self.gate: Any = self.account.busFor(Kind.GATEWAY)
         self.bus = self.account.busFor(Kind.CLIENT)
 

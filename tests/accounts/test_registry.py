@@ -25,8 +25,8 @@ TWO = "accounts { A { users: [{user: a, password: a}], limits { max_connections:
 
 def registry(text: str = "") -> AccountRegistry:
     """A registry with the accounts of a configuration."""
-    turn = hot.FlushBatch(lambda call: None)
-    made = AccountRegistry(turn, lambda name: BuiltInRouter(64), Random(1))
+    batch = hot.FlushBatch(lambda call: None)
+    made = AccountRegistry(batch, lambda name: BuiltInRouter(64), Random(1))
     made.configure(settingsOf(text or "port: 4222"))
     return made
 

@@ -27,8 +27,8 @@ class Desk:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
-        self.account = Account("A", Router(), turn, Random(1))
+        batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
+        self.account = Account("A", Router(), batch, Random(1))
         self.bus = self.account.busFor(Kind.INTERNAL)
         self.outcomes: list[Any] = []
 

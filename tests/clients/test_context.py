@@ -12,7 +12,7 @@ from weakref import ref
 import pytest
 from twisted.internet.task import Clock
 
-from natsbroker import errors
+from natsbroker import errors, hot
 from natsbroker.clients.context import ClientContext, ClosedClient, Connections
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import ClientLimits
@@ -101,7 +101,9 @@ class TestContext:
     def make(self, **more: Any) -> ClientContext:
         """A context of few parts."""
         accounts: Any = None
-        return ClientContext(Clock(), accounts, Doorkeeper(), ServerInfo("", "", "", ""), **more)
+        batch = hot.FlushBatch(lambda call: None)
+        info = ServerInfo("", "", "", "")
+        return ClientContext(Clock(), accounts, Doorkeeper(), info, batch, **more)
 
     def test_defaults(self) -> None:
         """It works without observers, and with nats-server's limits."""
@@ -110,16 +112,6 @@ class TestContext:
         context.notify(None)  # type: ignore[arg-type]
         assert len(context.nonceBytes(11)) == 11
         assert context.nonceBytes(11) != context.nonceBytes(11)
-
-    def test_turn(self) -> None:
-        """Its turn flushes in the reactor's next one."""
-        context = self.make()
-        calls: list[str] = []
-        context.turn.atEnd(lambda: calls.append("called"))
-        clock: Any = context.reactor
-        assert calls == []
-        clock.advance(0)
-        assert calls == ["called"]
 
     @pytest.mark.parametrize(
         ("maximum", "there", "room"), [(0, 5, True), (2, 1, True), (2, 2, False)]

@@ -41,12 +41,12 @@ class Pair:
         """How many messages of the data the publisher's lane takes, in front of all else."""
         session = self.publisher.session
         session.decoder.append(data)
-        turn = self.world.context.turn
-        turn.enter()
+        batch = self.world.context.batch
+        batch.enter()
         try:
             return int(session._lane.forward())
         finally:
-            turn.leave()
+            batch.leave()
 
 
 @onEach
@@ -161,7 +161,7 @@ def _answers(names: Names, seed: int) -> list[tuple[list[bytes], str, object]]:
     with using(names):
         world = fuzzing.makeWorld(random)
         # A lane gets further in a turn, before one is cut for what waits for it.
-        world.context.turn.round = UNLIMITED
+        world.context.batch.round = UNLIMITED
         wires = [world.dial() for _ in range(3)]
         scripts = [
             fuzzing.cut(random, fuzzing.script(random).replace(b" q ", b" ").replace(b" p ", b" "))

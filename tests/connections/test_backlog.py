@@ -21,7 +21,7 @@ class Room:
 
     def __init__(self, names: Names) -> None:
         self.soon: list[Callable[[], None]] = []
-        self.turn = names.FlushBatch(self.soon.append)
+        self.batch = names.FlushBatch(self.soon.append)
         self.done: list[str] = []
 
     def iterate(self) -> None:
@@ -34,10 +34,10 @@ class Room:
         """An entry that does some work in a turn."""
 
         def run() -> None:
-            self.turn.enter()
-            self.turn.work += work
+            self.batch.enter()
+            self.batch.work += work
             self.done.append(name)
-            self.turn.leave()
+            self.batch.leave()
 
         return run
 
@@ -47,42 +47,42 @@ class TestTurns:
 
     def test_unlimitedOutside(self, names: Names) -> None:
         """Outside of turns nothing is limited."""
-        turn = Room(names).turn
-        turn.work += 10 * SHARE
-        assert not turn.isSpent
+        batch = Room(names).batch
+        batch.work += 10 * SHARE
+        assert not batch.isSpent
 
     def test_aShare(self, names: Names) -> None:
         """The first turn of a round has a whole share."""
-        turn = Room(names).turn
-        turn.enter()
-        turn.work += SHARE - 1
-        assert not turn.isSpent
-        turn.work += 1
-        assert turn.isSpent
+        batch = Room(names).batch
+        batch.enter()
+        batch.work += SHARE - 1
+        assert not batch.isSpent
+        batch.work += 1
+        assert batch.isSpent
 
     def test_theRestOfTheRound(self, names: Names) -> None:
         """The next turns have what is left of the round, and a little at least."""
-        turn = Room(names).turn
+        batch = Room(names).batch
         for _ in range(3):
-            turn.enter()
-            turn.work += SHARE
-            turn.leave()
-        turn.enter()
-        assert turn.until - turn.work == LEAST
-        turn.renew()
-        turn.leave()
-        turn.enter()
-        assert turn.until - turn.work == SHARE
+            batch.enter()
+            batch.work += SHARE
+            batch.leave()
+        batch.enter()
+        assert batch.until - batch.work == LEAST
+        batch.renew()
+        batch.leave()
+        batch.enter()
+        assert batch.until - batch.work == SHARE
 
     def test_within(self, names: Names) -> None:
         """A turn within another one has no share of its own."""
-        turn = Room(names).turn
-        turn.enter()
-        turn.work += SHARE
-        turn.enter()
-        assert turn.isSpent
-        turn.leave()
-        assert turn.isSpent
+        batch = Room(names).batch
+        batch.enter()
+        batch.work += SHARE
+        batch.enter()
+        assert batch.isSpent
+        batch.leave()
+        assert batch.isSpent
 
 
 class TestRounds:
@@ -91,7 +91,7 @@ class TestRounds:
     def test_notAtOnce(self, names: Names) -> None:
         """An entry is called when the reactor comes round, once."""
         room = Room(names)
-        room.turn.backlog.add(room.worker("a", 1))
+        room.batch.backlog.add(room.worker("a", 1))
         assert room.done == []
         room.iterate()
         room.iterate()
@@ -101,14 +101,14 @@ class TestRounds:
         """Entries with little work are served in one round."""
         room = Room(names)
         for name in "abc":
-            room.turn.backlog.add(room.worker(name, 10))
+            room.batch.backlog.add(room.worker(name, 10))
         room.iterate()
         assert room.done == ["a", "b", "c"]
 
     def test_roundRobin(self, names: Names) -> None:
         """One that comes again and again waits for all others each time."""
         room = Room(names)
-        backlog = room.turn.backlog
+        backlog = room.batch.backlog
 
         def again(name: str) -> Callable[[], None]:
             def run() -> None:
@@ -130,8 +130,8 @@ class TestRounds:
         def fail() -> None:
             raise RuntimeError("a test")
 
-        room.turn.backlog.add(fail)
-        room.turn.backlog.add(room.worker("a", 1))
+        room.batch.backlog.add(fail)
+        room.batch.backlog.add(room.worker("a", 1))
         with pytest.raises(RuntimeError):
             room.iterate()
         room.iterate()
@@ -145,8 +145,8 @@ class TestSteps:
         """Little is done at once."""
         room = Room(names)
         steps = iter(range(10))
-        room.turn.backlog.exhaust(steps)
-        assert list(steps) == [] and len(room.turn.backlog) == 0
+        room.batch.backlog.exhaust(steps)
+        assert list(steps) == [] and len(room.batch.backlog) == 0
 
     def test_inShares(self, names: Names) -> None:
         """Much is done a share at a time."""
@@ -155,14 +155,14 @@ class TestSteps:
 
         def step(number: int) -> None:
             numbers.append(number)
-            room.turn.work += SHARE // 4
+            room.batch.work += SHARE // 4
 
-        room.turn.backlog.exhaust(map(step, range(10)))
+        room.batch.backlog.exhaust(map(step, range(10)))
         assert numbers == list(range(4))
         room.iterate()
         assert numbers == list(range(8))
         room.iterate()
-        assert numbers == list(range(10)) and len(room.turn.backlog) == 0
+        assert numbers == list(range(10)) and len(room.batch.backlog) == 0
 
     def test_failure(self, names: Names) -> None:
         """A step that raises is passed over, and the caller hears of it."""
@@ -175,6 +175,6 @@ class TestSteps:
             numbers.append(number)
 
         with pytest.raises(RuntimeError):
-            room.turn.backlog.exhaust(map(step, range(3)))
+            room.batch.backlog.exhaust(map(step, range(3)))
         room.iterate()
         assert numbers == [0, 2]

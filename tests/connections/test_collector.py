@@ -32,19 +32,19 @@ def message(body: bytes, subject: bytes = b"s", reply: bytes = b"") -> Message:
 def test_oneCall(names: Names) -> None:
     """What a turn brings comes in one call when the turn ends, alike messages together."""
     recorder = RunRecorder()
-    turn = names.FlushBatch(lambda call: None)
-    collector = names.Collector(recorder, turn, print)
-    turn.enter()
+    batch = names.FlushBatch(lambda call: None)
+    collector = names.Collector(recorder, batch, print)
+    batch.enter()
     for each in (message(b"a"), message(b"b"), message(b"c", reply=b"r"), message(b"d")):
         collector.deliver(each, b"1")
     collector.deliver(message(b"e"), b"2")
     assert recorder.runs == []
-    turn.leave()
+    batch.leave()
     assert recorder.runs == [[b"a", b"b"], [b"c"], [b"d"], [b"e"]]
     assert recorder.tags == [b"1"] * 4 + [b"2"]
-    turn.enter()
+    batch.enter()
     collector.deliver(message(b"f"), b"2")
-    turn.leave()
+    batch.leave()
     assert recorder.runs[4:] == [[b"f"]]
 
 
@@ -65,12 +65,12 @@ def test_end(names: Names) -> None:
 def test_raises(names: Names) -> None:
     """An exception of a subscriber is reported, and the next turn is not affected."""
     failures: list[str] = []
-    turn = names.FlushBatch(lambda call: None)
-    collector = names.Collector(Broken(), turn, failures.append)
+    batch = names.FlushBatch(lambda call: None)
+    collector = names.Collector(Broken(), batch, failures.append)
     for count in (1, 2):
-        turn.enter()
+        batch.enter()
         collector.deliver(message(b"a"), b"1")
-        turn.leave()
+        batch.leave()
         assert failures == ["A batch subscriber failed"] * count
 
 
@@ -93,14 +93,14 @@ def test_same(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
     for names in (PURE, COMPILED):
         assert names is not None
         recorder = RunRecorder()
-        turn = names.FlushBatch(lambda call: None)
+        batch = names.FlushBatch(lambda call: None)
         with using(names):
-            collector = names.Collector(recorder, turn, print)
-            turn.enter()
+            collector = names.Collector(recorder, batch, print)
+            batch.enter()
             for place, (subject, reply, header, origin, tag) in enumerate(sent):
                 body = b"NATS/1.0\r\n\r\n"[:header] + b"%d" % place
                 collector.deliver(Message(subject, body, reply, header, origin), tag)
-            turn.leave()
+            batch.leave()
         found.append((recorder.runs, [fields(each, tag) for each, tag in recorder.got]))
     assert found[0] == found[1]
     assert [each[:5] for each in found[0][1]] == sent

@@ -53,13 +53,13 @@ class Stage:
         self.soon: list[Callable[[], None]] = []
         self.writes: list[bytes] = []
         self.owner = Owner()
-        self.turn = names.FlushBatch(self.soon.append)
+        self.batch = names.FlushBatch(self.soon.append)
         self.names = names
         self.outbox = self.another(self.writes.append, limit)
 
     def another(self, write: Callable[[bytes], object], limit: int = 1 << 30) -> Any:
         """One more outbox of the same turn and owner."""
-        return self.names.Outbox(self.turn, self.owner, write, limit)
+        return self.names.Outbox(self.batch, self.owner, write, limit)
 
     def settle(self) -> None:
         """Make the calls that were asked for."""
@@ -78,23 +78,23 @@ class TestTurn:
     def test_collects(self, names: Names) -> None:
         """What is written inside of a turn leaves in one write when it ends."""
         stage = Stage(names)
-        stage.turn.enter()
+        stage.batch.enter()
         stage.outbox.write(b"a")
         stage.outbox.write(b"b")
         assert (stage.writes, stage.outbox.pending) == ([], 2)
-        stage.turn.leave()
+        stage.batch.leave()
         assert (stage.writes, stage.outbox.pending) == ([b"ab"], 0)
         assert stage.soon == []
 
     def test_outermost(self, names: Names) -> None:
         """Only the end of the outermost turn sends."""
         stage = Stage(names)
-        stage.turn.enter()
-        stage.turn.enter()
+        stage.batch.enter()
+        stage.batch.enter()
         stage.outbox.write(b"a")
-        stage.turn.leave()
+        stage.batch.leave()
         assert stage.writes == []
-        stage.turn.leave()
+        stage.batch.leave()
         assert stage.writes == [b"a"]
 
     def test_outsideOfATurn(self, names: Names) -> None:
@@ -114,8 +114,8 @@ class TestTurn:
         """A turn that ends before the call that was asked for sends; the call then has nothing."""
         stage = Stage(names)
         stage.outbox.write(b"a")
-        stage.turn.enter()
-        stage.turn.leave()
+        stage.batch.enter()
+        stage.batch.leave()
         assert stage.writes == [b"a"]
         stage.settle()
         assert stage.writes == [b"a"]
@@ -125,10 +125,10 @@ class TestTurn:
         stage = Stage(names)
         logs: list[list[bytes]] = [[] for _ in range(4)]
         outboxes = [stage.another(log.append) for log in logs]
-        stage.turn.enter()
+        stage.batch.enter()
         for outbox in outboxes[:3] * 2:
             outbox.write(b"x")
-        stage.turn.leave()
+        stage.batch.leave()
         assert logs == [[b"xx"], [b"xx"], [b"xx"], []]
 
     def test_callsAtTheEnd(self, names: Names) -> None:
@@ -136,22 +136,22 @@ class TestTurn:
         stage = Stage(names)
         events: list[object] = []
         outbox = stage.another(events.append)
-        stage.turn.enter()
-        stage.turn.atEnd(lambda: events.append("first"))
-        stage.turn.atEnd(lambda: events.append("second"))
+        stage.batch.enter()
+        stage.batch.atEnd(lambda: events.append("first"))
+        stage.batch.atEnd(lambda: events.append("second"))
         outbox.write(b"a")
         assert events == []
-        stage.turn.leave()
+        stage.batch.leave()
         assert events == [b"a", "first", "second"]
-        stage.turn.enter()
-        stage.turn.leave()
+        stage.batch.enter()
+        stage.batch.leave()
         assert len(events) == 3
 
     def test_callOutsideOfATurn(self, names: Names) -> None:
         """A call that is asked for outside of any turn is made soon, not at once."""
         stage = Stage(names)
         events: list[str] = []
-        stage.turn.atEnd(lambda: events.append("called"))
+        stage.batch.atEnd(lambda: events.append("called"))
         assert events == []
         stage.settle()
         assert events == ["called"]
@@ -163,11 +163,11 @@ class TestTurn:
 
         def call() -> None:
             stage.outbox.write(b"late")
-            stage.turn.atEnd(lambda: events.append("later"))
+            stage.batch.atEnd(lambda: events.append("later"))
 
-        stage.turn.enter()
-        stage.turn.atEnd(call)
-        stage.turn.leave()
+        stage.batch.enter()
+        stage.batch.atEnd(call)
+        stage.batch.leave()
         assert stage.writes == [b"late"]
         assert events == ["later"]
 
@@ -176,13 +176,13 @@ class TestTurn:
         stage = Stage(names)
 
         def call() -> None:
-            stage.turn.enter()
+            stage.batch.enter()
             stage.outbox.write(b"inner")
-            stage.turn.leave()
+            stage.batch.leave()
 
-        stage.turn.enter()
-        stage.turn.atEnd(call)
-        stage.turn.leave()
+        stage.batch.enter()
+        stage.batch.atEnd(call)
+        stage.batch.leave()
         stage.settle()
         assert stage.writes == [b"inner"]
 
@@ -193,11 +193,11 @@ class TestTurn:
         def fail() -> None:
             raise RuntimeError("as expected")
 
-        stage.turn.enter()
-        stage.turn.atEnd(fail)
-        stage.turn.atEnd(lambda: stage.outbox.write(b"after"))
+        stage.batch.enter()
+        stage.batch.atEnd(fail)
+        stage.batch.atEnd(lambda: stage.outbox.write(b"after"))
         with pytest.raises(RuntimeError, match="as expected"):
-            stage.turn.leave()
+            stage.batch.leave()
         assert stage.writes == [b"after"]
         stage.outbox.write(b"later")
         stage.settle()
@@ -208,20 +208,20 @@ class TestTurn:
         """An outbox whose transport raises is closed and reported; the others are flushed."""
         stage = Stage(names)
         reported: list[type[BaseException] | None] = []
-        turn = names.FlushBatch(stage.soon.append, lambda text: reported.append(sys.exc_info()[0]))
+        batch = names.FlushBatch(stage.soon.append, lambda text: reported.append(sys.exc_info()[0]))
         owner = Owner()
 
         def fail(data: bytes) -> None:
             raise error
 
         events: list[object] = []
-        failing = names.Outbox(turn, owner, fail, 1 << 30)
-        fine = names.Outbox(turn, Owner(), events.append, 1 << 30)
-        turn.enter()
+        failing = names.Outbox(batch, owner, fail, 1 << 30)
+        fine = names.Outbox(batch, Owner(), events.append, 1 << 30)
+        batch.enter()
         failing.write(b"a")
         fine.write(b"b")
-        turn.atEnd(lambda: events.append("called"))
-        turn.leave()
+        batch.atEnd(lambda: events.append("called"))
+        batch.leave()
         assert (events, reported) == ([b"b", "called"], [error])
         assert (failing.closed, failing.pending, owner.failures) == (True, 0, 1)
         assert not fine.closed
@@ -230,9 +230,9 @@ class TestTurn:
         """A publisher that waited and raises keeps neither others nor the outbox from going on."""
         stage = Stage(names)
         reported: list[str] = []
-        turn = names.FlushBatch(stage.soon.append, reported.append)
+        batch = names.FlushBatch(stage.soon.append, reported.append)
         events: list[object] = []
-        outbox = names.Outbox(turn, Owner(), events.append, 1 << 30)
+        outbox = names.Outbox(batch, Owner(), events.append, 1 << 30)
 
         def fail() -> None:
             raise KeyboardInterrupt
@@ -250,15 +250,15 @@ class TestTurn:
         def fail(*_: object) -> None:
             raise MemoryError
 
-        turn = names.FlushBatch(stage.soon.append, fail)
+        batch = names.FlushBatch(stage.soon.append, fail)
         events: list[bytes] = []
-        failing = names.Outbox(turn, Owner(), fail, 1 << 30)
-        fine = names.Outbox(turn, Owner(), events.append, 1 << 30)
-        turn.enter()
+        failing = names.Outbox(batch, Owner(), fail, 1 << 30)
+        fine = names.Outbox(batch, Owner(), events.append, 1 << 30)
+        batch.enter()
         failing.write(b"a")
         fine.write(b"b")
         with pytest.raises(MemoryError):
-            turn.leave()
+            batch.leave()
         assert events == [b"b"]
 
 
@@ -292,11 +292,11 @@ class TestOutbox:
     def test_messages(self, names: Names) -> None:
         """Messages are framed, kept in order with other writes, and counted."""
         stage = Stage(names)
-        stage.turn.enter()
+        stage.batch.enter()
         stage.outbox.write(b"+OK\r\n")
         stage.outbox.deliver(Message(b"foo", b"hi", b"rep"), b"7")
         stage.outbox.write(b"PONG\r\n")
-        stage.turn.leave()
+        stage.batch.leave()
         assert stage.writes == [b"+OK\r\nMSG foo 7 rep 2\r\nhi\r\nPONG\r\n"]
         assert (stage.outbox.messages, stage.outbox.messageBytes) == (1, 2)
 
@@ -318,9 +318,9 @@ class TestOutbox:
         stage.outbox.pause()
         assert stage.outbox.paused
         for piece in (b"a", b"b", b"c"):
-            stage.turn.enter()
+            stage.batch.enter()
             stage.outbox.write(piece)
-            stage.turn.leave()
+            stage.batch.leave()
         assert (stage.writes, stage.outbox.pending) == ([], 3)
         stage.outbox.resume()
         assert not stage.outbox.paused
@@ -350,7 +350,7 @@ class TestOutbox:
         """As much as the limit may wait; one byte more ends it and tells the owner, once."""
         stage = Stage(names, limit=10)
         stage.outbox.pause()
-        stage.turn.enter()
+        stage.batch.enter()
         stage.outbox.write(b"0123456789")
         assert not stage.outbox.closed
         stage.outbox.write(b"x")
@@ -358,7 +358,7 @@ class TestOutbox:
         assert stage.owner.overflows == 0
         stage.outbox.write(b"y")
         stage.outbox.deliver(Message(b"foo"), b"1")
-        stage.turn.leave()
+        stage.batch.leave()
         stage.settle()
         assert stage.owner.overflows == 1
         assert (stage.writes, stage.outbox.pending) == ([], 0)
@@ -397,10 +397,10 @@ class TestOutbox:
     def test_limitWithoutAPause(self, names: Names) -> None:
         """The limit holds for a single turn too: nobody may use memory without bound in it."""
         stage = Stage(names, limit=3 * HIGH)
-        stage.turn.enter()
+        stage.batch.enter()
         for _ in range(4):
             stage.outbox.write(b"x" * HIGH)
-        stage.turn.leave()
+        stage.batch.leave()
         assert stage.owner.overflows == 1
         assert stage.writes == []
 
@@ -461,14 +461,14 @@ class TestBackPressure:
         """The turn remembers an outbox that has more than 1 MiB waiting."""
         stage = Stage(names)
         stage.outbox.pause()
-        stage.turn.enter()
+        stage.batch.enter()
         stage.outbox.write(b"x" * HIGH)
-        assert not stage.turn.congested
+        assert not stage.batch.congested
         stage.outbox.write(b"x")
-        assert stage.turn.congested is stage.outbox
-        stage.turn.congested = None
+        assert stage.batch.congested is stage.outbox
+        stage.batch.congested = None
         stage.outbox.write(b"x")
-        assert stage.turn.congested is stage.outbox
+        assert stage.batch.congested is stage.outbox
 
     def test_notForTheLagging(self, names: Names) -> None:
         """No publisher is slowed down for a peer that had its chance."""
@@ -476,7 +476,7 @@ class TestBackPressure:
         stage.outbox.pause()
         stage.outbox.lagging = True
         stage.outbox.write(b"x" * (HIGH + 1))
-        assert stage.turn.congested is None
+        assert stage.batch.congested is None
 
     def test_relief(self, names: Names) -> None:
         """Those who wait are called once, when everything has gone to the transport."""
@@ -620,18 +620,18 @@ def play(names: Names, steps: list[tuple[str, int, bytes]], limit: int) -> list[
             outbox.whenRelieved(lambda: seen.append("relieved"))
         elif what == "enter":
             depth += 1
-            stage.turn.enter()
+            stage.batch.enter()
         elif what == "leave":
             if depth:
                 depth -= 1
-                stage.turn.leave()
+                stage.batch.leave()
         elif what == "settle":
             stage.settle()
         else:
             getattr(outbox, what)()
         seen.append([(each.pending, each.closed, each.lagging, each.messages) for each in outboxes])
     for _ in range(depth):
-        stage.turn.leave()
+        stage.batch.leave()
     stage.settle()
     return [*seen, stage.owner.overflows]
 

@@ -50,13 +50,16 @@ class Taker(PeerSession):
     """
 
     def __init__(self) -> None:
-        self._beginTurns(hot.FlushBatch(lambda call: None))
+        self._useBatch(hot.FlushBatch(lambda call: None))
         self.closed: list[str] = []
         self.waited: list[Any] = []
         self.written: list[bytes] = []
-        self.outbox = hot.Outbox(self._turn, Owner(), self.written.append, 64 << 20)
+        self.outbox = hot.Outbox(self._batch, Owner(), self.written.append, 64 << 20)
 
     def proceed(self) -> None:
+        pass
+
+    def inputEnded(self) -> None:
         pass
 
     def say(self, line: bytes) -> None:
@@ -86,7 +89,7 @@ class Taker(PeerSession):
 
     def atEnd(self, call: Callable[[], None]) -> None:
         """Have something happen when the turn ends."""
-        self._turn.atEnd(call)
+        self._batch.atEnd(call)
 
     def __str__(self) -> str:
         return "somebody"
@@ -211,7 +214,7 @@ class Room(World):
     @property
     def work(self) -> int:
         """What was done so far."""
-        return int(self.context.turn.work)
+        return int(self.context.batch.work)
 
     def round(self) -> None:
         """Have what waits go on, once."""
@@ -377,8 +380,8 @@ class Slow:
     def __init__(self) -> None:
         self.clock = Clock()
         self.events: list[str] = []
-        turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
-        self.outbox: Any = hot.Outbox(turn, self, lambda data: None, 1 << 30)
+        batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
+        self.outbox: Any = hot.Outbox(batch, self, lambda data: None, 1 << 30)
         self.outbox.pause()
         self.outbox.write(b"x" * (hot.FlushBatch.HIGH + 1))
         self.clock.advance(0)

@@ -26,10 +26,10 @@ class RecordingSession:
     A session that writes down its calls.
     """
 
-    def __init__(self, turn: Any) -> None:
+    def __init__(self, batch: Any) -> None:
         assert COMPILED is not None
         self.decoder = COMPILED.Decoder()
-        self.outbox = COMPILED.Outbox(turn, self, lambda data: None, 1 << 26)
+        self.outbox = COMPILED.Outbox(batch, self, lambda data: None, 1 << 26)
         self.told: list[str] = []
 
     def proceed(self) -> None:
@@ -65,9 +65,9 @@ class Desk:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
-        self.poller = hot.Poller(turn)
-        self.talk = RecordingSession(turn)
+        batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
+        self.poller = hot.Poller(batch)
+        self.talk = RecordingSession(batch)
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
         self.theirs.setblocking(False)

@@ -52,7 +52,7 @@ class Place:
         makeReactor: Any = EPollReactor
         self.reactor: Any = makeReactor()
         self.node = Node(clock=self.reactor, compression=Compression(mode))
-        self.poller = SocketPoller(self.reactor, self.node.turn)
+        self.poller = SocketPoller(self.reactor, self.node.batch)
         self.node.context.poller = self.poller
         factory = LinkFactory(self.node.cluster.routeFor(None), None)
         self.port = self.reactor.listenTCP(0, factory, interface="127.0.0.1")

@@ -46,14 +46,14 @@ class Server:
     def __init__(self, limits: ClientLimits) -> None:
         makeReactor: Any = EPollReactor
         self.reactor: Any = makeReactor()
-        self.turn: Any = hot.FlushBatch(lambda call: self.reactor.callLater(0, call))
-        self.accounts = Accounts(self.turn, Random(1), ("$G",))
+        self.batch: Any = hot.FlushBatch(lambda call: self.reactor.callLater(0, call))
+        self.accounts = Accounts(self.batch, Random(1), ("$G",))
         info = ServerInfo("ID", "name", "2.15.1", "0")
         self.context = ClientContext(
-            self.reactor, self.accounts, Doorkeeper(), info, limits, self.turn
+            self.reactor, self.accounts, Doorkeeper(), info, self.batch, limits
         )
         self.port = self.reactor.listenTCP(0, ClientFactory(self.context), interface="127.0.0.1")
-        self.poller = poller.SocketPoller(self.reactor, self.turn)
+        self.poller = poller.SocketPoller(self.reactor, self.batch)
         assert poller.installTransport(self.port, self.poller)
         self.peers: list[Peer] = []
 
@@ -247,12 +247,12 @@ class TestTalk:
     def test_together(self, server: Server) -> None:
         """What comes for many connections at once is sent before the turn is over."""
         peers = [server.client() for _ in range(3)]
-        server.turn.enter()
+        server.batch.enter()
         for _ in range(8):
             for peer in peers:
                 peer.session.outbox.write(b"x" * 100_000)
         waiting = sum(peer.session.outbox.pending for peer in peers)
-        server.turn.leave()
+        server.batch.leave()
         assert waiting < 2_400_000
         assert all(len(peer.read(800_000)) == 800_000 for peer in peers)
 

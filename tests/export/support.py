@@ -115,8 +115,8 @@ class Stage:
 
     def __init__(self, maxPayload: int = 1 << 20) -> None:
         self.clock = Clock()
-        turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
-        self.account = Account("A", Router(), turn, Random(1))
+        batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
+        self.account = Account("A", Router(), batch, Random(1))
         self.bus = self.account.busFor(Kind.CLIENT)
         self.store = MemoryStore(self.clock, now=self.now)
         self.shelf = Shelf(self.store)

@@ -39,9 +39,9 @@ class Told:
     def __init__(self, switchAfter: int = 1000, isBegun: bool = True, **arguments: Any) -> None:
         self.lines: list[bytes] = []
         self.soon: list[Callable[[], None]] = []
-        turn = hot.FlushBatch(self.soon.append)
-        self.account = Account("A", Router(), turn)
-        self.advertiser = GatewayAdvertiser(b"A", "HERE", self.lines.append, turn, **arguments)
+        batch = hot.FlushBatch(self.soon.append)
+        self.account = Account("A", Router(), batch)
+        self.advertiser = GatewayAdvertiser(b"A", "HERE", self.lines.append, batch, **arguments)
         if isBegun:
             self.begin()
         self._policy = SwitchingPolicy(switchAfter)

@@ -72,13 +72,13 @@ class FuzzedBuses(FakeBuses):
     The buses to accounts for gateways.
     """
 
-    def __init__(self, turn: Any, clock: Any) -> None:
+    def __init__(self, batch: Any, clock: Any) -> None:
         self._clock = clock
-        self._turn = turn
-        super().__init__(turn, ["A", "B"])
+        self._batch = batch
+        super().__init__(batch, ["A", "B"])
 
     def add(self, name: str) -> None:
-        self.accounts[name] = Account(name, Router(), self._turn, Random(1), self._clock)
+        self.accounts[name] = Account(name, Router(), self._batch, Random(1), self._clock)
 
     def busOf(self, account: str) -> IMessageBus | None:
         found = self.accounts.get(account)
@@ -87,9 +87,9 @@ class FuzzedBuses(FakeBuses):
 
 def made() -> tuple[Joined, FuzzedBuses]:
     """A broker with accounts, in one of which somebody listens."""
-    turn = hot.FlushBatch(lambda call: None)
+    batch = hot.FlushBatch(lambda call: None)
     clock = Clock()
-    buses = FuzzedBuses(turn, clock)
+    buses = FuzzedBuses(batch, clock)
     member: Any = lambda server, account: None  # noqa: E731
     traffic = GatewayTraffic(
         GatewayDependencies(

@@ -333,7 +333,7 @@ class TestLanes:
                 b"HMSG A a + r q 18 19\r\n%b4\r\n" % HEADERS
             )
             assert link.lane.forward() == 4
-            town.turn.flush()
+            town.batch.flush()
             assert client.heard == (
                 b"MSG a 1 1\r\n1\r\nMSG a 1 r 1\r\n2\r\nMSG a 1 1\r\n3\r\n"
                 b"HMSG a 1 r 18 19\r\n%b4\r\n" % HEADERS
@@ -361,7 +361,7 @@ class TestLanes:
             assert wire.take() == b"RS- A a\r\nRS- A b\r\n"
             wire.link.decoder.append(lines * 2)
             assert wire.link.lane.forward() == 4
-            town.turn.flush()
+            town.batch.flush()
             assert client.heard == b"MSG a 1 1\r\n1\r\n" * 3
             assert member.heard == b"RMSG A b + r q 1\r\n2\r\n" * 3
             plain = town.bus().subscribe(b"a", Recorder())
@@ -384,7 +384,7 @@ class TestLanes:
                 b"RMSG A a.1 | q 1\r\n1\r\nRMSG A a.2 | q 1\r\n2\r\nRMSG A a.2 | r 1\r\n3\r\n"
             )
             assert wire.link.lane.forward() == 3
-            town.turn.flush()
+            town.batch.flush()
             assert client.heard == b"MSG a.1 1 1\r\n1\r\nMSG a.2 1 1\r\n2\r\n"
 
     @pytest.mark.parametrize(

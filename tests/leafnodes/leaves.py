@@ -81,8 +81,8 @@ class Accounts:
     @ivar refusal: what is raised instead of letting somebody in.
     """
 
-    def __init__(self, turn: Any, clock: Any, names: Iterable[str]) -> None:
-        self.accounts = {name: Account(name, Router(), turn, Random(1), clock) for name in names}
+    def __init__(self, batch: Any, clock: Any, names: Iterable[str]) -> None:
+        self.accounts = {name: Account(name, Router(), batch, Random(1), clock) for name in names}
         self.counts = dict.fromkeys(names, 0)
         self.refusal: Exception | None = None
 
@@ -116,7 +116,7 @@ class Broker(AccountNode):
         **block: Any,
     ) -> None:
         super().__init__(clock, Random(name), limits)
-        self.buses = cast(Any, Accounts(self.turn, self.clock, accounts))
+        self.buses = cast(Any, Accounts(self.batch, self.clock, accounts))
         self.decider = Decider()
         self.redialled: list[tuple[LeafRemote, float]] = []
         self.advisories: list[Advisory] = []

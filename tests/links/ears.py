@@ -25,7 +25,7 @@ class Home(Protocol):
     """
 
     @property
-    def turn(self) -> Any:
+    def batch(self) -> Any:
         """In which outboxes write."""
 
     def bus(self) -> Any:
@@ -42,7 +42,7 @@ class Ear:
 
     def __init__(self, names: Names, home: Home) -> None:
         self.heard = b""
-        self.outbox = names.Outbox(home.turn, self, self._write, 1 << 24)
+        self.outbox = names.Outbox(home.batch, self, self._write, 1 << 24)
         self.outbox.headers = True
 
     def _write(self, data: bytes) -> None:
@@ -81,7 +81,7 @@ class Mouth(Ear):
         """
         self._decoder.append(data)
         taken = 0
-        self._home.turn.enter()
+        self._home.batch.enter()
         while True:
             taken += int(self._lane.forward())
             frame = self._decoder.next()
@@ -90,5 +90,5 @@ class Mouth(Ear):
             assert frame[0] in (ops.PUB, ops.HPUB)
             _, subject, reply, header, body, size, head = frame
             self._home.bus().publish(Message(subject, body, reply, header, self, size, head))
-        self._home.turn.leave()
+        self._home.batch.leave()
         return taken

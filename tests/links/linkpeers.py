@@ -42,10 +42,10 @@ class LinkNode:
 
     def __init__(self, clock: Clock | None, random: Random, limits: LinkLimits | None) -> None:
         self.clock = clock or Clock()
-        self.turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
+        self.batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.random = random
         self.context = LinkContext(
-            self.clock, self.turn, DeadlineWheel(self.clock), self.random, limits or LinkLimits()
+            self.clock, self.batch, DeadlineWheel(self.clock), self.random, limits or LinkLimits()
         )
 
     def settle(self, seconds: float = 0.0) -> None:

@@ -152,7 +152,7 @@ def test_contributions() -> None:
     broker = Host('listen: "127.0.0.1:4222"', connectionKinds=[CountingKind()]).start().broker
     assert broker.addresses()["counting"] == ["count://h:1"]
     assert broker.clientContext.info.connect_urls == ("h:1",)
-    assert broker.links.countNeighbours() == 2
+    assert broker.links.countPeers() == 2
     assert broker.accounts["$G"].location() == ("HERE", ("THERE",))
     assert broker.monitoring.varz.contributions["counting"]() == 2
     answer = broker.monitoring.answer("/countz", {})

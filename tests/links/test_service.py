@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactorClock
 
+from natsbroker import hot
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
 from natsbroker.config.model import Logging, Settings
@@ -61,7 +62,8 @@ class Threads(LinkService[str]):
         self.reactor: Any = MemoryReactorClock()
         unused: Any = None
         info = ServerInfo("", "", "", "")
-        self.clients = ClientContext(self.reactor, unused, Doorkeeper(), info)
+        batch = hot.FlushBatch(lambda call: None)
+        self.clients = ClientContext(self.reactor, unused, Doorkeeper(), info, batch)
         self.clients.tracing = Logging(trace=True, max_traced_msg_len=7)
         self.limits = LinkLimits(max_payload=9)
         dependencies = LinkDependencies(
@@ -120,7 +122,7 @@ def test_context(isFast: bool) -> None:
     """What its links share is what clients have, within limits of their own."""
     threads = Threads(replace(Settings(), fast_lane=isFast))
     context, clients = threads.context, threads.clients
-    assert (context.turn, context.wheel) == (clients.turn, clients.wheel)
+    assert (context.batch, context.wheel) == (clients.batch, clients.wheel)
     assert context.limits is threads.limits
     assert context.fastLane is isFast
     assert (context.tracing, context.maxTraced) == (True, 7)

@@ -35,7 +35,7 @@ def test_brokerWithoutLinks() -> None:
     found = links('listen: "127.0.0.1:4222"')
     assert list(found) == [] and [found.find(each.name) for each in found.kinds] == [None] * 3
     assert found.addresses() == {"cluster": [], "leafnodes": [], "gateway": []}
-    assert (found.clientInfo(), found.countNeighbours()) == ({}, 0)
+    assert (found.clientInfo(), found.countPeers()) == ({}, 0)
 
 
 def test_everything() -> None:
@@ -78,7 +78,7 @@ def test_neighbours() -> None:
     member = Member("pool_size: 3").start()
     member.peer(server_id="P1", server_name="p1")
     member.peer(server_id="P2", server_name="p2").send(info(server_id="P2", server_name="p2"))
-    assert member.broker.links.countNeighbours() == 2
+    assert member.broker.links.countPeers() == 2
 
 
 @pytest.mark.parametrize("page", ["/routez", "/gatewayz", "/leafz"])

@@ -230,10 +230,10 @@ def checkOneWay(
     receiver.bus().subscribe(subject, recorder, None)
     until(reactor, lambda: sender.bus().hasInterest(subject))
     receiver.calls.clear()
-    sender.turn.enter()
+    sender.batch.enter()
     for body in bodies:
         sender.bus().publish(Message(subject, body))
-    sender.turn.leave()
+    sender.batch.leave()
     until(reactor, lambda: len(recorder.got) == len(bodies))
     assert recorder.bodies == bodies
     records = sum(receiver.calls) / 16384

@@ -104,15 +104,15 @@ class FakeBuses:
     The accounts of a member.
     """
 
-    def __init__(self, turn: Any, names: Iterable[str]) -> None:
-        self._turn = turn
+    def __init__(self, batch: Any, names: Iterable[str]) -> None:
+        self._batch = batch
         self.accounts: dict[str, Account] = {}
         for name in names:
             self.add(name)
 
     def add(self, name: str, *clock: Any) -> None:
         """Have one more account."""
-        self.accounts[name] = Account(name, Router(), self._turn, Random(1), *clock)
+        self.accounts[name] = Account(name, Router(), self._batch, Random(1), *clock)
 
     def busOf(self, account: str) -> IMessageBus | None:
         found = self.accounts.get(account)
@@ -141,7 +141,7 @@ class Node(AccountNode):
         **terms: Any,
     ) -> None:
         super().__init__(clock, Random(7), limits)
-        self.buses = FakeBuses(self.turn, accounts)
+        self.buses = FakeBuses(self.batch, accounts)
         self.dialled: list[tuple[RouteTarget, float]] = []
         self.changes = 0
         self.network: dict[int, Node] = {}

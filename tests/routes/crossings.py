@@ -107,7 +107,7 @@ class Town(LinkNode):
     def add(self, name: str) -> Account:
         """Make an account."""
         clock: Any = self.clock
-        made = Account(name, BuiltInRouter(1024), self.turn, Random(1), clock=clock)
+        made = Account(name, BuiltInRouter(1024), self.batch, Random(1), clock=clock)
         self.accounts[name] = made
         return made
 

@@ -29,9 +29,9 @@ def test_calloutsAskNow() -> None:
     """How long other programs have for their answer is what is in force then."""
     broker = Host().broker
     callouts = broker._parts.callouts()
-    before = callouts._timeout()
+    before = callouts.timeout()
     broker.clientContext.limits = replace(broker.clientContext.limits, auth_timeout=before + 3)
-    assert callouts._timeout() == before + 3
+    assert callouts.timeout() == before + 3
 
 
 def test_eventsAskNow() -> None:

@@ -63,8 +63,8 @@ class Stage:
     ) -> None:
         self.clock = clock or Clock()
         self.steps = 0
-        self._turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
-        self.account = Account("A", Router(), self._turn, Random(1))
+        self._batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
+        self.account = Account("A", Router(), self._batch, Random(1))
         self.bus = self.account.busFor(Kind.CLIENT)
         self.settings = settings or Streaming()
         self._inboxes = count(1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -60,43 +60,35 @@ def guarded(grant: Grant, service: AuthCallout) -> Grant:
     return replace(grant, publish=PermissionSet(publish.allow, {*publish.deny, SUBJECT}))
 
 
+@dataclass(frozen=True, eq=False)
 class Callouts:
-    def __init__(
-        self,
-        signer: Signer,
-        curve: CurveKeys,
-        describe: Describe,
-        busFor: Callable[[str], IMessageBus],
-        clock: IReactorTime,
-        timeout: Callable[[], float],
-        random: Callable[[int], bytes] = os.urandom,
-    ) -> None:
-        """
-        @param busFor: gives the bus of an account; raises C{KeyError} if there is none.
-        @param timeout: gives the seconds that a service has.
-        """
-        self._signer = signer
-        self._curve = curve
-        self._describe = describe
-        self._busFor = busFor
-        self._clock = clock
-        self._timeout = timeout
-        self._random = random
+    """
+    @ivar busFor: gives the bus of an account; raises C{KeyError} if there is none.
+    @ivar timeout: gives the seconds that a service has.
+    """
+
+    signer: Signer
+    curve: CurveKeys
+    describe: Describe
+    busFor: Callable[[str], IMessageBus]
+    clock: IReactorTime
+    timeout: Callable[[], float]
+    random: Callable[[int], bytes] = os.urandom
 
     def now(self) -> float:
-        return self._clock.seconds()
+        return self.clock.seconds()
 
     def ask(
         self, service: AuthCallout, request: ConnectRequest, applicant: CalloutUser
     ) -> Deferred[AuthorizationResponse]:
-        key = Signer(Role.USER, self._random(32)).publicKey
+        key = Signer(Role.USER, self.random(32)).publicKey
         try:
-            bus = self._busFor(service.account)
+            bus = self.busFor(service.account)
             data, headers = self._question(service, request, applicant, key)
         except (KeyError, SealError) as error:
             text = f'No valid account "{service.account}" for auth callout request: {error}'
             raise self.denied(text) from error
-        asking = sendRequest(bus, self._clock, SUBJECT, data, self._timeout(), headers, _inbox)
+        asking = sendRequest(bus, self.clock, SUBJECT, data, self.timeout(), headers, _inbox)
         return asking.addCallbacks(
             lambda message: self._read(service, message.payload, key),
             lambda why: self._silent(service, why),
@@ -124,28 +116,28 @@ class Callouts:
         self, service: AuthCallout, request: ConnectRequest, applicant: CalloutUser, key: str
     ) -> tuple[bytes, Headers | None]:
         now = self.now()
-        server = {**self._describe(), **({"xkey": self._curve.publicKey} if service.xkey else {})}
+        server = {**self.describe(), **({"xkey": self.curve.publicKey} if service.xkey else {})}
         nats = questionOf(server, key, request, applicant)
-        expires = int(now + self._timeout())
+        expires = int(now + self.timeout())
         text = encodeToken(
             "authorization_request",
             service.issuer,
             nats,
-            self._signer,
+            self.signer,
             now,
             aud=_AUDIENCE,
             exp=expires,
         )
         if not service.xkey:
             return text.encode("ascii"), None
-        sealed = self._curve.seal(text.encode("ascii"), service.xkey, self._random)
-        return sealed, Headers([(_XKEY, self._curve.publicKey)])
+        sealed = self.curve.seal(text.encode("ascii"), service.xkey, self.random)
+        return sealed, Headers([(_XKEY, self.curve.publicKey)])
 
     def _read(self, service: AuthCallout, data: bytes, key: str) -> AuthorizationResponse:
         def unseal(sealed: bytes) -> bytes:
-            return self._curve.open(sealed, service.xkey)
+            return self.curve.open(sealed, service.xkey)
 
-        server = self._signer.publicKey
+        server = self.signer.publicKey
         return self.checked(
             lambda: readAnswer(
                 data,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from twisted.application.service import Service
@@ -52,12 +53,26 @@ _COURTESY = 0.25
 #: The longest time that is waited for at once, in seconds.
 _DAY = 86_400.0
 
-#: Closes the youngest connections of an account that has too many.
-CloseExcess = Callable[[str], None]
-
 
 def serverLimits(settings: Settings) -> ServerLimits:
     return ServerLimits(settings.max_payload, settings.max_subscriptions or -1)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorHost:
+    """
+    What operator mode needs of its broker.
+
+    @ivar closeExcess: closes the youngest connections of an account that has too many.
+    @ivar countPeers: gives the number of other servers; infinity if it is unknown.
+    """
+
+    registry: AccountRegistry
+    reactor: Any
+    runInThread: Callable[..., Deferred[Any]]
+    describe: Describe
+    closeExcess: Callable[[str], None]
+    countPeers: Callable[[], float]
 
 
 class OperatorService(Service):
@@ -66,27 +81,20 @@ class OperatorService(Service):
     def __init__(
         self,
         settings: Settings,
-        registry: AccountRegistry,
-        reactor: Any,
-        runInThread: Callable[..., Deferred[Any]],
-        describe: Describe,
-        closeExcess: CloseExcess,
+        host: OperatorHost,
         callouts: Callouts | None = None,
-        neighbours: Callable[[], float] = lambda: 0,
         resolver: IAccountResolver | None = None,
     ) -> None:
         """
         @param callouts: for accounts with auth callout; without it, their users are denied.
-        @param neighbours: gives the number of other servers; infinity if it is unknown.
         @param resolver: instead of the one that the settings describe.
         @raise ValueError: if the settings of operator mode contradict each other.
         """
         self._given = resolver
         operators = operatorsIn(settings, resolver is not None)
-        self._registry = registry
-        self._reactor = reactor
-        self._describe = describe
-        self._closeExcess = closeExcess
+        self._host = host
+        self._registry = host.registry
+        self._reactor = reactor = host.reactor
         self._system = operators.systemAccount
         self._exchanging: set[str] = set()
         self._ended: set[str] = set()
@@ -99,10 +107,9 @@ class OperatorService(Service):
         self._loop.clock = reactor
         self._sweep = LoopingCall(self._expire)
         self._sweep.clock = reactor
-        self._count = neighbours
-        self._neighbours: PeerLookup | None = None
+        self._peers: PeerLookup | None = None
         self._wanted = operators.resolver
-        found = resolver or self._resolverFor(operators.resolver, settings, runInThread)
+        found = resolver or self._resolverFor(operators.resolver, settings)
         self.directory = AccountDirectory(operators.trust, found, reactor)
         self.directory.watch(self._accountChanged, self._accountEnded)
         self._delegate: CalloutDelegate | None = None
@@ -118,16 +125,14 @@ class OperatorService(Service):
             self._delegate,
         )
 
-    def _resolverFor(
-        self, wanted: Resolver, settings: Settings, runInThread: Callable[..., Deferred[Any]]
-    ) -> IAccountResolver:
+    def _resolverFor(self, wanted: Resolver, settings: Settings) -> IAccountResolver:
         mode = settings.operator
         if wanted.type == MEMORY:
             self._memory = MemoryResolver(mode.resolver_preload)
             return self._memory
         if wanted.type in (FULL, CACHE):
             folder = _folderFor(wanted, self._reactor.seconds)
-            self._folder = FolderResolver(folder, runInThread)
+            self._folder = FolderResolver(folder, self._host.runInThread)
             _fill(self._folder, mode.resolver_preload)
             return self._folder
         agent = agentFor(self._reactor, mode.resolver_tls, "resolver_tls")
@@ -150,30 +155,35 @@ class OperatorService(Service):
 
     def _serve(self, bus: IMessageBus) -> None:
         claims = self._claims = ClaimsService(
-            bus, self.directory, self._describe, self._folder, self._reactor.seconds, self._late
+            bus,
+            self.directory,
+            self._host.describe,
+            self._folder,
+            self._reactor.seconds,
+            self._late,
         )
         folder, wanted = self._folder, self._wanted
         if folder is None:
             return
-        neighbours = self._neighbours = PeerLookup(
+        peers = self._peers = PeerLookup(
             bus,
             claims.answering,
             self._reactor,
             self.directory.verified,
-            self._count,
+            self._host.countPeers,
             wanted.timeout or TIMEOUT,
         )
-        folder.elsewhere = neighbours.lookUp
+        folder.elsewhere = peers.lookUp
         if folder.folder.isCache:
             self._sweep.start(min(wanted.ttl / 2 or _MINUTE, _MINUTE), now=False)
         else:
-            neighbours.keepUp(wanted.interval or _MINUTE, lambda: folder.folder.digest, self._learn)
+            peers.keepUp(wanted.interval or _MINUTE, lambda: folder.folder.digest, self._learn)
 
     def _late(self, answer: bytes) -> Any:
         """
         Delay an empty answer: nats-server takes the first, also where another server has the JWT.
         """
-        if not self._count():
+        if not self._host.countPeers():
             return answer
         return deferLater(self._reactor, _COURTESY, lambda: answer)
 
@@ -198,8 +208,8 @@ class OperatorService(Service):
         for loop in (self._loop, self._sweep):
             if loop.running:
                 loop.stop()
-        if self._neighbours is not None:
-            self._neighbours.close()
+        if self._peers is not None:
+            self._peers.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -222,7 +232,7 @@ class OperatorService(Service):
             self._exchanging.add(account)
         if account in self._exchanging:
             self._exchange()
-        self._closeExcess(account)
+        self._host.closeExcess(account)
         for wanted in {each.wanted.account for each in claims.imports}:
             if wanted not in self.directory:
                 self._load(wanted)

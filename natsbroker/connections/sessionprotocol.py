@@ -1,0 +1,134 @@
+"""
+What the Twisted protocols of clients and links have in common: the events of a transport for a
+session, and a TLS handshake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
+from twisted.internet.protocol import Protocol
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker import errors, hot
+from natsbroker.connections.peersession import PeerSession
+from natsbroker.connections.polledtransport import unsentBy
+from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
+
+_log = Logger(namespace="natsbroker")
+
+#: How long a closed connection may take to send what waits, in seconds, before it is cut.
+_LINGER = 1.0
+
+
+@implementer(IPushProducer, IHalfCloseableProtocol)
+class SessionProtocol(Protocol):
+    """
+    @ivar connection: the OpenSSL connection that we made for it; C{None} so far, or if the
+        transport does TLS by itself.
+    """
+
+    connection: SealedConnection | None = None
+    host = ""
+    port = 0
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+        self._timer: Any = None
+        self._records: Records | None = None
+
+    @property
+    def _owner(self) -> PeerSession | None:
+        raise NotImplementedError
+
+    def _schedule(self, reactor: Any, delay: float, call: Callable[[], None]) -> None:
+        self._timer = reactor.callLater(delay, call)
+
+    def _stopTimer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+
+    def _startHandshake(self, reactor: Any, creator: Any, timeout: float) -> None:
+        widen(self._stream)
+        self._stream.startTLS(creator)
+        self._schedule(reactor, timeout, self._late)
+
+    def _late(self) -> None:
+        self._timer = None
+        self._failed("handshake timeout")
+
+    def _failed(self, problem: str) -> None:
+        session = self._owner
+        if session is not None:
+            self._logFailure(problem)
+            session.close(errors.TLS_HANDSHAKE, abort=True)
+
+    def _logFailure(self, problem: str) -> None:
+        _log.error(
+            "{session} - TLS handshake error: {problem}", session=str(self._owner), problem=problem
+        )
+
+    def _peerCertificate(self) -> Any:
+        found = self._stream.getPeerCertificate()
+        return None if found is None else found.to_cryptography()
+
+    def _useRecords(
+        self, connection: SealedConnection, fast: bool, decoder: hot.Decoder, came: Any
+    ) -> bool:
+        """
+        Encrypt in bulk from now on, and decrypt where that is compiled.
+
+        @param decoder: takes the input then; C{came} is called for it.
+        @return: whether it does.
+        """
+        seal = connection.seal() if fast else None
+        self._records = Records(connection, self._stream.protocol, seal)
+        if seal is not None:
+            connection.readInto(seal, decoder, came)
+        return seal is not None
+
+    def write(self, data: bytes) -> None:
+        if self._records is None:
+            self._stream.write(data)
+        else:
+            self._records.send(data)
+
+    def finish(self) -> None:
+        """
+        A peer that does not take the rest is cut soon.
+        """
+        self._stopTimer()
+        self._stream.unregisterProducer()
+        self._stream.loseConnection()
+        if self._owner is not None:
+            self._schedule(self._owner.context.reactor, _LINGER, self.abort)
+
+    def abort(self) -> None:
+        self._stream.abortConnection()
+
+    def readConnectionLost(self) -> None:
+        if self._owner is not None:
+            self._owner.inputEnded()
+
+    def writeConnectionLost(self) -> None:
+        self.abort()
+
+    def pauseProducing(self) -> None:
+        if self._owner is not None:
+            self._owner.outbox.pause(partial(unsentBy, self._stream))
+            self._owner.writeBlocked()
+
+    def resumeProducing(self) -> None:
+        if self._owner is not None:
+            self._owner.writeProgressed()
+            self._owner.outbox.resume()
+
+    def stopProducing(self) -> None:
+        """
+        C{connectionLost} follows.
+        """
