@@ -117,8 +117,6 @@ class Account(AccountCore):
 
     def importStreams(self, imports: Sequence[ImportedStream]) -> list[Exception]:
         """
-        Replace the imported streams.
-
         @return: what went wrong: an exporter's router may take no more subscriptions.
         """
         if self._shadows is None:
@@ -132,8 +130,6 @@ class Account(AccountCore):
 
     def importServices(self, subscriptions: Sequence[hot.Subscription]) -> list[Exception]:
         """
-        Replace the imported services.
-
         @return: what went wrong: the router may take no more subscriptions.
         """
         for each in self._services:

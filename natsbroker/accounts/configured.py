@@ -40,9 +40,6 @@ def checkImports(settings: Settings) -> None:
 
 
 def describedIn(settings: Settings) -> dict[str, AccountSettings]:
-    """
-    The accounts that settings describe, with what they say about the global one.
-    """
     described = dict(settings.accounts)
     others = settings.accounts.keys() - {settings.system_account}
     isJoined = settings.cluster is not None or settings.gateway is not None
@@ -61,10 +58,6 @@ _JETSTREAM = ServiceExport(API)
 
 
 class ImportSetup:
-    """
-    Imports and mappings as they are applied now.
-    """
-
     def __init__(self, random: Random, cluster: str = "") -> None:
         self.jetstream = JetStream()
         self.system: Account | None = None

@@ -76,9 +76,6 @@ class GatewayOutput:
         )
 
     def group(self, queue: bytes) -> hot.Subscription:
-        """
-        The subscription that stands for the members of a queue group of that cluster.
-        """
         found = self._groups.get(queue)
         if found is None:
             if len(self._groups) >= _GROUPS:

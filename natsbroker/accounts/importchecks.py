@@ -38,12 +38,6 @@ from natsbroker.subjects.renaming import Renaming, intersection, unnumbered
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """
-    An export or an import that cannot be.
-
-    @ivar part: C{exports} or C{imports}.
-    """
-
     account: str
     part: str
     index: int
@@ -64,9 +58,6 @@ def problems(accounts: Mapping[str, AccountSettings], hasSystem: bool) -> Iterat
 
 
 def exportFor(wanted: Import, exporter: AccountSettings, importer: str) -> Export | None:
-    """
-    @return: C{None} if there is none that admits it.
-    """
     kind = ServiceExport if isinstance(wanted, ServiceImport) else StreamExport
     same = [each for each in exporter.exports if isinstance(each, kind)]
     exact = [each for each in same if each.subject == wanted.subject]
@@ -130,9 +121,6 @@ def _importProblem(
     accounts: Mapping[str, AccountSettings],
     search: CycleSearch,
 ) -> str:
-    """
-    @return: what is wrong with an import; empty for nothing.
-    """
     kind = "service" if isinstance(wanted, ServiceImport) else "stream"
     exporter = accounts.get(wanted.account)
     if exporter is None:

@@ -32,10 +32,6 @@ _COPY = 2
 
 
 class _Watch:
-    """
-    @ivar told: the keys reported so far; C{None} when all have been.
-    """
-
     __slots__ = ("told", "watcher")
 
     def __init__(self, watcher: IInterestWatcher) -> None:

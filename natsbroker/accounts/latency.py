@@ -88,8 +88,6 @@ def answered(
     """
     The event for a request that was answered. Requestor and responder are clients (C{IOrigin}) or
     C{None}.
-
-    @param since: when the request came.
     """
     event = unanswered(200, requestor, share, headers, since, now)
     passed, asking, backAndForth = max(round((now - since) * 1e9), 0), 0, 0

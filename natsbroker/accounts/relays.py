@@ -22,8 +22,6 @@ MOST_HOPS = 16
 @implementer(ISubscriber)
 class Relay:
     """
-    A subscriber that passes messages on.
-
     @cvar isAdvertised: whether other brokers learn of its subscriptions.
     """
 
@@ -34,7 +32,6 @@ class Relay:
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
         @param path: its imports so far; C{None} if it was published here.
-        @return: whether it had a receiver.
         """
         raise NotImplementedError
 

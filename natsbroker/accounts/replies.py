@@ -27,10 +27,6 @@ _SHAPES = 1 << 16
 
 
 class _Aging:
-    """
-    A call once in a period while there are entries.
-    """
-
     def __init__(self, clock: IReactorTime, period: float, aged: Callable[[], bool]) -> None:
         """
         @param aged: called at the end of a period; returns whether there are still entries.

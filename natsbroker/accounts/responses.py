@@ -94,9 +94,6 @@ class Responses(Relay):
         origin: Any = None,
         trigger: Headers | None = None,
     ) -> Response:
-        """
-        Owe a response to a request that is about to be published. See L{Response}.
-        """
         if not self._prefix:
             self._open()
         if len(self._owed) >= self.LIMIT:
@@ -146,16 +143,10 @@ class Responses(Relay):
             self._forget(response)
 
     def giveUp(self, response: Response, status: int) -> None:
-        """
-        @param status: as for L{unanswered}.
-        """
         if self._forget(response):
             self._tell(response, status)
 
     def _forget(self, response: Response) -> bool:
-        """
-        @return: whether it was owed until now.
-        """
         if self._owed.pop(response.subject, None) is None:
             return False
         same = self._byExport[id(response.export)]

@@ -63,8 +63,6 @@ class Latency:
 @dataclass(frozen=True, slots=True)
 class ServiceExport:
     """
-    As L{StreamExport}.
-
     @ivar allow_trace: message traces may follow requests in here.
     """
 
@@ -94,8 +92,6 @@ class StreamImport:
 @dataclass(frozen=True, slots=True)
 class ServiceImport:
     """
-    As L{StreamImport}.
-
     @ivar share: the service receives details about the requestor.
     """
 

@@ -37,10 +37,6 @@ _LOOP_SUBJECTS = b"$LDS."
 
 
 class ImportedStream:
-    """
-    @ivar renaming: between the subjects of the exporter and ours.
-    """
-
     __slots__ = ("exporter", "renaming")
 
     def __init__(self, exporter: AccountCore, renaming: Renaming) -> None:

@@ -63,9 +63,6 @@ class SubscriptionQuery:
 
 class Subsz:
     def __init__(self, context: ClientContext, accounts: Iterable[Account]) -> None:
-        """
-        @param accounts: all accounts; iterated again for each request.
-        """
         self._context = context
         self._accounts = accounts
 

@@ -61,7 +61,6 @@ class Logins:
     @ivar noAuthUser: the user, or nkey, of clients without credentials; empty for none.
     @ivar mapsCertificates: whether the client's certificate names the user. A password that the
         user has must then match too.
-    @ivar keys: users by public key.
     @ivar single: the only user, which certificates do not name.
     """
 

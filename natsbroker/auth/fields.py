@@ -24,10 +24,6 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 class Fields:
-    """
-    The members of an object. An absent member reads as empty.
-    """
-
     __slots__ = ("_members",)
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:

@@ -67,9 +67,6 @@ def isCrypt(secret: str) -> bool:
 
 
 def problemOf(secret: str) -> str:
-    """
-    @return: why such a hash cannot be used; empty if it can.
-    """
     found = _FORM.fullmatch(secret)
     if found is None:
         return "a damaged hash"

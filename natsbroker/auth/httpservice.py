@@ -87,9 +87,6 @@ _NAMES = frozenset(
 
 
 def question(request: ConnectRequest, nonce: bool = False) -> bytes:
-    """
-    @param nonce: whether the nonce that the client signed is included.
-    """
     asked: dict[str, Any] = {
         "host": request.host,
         "connection_type": request.connectionType,
@@ -190,7 +187,6 @@ class HTTPServiceSettings:
     """
     @ivar longest: the most bytes of an answer.
     @ivar cacheFor: seconds for which an answer is kept; 0 for not.
-    @ivar cacheSize: the most answers that are kept.
     @ivar nonce: whether INFO has a nonce to sign, and the service receives it.
     """
 

@@ -86,7 +86,6 @@ class PasswordChecks:
     def check(self, expected: str, given: str) -> bool | Deferred[bool]:
         """
         @param expected: plain text or a hash.
-        @return: whether they match, at once for plain text and later for a hash.
         @raise errors.Unauthorized: if too many comparisons wait; the Deferred may fail with it too.
         """
         if not self._isHash(expected):

@@ -118,9 +118,6 @@ class CredPlugin:
     name = "cred"
 
     def __init__(self, checkers: Sequence[Any] = ()) -> None:
-        """
-        @param checkers: replace the option.
-        """
         self._checkers = list(checkers)
 
     def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:

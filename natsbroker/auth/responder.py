@@ -48,8 +48,6 @@ class RequestResponder:
     def ask(self, subject: bytes, body: bytes, reply: bytes) -> int:
         """
         Publish a request that this responder does not receive.
-
-        @return: the number of other recipients.
         """
         return self._bus.publish(Message(subject, body, reply, origin=self))
 

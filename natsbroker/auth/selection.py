@@ -66,9 +66,6 @@ class AuthorizerSelection:
         return account if self._operators is None else self._operators.nameOf(account)
 
     def require(self, account: str) -> None:
-        """
-        Create an account that a service of the broker needs, even without clients.
-        """
         if self._operators is not None:
             self._operators.require(account)
 

@@ -48,8 +48,6 @@ class SubjectPermission:
 @dataclass(frozen=True, slots=True)
 class Permissions:
     """
-    The permissions of a user; C{None} for no restriction.
-
     @ivar allow_responses: if it is set and C{publish.allow} was not configured, C{publish.allow} is
         the empty tuple.
     """
@@ -64,7 +62,6 @@ class User:
     """
     A user of C{authorization.users} or C{accounts.NAME.users}.
 
-    @ivar user: the name, or the public key.
     @ivar password: in plain text or as a bcrypt hash (C{$2a$}, C{$2b$}, C{$2y$}).
     @ivar permissions: the user's own, or the default of its block; C{None} for no restriction.
     @ivar allowed_connection_types: upper-case kinds; C{None} for all.
@@ -132,8 +129,6 @@ class AuthCallout:
 @dataclass(frozen=True, slots=True)
 class AuthorizationSettings:
     """
-    The top-level C{authorization} block.
-
     @ivar defined: whether the block, C{--user}, C{--pass} or C{--auth} is there.
     @ivar user: the only user, with C{password}; empty for none.
     @ivar token: plain text or bcrypt; empty for none.

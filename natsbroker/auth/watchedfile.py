@@ -28,10 +28,6 @@ _Stamp = tuple[int, ...]
 
 
 class Snapshot(NamedTuple):
-    """
-    @ivar text: C{None} if it was not read.
-    """
-
     stamp: _Stamp
     text: str | None
 
@@ -70,9 +66,6 @@ def _look(path: str, known: _Stamp, seen: _Stamp) -> Snapshot:
 
 class WatchedFile:
     def __init__(self, path: str, runInThread: RunInThread, take: Callable[[str], None]) -> None:
-        """
-        @param take: takes the text whenever it has changed.
-        """
         self.path = path
         self._runInThread = runInThread
         self._take = take
@@ -91,9 +84,6 @@ class WatchedFile:
         self.use(self.path, snapshot)
 
     def use(self, path: str, snapshot: Snapshot) -> None:
-        """
-        Watch another file from now on, which was read already.
-        """
         self.path = path
         self._known = self._seen = snapshot.stamp
         self._complaint = ""

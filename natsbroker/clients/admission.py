@@ -26,10 +26,6 @@ EndedSubscriptions = Iterator["tuple[bytes, bytes, bytes] | None"]
 
 
 class LoginRefused(Exception):
-    """
-    @ivar error: the answer that the client gets.
-    """
-
     def __init__(self, error: errors.WireError) -> None:
         super().__init__(error.reason)
         self.error = error

@@ -115,9 +115,6 @@ def connectionRow(
 
 
 def _security(tls: Security, namers: Namers | None) -> Row:
-    """
-    @param namers: C{None} to leave the peer's certificates out.
-    """
     row: Row = {}
     for key, value in (("tls_version", tls.version), ("tls_cipher_suite", tls.cipher)):
         if value:

@@ -34,8 +34,6 @@ REMEMBERED = 10_000
 @dataclass(frozen=True, slots=True)
 class ClosedClient:
     """
-    A connection that has ended, for monitoring.
-
     @ivar stop: seconds since the epoch.
     @ivar reason: the closed reason as monitoring shows it.
     """
@@ -105,9 +103,6 @@ class Connections:
                 call()
 
     def whenEmpty(self, call: Callable[[], None]) -> None:
-        """
-        Call a function once when there is no connection: perhaps now.
-        """
         if self._sessions:
             self._waiting.append(call)
         else:

@@ -42,7 +42,6 @@ class ConnectionFacts(NamedTuple):
 
     @ivar type: C{nats}, C{websocket} or C{mqtt}.
     @ivar lastActivity: when it last sent anything but PONG.
-    @ivar roundTrip: the last measured one; 0.0 before the first.
     @ivar name: what it calls itself; as C{lang} and C{version}, any text.
     @ivar user: the name that the authorizer gave it; never a secret.
     @ivar nameTag: as C{issuer}, C{tags} and C{jwt}, see L{Grant}.

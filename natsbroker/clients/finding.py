@@ -57,9 +57,6 @@ def askToLeave(connections: Connections, cid: int) -> bool:
 
 
 def closeAll(connections: Connections) -> Deferred[None]:
-    """
-    @return: fires when no connection is left.
-    """
     gone: Deferred[None] = Deferred()
     for session in sessionsOf(connections):
         session.close(errors.SERVER_SHUTDOWN)

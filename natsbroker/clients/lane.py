@@ -85,7 +85,6 @@ class _Plan:
     """
     The meaning of a line, while the subscriptions stay as they are.
 
-    @ivar size: of headers and payload.
     @ivar mustReach: whether the publisher wants to know if nobody gets it.
     @ivar longest: how many messages may be delivered together. Only one where receivers share an
         outbox: what comes out of it must be in the order of the messages.
@@ -179,8 +178,6 @@ class Lane:
         """
         Forward the longest run of publishes that is fully understood, within the batch's share of
         work.
-
-        @return: the number of messages.
         """
         decoder, matcher = self._decoder, self._matcher
         if matcher.needsSlowPath or not decoder.isBetweenLines:

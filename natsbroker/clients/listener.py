@@ -186,9 +186,6 @@ def joined(host: str, port: int) -> str:
 
 
 def urlOf(scheme: str, address: Any) -> str:
-    """
-    A URL that a program on this machine can connect to.
-    """
     where = describe(address)
     for anywhere, here in (("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")):
         if where.startswith(anywhere):

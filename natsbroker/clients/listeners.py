@@ -34,7 +34,6 @@ class Listeners:
         policy: TLSSettings = TLSSettings(),  # noqa: B008 - an immutable value
     ) -> None:
         """
-        @param endpoints: objects, or descriptions (C{tcp:4222}).
         @param terms: C{None} without TLS. Endpoints described as C{ssl:...} have their own, with
             the C{policy}.
         @raise ValueError: if a description is none, or its files are not right.

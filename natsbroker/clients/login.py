@@ -56,9 +56,6 @@ class Login:
             self._answered(answer)
 
     def cancel(self) -> None:
-        """
-        End the wait: the outcome is not reported.
-        """
         self._done = None
         self.waiting = False
         deferred, self._deferred = self._deferred, None
@@ -69,9 +66,6 @@ class Login:
                 _logBroken("An authorizer's canceller failed", Failure())
 
     def giveUp(self) -> None:
-        """
-        It took too long; the outcome is not reported.
-        """
         _log.error("The authorizer did not answer in time: denied")
         self.cancel()
 

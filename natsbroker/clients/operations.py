@@ -37,7 +37,6 @@ class ClientOperations(PeerSession):
     """
     The base of L{natsbroker.clients.session.ClientSession}.
 
-    @ivar cid: the number of the connection.
     @ivar options: those of CONNECT, with the defaults for the others.
     @ivar _isConnected: whether there was a CONNECT, or a guest became a user without one.
     @ivar _isGreeted: whether the client had its first PONG after CONNECT.

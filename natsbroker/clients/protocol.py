@@ -20,7 +20,6 @@ from natsbroker.wire.grants import Security
 
 class ClientProtocol(SessionProtocol):
     """
-    @ivar certificate: the peer's verified TLS certificate, if it has one.
     @ivar isSecured: see L{natsbroker.connections.peer.ClientPeer}.
     """
 

@@ -57,7 +57,6 @@ class ReplyTracker:
 
 class PublishRules:
     """
-    @ivar permissions: C{None} for everywhere.
     @ivar replies: the requests that it may answer; C{None} if it has no such permission.
     """
 

@@ -77,7 +77,6 @@ class Selection:
     """
     The parameters of C{/connz} that choose.
 
-    @ivar open: whether open connections are wanted.
     @ivar cid: the only one that is wanted; 0 for any. The other filters do not hold for it.
     @ivar filter_subject: a subject that some subscription must have in common; empty for none.
     """

@@ -336,9 +336,6 @@ class ClientSession(ClientOperations):
             table.maxTokens = limits.max_sub_tokens
 
     def limitsChanged(self) -> None:
-        """
-        A client with more subscriptions than it may have is cut.
-        """
         super().limitsChanged()
         self._useLimits()
         if self.grant is not None:

@@ -77,8 +77,6 @@ class SubscriptionTable:
 
     def unsubscribe(self, sid: bytes, maximum: int) -> None:
         """
-        An unknown sid is no error.
-
         @param maximum: the count of messages, those it had included; 0 for at once.
         """
         subscription = self._sids.get(sid)

@@ -64,9 +64,6 @@ _PUBLISHING = {errors.PUBLISH_DENIED: "Subject", errors.REPLY_DENIED: "Reply"}
 
 
 def violationText(violation: errors.ProtocolViolation, sid: bytes = b"") -> str:
-    """
-    @param sid: of the subscription that the client wanted.
-    """
     error, arguments = violation.error, [inQuotes(each) for each in violation.arguments]
     if error in _PUBLISHING:
         return f"Publish Violation - {_PUBLISHING[error]} {arguments[0]}"

@@ -16,10 +16,6 @@ from natsbroker.wire.values import Message
 
 
 class OutboxOwner(Protocol):
-    """
-    The session that an outbox belongs to.
-    """
-
     def outboxOverflowed(self) -> None:
         """
         More waits than the limit allows. Called once, when the batch ends; the outbox takes
@@ -156,9 +152,6 @@ class FlushBatch:
             self.caught(problem)
 
     def caught(self, problem: BaseException) -> None:
-        """
-        Report the exception that is being handled.
-        """
         if self._failed is None:
             self._trouble = self._trouble or problem
             return
@@ -178,14 +171,12 @@ class Outbox:
     @ivar limit: how many bytes may wait.
     @ivar headers: whether the peer understands headers; if not, they are stripped.
     @ivar echo: whether the peer wants its own messages back.
-    @ivar closed: nothing more is taken.
     @ivar direct: whether messages may be put in without telling the owner; false for an owner that
         must see each of them.
     @ivar pending: how many bytes wait, in here and in a transport that is full.
     @ivar sent: how many bytes have left, as far as a transport that is full tells.
     @ivar lagging: nobody waits for this peer any more: it had its chance to catch up. Ends when it
         has caught up.
-    @ivar messages: how many messages were put in.
     @ivar messageBytes: how many bytes of headers, if the peer gets them, and payload they had.
     """
 
@@ -294,9 +285,6 @@ class Outbox:
         self._waiters.append(call)
 
     def close(self) -> None:
-        """
-        Drop what waits and take nothing more.
-        """
         self.closed = True
         self._pieces = []
         self._waiting = 0
@@ -337,8 +325,6 @@ class Outbox:
 
     def pause(self, held: Callable[[], int] | None = None) -> None:
         """
-        Keep everything until L{resume}.
-
         @param held: called for how many bytes the transport, which is full, has not sent yet, which
             do not become more; C{None} for one that does not tell.
         """

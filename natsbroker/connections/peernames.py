@@ -35,7 +35,6 @@ def checkNames(certificate: Any) -> None:
     """
     Check that the names in a certificate can have been compared with the one that was dialled.
 
-    @param certificate: a C{cryptography} X.509 certificate; C{None}: none was shown.
     @raise NamelessCertificate: if not.
     """
     try:

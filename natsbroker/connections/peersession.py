@@ -40,16 +40,13 @@ class PeerSession(ABC):
         has another one, as nats-server allows links. A client has to take all that waited when its
         transport became full.
     @ivar context: reactor, limits, wheel and more that all sessions of a kind share.
-    @ivar started: when the connection began.
     @ivar reason: why the connection was closed; empty while it is open.
     @ivar _batch: collects what one chunk of input causes.
     @ivar _handshakeBy: when the peer must have said who it is; C{None} if that does not matter.
     @ivar _expires: when the peer's permission to be connected ends; C{None} for never.
     @ivar _stuckSince: since when the transport is full; C{None} while it is not.
     @ivar _sentBefore: how many bytes had left at that time.
-    @ivar _stall: the wait for a receiver that lags.
     @ivar _holds: how many reasons there are to read nothing.
-    @ivar _isResting: whether input is left over.
     @ivar _isQueued: whether the backlog will go on with it.
     @ivar _steps: what is left to do for the last operation.
     @ivar _afterwards: the end of the connection, which waits until no input is left.
@@ -159,9 +156,6 @@ class PeerSession(ABC):
             _log.failure("{peer} - What its input caused failed", peer=str(self))
 
     def internalFailure(self) -> None:
-        """
-        Log the exception that is being handled, and end the connection.
-        """
         try:
             _log.failure("{peer} - Internal failure", peer=str(self))
         finally:
@@ -226,9 +220,6 @@ class PeerSession(ABC):
         return self._isResting
 
     def later(self, steps: Iterator[object]) -> None:
-        """
-        Use up an iterator before the next operation: what is left to do for this one.
-        """
         self._steps = steps
 
     def _hold(self) -> None:
@@ -341,15 +332,9 @@ class PeerSession(ABC):
 
     @property
     def roundTrip(self) -> float:
-        """
-        The last measured round trip in seconds; 0.0 before the first.
-        """
         return self._keepalive.roundTrip
 
     def limitsChanged(self) -> None:
-        """
-        The limits in the context were replaced: use the new ones.
-        """
         limits = self.context.limits
         self.decoder.maxControlLine = limits.max_control_line
         self.decoder.maxPayload = limits.max_payload
@@ -359,9 +344,6 @@ class PeerSession(ABC):
             self._schedule()
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
-        """
-        @param abort: whether what waits is thrown away.
-        """
         if self.reason:
             return
         self.reason = error.reason
@@ -403,18 +385,11 @@ PATIENCE = 0.1
 
 
 class Stall:
-    """
-    One publisher's wait.
-    """
-
     __slots__ = ("_call", "_outbox", "_resume")
 
     def __init__(
         self, reactor: IReactorTime, outbox: hot.Outbox, resume: Callable[[], None]
     ) -> None:
-        """
-        @param outbox: whose owner lags.
-        """
         self._outbox = outbox
         self._resume: Callable[[], None] | None = resume
         self._call: IDelayedCall | None = reactor.callLater(PATIENCE, self._impatient)

@@ -48,7 +48,6 @@ class PolledSocket:
         end: Callable[[Failure], None],
     ) -> None:
         """
-        @param poller: a L{hot.Poller}.
         @param end: ends the connection: L{forget} must have been called when the socket is closed.
         """
         self._session = session
@@ -84,9 +83,6 @@ class PolledSocket:
         )
 
     def useLane(self, lane: Any) -> None:
-        """
-        @param lane: the poller may take it without asking; C{None} for none.
-        """
         if self._connection is not None:
             self._connection.lane = lane
 

@@ -36,10 +36,6 @@ _log = Logger()
 
 @implementer(IReadDescriptor)
 class SocketPoller:
-    """
-    The epoll set of one broker, as one reader for the reactor.
-    """
-
     def __init__(self, reactor: IReactorFDSet, batch: hot.FlushBatch) -> None:
         self._reactor = reactor
         self.sockets = hot.Poller(batch)
@@ -142,9 +138,6 @@ class PolledServer(tcp.Server):
         )
 
     def useLane(self, lane: Any) -> None:
-        """
-        @param lane: the poller may take it without asking the session; C{None} for none.
-        """
         if self._socket is not None:
             self._socket.useLane(lane)
 
@@ -181,9 +174,6 @@ class PolledServer(tcp.Server):
         """
 
     def loseConnection(self, _connDone: Failure | None = None) -> None:
-        """
-        Close when everything that waits was sent.
-        """
         if not self.connected or self.disconnecting:
             return
         self.disconnecting = True

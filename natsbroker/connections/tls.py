@@ -214,9 +214,6 @@ class TLSClientProtocol(ClientProtocol):
             self.session.proceed()
 
     def handshakeCompleted(self) -> None:
-        """
-        Look at the client's certificate, and greet it if that is still to be done.
-        """
         self._isPending = False
         self.isSecured = True
         if self.connection is not None and self.session is not None:
@@ -326,7 +323,6 @@ def securityOf(
     certificates that were verified are in it.
 
     @param connection: after the handshake; C{None} where the transport keeps it to itself.
-    @param certificate: the peer's; C{None} without.
     @param isFirst: whether the handshake came before anything else.
     """
     if connection is None:

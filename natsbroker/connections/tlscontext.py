@@ -56,9 +56,6 @@ class TLSSettingsError(ValueError):
 
 @contextmanager
 def _placed(tls: TLSSettings) -> Iterator[None]:
-    """
-    Put the place of a block in front of what is wrong with it.
-    """
     try:
         yield
     except TLSSettingsError as error:
@@ -68,7 +65,6 @@ def _placed(tls: TLSSettings) -> Iterator[None]:
 def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
     """
     @param optional: whether clients may stay in the clear.
-    @param chain: see L{contextFrom}.
     @raise TLSSettingsError: if the files or names are not right.
     """
     creator = ConnectionCreator(contextFrom(tls, chain))
@@ -92,8 +88,6 @@ def _beginOf(tls: TLSSettings, optional: bool) -> Begin:
 
 def contextFrom(tls: TLSSettings, chain: str = "") -> Context:
     """
-    An OpenSSL context for a server.
-
     @param chain: a file with more certificates to show, from the one that signed the first of ours
         to one that clients know; empty where they stand in the certificate's own file.
     @raise TLSSettingsError: if the files or names are not right.
@@ -206,9 +200,6 @@ def _isTLS13(suite: str) -> bool:
 
 
 def _openSSLName(suite: str) -> str:
-    """
-    OpenSSL's name for one of Go's names of cipher suites.
-    """
     exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
     cipher = re.sub(r"AES_(\d+)", r"AES\1", cipher).replace("_", "-").replace("-CBC", "")
     cipher = cipher.replace("CHACHA20-POLY1305-SHA256", "CHACHA20-POLY1305")

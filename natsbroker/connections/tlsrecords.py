@@ -121,9 +121,6 @@ class Records:
         self._isOver = False
 
     def send(self, data: bytes) -> None:
-        """
-        Send bytes, by way of the layer once it has to take them.
-        """
         if not self._isOver:
             data = self.write(data)
             self._isOver = bool(data)
@@ -132,8 +129,6 @@ class Records:
 
     def write(self, data: bytes) -> bytes:
         """
-        Send bytes behind those that were sent before.
-
         @return: the rest that was not sent, because the connection is closing, fails, or waits for
             its peer. The layer must take that, and all that follows.
         """

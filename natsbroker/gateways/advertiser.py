@@ -40,7 +40,6 @@ _COPY = 2
 class GatewayAdvertiser:
     """
     @ivar isAll: all interest is sent, or about to be.
-    @ivar refused: the subjects that were refused.
     @ivar isRefused: the whole account was refused.
     @ivar switched: when all interest began to be sent, in seconds since the epoch; 0.0 for never.
     """
@@ -56,7 +55,6 @@ class GatewayAdvertiser:
     ) -> None:
         """
         @param batch: its shares of work limit how much is sent at once.
-        @param isRefused: the account was refused before it was known.
         """
         self.isAll = False
         self.refused: dict[bytes, None] = {}
@@ -113,9 +111,6 @@ class GatewayAdvertiser:
         self._complete()
 
     def _complete(self) -> None:
-        """
-        End the list of all subscriptions when each of them was sent.
-        """
         if self._isListed and self._untold is not None and not self._untold:
             self._untold = None
             line = commandLine(self._ourName, GatewayCommand.ALL_SUBS_COMPLETE, self._account)

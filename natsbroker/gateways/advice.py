@@ -32,7 +32,6 @@ MOST = 1000
 @dataclass(frozen=True, slots=True)
 class PolicyAdvice:
     """
-    @ivar gateway: the name of the cluster that sends.
     @ivar mode: C{interest-only} to send it all interest; C{optimistic} to send it refusals.
     @ivar until: when the advice ends, in seconds since the epoch.
     @ivar most: the refusals after which all interest is sent after all; C{None} for no limit.

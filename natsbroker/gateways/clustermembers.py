@@ -29,7 +29,6 @@ class ClusterMembers:
     def linkTo(self, server: bytes, account: str) -> ILinkSubscriber | None:
         """
         @param server: the hash of the member's id.
-        @return: the route to the member for an account; C{None} if there is none.
         """
         cluster = self._cluster
         members = [] if cluster is None else list(cluster.members.values())

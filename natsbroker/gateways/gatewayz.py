@@ -55,10 +55,6 @@ class _Wanted:
 
 
 class Gatewayz:
-    """
-    @ivar gateways: the gateway; C{None} without one.
-    """
-
     def __init__(self, state: BrokerState) -> None:
         self._state = state
         self.gateways: GatewayPages | None = None
@@ -153,10 +149,6 @@ Advice = Callable[[str, str], Mapping[str, Any] | None]
 
 @dataclass(eq=False)
 class LinkPage:
-    """
-    @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
-    """
-
     link: GatewayLink
     switchAfter: int
     advice: Advice = lambda gateway, account: None

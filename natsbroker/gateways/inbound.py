@@ -51,9 +51,6 @@ class InboundTraffic:
     def __init__(
         self, dependencies: GatewayDependencies, replyRouter: GatewayReplyRouter, link: Any
     ) -> None:
-        """
-        @param link: a L{natsbroker.gateways.registry.GatewayLink} whose peer has sent its INFO.
-        """
         self._notify = dependencies.notify
         self._link: Link = link
         self._name: str = link.gateway

@@ -73,9 +73,6 @@ class OutboundTraffic:
     """
 
     def __init__(self, dependencies: GatewayDependencies, link: Any) -> None:
-        """
-        @param link: a L{natsbroker.gateways.registry.GatewayLink} whose peer has sent its INFO.
-        """
         document: ServerDocument = link.document
         replies = dependencies.replies
         link.outbox.headers = dependencies.headers and document.headers

@@ -51,7 +51,6 @@ class GatewayLink(Link):
     A connection to another cluster. Two clusters have two for each pair of members that talk, one
     dialled by each side. Messages go to the side that was dialled, and interest goes back.
 
-    @ivar document: the peer's first INFO.
     @ivar cluster: the cluster that was dialled; C{None} for an inbound connection.
     @ivar mayRedial: the cluster is dialled again when the connection is lost.
     """
@@ -117,10 +116,6 @@ class GatewayLink(Link):
 
 class GatewayRegistry(LinkRegistry[GatewayLink]):
     """
-    All gateway connections of one broker.
-
-    @ivar remotes: the other clusters by name.
-    @ivar inbound: the inbound connections that have started, by number.
     @ivar outbound: the outbound connections that have started, by the name of the cluster.
     @ivar url: where other clusters can dial us, as C{host:port}.
     @ivar isLeaving: other clusters are to dial the other members of ours.

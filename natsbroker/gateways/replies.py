@@ -79,14 +79,11 @@ class ReplyNames:
 @dataclass(frozen=True, slots=True)
 class GatewayDependencies:
     """
-    What the traffic of gateways needs of the broker.
-
     @ivar ourName: the name of our gateway.
     @ivar buses: to the accounts, which are L{natsbroker.accounts.account.GatewayBus}es.
     @ivar member: gives the route for an account to the member of our cluster with a hash; C{None}
         if there is none.
     @ivar now: the time in seconds since the epoch.
-    @ivar headers: whether we understand headers.
     @ivar notify: gets an advisory for each unwanted message.
     """
 

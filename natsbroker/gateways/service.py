@@ -211,9 +211,6 @@ class GatewayService(LinkService[str]):
 
 
 def _fixed(block: Gateway, port: int) -> Gateway:
-    """
-    @param port: the port in use, if the kernel chose it.
-    """
     remotes = sorted((replace(each, tls=None) for each in block.gateways), key=lambda it: it.name)
     number = port if block.port < 0 else block.port
     return replace(block, port=number, tls=None, gateways=tuple(remotes))

@@ -25,9 +25,6 @@ class RemoteGateway:
 @dataclass(frozen=True, slots=True)
 class InterestPolicy:
     """
-    The C{interest} block.
-
-    @ivar plugin: empty for the built-in policy.
     @ivar options: every other key of the block.
     """
 
@@ -38,9 +35,6 @@ class InterestPolicy:
 @dataclass(frozen=True, slots=True)
 class Gateway(ListenerSettings):
     """
-    A C{gateway} block.
-
-    @ivar name: of our gateway, and so of our cluster.
     @ivar gateways: the clusters that are dialled.
     @ivar reject_unknown_cluster: accept and dial no others.
     """

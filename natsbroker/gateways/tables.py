@@ -39,7 +39,6 @@ class InterestTable:
     The table of our own policies, and for custom policies. The memory of refusals is bounded: the
     oldest is forgotten first, which costs one message.
 
-    @ivar gateway: the name of the other cluster.
     @ivar mode: C{OPTIMISTIC}, C{TRANSITIONING} or C{INTEREST_ONLY}.
     @ivar isAccountWanted: the account was not refused as a whole.
     @ivar permitted: the only subjects that are sent; C{None} for no such limit.
@@ -99,7 +98,6 @@ class InterestTable:
 
     def want(self, pattern: bytes, queue: bytes) -> None:
         """
-        @param queue: the queue group; empty for plain subscriptions.
         @raise natsbroker.subjects.shapes.TooManyShapes: if it takes no more patterns.
         """
         if not queue:
@@ -110,18 +108,12 @@ class InterestTable:
             self._members[pattern, queue] = queue
 
     def unwant(self, pattern: bytes, queue: bytes) -> bool:
-        """
-        @return: whether there was a C{want} to undo.
-        """
         if not queue:
             return self._plain.remove(pattern, b"")
         name = self._members.pop((pattern, queue), None)
         return name is not None and self._groups.remove(pattern, name)
 
     def unwantAll(self) -> None:
-        """
-        Undo every C{want} of plain subscriptions.
-        """
         self._plain = SubjectIndex()
 
     def refuse(self, subject: bytes) -> None:

@@ -30,8 +30,6 @@ _PROTO = 2
 @dataclass(frozen=True, slots=True)
 class GatewayTerms:
     """
-    The settings of our gateway, and what is made of them.
-
     @ivar tls: for our listener, and for dialling clusters known from gossip.
     @ivar remoteTLS: for dialling the clusters in the settings, by name.
     @ivar tellsAll: we send all interest of every account at once.
@@ -112,7 +110,6 @@ def gossipDocument(
     """
     An INFO with the URLs of another gateway.
 
-    @param serverId: of the sender, as C{serverName}.
     @param name: of the gateway.
     """
     return {
@@ -132,8 +129,6 @@ _LONGEST_SILENCE = 15.0
 def placeFrom(gateway: Gateway, port: int) -> tuple[str, int]:
     """
     The host and port that are announced to other clusters.
-
-    @param port: of our listener.
     """
     if gateway.advertise:
         return advertised(gateway.advertise, port)
@@ -141,9 +136,6 @@ def placeFrom(gateway: Gateway, port: int) -> tuple[str, int]:
 
 
 def identityFrom(settings: Settings, gateway: Gateway, serverId: str, port: int) -> LinkIdentity:
-    """
-    @param port: of our listener.
-    """
     host, port = placeFrom(gateway, port)
     return identityAt(settings, serverId, host, port, gateway=joined(host, port))
 

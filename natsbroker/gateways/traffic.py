@@ -12,10 +12,6 @@ from natsbroker.gateways.replies import GatewayDependencies, GatewayReplyRouter
 
 
 class GatewayTraffic:
-    """
-    @ivar replyRouter: also takes the answers that members of our cluster send us.
-    """
-
     def __init__(self, dependencies: GatewayDependencies) -> None:
         self._dependencies = dependencies
         self.replyRouter = GatewayReplyRouter(dependencies)

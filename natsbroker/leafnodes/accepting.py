@@ -78,8 +78,6 @@ class AcceptedLeaf(LeafLink):
     def _agreeOnCompression(self, claimed: str) -> None:
         """
         A peer that wants S2 has said so before its CONNECT.
-
-        @param claimed: the mode in the CONNECT.
         """
         self.isQuiet = False
         self.decoder.dialect = FROM_LEAF

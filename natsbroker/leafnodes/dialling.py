@@ -143,9 +143,6 @@ class DialledLeaf(LeafLink):
             self._permit(document)
 
     def _finish(self, document: ServerDocument) -> None:
-        """
-        Start after the peer has accepted us.
-        """
         said = self._document
         if self.traffic is not None or said is None or not self._permit(document):
             return
@@ -158,8 +155,6 @@ class DialledLeaf(LeafLink):
     def _permit(self, document: ServerDocument) -> bool:
         """
         Apply the permissions of the peer and of our settings.
-
-        @return: whether they are valid.
         """
         settings, said = self.target.settings, self._document or document
         denied = self.leafs.denialsFor(settings.localAccount, said.domain)

@@ -29,10 +29,6 @@ _EACH = 8
 
 
 class Leafz:
-    """
-    @ivar view: gives the leafnodes; C{None} without leafnodes.
-    """
-
     def __init__(self, state: BrokerState) -> None:
         self.view: LeafPages | None = None
         self._state = state
@@ -43,7 +39,6 @@ class Leafz:
 
     def steps(self, isListed: bool, account: str = "") -> Generator[bytes, None, Listing]:
         """
-        @param isListed: whether subjects are listed that peers are subscribed to.
         @param account: whose are shown; empty for all.
         """
         view = self.view

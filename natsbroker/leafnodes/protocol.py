@@ -16,11 +16,6 @@ from natsbroker.wire.grants import Security
 
 
 class LeafProtocol(LinkProtocol):
-    """
-    @ivar isSecured: the transport is encrypted.
-    @ivar certificate: the peer's verified certificate; C{None} without one.
-    """
-
     def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
         super().__init__(makeLink, tls, name)
         self._isSecured = True
@@ -50,9 +45,6 @@ class LeafProtocol(LinkProtocol):
             self.startTLS()
 
     def stayPlain(self) -> None:
-        """
-        Go on without TLS, with the polled transport if there is one.
-        """
         link, slow = self.link, self._stream
         if link is None:
             return

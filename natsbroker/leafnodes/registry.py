@@ -70,9 +70,7 @@ class LeafLink(Link):
 
     @ivar grant: the peer's permissions here; C{None} before it is authenticated.
     @ivar kind: what the peer is to us.
-    @ivar name: the peer's name for itself.
     @ivar cluster: the peer's cluster; empty for none.
-    @ivar remoteAccount: the peer's name for the account.
     @ivar isIsolated: the peer gets no interest of other leafnodes.
     @ivar target: the remote that was dialled; C{None} for an accepted connection.
     """
@@ -267,9 +265,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         return connectOptions(self.identity, self.settings, cluster, remote, url, compression)
 
     def useUrls(self, urls: Iterable[str]) -> None:
-        """
-        Set where leafnodes can connect, and announce it if it has changed.
-        """
         before, self._urls = self._urls, tuple(urls)
         if self._urls != before:
             self.announce()

@@ -81,16 +81,10 @@ class LeafRemote:
 
     @property
     def name(self) -> str:
-        """
-        The name that the peer's certificate must have.
-        """
         host = self.current.host
         return self._name or host if isAddress(host) else host
 
     def learn(self, urls: list[RemoteURL]) -> None:
-        """
-        Replace the addresses that the peer announced.
-        """
         configured = {(each.host, each.port) for each in self._configured}
         told = [each for each in urls if (each.host, each.port) not in configured]
         self._urls = [*told, *self._configured]

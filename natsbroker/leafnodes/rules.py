@@ -149,7 +149,6 @@ def domainDenials(
 
 def hubRules(grant: Grant, refused: Iterable[bytes] = ()) -> LeafRules:
     """
-    @param grant: of the spoke's user.
     @param refused: the patterns that the spoke denies.
     """
     publish, subscribe = grant.publishing, grant.subscribe

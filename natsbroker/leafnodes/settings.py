@@ -91,8 +91,6 @@ class RemoteLeaf:
 @dataclass(frozen=True, slots=True)
 class Leafnodes:
     """
-    A C{leafnodes} block.
-
     @ivar port: where leafnodes are listened for; 0 for nowhere, -1 for a random one.
     @ivar user: the only login, with C{password}; empty for none.
     @ivar nkey: the public key of the only login; empty for none.

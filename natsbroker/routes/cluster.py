@@ -38,17 +38,10 @@ _SOON = 0.1
 
 
 class IncompatiblePeers:
-    """
-    The backoff for configured peers that speak another dialect.
-    """
-
     def __init__(self) -> None:
         self._pauses: dict[tuple[str, int], float] = {}
 
     def pause(self, route: Route, usual: float) -> float:
-        """
-        @param usual: the pause for a compatible peer.
-        """
         target = route.target
         if target is None:
             return usual
@@ -214,9 +207,6 @@ class Routes(Membership):
                     route.traffic.tell(self.accountsOf(route, member))
 
     def leave(self) -> None:
-        """
-        Announce that the clients of this broker will move to the others.
-        """
         self.isLeaving = True
         for member in self.members.values():
             if member.first is not None:

@@ -37,10 +37,6 @@ def isNews(route: Route, document: ServerDocument) -> bool:
 
 
 def modeFor(route: Route, listener: Route) -> GossipMode:
-    """
-    @param route: to the new member.
-    @param listener: to the member that receives the announcement.
-    """
     leads = route if route.isDialled else listener
     if leads.target is not None and leads.target.isConfigured:
         return GossipMode.OVERRIDE
@@ -89,9 +85,6 @@ class ClusterGossip:
         self._cluster = cluster
 
     def tell(self, route: Route, member: Member) -> None:
-        """
-        @param route: to the new member.
-        """
         document = route.document
         if document is None or not isNews(route, document):
             return

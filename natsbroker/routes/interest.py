@@ -136,9 +136,6 @@ class InterestAdvertiser:
         self._watch()
 
     def end(self, isHeard: bool) -> None:
-        """
-        @param isHeard: whether the peer is still there, and must be told that nobody is left.
-        """
         for stop in self._stops:
             stop()
         told, self._told = self._told, set()
@@ -170,7 +167,6 @@ class RemoteInterest:
         """
         @param target: gives for an account, and the cluster of a leafnode, what its messages are
             sent with, an L{ILinkSubscriber}; an L{IOutboxLink} may be written to directly.
-        @param label: whose text names the peer in the log.
         """
         self._accountBus = busOf
         self._target = target
@@ -182,9 +178,6 @@ class RemoteInterest:
         self._places: dict[tuple[bytes, bytes], _Place] = {}
 
     def gained(self, interest: LinkInterest) -> None:
-        """
-        The peer has interest, or a queue group there has another weight.
-        """
         account, origin, pattern, queue, weight = interest
         key = origin, pattern, queue
         weights = self._weights.get(account)

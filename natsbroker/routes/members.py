@@ -52,11 +52,6 @@ def poolIndex(size: int, account: str) -> int:
 
 
 def prevails(newcomer: Route, there: Route, ours: str, now: float) -> bool:
-    """
-    Whether a connection takes the place of one that is there.
-
-    @param ours: our id.
-    """
     document = newcomer.document
     if document is None:
         return False
@@ -103,16 +98,10 @@ class Member:
         return next(free, None)
 
     def routeFor(self, account: str, size: int) -> Route | None:
-        """
-        @param size: how many connections of a pool we share accounts among.
-        """
         place = poolIndex(size, account) if self.isPooled else 0
         return self.dedicated.get(account) or self.pool.get(place) or self.first
 
     def remove(self, route: Route) -> bool:
-        """
-        @return: whether it was the last one of the pool.
-        """
         if self.dedicated.get(route.account) is route:
             del self.dedicated[route.account]
         elif self.pool.get(route.poolIndex) is route:
@@ -146,8 +135,6 @@ class GatewayGossipListener(Protocol):
 
 class Membership(LinkRegistry[Route]):
     """
-    The members of a cluster, and what this one sends about itself.
-
     @ivar members: the others, by their ids.
     @ivar urls: the addresses of this broker's clients.
     @ivar leafPlace: the address for leafnodes that members announce; empty for none.

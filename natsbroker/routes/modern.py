@@ -97,7 +97,6 @@ class ModernTraffic:
         """
         @param namesOrigin: whether the peer names the origin when interest of a leafnode ends.
         @param takesOrigin: whether it understands of which leafnode interest and messages are.
-        @param account: the account that the connection is dedicated to; empty for none.
         @param replyRouter: takes answers that came from other clusters; C{None} without gateways.
         """
         self._link = link

@@ -100,7 +100,6 @@ class Route(Link):
     @ivar target: the dialled address; C{None} if the peer dialled. A route that the peer dialled
         takes over the target of one that was closed in its favour.
     @ivar document: the peer's first INFO.
-    @ivar account: the account that it is dedicated to; empty for none.
     @ivar poolIndex: which of the connections to the peer it is; negative before it is one.
     @ivar isPooled: whether the peer shares connections among accounts.
     @ivar mayRedial: whether its loss is a reason to dial again.
@@ -315,9 +314,6 @@ class Route(Link):
         return True
 
     def begin(self, accounts: list[str]) -> None:
-        """
-        @param accounts: the accounts whose interest is sent over it.
-        """
         document = self.document
         if document is None:
             raise RuntimeError("a route begins before its peer has said who it is")

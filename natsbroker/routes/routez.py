@@ -36,10 +36,6 @@ _EACH = 96
 
 
 class Routez:
-    """
-    @ivar cluster: gives the routes; C{None} where there are none.
-    """
-
     def __init__(self, state: BrokerState) -> None:
         self.cluster: ClusterPages | None = None
         self._state = state
@@ -48,10 +44,6 @@ class Routez:
         return Answer(200, JSON, bodyOf(self.steps(*askedFor(query))), isLong=True)
 
     def steps(self, isListed: bool, isDetailed: bool) -> Generator[bytes, None, Listing]:
-        """
-        @param isListed: whether subjects are listed that peers are subscribed to.
-        @param isDetailed: whether they are with all that is known of them.
-        """
         now, cluster = self._state.seconds(), self.cluster
         info = self._state.context.info
         routes = [] if cluster is None else list(cluster.routes())

@@ -46,9 +46,6 @@ _DIAL = 5.0
 
 class RouteService(LinkService[tuple[str, int, str]]):
     def __init__(self, dependencies: LinkDependencies, changed: Callable[[], None]) -> None:
-        """
-        @param changed: called when it has changed where clients can connect, or the cluster's name.
-        """
         settings = dependencies.settings
         block = settings.cluster or Cluster()
         super().__init__(dependencies, linkLimitsFrom(settings, block))

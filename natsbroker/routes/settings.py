@@ -38,8 +38,6 @@ def splitRoute(url: str, what: str = "route") -> RemoteURL:
 @dataclass(frozen=True, slots=True)
 class Cluster(ListenerSettings):
     """
-    A C{cluster} block.
-
     @ivar name: empty for one that is made up.
     @ivar permissions: C{publish} is what is imported, and C{subscribe} what is exported.
     @ivar routes: URLs of other servers.

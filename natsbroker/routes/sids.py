@@ -33,12 +33,6 @@ class LocalSids:
         self._gone: deque[tuple[float, int]] = deque()
 
     def gained(self, pattern: bytes, queue: bytes, weight: int) -> Iterator[bytes]:
-        """
-        There is interest, or its weight has changed; the same interest is sent again.
-
-        @param weight: the members of a queue group.
-        @return: the lines for the peer.
-        """
         key, weight = (pattern, queue), weight if queue else 1
         number, before = self._told.get(key, (0, 0))
         if not number:
@@ -53,9 +47,6 @@ class LocalSids:
         yield from self._lostLines(number, queue, weight, before)
 
     def lost(self, pattern: bytes, queue: bytes) -> Iterator[bytes]:
-        """
-        @return: the lines for the peer.
-        """
         number, weight = self._told.pop((pattern, queue))
         if queue:
             self._forget()

@@ -38,7 +38,6 @@ class RouteTarget:
     A member to dial.
 
     @ivar isConfigured: whether the settings name it; else another member announced it.
-    @ivar account: the account that the connection is dedicated to; empty for none.
     @ivar gossip: the mode of the announcement.
     @ivar name: the name in its certificate, if that is not the host.
     """
@@ -66,8 +65,6 @@ class RouteTarget:
 @dataclass(frozen=True, slots=True)
 class ClusterTerms:
     """
-    The settings of routes. A reload replaces the whole.
-
     @ivar isDynamic: the name was generated, and gives way to another.
     @ivar permissions: what passes.
     @ivar shownPermissions: the same for our INFO, under C{import} and C{export}.
@@ -76,7 +73,6 @@ class ClusterTerms:
     @ivar dedicated: accounts that have a connection of their own to each member.
     @ivar advertises: whether others learn where our clients connect, and our clients where else
         they could.
-    @ivar maxPayload: what our clients may send.
     """
 
     name: str
@@ -247,9 +243,6 @@ def _shown(permission: SubjectPermission) -> dict[str, list[str]]:
 
 
 def identityFrom(settings: Settings, cluster: Cluster, serverId: str, port: int) -> LinkIdentity:
-    """
-    @param port: where routes are listened for.
-    """
     host, ip = cluster.host, ""
     if cluster.advertise:
         host, port = advertised(cluster.advertise, port)

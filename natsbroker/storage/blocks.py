@@ -52,8 +52,6 @@ class Head(NamedTuple):
     """
     @ivar gaps: whether sequences are missing between the first and the last.
     @ivar length: of the whole block, in bytes.
-    @ivar generation: which commit wrote it.
-    @ivar identity: the log's.
     @ivar size: bytes of all subjects, headers and payloads.
     """
 
@@ -162,12 +160,9 @@ def chunks(sequences: Sequence[int], blobs: Sequence[bytes]) -> Iterator[Content
 @dataclass(slots=True, eq=False)
 class Block:
     """
-    A block that was read.
-
     @ivar sequences: of the records that were found, rising.
     @ivar starts: where each record begins; one more item, where the last one ends.
     @ivar dead: sequences of records in it that were deleted.
-    @ivar missing: sequences that should be here and were not found.
     @ivar missingSize: bytes of their subjects, headers and payloads, deleted ones included.
     """
 
@@ -188,9 +183,6 @@ class Block:
         return self.sequences[-1]
 
     def indexOf(self, sequence: int) -> int:
-        """
-        The index of the first record at or after a sequence.
-        """
         sequences = self.sequences
         if isinstance(sequences, range):
             return min(max(sequence - sequences.start, 0), len(sequences))
@@ -225,15 +217,9 @@ class Block:
         return self.starts[index + 1] - self.starts[index] - HEAD_SIZE
 
     def lengthOf(self, first: int, last: int) -> int:
-        """
-        The same for the records from one index to before another.
-        """
         return self.starts[last] - self.starts[first] - HEAD_SIZE * (last - first)
 
     def living(self, start: int = 0) -> Iterator[int]:
-        """
-        The indexes of the records from a sequence on that were not deleted.
-        """
         indexes = range(self.indexOf(start), len(self.sequences))
         if not self.dead:
             return iter(indexes)

@@ -49,8 +49,6 @@ class Holder(Enum):
 
 class CommitThread(Generic[Owner]):
     """
-    A thread that writes, to be derived from.
-
     @ivar leftover: logs of which there is more to do than one commit should.
     @ivar unfinished: jobs that the last commit did in part.
     """
@@ -78,9 +76,6 @@ class CommitThread(Generic[Owner]):
     # In the reactor's thread
 
     def submit(self, job: Job) -> StoreError | None:
-        """
-        @return: why the job is refused, if it is: then nothing happens with it.
-        """
         with self._lock:
             if self._refusal is not None:
                 return self._refusal
@@ -193,9 +188,6 @@ class CommitThread(Generic[Owner]):
         self.tell(self.ended)
 
     def _next(self) -> list[Job] | None:
-        """
-        @return: the jobs of the next commit; C{None} to end.
-        """
         with self._condition:
             while not self._hasWork() or self._holder is Holder.WRITER:
                 if self._holder is Holder.THREAD:

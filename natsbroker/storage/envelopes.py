@@ -20,11 +20,6 @@ ENVELOPE_SIZE = _HEAD.size + _CRC.size
 
 
 class Envelope(NamedTuple):
-    """
-    @ivar kind: its letter.
-    @ivar generation: which commit wrote it.
-    """
-
     kind: bytes
     generation: int
     key: bytes

@@ -19,8 +19,6 @@ from natsbroker.interfaces.records import LogBounds, StoreError
 @dataclass(slots=True)
 class StoredRow:
     """
-    A log as a store describes it.
-
     @ivar identity: the random number under which everything of the log lies.
     @ivar first: the oldest sequence; C{last + 1} if there is none.
     @ivar last: the highest that was ever used.
@@ -39,9 +37,6 @@ class StoredRow:
     dropped: bool = False
 
     def grow(self, first: int, count: int, size: int, lastTime: int) -> None:
-        """
-        Count records that are appended, whose sequences follow each other.
-        """
         if not self.count:
             self.first = first
         self.count += count
@@ -55,8 +50,6 @@ class StoredRow:
 
 class ILogWriter(Protocol):
     """
-    A log in a transaction.
-
     @ivar discardTo: what is below goes, unless it is held.
     @ivar trimmed: whether everything has gone that should.
     """
@@ -98,7 +91,6 @@ class Job:
     @ivar identity: of the log that it is about, or 0.
     @ivar space: the name of the space of state that it is about, or empty.
     @ivar writes: whether there is anything to commit for it.
-    @ivar error: why it was not granted.
     """
 
     weight = 100
@@ -129,9 +121,6 @@ class Job:
         return True
 
     def result(self) -> Any:
-        """
-        What the Deferred fires with.
-        """
         return None
 
     def fire(self) -> None:
@@ -166,7 +155,6 @@ class LogJob(Job):
 class AppendJob(LogJob):
     """
     @ivar size: the bytes of subjects, headers and payloads.
-    @ivar lastTime: the timestamp of the last record.
     """
 
     def __init__(
@@ -187,10 +175,6 @@ class AppendJob(LogJob):
 
 
 class WriterJob(LogJob):
-    """
-    A call with the writer of a log; what it returns is the result.
-    """
-
     def __init__(self, identity: int, do: Callable[[ILogWriter], Any]) -> None:
         super().__init__(identity)
         self._do = do

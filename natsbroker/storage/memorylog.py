@@ -95,9 +95,6 @@ class _Records:
         return None
 
     def sequenceAt(self, timestamp: int) -> int | None:
-        """
-        The first sequence that is not older.
-        """
         live = [each for each in self._order if each in self._records]
         index = bisect_left(live, timestamp, key=lambda each: self._records[each].timestamp)
         return live[index] if index < len(live) else None
@@ -120,9 +117,6 @@ class MemoryLog:
     def __init__(
         self, name: str, hasRoom: Callable[[int], bool], now: Callable[[], int], aging: Aging
     ) -> None:
-        """
-        @param hasRoom: whether the store has room for further bytes.
-        """
         self._hasRoom = hasRoom
         self._now = now
         self._aging = aging

@@ -48,9 +48,6 @@ class Policy:
 
 
 def sweepAgain(policies: Mapping[int, Policy]) -> None:
-    """
-    Have all subjects looked at again: what was done about them was not.
-    """
     for policy in list(policies.values()):
         if policy.retention.perSubject:
             policy.sweep = b""

@@ -39,7 +39,6 @@ class Damaged(Exception):
 class Encoded(NamedTuple):
     """
     @ivar size: the bytes of all subjects, headers and payloads.
-    @ivar lastTime: the last timestamp that was given.
     @ivar uniform: whether every subject is the one that was asked about.
     """
 

@@ -93,9 +93,6 @@ class ThreadedStore(Generic[Log]):
         """
 
     def ask(self, job: Job) -> Deferred[Any]:
-        """
-        @return: has failed already if the job is refused.
-        """
         refused = self._closed or self._committer.submit(job)
         return job.deferred if refused is None else fail(refused)
 

@@ -36,9 +36,6 @@ class Channels:
         settings: Streaming,
         created: Callable[[Channel], object],
     ) -> None:
-        """
-        @param created: called with each channel that a request creates.
-        """
         self.limitsOf = settings.limitsOf
         self._maximum = settings.max_channels
         self._store = store

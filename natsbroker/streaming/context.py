@@ -62,8 +62,6 @@ class Clients:
 
 class StreamingContext:
     """
-    One run of the service, from the opening of its store until it is closed.
-
     @ivar now: the wall clock, in nanoseconds.
     @ivar newInbox: creates a subject that cannot be guessed.
     """

@@ -140,9 +140,6 @@ class Tail:
         self.get = self._messages.get
 
     def add(self, messages: Iterable[StoredMessage]) -> None:
-        """
-        Take messages with higher sequences than all before.
-        """
         for message in messages:
             self._messages[message.sequence] = message
             self._bytes += message.size

@@ -70,8 +70,6 @@ class StreamingClient:
 @dataclass(slots=True, eq=False, repr=False)
 class ChannelSubscription:
     """
-    A subscription, active or offline.
-
     @ivar number: unique in the service, for ever.
     @ivar client: C{None} while it is offline.
     @ivar canHear: whether C{inbox} is a valid subject.
@@ -104,9 +102,6 @@ class ChannelSubscription:
 
     @property
     def isStalled(self) -> bool:
-        """
-        Whether it receives nothing more before an acknowledgement.
-        """
         return len(self.pending) >= self.maxInFlight or self.bytesLeft <= 0
 
     @property
@@ -118,9 +113,6 @@ class ChannelSubscription:
 
     @property
     def isUnwell(self) -> bool:
-        """
-        Whether its client did not answer the last heartbeat.
-        """
         return self.client is not None and self.client.failures > 0
 
     @property
@@ -144,16 +136,10 @@ class ChannelSubscription:
         return True
 
     def sentMany(self, sequences: Sequence[int], again: float, sizes: Sequence[int]) -> None:
-        """
-        As C{sent}, for messages that were sent for the first time.
-        """
         self.pending.update(zip(sequences, zip(repeat(again), sizes), strict=False))
         self.pendingBytes += sum(sizes)
 
     def settledMany(self, sequences: Sequence[int]) -> list[int]:
-        """
-        @return: those that were not pending.
-        """
         pop, strange, size = self.pending.pop, [], 0
         for sequence in sequences:
             before = pop(sequence, None)
@@ -181,8 +167,6 @@ class ChannelSubscription:
 @dataclass(slots=True, eq=False, repr=False)
 class Group:
     """
-    Subscriptions with one position in a channel.
-
     @ivar queue: the name of the queue group with its durable name; empty for a single subscription.
     @ivar durableName: of a single subscription; empty for a queue group, whose name has it.
     @ivar offline: the last member of a durable group without members.
@@ -233,8 +217,6 @@ class Group:
 
     def chooseAgain(self, first: ChannelSubscription) -> ChannelSubscription | None:
         """
-        The member for a redelivery.
-
         @param first: the member that received the message before.
         @return: a single subscription itself; in a queue group the member with the fewest
             unacknowledged messages, one that answers heartbeats and is not stalled if possible.
@@ -369,9 +351,6 @@ class Channel:
         return self._lastTime
 
     async def settled(self) -> None:
-        """
-        Wait until all earlier appends are durable or have failed.
-        """
         await self.whenOpen()
         if self.inFlight:
             try:

@@ -32,7 +32,6 @@ def isChannel(name: bytes) -> bool:
 
 class RequestSubjects:
     """
-    @ivar publish: published messages, with a full stop and the channel behind it.
     @ivar unsubscribe: requests to end a subscription for good.
     @ivar subClose: requests to close a subscription; a durable one can be resumed.
     """

@@ -147,9 +147,6 @@ class Redelivery:
         return self._deadlines.now() + min(max(left, 0.0), member.ackWaitInSecs)
 
     def handOver(self, leaver: ChannelSubscription, group: Group) -> None:
-        """
-        Give what a member that left had pending to those who are still there.
-        """
         pending, leaver.pending, leaver.pendingBytes = leaver.pending, {}, 0
         now = self._deadlines.now()
         shares: list[list[tuple[int, int]]] = [[] for _ in group.members]

@@ -50,8 +50,6 @@ OpenStore = Callable[[], Deferred[IStreamStore]]
 @implementer(IReadiness)
 class StreamingService(Service):
     """
-    NATS Streaming for the clients of one account.
-
     @ivar isShared: whether other brokers may share the store.
     """
 
@@ -282,7 +280,4 @@ class StreamingService(Service):
 
 
 def leaderLog(clusterId: str) -> str:
-    """
-    The name of the log whose lease is that of the whole cluster.
-    """
     return f"stan/{clusterId}"

@@ -72,9 +72,6 @@ class Streaming(ChannelLimits):
     secure: bool = False
 
     def limitsOf(self, channel: str) -> ChannelLimits:
-        """
-        The limits of a channel: those of the narrowest pattern that it matches.
-        """
         return self._limitsOf(channel.encode(), list(self.channels))
 
     def _limitsOf(self, subject: bytes, patterns: list[str]) -> ChannelLimits:
@@ -87,9 +84,6 @@ class Streaming(ChannelLimits):
         return replace(inherited, **dict[str, Any](self.channels[narrowest]))
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """
-        @return: keys of the block, each with an error text.
-        """
         for name, words in _LIMITS.items():
             value = getattr(self, name)
             if value < 0:

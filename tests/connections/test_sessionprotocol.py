@@ -17,6 +17,8 @@ from natsbroker.connections.sessionprotocol import SessionProtocol
 class Recorder:
     """Notes the names of the methods that are called, and pretends to be what it is used as."""
 
+    context: Any = None
+
     def __init__(self) -> None:
         self.calls: list[str] = []
 

@@ -103,8 +103,6 @@ class Callouts:
 
     def checked(self, check: Callable[[], Checked]) -> Checked:
         """
-        Run a check of a response, and log its denial.
-
         @raise Unauthorized: if the check does.
         """
         try:

@@ -27,8 +27,6 @@ from natsbroker.wire.grants import ConnectRequest, Grant
 @dataclass(frozen=True, slots=True)
 class _Placement:
     """
-    What a service answered about a connection.
-
     @ivar nameTag: the name in the JWT that the client sent.
     """
 

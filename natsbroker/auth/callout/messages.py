@@ -40,7 +40,6 @@ class CalloutUser:
     What is known about a user when the service is asked.
 
     @ivar user: its name; never a secret.
-    @ivar jwt: the user JWT that was accepted so far.
     """
 
     user: str = ""
@@ -116,8 +115,6 @@ _JWT = b"eyJ"
 @dataclass(frozen=True, slots=True)
 class AuthorizationResponse:
     """
-    A response that accepts the user.
-
     @ivar isSealed: whether it was encrypted for this server.
     """
 

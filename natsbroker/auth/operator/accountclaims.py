@@ -36,9 +36,6 @@ EVERYBODY = "*"
 @dataclass(frozen=True, slots=True)
 class OperatorLimits:
     """
-    The limits that the operator sets.
-
-    @ivar payload: bytes of a message.
     @ivar noBearers: whether bearer JWTs of its users are refused.
     """
 

@@ -116,7 +116,6 @@ def _latency(fields: Fields) -> Latency:
 
 def readImports(fields: Fields, account: str) -> tuple[ImportClaim, ...]:
     """
-    @param account: the importing account's public key.
     @raise FieldError: if one is invalid, or its activation token is for another.
     """
     return tuple(_import(each, account) for each in fields.blocks("imports"))

@@ -189,9 +189,6 @@ def grantOf(
 
 
 def expiryOf(user: UserClaims, until: float) -> float | None:
-    """
-    @return: when a user's grant ends; C{None} for never.
-    """
     expires = min(until, user.token.expires or math.inf)
     return None if expires == math.inf else expires
 

@@ -30,10 +30,6 @@ _OK = 200
 
 @implementer(IAccountResolver)
 class MemoryResolver:
-    """
-    JWTs of the configuration, by public key.
-    """
-
     def __init__(self, preload: Mapping[str, str]) -> None:
         self._tokens = dict(preload)
 

@@ -70,9 +70,7 @@ class SignedJWT:
     """
     A JWT with a true signature. Times are seconds since the epoch, 0 for none.
 
-    @ivar issuer: the public key that signed it.
     @ivar subject: the public key that it is about.
-    @ivar nats: the claims that are specific to NATS.
     @ivar isOld: whether it is of version 1.
     """
 

@@ -108,9 +108,6 @@ def readTerms(fields: Fields, absent: int) -> UserPermissionLimits:
 
 
 def _sources(fields: Fields) -> tuple[str, ...]:
-    """
-    Networks in an array, or in one text separated by commas.
-    """
     if not fields.isText("src"):
         return fields.texts("src")
     parts = [each.strip().lower() for each in fields.text("src").split(",")]

@@ -24,8 +24,6 @@ SPARE = 1 << 17
 
 class Growth(NamedTuple):
     """
-    What further jobs bring to the journal.
-
     @ivar rows: the logs as they will be.
     @ivar weight: about how many bytes the jobs bring.
     @ivar room: for how many bytes the database needs room, so that it can take these jobs too.
@@ -93,9 +91,6 @@ class Backlog:
         return Growth(found, weight, self.room if needed <= self.room else needed + SPARE)
 
     def add(self, jobs: Sequence[Job], growth: Growth) -> None:
-        """
-        @param growth: what L{after} said.
-        """
         self.jobs += [job for job in jobs if job.writes]
         self.rows.update(growth.rows)
         self._weight += growth.weight

@@ -38,8 +38,6 @@ MERGE = 16
 
 class ValueTransaction:
     """
-    A write transaction, as the writers of logs use it.
-
     @ivar generation: what the values written in it are marked with.
     @ivar heads: the first blocks of logs, as far as they are known.
     @ivar now: the wall clock, in nanoseconds.
@@ -139,8 +137,6 @@ class LogBlocks:
     def _take(self, first: int) -> tuple[Sequence[int], list[bytes]] | None:
         """
         Take a block out, to store its records again.
-
-        @return: C{None}, and the block stays, if it is damaged.
         """
         block = self._blockAt(first)
         if block is None or block.missing:
@@ -245,9 +241,6 @@ class LogBlocks:
         return found[-count:]
 
     def _sequenceFromEnd(self, count: int) -> int:
-        """
-        The sequence from which on there is a given number of records.
-        """
         self.flush()
         drop = self.row.count - count
         for block in self.blocksFrom(self.row.first):

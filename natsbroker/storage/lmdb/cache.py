@@ -27,9 +27,6 @@ class BlockCache:
         self._firsts: dict[int, list[int]] = {}
 
     def find(self, identity: int, sequence: int) -> Block | None:
-        """
-        The block that reaches from at or before a sequence to at or after it.
-        """
         firsts = self._firsts.get(identity)
         if not firsts:
             return None

@@ -68,7 +68,6 @@ class JournalGroup:
     """
     Jobs that are one frame of the journal.
 
-    @ivar growth: what they bring.
     @ivar ahead: their records, by log.
     """
 
@@ -111,7 +110,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         @param reopen: opens and verifies the store again, in this thread.
         @param policies: what the logs keep, by identity; changed by the reactor's thread.
         @param now: the wall clock, in nanoseconds.
-        @param readers: see L{natsbroker.storage.lmdb.store.openLMDB}.
         """
         super().__init__(reactor, owner)
         self._opened = opened
@@ -185,9 +183,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return JournalGroup(jobs, growth, ahead, self._opened.base + self._transaction)
 
     def _outcomeOf(self, group: JournalGroup) -> LMDBCommit:
-        """
-        What the owner learns once the frame is on disk.
-        """
         rows, known = group.growth.rows, self._oldest
         oldest = {each: known[each] for each in rows if each in known} if known else {}
         return LMDBCommit(group.jobs, rows, oldest, ahead=group.ahead)

@@ -127,10 +127,7 @@ class Environment:
 
     def grow(self, needed: int = 0) -> bool:
         """
-        Make the map larger.
-
         @param needed: the least number of bytes; otherwise twice what it is.
-        @return: whether that was possible.
         """
         size = self._sizeFor(max(needed, self._mapSize + 1))
         if size <= self._mapSize:
@@ -204,9 +201,6 @@ class Environment:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """
-        A time when nobody reads.
-        """
         self._pause()
         try:
             yield

@@ -36,9 +36,6 @@ def _contents(path: Path) -> bytes | None:
 
 
 def readPiece(descriptor: int, start: int, length: int) -> bytes | None:
-    """
-    A part of a file, or C{None} if the disk cannot read it any more.
-    """
     try:
         return os.pread(descriptor, length, start)
     except OSError as failure:
@@ -200,10 +197,6 @@ _SLOT = 512
 
 
 class Commits:
-    """
-    Two places in a file, written in turn.
-    """
-
     def __init__(self, path: Path, mark: bytes) -> None:
         self._mark = mark
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

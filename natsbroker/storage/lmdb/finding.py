@@ -54,7 +54,6 @@ class RecordPlace(NamedTuple):
 class FoundLog:
     """
     @ivar row: the newest whole one.
-    @ivar generation: of the row.
     @ivar current: whether the row was reached through the tree, so that there is no newer one.
     @ivar blocks: heads, and where they lie.
     @ivar dead: sequences that were deleted: for good, since they are never given again.
@@ -119,9 +118,6 @@ def trustIn(path: Path) -> Trust:
 
 
 def findMark(path: Path) -> bytes | None:
-    """
-    Find the mark of a file's values by the value that says what it is.
-    """
     data = path.read_bytes() if path.exists() else b""
     position = data.find(FORMAT_TEXT)
     while position >= 0:
@@ -183,9 +179,6 @@ class Finder:
             position = self._raw.find(self._mark, position + max(length, 1))
 
     def _follow(self, entry: Entry) -> bool:
-        """
-        @return: whether the value to which the tree leads is whole.
-        """
         if not isTwice(entry.key):
             return bool(self._lookAt(entry.offset, True))
         half = self._lookAt(entry.offset + entry.length // 2, True)
@@ -193,8 +186,6 @@ class Finder:
 
     def _lookAt(self, position: int, counts: bool) -> int:
         """
-        See what begins at a position.
-
         @param counts: whether it counts, even if nothing broken is to be replaced by it.
         @return: how long it is; 0 if it is nothing.
         """

@@ -65,9 +65,6 @@ class JournalFrame(NamedTuple):
 
 
 def _pack(mark: bytes, generation: int, since: int, blobs: Sequence[bytes]) -> bytes:
-    """
-    Both copies of a frame, up to where the next one may begin.
-    """
     body = b"".join(blobs)
     head = _HEAD.pack(mark, _KIND, _VERSION, 0, len(body), generation, since)
     copy = b"".join((head, _CRC.pack(crc32c(head + body)), body))
@@ -202,7 +199,6 @@ class Journal:
         """
         Write a frame, and sync it.
 
-        @return: whether there was room for it.
         @raise OSError: if the disk does not let it; the frame may be there all the same.
         """
         data = self.frame(generation, since, blobs)

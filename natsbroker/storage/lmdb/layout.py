@@ -174,7 +174,6 @@ class Tally:
     What there is of one subject in a log.
 
     @ivar first: the oldest, or a sequence before it if C{loose}.
-    @ivar last: the newest.
     @ivar listed: the newest ones, rising; all of them if they are C{count}.
     @ivar loose: whether C{first} is only a lower bound.
     """

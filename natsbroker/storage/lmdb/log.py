@@ -272,9 +272,6 @@ class LMDBLog(OwnedLog):
         return block
 
     def _damaged(self, start: int, stop: int, reason: str) -> None:
-        """
-        Tell of records that cannot be served, as far as they still should be there.
-        """
         start, stop = max(start, self._bounds.first), min(stop, self._bounds.last + 1)
         if start < stop:
             self._owner.troubles.recordsDamaged(self.name, start, stop, reason)

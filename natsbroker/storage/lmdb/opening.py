@@ -61,7 +61,6 @@ GENERATIONS = 16
 class Opened:
     """
     @ivar base: what is added to a transaction's number to get its generation.
-    @ivar generation: of what is committed.
     @ivar journal: the journal, unless there was no space for it.
     @ivar damage: records that are lost: a log's name, a range and a reason.
     @ivar states: values of state that are lost: the space, the key and a reason.

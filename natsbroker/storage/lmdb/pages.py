@@ -41,7 +41,6 @@ class Meta(NamedTuple):
 
     @ivar values: how many values the tree has.
     @ivar lastPage: the highest page in use, or once in use.
-    @ivar transaction: which one wrote it.
     """
 
     pageSize: int
@@ -137,9 +136,6 @@ class PageFile:
             yield from entries
 
     def _page(self, meta: Meta, page: int) -> tuple[list[int], list[Entry]]:
-        """
-        @return: the pages that it leads to, and the values in it.
-        """
         if not 2 <= page <= meta.lastPage:
             raise Damaged(f"the tree leads to page {page}")
         data = self.read(page * meta.pageSize, meta.pageSize)

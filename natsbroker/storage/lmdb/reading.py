@@ -39,7 +39,6 @@ WHOLE_KEY = 400
 class RawBlock(NamedTuple):
     """
     @ivar first: the sequence under which it lies.
-    @ivar dead: sequences of records in it that were deleted.
     @ivar following: where the next block begins; 0 if there is none.
     """
 
@@ -172,7 +171,6 @@ def fetchTallies(
     Tallies of subjects that a pattern matches.
 
     @param after: only of subjects behind this one.
-    @param limit: the most to return.
     @param most: the most to look at.
     @return: the tallies, and the subject to go on behind, or empty if that was all.
     """
@@ -204,9 +202,6 @@ def _fetchOne(environment: Environment, identity: int, subject: bytes, after: by
 
 
 def wholeTally(key: bytes, raw: bytes) -> Tally | None:
-    """
-    @return: C{None} if it is damaged.
-    """
     try:
         return Tally.unpack(unwrap(raw, key).value)
     except Damaged:

@@ -54,9 +54,7 @@ class _Blocks:
 class Survey:
     """
     @ivar base: what was added to the numbers of transactions to get generations.
-    @ivar generation: that of the last commit.
     @ivar halved: values of which one of two copies is damaged.
-    @ivar broken: values of state and tallies that are damaged.
     """
 
     mark: bytes = b""

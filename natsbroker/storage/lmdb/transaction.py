@@ -75,8 +75,6 @@ class LMDBTransaction(ValueTransaction):
     def dropSlice(self, row: LogRow) -> bool:
         """
         Delete some more of a log that was dropped.
-
-        @return: whether nothing is left of it.
         """
         left = KEYS_A_SLICE
         for prefix in (blockKey(row.identity, 0)[:9], deadKey(row.identity, 0)[:9]):

@@ -40,10 +40,6 @@ KEYS_A_SLICE = 1000
 
 class LMDBLogWriter(LogBlocks):
     """
-    A log in a transaction.
-
-    @ivar discardTo: what is below goes, unless it is held.
-    @ivar trimmed: whether everything has gone that should.
     @ivar oldest: the timestamp of the oldest record, if that matters and there is one.
     """
 
@@ -174,9 +170,6 @@ class LMDBLogWriter(LogBlocks):
                 self.row.first = sequence
 
     def delete(self, sequences: Collection[int]) -> int:
-        """
-        @return: how many were there.
-        """
         self.flush()
         wanted = sorted(set(sequences))
         position = bisect_left(wanted, self.row.first)
@@ -247,7 +240,6 @@ class LMDBLogWriter(LogBlocks):
         Let records go from the first block.
 
         @param index: of its oldest one.
-        @return: whether all went.
         """
         row, policy, floor = self.row, self._policy, self._policy.floor
         age = policy.retention.age

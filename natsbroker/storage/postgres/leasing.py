@@ -73,7 +73,6 @@ def enter(connection: Connection, holder: int, name: str, seconds: float) -> Non
 
 def renew(connection: Connection, holder: int, seconds: float) -> Renewed:
     """
-    @return: what is held still.
     @raise StoreFailed: if the holder was forgotten.
     """
     cursor = connection.execute(
@@ -134,9 +133,6 @@ def giveUp(connection: Connection, holder: int, identity: int) -> None:
 
 
 def _isFree(connection: Connection, holder: int, other: int | None) -> bool:
-    """
-    Whether what another holder has, if it is one, may be taken.
-    """
     if other is None or other == holder:
         return True
     alive = connection.execute(

@@ -30,10 +30,6 @@ _SUBJECT_OFFSET = HEAD_SIZE + 1
 
 
 class Span(NamedTuple):
-    """
-    Part of a log, from a first sequence to a last one.
-    """
-
     identity: int
     first: int
     last: int

@@ -64,9 +64,6 @@ class Session:
         self.connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
 
     def commit(self) -> None:
-        """
-        Count the transaction, and have it made durable.
-        """
         cursor = self.connection.execute(
             "UPDATE progress SET commits = %s WHERE holder = %s", (self._number + 1, self.holder)
         )

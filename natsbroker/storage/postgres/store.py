@@ -90,10 +90,6 @@ def _openBlocking(database: Database) -> Session:
 
 
 class TransactionJob(Job):
-    """
-    A call with the transaction; what it returns is the result.
-    """
-
     def __init__(
         self, do: Callable[[PostgresTransaction], Any], identity: int = 0, space: str = ""
     ) -> None:

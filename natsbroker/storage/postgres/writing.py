@@ -58,8 +58,6 @@ class PostgresLogWriter:
     """
     @ivar appended: how many records were added in this transaction.
     @ivar counted: the indexed subjects of those, where each has a limit.
-    @ivar discardTo: records below this sequence are to go.
-    @ivar trimmed: whether all that had to go went.
     """
 
     def __init__(
@@ -224,10 +222,6 @@ class PostgresLogWriter:
         return True
 
     def _trimSome(self, number: int) -> int:
-        """
-        @param number: the most to delete.
-        @return: how many went; 0 if none has to go, or may.
-        """
         row = self.row
         rows = self._connection.execute(
             "SELECT sequence, time, octet_length(data) FROM record"
@@ -310,7 +304,6 @@ class PostgresTransaction:
     """
     @ivar copied: records to store, as C{COPY} wants them.
     @ivar rows: what will be known of the logs; those that others hold are not among them.
-    @ivar spaces: likewise the spaces, by name.
     @ivar lost: logs that others hold.
     @ivar lostSpaces: names of spaces that others hold, or held since they were lost: what this
         broker knows of them may not be so any more.

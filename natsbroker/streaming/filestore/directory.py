@@ -167,9 +167,6 @@ class SourceDirectory:
         return {str(each): each.stat().st_size for each in files}
 
     def _recognise(self, polynomial: int) -> None:
-        """
-        Read C{server.dat}, and find out the polynomial by it.
-        """
         if not self.path.is_dir():
             raise SourceError(f"{self.path} is no directory")
         path = self.path / _SERVER

@@ -68,7 +68,6 @@ class ImportInterrupted(Exception):
 class ChannelPlan:
     """
     @ivar first: the first sequence that the limits leave; C{last + 1} if they leave none.
-    @ivar last: the last sequence that was ever given.
     @ivar count: messages from C{first} on.
     """
 

@@ -71,8 +71,6 @@ class _Mismatch(Exception):
 
 class ChannelMessages:
     """
-    Reading blocks.
-
     @ivar last: the highest sequence that was ever given, of those that have been read.
     """
 

@@ -45,7 +45,6 @@ class Requester:
 
     @ivar name: the account and the user, as what clients belong to; empty for nobody in particular.
     @ivar isInside: whether it is a service of this broker.
-    @ivar isKnown: whether anything is known of it.
     @ivar isLink: whether it is a link, and so stands for many.
     """
 

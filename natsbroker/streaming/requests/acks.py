@@ -23,9 +23,6 @@ class AckHandler:
     def __init__(
         self, context: StreamingContext, withdraw: Callable[[ChannelSubscription], object]
     ) -> None:
-        """
-        @param withdraw: ends a subscription whose client lost the permission for it.
-        """
         self._subject = context.subjects.subscribe
         self._delivery = context.delivery
         self._ledger = context.ledger

@@ -33,11 +33,8 @@ MOST_WAITING = 64 << 20
 
 class _Batch:
     """
-    What was published to one channel and is still to be stored.
-
     @ivar answers: reply subjects, each with the guids of messages that follow each other and are
         answered there.
-    @ivar size: bytes of data.
     """
 
     __slots__ = ("answers", "channel", "entries", "size", "subject", "timestamp")
@@ -53,9 +50,6 @@ class _Batch:
     def add(
         self, headers: bytes, data: list[bytes], size: int, answer: bytes, guids: list[bytes]
     ) -> None:
-        """
-        @param answer: the reply subject of all of them.
-        """
         subject, timestamp = self.subject, self.timestamp
         self.size += size
         self.entries += [(subject, headers, each, timestamp) for each in data]
