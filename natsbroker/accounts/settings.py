@@ -1,6 +1,6 @@
 """
 The exports, imports and subject mappings of accounts, as frozen values that are spelled like the
-configuration file.
+configuration file. docs/reference/configuration.md has the meaning of each key.
 """
 
 from __future__ import annotations
@@ -19,11 +19,6 @@ CHUNKED = "chunked"
 
 @dataclass(frozen=True, slots=True)
 class MappingDestination:
-    """
-    @ivar weight: its share of the messages, in percent.
-    @ivar cluster: the cluster whose brokers use it; empty for all.
-    """
-
     dest: str
     weight: int = 100
     cluster: str = ""
@@ -37,12 +32,6 @@ class SubjectMapping:
 
 @dataclass(frozen=True, slots=True)
 class StreamExport:
-    """
-    @ivar accounts: the accounts that may import it; C{None} for all.
-    @ivar account_token_position: which token of the importer's subject, from 1, must be its name; 0
-        for none.
-    """
-
     subject: str
     accounts: tuple[str, ...] | None = None
     account_token_position: int = 0
@@ -50,22 +39,12 @@ class StreamExport:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """
-    @ivar subject: where the measurements of a service are published.
-    @ivar sampling: the measured share of requests, in percent; 0 for those whose headers ask for
-        it.
-    """
-
     subject: str
     sampling: int = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceExport:
-    """
-    @ivar allow_trace: message traces may follow requests in here.
-    """
-
     subject: str
     accounts: tuple[str, ...] | None = None
     account_token_position: int = 0
@@ -77,12 +56,6 @@ class ServiceExport:
 
 @dataclass(frozen=True, slots=True)
 class StreamImport:
-    """
-    @ivar subject: its subjects there.
-    @ivar to: its subjects here.
-    @ivar allow_trace: message traces may follow messages in here.
-    """
-
     account: str
     subject: str
     to: str
@@ -91,10 +64,6 @@ class StreamImport:
 
 @dataclass(frozen=True, slots=True)
 class ServiceImport:
-    """
-    @ivar share: the service receives details about the requestor.
-    """
-
     account: str
     subject: str
     to: str

@@ -187,7 +187,6 @@ class HTTPServiceSettings:
     """
     @ivar longest: the most bytes of an answer.
     @ivar cacheFor: seconds for which an answer is kept; 0 for not.
-    @ivar nonce: whether INFO has a nonce to sign, and the service receives it.
     """
 
     url: str

@@ -1,6 +1,6 @@
 """
 Users, permissions and accounts, spelled like the configuration file. Secrets never appear in the
-C{repr}.
+C{repr}. docs/reference/configuration.md has the meaning of each key.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ class User:
     """
     A user of C{authorization.users} or C{accounts.NAME.users}.
 
-    @ivar password: in plain text or as a bcrypt hash (C{$2a$}, C{$2b$}, C{$2y$}).
     @ivar permissions: the user's own, or the default of its block; C{None} for no restriction.
-    @ivar allowed_connection_types: upper-case kinds; C{None} for all.
     @ivar nkey: whether the user signs and has no password.
     """
 
@@ -111,14 +109,6 @@ class AccountSettings:
 
 @dataclass(frozen=True, slots=True)
 class AuthCallout:
-    """
-    @ivar issuer: the public key of the account that signs responses.
-    @ivar auth_users: the names, or public keys, of the service's own users.
-    @ivar xkey: the public key for encryption; empty for none.
-    @ivar allowed_accounts: the accounts, beside the global one, whose users the service decides
-        about; empty for all.
-    """
-
     issuer: str
     account: str = GLOBAL_ACCOUNT
     auth_users: tuple[str, ...] = ()
@@ -130,10 +120,6 @@ class AuthCallout:
 class AuthorizationSettings:
     """
     @ivar defined: whether the block, C{--user}, C{--pass} or C{--auth} is there.
-    @ivar user: the only user, with C{password}; empty for none.
-    @ivar token: plain text or bcrypt; empty for none.
-    @ivar plugin: the name of an authorization plugin; empty for the built-in authorizer.
-    @ivar options: the other keys of the block, for the plugin.
     """
 
     defined: bool = False

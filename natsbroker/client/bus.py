@@ -58,12 +58,6 @@ Dial = Callable[[Sequence[str]], Deferred[Client]]
 
 @implementer(ISubscription)
 class RemoteSubscription:
-    """
-    A subscription that outlives connections.
-
-    @ivar permissions: unused; the server decides.
-    """
-
     def __init__(
         self, bus: RemoteBus, pattern: bytes, queue: bytes, tag: Any, subscriber: ISubscriber
     ) -> None:
@@ -131,7 +125,6 @@ class RemoteBus(Service):
     checked their subjects, as a peer in a cluster would.
 
     @ivar account: the account's name here; the server does not tell it.
-    @ivar grant: of the publishers.
     @ivar matcher: C{None}: the server knows the subscribers.
     """
 
@@ -326,9 +319,6 @@ class RemoteBus(Service):
             each.cancel()
 
     def hasInterest(self, subject: bytes) -> bool:
-        """
-        @return: whether there is a connection: only the server knows its subscriptions.
-        """
         return self._client is not None and self._client.isOpen
 
     def watchInterest(

@@ -63,7 +63,6 @@ class ParsedBlock:
     """
     @ivar path: its dotted path; empty for the root.
     @ivar position: where its key stands, or its brace when it is an item of an array.
-    @ivar values: by canonical name, in the order of the file; wrong ones are left out.
     @ivar others: the keys that a plugin reads.
     """
 

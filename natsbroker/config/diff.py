@@ -102,9 +102,6 @@ def _below(path: str, name: str) -> str:
 
 
 def _goText(value: object) -> str:
-    """
-    Write a value as Go's C{%v} writes the option that it stands for.
-    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

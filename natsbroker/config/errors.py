@@ -49,7 +49,6 @@ def oneLine(text: str) -> str:
 
 class ConfigError(Exception):
     """
-    @ivar message: what is wrong, without the place.
     @ivar path: of the key, as C{accounts.A.users[1].permissions}; empty for an error of the syntax.
     """
 

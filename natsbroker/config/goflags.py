@@ -81,8 +81,6 @@ def takeFlags(
 ) -> tuple[dict[str, FlagValue], list[str]]:
     """
     Take some flags out of a command line that is not Go's, wherever they stand before C{--}.
-
-    @return: the values, as those of L{parseFlags}, and all other arguments.
     """
     taken: list[str] = []
     others: list[str] = []

@@ -1,5 +1,6 @@
 """
 The settings of a broker as frozen values, with the names of the configuration file.
+docs/reference/configuration.md has the meaning of each key.
 
 Durations are floats in seconds, sizes are ints in bytes, and a port of C{-1} asks for a random
 one. The defaults are those of nats-server 2.15 (C{server/const.go} and what C{/varz} of a server
@@ -91,14 +92,6 @@ def __getattr__(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Logging:
-    """
-    @ivar trace: the protocol, except the system account's.
-    @ivar trace_verbose: the system account's protocol too.
-    @ivar trace_headers: trace the headers of messages and not their payload.
-    @ivar max_traced_msg_len: the bytes of a payload that are traced; 0 for all.
-    @ivar logfile_size_limit: bytes after which the file is rotated; 0 for never.
-    """
-
     debug: bool = False
     trace: bool = False
     trace_verbose: bool = False
@@ -119,13 +112,6 @@ class Logging:
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
-    """
-    @ivar http_host: address that both listeners bind.
-    @ivar http_port: 0 for no plain listener, -1 for a random port.
-    @ivar http_base_path: prefix of every page, with a leading slash.
-    @ivar insecure_monitor: C{http_host} may be reached from other machines.
-    """
-
     http_host: str = "127.0.0.1"
     http_port: int = 0
     https_port: int = 0
@@ -139,18 +125,6 @@ class JetStream:
     The C{jetstream} block. Without JetStream of its own the broker passes requests to nats-servers
     in the same cluster, or beyond gateways and leafnodes.
 
-    @ivar enabled: this broker has JetStream.
-    @ivar store_dir: the folder under which streams in files are.
-    @ivar backend: the store of streams in files: C{lmdb}, C{postgres}, C{memory} or a plugin's.
-    @ivar backend_options: further options of that store.
-    @ivar max_memory_store: bytes of all streams in memory; -1 is unlimited.
-    @ivar max_file_store: bytes of all streams in files; -1 is unlimited.
-    @ivar strict: requests with unknown keys are refused.
-    @ivar max_ack_pending: the most that a consumer may ask for; 0 is unlimited.
-    @ivar max_request_batch: the most messages of a pull request; 0 is unlimited.
-    @ivar duplicate_window: the longest duplicate window of a stream, in seconds; 0 is unlimited.
-    @ivar domain: the domain that this broker belongs to; empty for none.
-    @ivar will_extend: without a domain, leafnodes may belong to the same JetStream.
     @ivar default_domains: by account: the domain behind a leafnode that answers requests without
         one; an empty one takes the barrier between the two away.
     """
@@ -183,18 +157,8 @@ class RouterSettings:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """
-    @ivar server_name: empty when the broker names itself after its id.
-    @ivar max_connections: -1 for any number.
-    @ivar max_subscriptions: a connection's; 0 for any number.
-    @ivar max_sub_tokens: tokens in a subscription's subject; 0 for any number.
-    @ivar max_payload: bytes, headers included.
-    @ivar ping_max: unanswered PINGs after which a connection is stale.
-    @ivar disable_sublist_cache: routing answers are not cached.
-    @ivar allow_non_tls: clients may stay in the clear although C{tls} is there.
-    @ivar no_auth_user: the user of a client without credentials; empty for none.
     @ivar accounts: by name; the global and the system account are there when configured.
     @ivar operator: users have JWTs, and accounts are their operators'.
-    @ivar max_subject_shapes: sets of wildcard positions that an account's subscriptions may have.
     @ivar deferred: checked values of top-level keys whose feature is not built yet.
     @ivar places: C{file:line:column} of each key by its dotted path; not compared.
     """

@@ -1,5 +1,6 @@
 """
-The C{tls} block, with the defaults of nats-server 2.15.
+The C{tls} block, with the defaults of nats-server 2.15. docs/reference/configuration.md has the
+meaning of each key.
 """
 
 from __future__ import annotations
@@ -19,15 +20,8 @@ class TLSSettings:
     A C{tls} block.  The files are named, not read.
 
     @ivar certs: every (certificate, key) pair of paths, C{cert_file} and C{key_file} first.
-    @ivar verify: clients must present a certificate that C{ca_file} vouches for.
-    @ivar verify_and_map: and that certificate names the user.
-    @ivar insecure: do not check the peer's certificate where we are the TLS client.
-    @ivar pinned_certs: lower-case hexadecimal SHA-256 of the public key of each client
-        certificate that is accepted; empty for any.
-    @ivar handshake_first: handshake before INFO is sent.
     @ivar handshake_first_fallback: seconds to wait for a handshake before INFO is sent
         in the clear after all; 0 for no such fallback.
-    @ivar connection_rate_limit: handshakes a second; 0 for any number.
     @ivar place: the dotted path for errors, behind its place in the file if it has one.
     """
 

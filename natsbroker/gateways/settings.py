@@ -1,5 +1,6 @@
 """
 The C{gateway} block as frozen values, with the defaults of nats-server 2.15.
+docs/reference/configuration.md has the meaning of each key.
 """
 
 from __future__ import annotations
@@ -24,21 +25,12 @@ class RemoteGateway:
 
 @dataclass(frozen=True, slots=True)
 class InterestPolicy:
-    """
-    @ivar options: every other key of the block.
-    """
-
     plugin: str = ""
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway(ListenerSettings):
-    """
-    @ivar gateways: the clusters that are dialled.
-    @ivar reject_unknown_cluster: accept and dial no others.
-    """
-
     gateways: tuple[RemoteGateway, ...] = ()
     reject_unknown_cluster: bool = False
     interest: InterestPolicy = field(default_factory=InterestPolicy)

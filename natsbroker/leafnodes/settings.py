@@ -1,5 +1,6 @@
 """
-The C{leafnodes} block as frozen values, with the defaults of nats-server 2.15.
+The C{leafnodes} block as frozen values, with the defaults of nats-server 2.15. Durations are
+seconds. docs/reference/configuration.md has the meaning of each key.
 """
 
 from __future__ import annotations
@@ -31,9 +32,6 @@ def splitRemote(url: str) -> RemoteURL:
 class LeafUser:
     """
     A login for leafnodes.
-
-    @ivar password: plain text or bcrypt.
-    @ivar account: empty for the global one.
     """
 
     user: str
@@ -46,15 +44,7 @@ class RemoteLeaf:
     """
     One of the C{remotes}.
 
-    @ivar urls: each may hold a user and a password.
-    @ivar account: ours; empty for the global one.
-    @ivar credentials: path of a file with a JWT and a seed, or empty.
-    @ivar nkey: the seed of a user, or empty.
-    @ivar hub: we are the hub although we dial.
-    @ivar isolate: it gets no interest of our other leafnodes.
-    @ivar request_isolation: we get no interest of its other leafnodes.
-    @ivar first_info_timeout: seconds.
-    @ivar dial_timeout: seconds; 0 for that of the block.
+    @ivar dial_timeout: 0 for that of the block.
     @ivar compression: of the connection; that of the block is for accepted connections.
     """
 
@@ -91,20 +81,9 @@ class RemoteLeaf:
 @dataclass(frozen=True, slots=True)
 class Leafnodes:
     """
-    @ivar port: where leafnodes are listened for; 0 for nowhere, -1 for a random one.
-    @ivar user: the only login, with C{password}; empty for none.
-    @ivar nkey: the public key of the only login; empty for none.
-    @ivar account: of that user or key or, without a login, of all leafnodes where none is needed;
+    @ivar account: of C{user} or C{nkey} or, without a login, of all leafnodes where none is needed;
         empty for the global one.
-    @ivar users: the logins; empty for the users of clients.
-    @ivar timeout: seconds for the login; 0 for the default.
-    @ivar reconnect: seconds before a remote is dialled again.
-    @ivar dial_timeout: seconds.
-    @ivar advertise: C{host} or C{host:port} that is announced to others.
-    @ivar no_advertise: the members of our cluster do not announce us to their leafnodes.
-    @ivar min_version: of leafnodes that connect; empty for any.
-    @ivar isolate: leafnodes get no interest of each other.
-    @ivar write_deadline: seconds; 0 for the clients'.
+    @ivar users: empty for the users of clients.
     """
 
     host: str = "0.0.0.0"

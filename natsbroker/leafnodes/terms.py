@@ -59,11 +59,6 @@ def connectOptions(
     url: RemoteURL,
     compression: str,
 ) -> dict[str, Any]:
-    """
-    Our CONNECT without credentials.
-
-    @param compression: the level that we send at.
-    """
     return {
         "version": NATS_VERSION,
         "user": url.user,
@@ -134,9 +129,6 @@ def authorizerFrom(
 
 
 def _isOpen(settings: Settings) -> bool:
-    """
-    Whether clients need no login.
-    """
     authorization = settings.authorization
     asks = authorization.user or authorization.token or authorization.plugin
     return not (asks or settings.operator.isOn or any(True for _ in settings.users()))

@@ -90,10 +90,6 @@ class _DirectAccount(LeafAccount):
 
 
 class LeafTraffic:
-    """
-    @ivar handlers: by operation.
-    """
-
     def __init__(
         self,
         link: Link,
@@ -108,10 +104,8 @@ class LeafTraffic:
         isIsolated: bool,
     ) -> None:
         """
-        @param bus: the bus for messages of such a peer.
         @param peer: what the peer is to us.
         @param loopSubject: the subject that shows that our own interest comes back.
-        @param headers: the peer understands headers.
         @param isIsolated: the peer gets no interest of other leafnodes.
         """
         self._link = link

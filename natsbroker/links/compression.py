@@ -93,9 +93,6 @@ class LinkCompression:
     __slots__ = ("_isAgreed", "_use", "level", "mode", "wanted")
 
     def __init__(self, wanted: Compression, use: Callable[[str], object]) -> None:
-        """
-        @param use: called with a level, at first to begin with S2 and then to change the level.
-        """
         self.wanted = wanted
         self.mode = wanted.mode
         self.level = UNSUPPORTED

@@ -48,10 +48,6 @@ class LinkLimits:
 @dataclass(eq=False)
 class LinkContext:
     """
-    What a link needs of the broker.
-
-    @ivar batch: collects what one chunk of input causes.
-    @ivar random: for jitter.
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
     @ivar poller: the L{natsbroker.connections.poller.SocketPoller} of plain TCP connections;
         C{None} for Twisted's transports.
@@ -80,7 +76,6 @@ class LinkContext:
 @dataclass(frozen=True, slots=True)
 class LinkDependencies:
     """
-    @ivar settings: those that it begins with.
     @ivar clients: what is shared with client connections: batches, deadlines, tracing.
     @ivar checks: compare the passwords of leafnodes.
     @ivar policy: makes what decides which messages other clusters receive.

@@ -164,7 +164,6 @@ class Diallers(Generic[Key]):
         """
         Dial a peer, unless it is being dialled. Does nothing before L{open} or after L{close}.
 
-        @param what: names the peer in the log.
         @param over: called once with whether the peer answered; not if dialling was stopped.
         """
         if not self._isOpen or key in self._diallers:

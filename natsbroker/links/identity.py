@@ -17,7 +17,6 @@ class LinkIdentity:
     """
     This broker, as other servers see it.
 
-    @ivar host: where we listen for them.
     @ivar ip: where they are to dial us, as a URL; empty for where they see us.
     @ivar gateway_url: where other clusters are to dial us; empty without a gateway.
     """

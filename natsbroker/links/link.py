@@ -67,7 +67,6 @@ class Link(PeerSession):
     """
     @cvar CREATED: what the kind of link is called when it is made, as C{KIND} when it is closed.
     @cvar LETTER: begins the link's number in the log.
-    @ivar isOpen: whether it can be talked on already.
     @ivar isHeld: whether nothing more is read before something that was asked is answered.
     @ivar lane: takes messages before they are frames; C{None} for nothing that does.
     @ivar traffic: what passes over it; C{None} before it is agreed on.
@@ -276,9 +275,6 @@ class Link(PeerSession):
         self._schedule()
 
     def agreed(self) -> None:
-        """
-        The peer has said who it is: the time for that does not matter any more.
-        """
         self._handshakeBy = None
         self._keepalive.estimate(self.context.reactor.seconds() - self.started)
 

@@ -73,9 +73,6 @@ class LinkPort:
 
 
 async def ended(close: Callable[[Callable[[], None]], None]) -> None:
-    """
-    @param close: closes the links of one kind, and calls its argument when none is left.
-    """
     gone: Deferred[None] = Deferred()
     close(lambda: gone.callback(None))
     await gone

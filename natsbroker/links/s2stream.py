@@ -119,9 +119,6 @@ class S2Decoder:
 
     @property
     def isMidway(self) -> bool:
-        """
-        Whether the input so far ends inside a chunk.
-        """
         return self._have > 0 or self._skipping > 0
 
     def feed(self, data: bytes) -> None:

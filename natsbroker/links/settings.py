@@ -1,6 +1,7 @@
 """
 The keys that the blocks of all links have in common: a listener, its credentials, and the address
-that is advertised. Error texts are nats-server's.
+that is advertised. Error texts are nats-server's. docs/reference/configuration.md has the meaning
+of each key.
 """
 
 from __future__ import annotations
@@ -21,15 +22,6 @@ Problem = tuple[str, str]
 class ListenerSettings:
     """
     What C{cluster} and C{gateway} have in common.
-
-    @ivar port: where links are listened for; 0 for nowhere, -1 for a random one.
-    @ivar user: for peers that connect here; empty for no login.
-    @ivar timeout: seconds for the login; 0 for the default.
-    @ivar advertise: C{host} or C{host:port} that peers dial.
-    @ivar connect_retries: further attempts to reach a server that is known from gossip.
-    @ivar connect_backoff: the pause between attempts grows.
-    @ivar write_deadline: seconds; 0 for the clients'.
-    @ivar insecure_listen: the operator accepts anybody who reaches the port.
     """
 
     name: str = ""
@@ -102,9 +94,6 @@ def isSpaced(name: str) -> bool:
 
 
 def guardProblems(settings: ListenerSettings, one: str) -> Iterator[Problem]:
-    """
-    @param one: what an unauthenticated peer becomes.
-    """
     known = bool(settings.user) or settings.tls is not None
     if settings.port and not (known or settings.insecure_listen or isLoopback(settings.host)):
         yield (
@@ -115,11 +104,6 @@ def guardProblems(settings: ListenerSettings, one: str) -> Iterator[Problem]:
 
 
 def loginProblems(user: str, password: str, links: str) -> Iterator[Problem]:
-    """
-    Links are dialled with the credentials with which they are accepted.
-
-    @param links: what they are called.
-    """
     if bool(user) != bool(password):
         yield "authorization", "a user needs a password, and a password a user"
     if password.startswith("$2"):
@@ -141,9 +125,6 @@ def negativeProblems(settings: object, names: Iterable[str]) -> Iterator[Problem
 def urlProblems(
     name: str, urls: Iterable[str], split: Callable[[str], object]
 ) -> Iterator[Problem]:
-    """
-    @param split: reads a URL, or raises C{ValueError}.
-    """
     for url in urls:
         try:
             split(url)

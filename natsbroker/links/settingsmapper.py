@@ -24,9 +24,6 @@ _LONGEST_PAUSE = 30.0
 
 
 def handshakeOf(block: ListenerSettings | Leafnodes) -> float:
-    """
-    The seconds until a peer must have introduced itself.
-    """
     if block.timeout:
         return block.timeout
     return _HANDSHAKE if block.tls is None else block.tls.timeout + 1.0

@@ -27,8 +27,6 @@ class LinkTLS:
     """
     A reload replaces the whole.
 
-    @ivar context: for accepted connections.
-    @ivar dialling: for dialled connections.
     @ivar isRequired: for dialled leafnodes: it is used even if the peer does not require it.
     """
 

@@ -68,8 +68,6 @@ class Listing:
     A document that ends with a list which may be long.
 
     @ivar head: the members before the list; not empty.
-    @ivar key: the member of the list.
-    @ivar rows: the list; C{None} is a pause.
     @ivar countKey: the member of C{head} that receives the number of rows; empty for none.
     """
 

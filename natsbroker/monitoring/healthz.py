@@ -23,7 +23,6 @@ class HealthProblem:
     @ivar error: a sentence without secrets.
     @ivar type: C{CONNECTION}, C{BAD_REQUEST}, C{JETSTREAM}, C{ACCOUNT}, C{STREAM} or C{CONSUMER}.
     @ivar account: the account concerned; as C{stream} and C{consumer}, empty for none.
-    @ivar status: the HTTP status of the page.
     """
 
     error: str
@@ -45,9 +44,7 @@ class HealthProblem:
 class HealthQuery:
     """
     @ivar enabledOnly: check only whether streaming is enabled.
-    @ivar serverOnly: check only this server, not its streams.
     @ivar metaOnly: check only the cluster's metadata.
-    @ivar account: the account of C{stream}; as C{stream} and C{consumer}, empty for all.
     @ivar details: list all problems instead of the first.
     """
 

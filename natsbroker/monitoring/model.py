@@ -53,7 +53,6 @@ class MonitoringModel:
         """
         @param context: of the client connections; its reactor is the clock.
         @param accounts: all accounts; iterated again for each request.
-        @param startTime: of the broker, in seconds since the epoch.
         @param loadTime: of the settings; by default C{startTime}.
         @param jetstream: gives L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None}.
         """

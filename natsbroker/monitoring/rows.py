@@ -86,8 +86,6 @@ def subscriptionMembers(
     """
     The list of a connection's subscriptions, made in steps. It is bounded in bytes;
     C{truncated} says that it is not complete.
-
-    @param sized: for each subscription the bytes it counts, and what the list shows of it.
     """
     listed: list[Any] = []
     room = _LISTED

@@ -18,7 +18,6 @@ class BrokerState:
     """
     @ivar accounts: all accounts; iterated again for each request.
     @ivar settings: the settings in force; a reload replaces them.
-    @ivar configLoadTime: of the settings.
     """
 
     context: ClientContext

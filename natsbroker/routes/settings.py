@@ -1,5 +1,6 @@
 """
 The C{cluster} block as frozen values, with the defaults of nats-server 2.15. Durations are seconds.
+docs/reference/configuration.md has the meaning of each key.
 """
 
 from __future__ import annotations
@@ -38,15 +39,8 @@ def splitRoute(url: str, what: str = "route") -> RemoteURL:
 @dataclass(frozen=True, slots=True)
 class Cluster(ListenerSettings):
     """
-    @ivar name: empty for one that is made up.
     @ivar permissions: C{publish} is what is imported, and C{subscribe} what is exported.
-    @ivar routes: URLs of other servers.
-    @ivar no_advertise: do not tell clients of other servers.
-    @ivar pool_size: connections to each server; -1 for one without pooling.
-    @ivar accounts: those with connections of their own.
-    @ivar ping_interval: seconds; 0 for the clients', up to 30.
-    @ivar ping_max: 0 for the clients'.
-    @ivar dialect: what is spoken on routes, one of L{DIALECTS}.
+    @ivar ping_interval: 0 for the clients', up to 30; a C{ping_max} of 0 for theirs.
     """
 
     permissions: Permissions | None = None

@@ -98,9 +98,6 @@ class ServerProcess:
             self._processFiles.reload()
 
     def _terminate(self) -> None:
-        """
-        Stop, unless the broker is in lame duck mode, as nats-server does.
-        """
         if self._broker is None or not self._broker.isLameDuck:
             self.stop()
 

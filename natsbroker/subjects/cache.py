@@ -96,9 +96,6 @@ class MatchCache(Generic[Result]):
         return len(self._young) + len(self._old)
 
     def _keep(self, subject: bytes, known: tuple[int, Result, int]) -> None:
-        """
-        Put a result among the young; let a generation pass if there is no room.
-        """
         weight = known[2]
         if weight > self._half:
             return

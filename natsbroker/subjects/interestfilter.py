@@ -45,7 +45,6 @@ class InterestFilter:
         loopSubject: bytes = b"",
     ) -> None:
         """
-        @param includesImports: whether subscriptions of imported services are selected.
         @param exclude: the subscriber whose own subscriptions are not selected.
         @param cluster: of leafnodes whose subscriptions are not selected.
         @param loopSubject: the prefix of patterns that are selected for every kind.

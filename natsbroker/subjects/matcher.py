@@ -54,11 +54,8 @@ class TrafficCounter:
 
 class Matches:
     """
-    The subscriptions to one subject.
-
     @ivar links: plain subscriptions that links made for other brokers.
     @ivar counter: counts the clients' messages to the subject; C{None} without counting.
-    @ivar copies: the number of receivers at this broker.
     """
 
     __slots__ = ("copies", "counter", "groups", "links", "plain")

@@ -43,9 +43,6 @@ def _shapeOf(pattern: bytes) -> _Shape | None:
 
 
 def _fits(shape: _Shape, length: int) -> bool:
-    """
-    Whether patterns of a shape can match subjects of that many tokens.
-    """
     return shape[0] == length or (shape[2] and shape[0] < length)
 
 

@@ -94,7 +94,6 @@ class ColumnFrame:
     A frame that was read. The columns are views of its bytes; those of ends have one item of four
     bytes more than there are rows, and are empty if there is no such column.
 
-    @ivar isLast: whether it ends an answer.
     @ivar sequences: 8 bytes each, unsigned.
     @ivar timestamps: 8 bytes each, nanoseconds since 1970.
     @ivar subject: the subject of all rows; C{None} if they differ or none was asked for.

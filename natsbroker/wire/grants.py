@@ -45,7 +45,6 @@ class Security:
     @ivar chain: the peer's certificate and those that vouch for it (C{cryptography} X.509
         certificates), after they were verified; empty without.
     @ivar shown: the certificates that the peer sent, its own first, after that was verified.
-    @ivar isFirst: whether the handshake came before anything else.
     """
 
     version: str = ""

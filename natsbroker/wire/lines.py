@@ -41,10 +41,6 @@ _UNAUTHORIZED: Frame = (ops.FAULT, errors.AUTHORIZATION)
 
 
 class LineRules(Protocol):
-    """
-    As L{natsbroker.wire.decoder.Decoder}.
-    """
-
     authorized: bool
     headers: bool
     maxControlLine: int

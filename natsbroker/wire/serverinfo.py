@@ -125,12 +125,6 @@ class ServerDocument:
 
 @dataclass(frozen=True, slots=True)
 class LinkConnect:
-    """
-    What a CONNECT on a link says.
-
-    @ivar name: the id of the server.
-    """
-
     name: str = ""
     user: str = ""
     password: str = ""
@@ -150,7 +144,6 @@ class LeafConnect:
     """
     What a CONNECT of a leafnode says besides its credentials.
 
-    @ivar version: of the server, as C{name}.
     @ivar is_hub: it takes us for its spoke, although it dialled.
     @ivar deny_pub: the patterns that it wants no messages of.
     @ivar isolate: it wants to hear nothing of other leafnodes.

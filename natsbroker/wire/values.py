@@ -198,8 +198,6 @@ class ClientInfo:
     those of nats-server's JSON; empty members are left out.
 
     @ivar start: when the connection began, in seconds since the epoch.
-    @ivar id: the number of the connection.
-    @ivar acc: its account.
     @ivar svc: the account through which a request came last, if it came through several.
     @ivar ver: of its library.
     @ivar rtt: the round trip in nanoseconds.

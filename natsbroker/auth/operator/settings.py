@@ -1,5 +1,6 @@
 """
 The settings of operator mode, spelled like the configuration file.
+docs/reference/configuration.md has the meaning of each key.
 """
 
 from __future__ import annotations
@@ -22,12 +23,6 @@ GIVEN = "given"
 class Resolver:
     """
     @ivar type: L{MEMORY}, L{FULL}, L{CACHE}, L{URL}, or L{GIVEN} for the object of an embedder.
-    @ivar url: of an account server, without the public key.
-    @ivar dir: the folder of C{full} and C{cache}.
-    @ivar limit: the most JWTs in the folder; 0 for any number, or for the default of C{cache}.
-    @ivar interval: seconds between requests to other servers; 0 for the default.
-    @ivar ttl: seconds for which C{cache} keeps an unused JWT; 0 for until it expires.
-    @ivar timeout: seconds for a request to another server; 0 for the default.
     """
 
     type: str = MEMORY
@@ -47,9 +42,6 @@ class OperatorMode:
     By default, there are no operators.
 
     @ivar resolver: C{None} where the operator's JWT has it.
-    @ivar resolver_preload: JWTs of accounts by public key.
-    @ivar resolver_pinned_accounts: the only accounts whose users may connect; C{None} for all.
-    @ivar default_sentinel: the JWT of users that send none; empty for none.
     """
 
     operators: tuple[str, ...] = ()

@@ -38,11 +38,8 @@ class ValueType:
 
 class BlockSchema:
     """
-    The keys of a block.
-
     @ivar title: the path of the block, with C{*} for names and C{[]} for items of an array; the
         manual's heading.
-    @ivar keys: by canonical name.
     @ivar opener: other keys are allowed, and kept, in a block that has this key.
     @ivar variables: an unknown key is allowed when a C{$reference} uses it.
     """

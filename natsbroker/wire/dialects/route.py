@@ -45,10 +45,7 @@ OPERATIONS = {
 
 class LinkInterest(NamedTuple):
     """
-    The interest in an operation.
-
     @ivar origin: the cluster of the subscribers' leafnode; empty for none.
-    @ivar queue: the queue group; empty for plain interest.
     @ivar weight: the number of members of the group; 0 for plain interest.
     """
 
