@@ -39,10 +39,7 @@ _PINGS = 2
 
 
 class ConnectionListener(Protocol):
-    def began(self) -> None:
-        """
-        The server has admitted the client.
-        """
+    def began(self) -> None: ...
 
     def ended(self, reason: ClientError) -> None:
         """

@@ -1,18 +1,7 @@
 """
 Checks of settings as a whole, after the command line is applied; derived defaults are filled in.
-
-Stricter than nats-server 2.15, on purpose:
-
-  - a monitoring address that other machines reach needs C{insecure_monitor: true}, and
-    without an address, there or in C{--addr}, the pages are on loopback only;
-  - users of the system account alone leave open who all other clients are
-    (CVE-2023-47090), so C{authorization} or C{no_auth_user} must define that;
-  - the global account is not the system account;
-  - C{--user}, C{--pass} and C{--auth} beside users of the file, or C{--auth} beside a
-    user, are an error (nats-server ignores one of them);
-  - a TLS listener needs a certificate;
-  - a listener for routes or gateways that other machines reach needs C{authorization}, C{tls}, or
-    C{insecure_listen: true}.
+docs/reference/configuration.md lists what is stricter than in nats-server, on purpose; users of the
+system account alone are an error because of CVE-2023-47090.
 """
 
 from __future__ import annotations

@@ -100,16 +100,10 @@ class PeerSession(ABC):
         self._afterwards: Callable[[], None] | None = None
 
     @abstractmethod
-    def proceed(self) -> None:
-        """
-        Handle what is in the decoder.
-        """
+    def proceed(self) -> None: ...
 
     @abstractmethod
-    def inputEnded(self) -> None:
-        """
-        The peer sends no more.
-        """
+    def inputEnded(self) -> None: ...
 
     @abstractmethod
     def say(self, line: bytes) -> None: ...

@@ -36,10 +36,7 @@ _LONGEST = 366 * 86400.0
 class Advised(Protocol):
     def accounts(self) -> Iterable[str]: ...
 
-    def clusters(self) -> Iterable[str]:
-        """
-        @return: the other clusters that are known.
-        """
+    def clusters(self) -> Iterable[str]: ...
 
     def advise(self, account: str, gateway: str, mode: str, until: float, most: int | None) -> Any:
         """
@@ -47,10 +44,7 @@ class Advised(Protocol):
         @raise ValueError: if it is refused.
         """
 
-    def withdraw(self, account: str, gateway: str) -> bool:
-        """
-        @return: whether there was any.
-        """
+    def withdraw(self, account: str, gateway: str) -> bool: ...
 
     def advice(self) -> Iterable[Any]: ...
 

@@ -91,16 +91,10 @@ class GatewayLink(Link):
             self._introduced(document)
 
     @abstractmethod
-    def _introduced(self, document: ServerDocument) -> None:
-        """
-        Handle the first INFO.
-        """
+    def _introduced(self, document: ServerDocument) -> None: ...
 
     @abstractmethod
-    def _informedAgain(self, document: ServerDocument) -> None:
-        """
-        Handle a later INFO.
-        """
+    def _informedAgain(self, document: ServerDocument) -> None: ...
 
     def _misdirected(self, *_: object) -> None:
         """

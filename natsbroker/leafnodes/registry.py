@@ -108,10 +108,7 @@ class LeafLink(Link):
     def isDialled(self) -> bool:
         return self.target is not None
 
-    def secured(self) -> None:
-        """
-        The TLS handshake is complete.
-        """
+    def secured(self) -> None: ...
 
     def admit(self, grant: Grant) -> IMessageBus | None:
         """

@@ -106,10 +106,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
 
     @property
     @abstractmethod
-    def links(self) -> LinkRegistry[Any]:
-        """
-        The links that there are.
-        """
+    def links(self) -> LinkRegistry[Any]: ...
 
     @abstractmethod
     def _identify(self) -> None:

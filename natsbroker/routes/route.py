@@ -59,20 +59,11 @@ class IRouteOwner(ILinkOwner):
         @param compression: while it is negotiated: this broker's mode, or that of the route.
         """
 
-    def connectOptions(target: RouteTarget) -> dict[str, Any]:
-        """
-        The CONNECT of this broker to a member that it dialled.
-        """
+    def connectOptions(target: RouteTarget) -> dict[str, Any]: ...
 
-    def admits(user: str, password: str) -> bool:
-        """
-        Whether the credentials of a peer are right.
-        """
+    def admits(user: str, password: str) -> bool: ...
 
-    def agreesOn(name: str, isDynamic: bool, remoteId: str) -> bool:
-        """
-        Whether a peer is of this cluster.
-        """
+    def agreesOn(name: str, isDynamic: bool, remoteId: str) -> bool: ...
 
     def introduced(route: Any, document: ServerDocument) -> None:
         """
@@ -89,10 +80,7 @@ class IRouteOwner(ILinkOwner):
         A peer has admitted this broker: dial the further connections to it.
         """
 
-    def metSelf(route: Any) -> None:
-        """
-        The peer is this broker.
-        """
+    def metSelf(route: Any) -> None: ...
 
 
 class Route(Link):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import accumulate
 from struct import Struct
 from typing import Any, NamedTuple
@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker import hot
-from natsbroker.interfaces.records import Columns, RangeDigest, Record
+from natsbroker.interfaces.records import Columns, LogBounds, RangeDigest, Record, StoreError
+from natsbroker.storage.policy import Policy
 from natsbroker.subjects.grammar import hasWildcard
 
 _ROW = Struct("<QqIII")
@@ -90,6 +91,37 @@ def exportRange(
         start = page.next
         maxBytes -= sum(len(each[2]) + len(each[3]) + len(each[4]) for each in page.records)
     return columnsOf(records, start, damaged)
+
+
+class StoredLog:
+    """
+    @ivar policy: what is kept; a thread that writes reads it.
+    @ivar closed: what everything fails with, once it is closed or not ours any more.
+    """
+
+    def __init__(self, name: str, identity: int, policy: Policy) -> None:
+        self.name = name
+        self.identity = identity
+        self.policy = policy
+        self.closed: StoreError | None = None
+
+    def bounds(self) -> LogBounds:
+        raise NotImplementedError
+
+    def holds(self) -> Mapping[str, int]:
+        return dict(self.policy.holds)
+
+    def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
+        return exportRange(self._page, start, min(stop, self.bounds().last + 1), maxBytes)
+
+    def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
+        return digestRange(self._page, start, min(stop, self.bounds().last + 1))
+
+    def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
+        """
+        Some records of a range, and what of it is damaged.
+        """
+        raise NotImplementedError
 
 
 def addToDigest(sha256: hashlib._Hash, records: Sequence[Record]) -> None:

@@ -58,30 +58,18 @@ class ILogWriter(Protocol):
     trimmed: bool
 
     @property
-    def row(self) -> StoredRow:
-        """
-        The log as it will be.
-        """
+    def row(self) -> StoredRow: ...
 
-    def delete(self, sequences: Collection[int]) -> int:
-        """
-        @return: how many were there.
-        """
+    def delete(self, sequences: Collection[int]) -> int: ...
 
-    def skipTo(self, sequence: int) -> None:
-        """
-        Leave out what is below a sequence.
-        """
+    def skipTo(self, sequence: int) -> None: ...
 
     def putHolds(self) -> None:
         """
         Store the holds, and look at all subjects again.
         """
 
-    def sweep(self) -> None:
-        """
-        Look at all subjects, because what may be kept of each has changed.
-        """
+    def sweep(self) -> None: ...
 
 
 class Job:
@@ -146,10 +134,7 @@ class LogJob(Job):
     def apply(self, transaction: Any) -> None:
         self.applyTo(transaction.log(self.identity))
 
-    def applyTo(self, writer: Any) -> None:
-        """
-        Do it, to its log.
-        """
+    def applyTo(self, writer: Any) -> None: ...
 
 
 class AppendJob(LogJob):

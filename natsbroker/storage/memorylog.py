@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 
 from twisted.internet.defer import Deferred, fail, succeed
@@ -14,19 +14,16 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
 from natsbroker.interfaces.records import (
-    Columns,
     Entry,
     LogBounds,
     Matching,
-    RangeDigest,
     Record,
     Retention,
-    StoreError,
     StoreFull,
     SubjectTally,
 )
 from natsbroker.storage.checks import checkHold, checkSkip
-from natsbroker.storage.exports import Page, digestRange, exportRange
+from natsbroker.storage.exports import Page, StoredLog
 from natsbroker.storage.policy import Aging, Policy
 from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
 from natsbroker.subjects.grammar import matches
@@ -113,20 +110,17 @@ def _checkEntries(batch: Sequence[Entry]) -> int:
 
 
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
-class MemoryLog:
+class MemoryLog(StoredLog):
     def __init__(
         self, name: str, hasRoom: Callable[[int], bool], now: Callable[[], int], aging: Aging
     ) -> None:
+        super().__init__(name, int.from_bytes(os.urandom(8), "little"), Policy())
         self._hasRoom = hasRoom
         self._now = now
         self._aging = aging
-        self.name = name
-        self.identity = int.from_bytes(os.urandom(8), "little")
         self.nextSequence = 1
         self._rows = _Records()
         self._lastTime = 0
-        self._policy = Policy()
-        self.closed: StoreError | None = None
 
     @property
     def size(self) -> int:
@@ -144,7 +138,7 @@ class MemoryLog:
             self._lastTime = max(timestamp or now, self._lastTime)
             self._rows.add(Record(self.nextSequence, self._lastTime, subject, headers, payload))
             self.nextSequence += 1
-        if self._policy.retention.perSubject:
+        if self.policy.retention.perSubject:
             self._enforcePerSubject({entry[0] for entry in batch})
         self.enforce()
         return succeed(range(first, self.nextSequence))
@@ -174,7 +168,7 @@ class MemoryLog:
         return succeed(self._rows.sequenceAt(timestamp) or self.nextSequence)
 
     def retain(self, retention: Retention) -> None:
-        self._policy.retention = retention
+        self.policy.retention = retention
         if retention.age and self.closed is None:
             self._aging.want(self, self.enforce)
         else:
@@ -184,7 +178,7 @@ class MemoryLog:
         self.enforce()
 
     def enforce(self) -> None:
-        policy, rows = self._policy, self._rows
+        policy, rows = self.policy, self._rows
         age = policy.retention.age
         limit = self._holdFloor()
         cutoff = self._now() - age if age else 0
@@ -198,7 +192,7 @@ class MemoryLog:
         limit = self._holdFloor()
         for subject in subjects:
             sequences = self._rows.bySubject.get(subject, {})
-            excess = len(sequences) - self._policy.retention.perSubject
+            excess = len(sequences) - self.policy.retention.perSubject
             for sequence in list(islice(sequences, max(excess, 0))):
                 if sequence < limit:
                     self._rows.remove(sequence)
@@ -207,7 +201,7 @@ class MemoryLog:
         """
         The first sequence that must not go by rule.
         """
-        return min(self._policy.holds.values(), default=self.nextSequence)
+        return min(self.policy.holds.values(), default=self.nextSequence)
 
     def discardBefore(self, sequence: int) -> Deferred[int]:
         if self.closed is not None:
@@ -230,22 +224,19 @@ class MemoryLog:
         return succeed(None)
 
     def hold(self, name: str, floor: int) -> Deferred[None]:
-        checkHold(self._policy.holds, name)
+        checkHold(self.policy.holds, name)
         if self.closed is not None:
             return fail(self.closed)
-        self._policy.holds[name] = floor
+        self.policy.holds[name] = floor
         self.enforce()
         return succeed(None)
 
     def release(self, name: str) -> Deferred[None]:
         if self.closed is not None:
             return fail(self.closed)
-        self._policy.holds.pop(name, None)
-        self.retain(self._policy.retention)
+        self.policy.holds.pop(name, None)
+        self.retain(self.policy.retention)
         return succeed(None)
-
-    def holds(self) -> Mapping[str, int]:
-        return dict(self._policy.holds)
 
     def lastFor(self, subject: bytes) -> Deferred[Record | None]:
         if self.closed is not None:
@@ -284,12 +275,6 @@ class MemoryLog:
                 found.append(record)
                 maxBytes -= _sizeOf(record)
         return succeed(Matching(found, self.nextSequence))
-
-    def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
-        return exportRange(self._page, start, min(stop, self.nextSequence), maxBytes)
-
-    def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
-        return digestRange(self._page, start, min(stop, self.nextSequence))
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
         if self.closed is not None:

@@ -16,16 +16,14 @@ from twisted.python.threadpool import ThreadPool
 
 from natsbroker.interfaces import IStoreWatcher
 from natsbroker.interfaces.records import (
-    Columns,
     LogBounds,
-    RangeDigest,
     Retention,
     StoreClosed,
     StoreError,
 )
 from natsbroker.storage.checks import checkChanges, checkHold, checkSkip
 from natsbroker.storage.committing import CommitThread
-from natsbroker.storage.exports import Page, digestRange, exportRange
+from natsbroker.storage.exports import StoredLog
 from natsbroker.storage.jobs import (
     BarrierJob,
     ChangeJob,
@@ -156,18 +154,10 @@ def _notEnforced(failure: Failure) -> None:
         failure.raiseException()
 
 
-class OwnedLog:
-    """
-    @ivar policy: what is kept; the thread that writes reads it.
-    @ivar closed: what everything fails with, once it is closed or not ours any more.
-    """
-
+class OwnedLog(StoredLog):
     def __init__(self, owner: ThreadedStore[Any], row: StoredRow, policy: Policy) -> None:
+        super().__init__(row.name, row.identity, policy)
         self._owner = owner
-        self.identity = row.identity
-        self.name = row.name
-        self.policy = policy
-        self.closed: StoreError | None = None
         self._bounds = row.bounds()
         self._oldest: int | None = None
         self.rollBack()
@@ -245,21 +235,6 @@ class OwnedLog:
         if self.policy.holds is holds:
             self.policy.holds = before
         return failure
-
-    def holds(self) -> Mapping[str, int]:
-        return dict(self.policy.holds)
-
-    def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
-        return exportRange(self._page, start, min(stop, self._bounds.last + 1), maxBytes)
-
-    def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
-        return digestRange(self._page, start, min(stop, self._bounds.last + 1))
-
-    def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
-        """
-        Some records of a range, and what of it is damaged.
-        """
-        raise NotImplementedError
 
 
 class OwnedSpace:

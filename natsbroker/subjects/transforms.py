@@ -3,24 +3,9 @@ Subject transforms: from the subjects that match a source pattern to others. Eve
 wrong with a transform is said when it is made; applying it never raises, and never makes bytes that
 are not a valid subject.
 
-A destination is a subject whose tokens may be
-
-  - C{$1}, or C{{{wildcard(1)}}}: the token at the source's first C{*};
-  - C{{{partition(n, 1, 2)}}}: a number below C{n}, the 32-bit FNV-1a hash of the tokens at those
-    C{*}; C{{{partition(n)}}} hashes the whole subject;
-  - C{{{split(1, -)}}}: that token cut at each C{-}, into several tokens;
-  - C{{{splitFromLeft(1, n)}}}, C{{{splitFromRight(1, n)}}}: cut in two after the first, or before
-    the last, C{n} bytes;
-  - C{{{sliceFromLeft(1, n)}}}, C{{{sliceFromRight(1, n)}}}: cut into pieces of C{n} bytes, what is
-    left over being last, or first;
-  - C{{{left(1, n)}}}, C{{{right(1, n)}}}: its first, or last, C{n} bytes;
-  - C{{{random(n)}}}: a random number below C{n}.
-
-A token too short to be cut stays whole. The names may also begin with a capital, and so may their
-words.
-
-The rules and the error texts are nats-server's, checked against 2.15.1. Where this differs, on
-purpose:
+docs/topics/routing.md lists the calls that a destination may have. A token too short to be cut
+stays whole. The names may also begin with a capital, and so may their words. The rules and the
+error texts are nats-server's, checked against 2.15.1. Where this differs, on purpose:
 
   - Refused here are wildcard 0 (nats-server takes the first token of the subject), negative counts,
     an empty separator, and other text in the braces.

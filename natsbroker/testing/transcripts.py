@@ -12,8 +12,6 @@ connections: sockets to a process, or transports in memory.
     ... ''')
     >>> steps[0]
     Send(data=b'PING\\r\\n', on='a')
-
-Steps are values; they hold no state of a replay.
 """
 
 from __future__ import annotations

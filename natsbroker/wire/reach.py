@@ -19,8 +19,6 @@ cluster has an uplink of its own; one from a spoke is treated as if a client of 
 it. Services that answer for this broker alone (C{LOCAL}) hear no other broker and are heard by
 none. That a message never goes back over the connection that it came from is checked by identity,
 not here. (Observed of nats-server's message forwarding.)
-
-Data, and one test per cell.
 """
 
 from __future__ import annotations

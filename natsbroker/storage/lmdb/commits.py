@@ -83,15 +83,9 @@ class JournalGroup:
 
 
 class ILMDBCommitOwner(IRefusing, Protocol):
-    def committed(self, outcome: LMDBCommit) -> None:
-        """
-        A commit is on disk.
-        """
+    def committed(self, outcome: LMDBCommit) -> None: ...
 
-    def reopened(self, opened: Opened) -> None:
-        """
-        The store was opened again after a failure.
-        """
+    def reopened(self, opened: Opened) -> None: ...
 
 
 class LMDBCommitter(CommitThread[ILMDBCommitOwner]):

@@ -61,10 +61,7 @@ class PostgresCommit:
 
 
 class IPostgresCommitOwner(IRefusing, Protocol):
-    def committed(self, outcome: PostgresCommit) -> None:
-        """
-        A commit is durable.
-        """
+    def committed(self, outcome: PostgresCommit) -> None: ...
 
     def reopened(self, rows: Mapping[int, PostgresLogRow]) -> None:
         """

@@ -1,16 +1,10 @@
 """
 The user behind a request, and its permissions for channels.
 
-NATS Streaming has no permissions of its own. Here the grant that an authorizer gave to a connection
-decides, so nothing is configured twice: a request about a channel is allowed if the connection may
-publish to the subject of the request with the channel behind it:
-
-  - publish to channel C: C{_STAN.pub.CLUSTER.C}, whatever subject the message came on;
-  - subscribe to it, or resume a durable subscription: C{_STAN.sub.CLUSTER.C};
-  - unsubscribe for good: C{_STAN.unsub.CLUSTER.C};
-  - close a subscription: C{_STAN.subclose.CLUSTER.C}.
-
-The permission to subscribe is looked at again with every acknowledgement.
+The grant of a connection decides, so nothing is configured twice: a request about a channel is
+allowed if the connection may publish to the subject of the request with the channel behind it, as
+docs/topics/streaming.md lists them. The permission to subscribe is looked at again with every
+acknowledgement.
 
 A client that was connected by somebody belongs to that user; what other users say in its name is
 refused. And a client can have messages, heartbeats and answers sent only to where it may listen

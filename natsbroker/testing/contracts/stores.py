@@ -14,8 +14,6 @@ L{LogContract} and L{StateContract} are for all stores; L{RetainedContract}, L{H
 L{SubjectContract} and L{ExportContract} for those whose logs provide the interface.
 L{HistoryContract} compares all of them together with a model. Stores that several brokers share
 have further contracts in L{natsbroker.testing.contracts.leases}.
-
-Only the public interfaces are used.
 """
 
 from __future__ import annotations

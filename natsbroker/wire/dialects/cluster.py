@@ -12,8 +12,6 @@ The sid of a MSG is one that its receiver gave. One that begins with C{QRSID} se
 that member of a queue group and to nobody else, any other to all who are subscribed without a
 group. Sids of others are opaque. There are neither accounts nor headers. (The cluster protocol
 document; where gnatsd 0.9.4 to 1.4.1 do otherwise, what they do.)
-
-Pure functions over bytes; what is made here can be read here.
 """
 
 from __future__ import annotations

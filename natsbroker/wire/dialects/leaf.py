@@ -12,8 +12,6 @@ share over a connection, which nobody names::
 The queue groups of a message are those that its sender chose: one member of each gets it, and
 nobody else in any queue group. Lines that routes
 have too are read by L{natsbroker.wire.dialects.route}. (PROTOCOL 1.5.)
-
-Pure functions over bytes; what is made here can be read here.
 """
 
 from __future__ import annotations

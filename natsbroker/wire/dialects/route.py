@@ -14,8 +14,6 @@ The dialect of routes since NATS 2.0: what members of a cluster say to each othe
 An origin is the name of the cluster that a leafnode belongs to. On a connection that is dedicated
 to one account, nobody names the account. The queue groups of a message are those that its sender
 chose: one member of each gets it, and nobody else in any queue group. (PROTOCOL 1.3 B.)
-
-Pure functions over bytes; what is made here can be read here.
 """
 
 from __future__ import annotations
