@@ -21,6 +21,7 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
 from natsbroker.clients.context import ClientContext
@@ -366,10 +367,9 @@ class Accounts(AccountRegistry):
     def __init__(
         self, batch: Any, random: Random, names: tuple[str, ...], clock: Any = None
     ) -> None:
-        super().__init__(batch, lambda name: Router(), random, clock)
-        self._accounts = {
-            name: Account(name, Router(), batch, random, clock=clock) for name in names
-        }
+        given = AccountDependencies(batch, random, clock)
+        super().__init__(given, lambda name: Router())
+        self._accounts = {name: Account(name, Router(), given) for name in names}
         self.counts = dict.fromkeys(names, 0)
         self.maximum = 0
 

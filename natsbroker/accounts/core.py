@@ -6,6 +6,7 @@ need of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
 from typing import Any
@@ -36,6 +37,9 @@ class _NoClock:
     getDelayedCalls: Any = _refuse
 
 
+_NO_CLOCK: Any = _NoClock()
+
+
 class _MappedSubjects(Relay):
     """
     The subscriber to mapped subjects, for leafnodes only: they learn that they may publish there.
@@ -50,6 +54,24 @@ class _MappedSubjects(Relay):
 _MAPPED = _MappedSubjects()
 
 
+@dataclass(frozen=True, slots=True)
+class AccountDependencies:
+    """
+    What the accounts of one broker share.
+
+    @ivar clock: an account without one cannot serve others.
+    @ivar failed: called with a sentence while an exception of a subscriber, a filter, a watcher or
+        the router is handled; by default the exception reaches the caller.
+    @ivar remembers: matches are cached.
+    """
+
+    batch: hot.FlushBatch
+    random: Random = field(default_factory=Random)
+    clock: IReactorTime = _NO_CLOCK
+    failed: Callable[[str], None] = passOn
+    remembers: bool = True
+
+
 class AccountCore:
     """
     @ivar matcher: the cached matches of a subject; the fast lane reads them too.
@@ -57,34 +79,22 @@ class AccountCore:
         clusters that are joined to it, nearest first.
     """
 
-    def __init__(
-        self,
-        name: str,
-        router: ISubjectRouter,
-        batch: hot.FlushBatch,
-        random: Random | None = None,
-        clock: IReactorTime | None = None,
-        remembers: bool = True,
-        failed: Callable[[str], None] = passOn,
-    ) -> None:
-        """
-        @param clock: an account without one cannot serve others.
-        @param failed: called with a sentence while an exception of a subscriber, a filter, a
-            watcher or the router is handled; by default the exception reaches the caller.
-        """
+    def __init__(self, name: str, router: ISubjectRouter, given: AccountDependencies) -> None:
         self.name = name
-        self.random = random or Random()
-        self.clock: IReactorTime = clock or _NoClock()
+        self.random = given.random
+        self.clock = given.clock
         self.isSystem = False
         self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
-        self.failed = failed
+        self.failed = failed = given.failed
         self._router = router
-        self._batch = batch
+        self._batch = batch = given.batch
         self._mapping: MappingTable | None = None
         self.interest = AccountInterest(
             router, lambda: chain(self.gateways.known(), self._mappedPatterns()), batch, failed
         )
-        self.gateways = GatewayTargets(self, router, self.interest, self.clock, failed, remembers)
+        self.gateways = GatewayTargets(
+            self, router, self.interest, self.clock, failed, given.remembers
+        )
         self.matcher = self.gateways.matcher
         self.delivery = Delivery(
             self.matcher, self.gateways, self.random, batch, failed, self.subscriptionFinished

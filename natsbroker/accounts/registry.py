@@ -7,16 +7,15 @@ ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from random import Random
+from dataclasses import dataclass, field, replace
 
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.configured import ImportSetup, checkImports, describedIn
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.auth.settings import UNLIMITED, AccountSettings
 from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
 from natsbroker.interfaces import IMessageBus, ISubjectRouter
@@ -65,23 +64,12 @@ class AccountRegistry:
     """
 
     def __init__(
-        self,
-        batch: hot.FlushBatch,
-        makeRouter: Callable[[str], ISubjectRouter],
-        random: Random,
-        clock: IReactorTime | None = None,
+        self, given: AccountDependencies, makeRouter: Callable[[str], ISubjectRouter]
     ) -> None:
-        """
-        @param clock: limits the wait for answers to imported services; without one, there are no
-            such services.
-        """
-        self._batch = batch
+        self._given = replace(given, failed=_log.failure)
         self._makeRouter = makeRouter
-        self._random = random
-        self._clock = clock
-        self._imports = ImportSetup(random)
+        self._imports = ImportSetup(given.random)
         self._places: dict[str, _Place] = {}
-        self._remembers = True
         self._described: set[str] = set()
         self._watchers: list[Callable[[Account], None]] = []
         self._system = ""
@@ -93,7 +81,7 @@ class AccountRegistry:
         """
         checkImports(settings)
         wanted = accountNames(settings)
-        self._remembers = not settings.disable_sublist_cache
+        self._given = replace(self._given, remembers=not settings.disable_sublist_cache)
         self._system = "" if settings.no_system_account else settings.system_account
         for name, limits in wanted.items():
             self._placed(name, limits)
@@ -151,9 +139,7 @@ class AccountRegistry:
 
     def _made(self, name: str) -> Account:
         router = self._makeRouter(name)
-        made = Account(
-            name, router, self._batch, self._random, self._clock, self._remembers, _log.failure
-        )
+        made = Account(name, router, self._given)
         made.location = lambda: self.location()
         for watcher in self._watchers:
             watcher(made)

@@ -20,6 +20,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker import hot
 from natsbroker.accounts.account import Bus
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.advisories import Advisory
 from natsbroker.auth.passwords import PasswordChecks
@@ -168,10 +169,8 @@ class BrokerParts:
         self._batch = hot.FlushBatch(lambda call: self._reactor.callLater(0, call), _log.failure)
         router = self._given.routerFactory or self._plugins.routerFactory(self._settings)
         self.accounts = AccountRegistry(
-            self._batch,
+            AccountDependencies(self._batch, self._random, self._reactor),
             router or (lambda account: BuiltInRouter(self._settings.max_subject_shapes)),
-            self._random,
-            self._reactor,
         )
         self.accounts.configure(self._settings)
 

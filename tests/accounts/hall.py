@@ -11,6 +11,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import IOutboxSubscriber
 from natsbroker.wire.values import Kind, Message
 from tests.support import Recorder, Router
@@ -46,7 +47,9 @@ class Hall:
         self.batch = hot.FlushBatch(self.soon.append)
         self.router = Router()
         self.account = Account(
-            "A", self.router, self.batch, Random(seed), failed=self.failures.append
+            "A",
+            self.router,
+            AccountDependencies(self.batch, Random(seed), failed=self.failures.append),
         )
         self.bus = self.account.busFor(Kind.CLIENT)
 

@@ -13,6 +13,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.imports import ImportedService
 from natsbroker.accounts.settings import SINGLETON, Latency, ServiceExport
 from natsbroker.accounts.shadows import ImportedStream
@@ -56,7 +57,8 @@ class Market:
         clock = self.clock
         random, batch = Random(1), hot.FlushBatch(lambda call: None)
         self.accounts = {
-            name: Account(name, Router(), batch, random, cast(Any, clock)) for name in names
+            name: Account(name, Router(), AccountDependencies(batch, random, cast(Any, clock)))
+            for name in names
         }
         self._services: dict[str, list[ImportedService]] = {name: [] for name in names}
         self._streams: dict[str, list[ImportedStream]] = {name: [] for name in names}

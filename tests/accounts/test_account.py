@@ -14,6 +14,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import IMessageBus, ISubscription
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.values import Kind, Message
@@ -469,7 +470,9 @@ class TestRouterChanges:
 
         with using(names):
             router = Moody()
-            account = Account("A", router, hot.FlushBatch(lambda call: None), Random(1))
+            account = Account(
+                "A", router, AccountDependencies(hot.FlushBatch(lambda call: None), Random(1))
+            )
             bus = account.busFor(Kind.CLIENT)
             bus.subscribe(b"a.b", Recorder())
             assert bus.publish(Message(b"a.b")) == 1

@@ -13,6 +13,7 @@ from twisted.internet.task import Clock
 
 from natsbroker import hot
 from natsbroker.accounts.configured import checkImports, describedIn
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.accounts.settings import StreamImport
 from natsbroker.config.model import AccountSettings, Settings
@@ -54,7 +55,9 @@ class Town:
         self.clock = Clock()
         clock: Any = cast(Any, self.clock)
         batch = hot.FlushBatch(lambda call: None)
-        self.registry = AccountRegistry(batch, lambda name: BuiltInRouter(64), Random(1), clock)
+        self.registry = AccountRegistry(
+            AccountDependencies(batch, Random(1), clock), lambda name: BuiltInRouter(64)
+        )
         self.configure(text)
 
     def configure(self, text: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.errors import BrokerError
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.mapping import MappingTable
@@ -107,7 +108,7 @@ class TestImports:
 
 def test_noClock() -> None:
     """An account without a clock says so when time matters, and not before."""
-    clock = Account("A", Router(), hot.FlushBatch(lambda call: None)).clock
+    clock = Account("A", Router(), AccountDependencies(hot.FlushBatch(lambda call: None))).clock
     with pytest.raises(RuntimeError, match="without a clock"):
         clock.seconds()
     with pytest.raises(RuntimeError, match="without a clock"):

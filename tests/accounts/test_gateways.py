@@ -15,6 +15,7 @@ from zope.interface.verify import verifyObject
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.batches import passOn
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.gateways import IGatewayLink
 from natsbroker.accounts.replies import PERIOD
 from natsbroker.gateways.policies import SwitchingPolicy
@@ -76,7 +77,9 @@ class Hall:
         clock: Any = Clock()
         self.clock = clock
         self.batch = hot.FlushBatch(lambda call: None)
-        self.account = Account("A", Router(), self.batch, clock=clock, failed=failed)
+        self.account = Account(
+            "A", Router(), AccountDependencies(self.batch, clock=clock, failed=failed)
+        )
         self.gate: Any = self.account.busFor(Kind.GATEWAY)
         self.bus = self.account.busFor(Kind.CLIENT)
 

@@ -11,6 +11,7 @@ import pytest
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.delivery import Group, isDeserted, successors
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.values import Kind, Message
@@ -28,7 +29,7 @@ class Cluster(LinkRecorder):
 @pytest.fixture
 def account() -> Account:
     """An account."""
-    return Account("A", Router(), hot.FlushBatch(lambda call: None), Random(1))
+    return Account("A", Router(), AccountDependencies(hot.FlushBatch(lambda call: None), Random(1)))
 
 
 def groupOf(account: Account) -> Group:
@@ -59,7 +60,7 @@ class TestDeserted:
 
     def test_imported(self, account: Account) -> None:
         """A member of another account that imports the stream is gone with its subscription."""
-        importer = Account("B", Router(), hot.FlushBatch(lambda call: None))
+        importer = Account("B", Router(), AccountDependencies(hot.FlushBatch(lambda call: None)))
         member = join(importer, Kind.CLIENT, Recorder())
         account.attach(hot.Shadow(account, b"foo", Recorder(), member))
         group, message = groupOf(account), Message(b"foo", queues=(b"q",))

@@ -4,12 +4,11 @@ The accounts that there are, and how many connections each has.
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors, hot
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter, accountNames
 from natsbroker.accounts.settings import StreamExport, StreamImport
 from natsbroker.config.model import AccountLimits, AccountSettings
@@ -26,7 +25,7 @@ TWO = "accounts { A { users: [{user: a, password: a}], limits { max_connections:
 def registry(text: str = "") -> AccountRegistry:
     """A registry with the accounts of a configuration."""
     batch = hot.FlushBatch(lambda call: None)
-    made = AccountRegistry(batch, lambda name: BuiltInRouter(64), Random(1))
+    made = AccountRegistry(AccountDependencies(batch), lambda name: BuiltInRouter(64))
     made.configure(settingsOf(text or "port: 4222"))
     return made
 

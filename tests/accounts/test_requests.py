@@ -13,6 +13,7 @@ from twisted.internet.task import Clock
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.requests import newInbox, request
 from natsbroker.errors import BrokerError, NoResponders, RequestTimeout
 from natsbroker.wire.headers import Headers
@@ -28,7 +29,7 @@ class Desk:
     def __init__(self) -> None:
         self.clock = Clock()
         batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
-        self.account = Account("A", Router(), batch, Random(1))
+        self.account = Account("A", Router(), AccountDependencies(batch, Random(1)))
         self.bus = self.account.busFor(Kind.INTERNAL)
         self.outcomes: list[Any] = []
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.values import Kind, Message
 from tests.support import Recorder, Router
@@ -21,7 +22,9 @@ def busOf(name: str = "SYS") -> IMessageBus:
     """
     The bus of a new account.
     """
-    account = Account(name, Router(), hot.FlushBatch(lambda call: None), Random(1))
+    account = Account(
+        name, Router(), AccountDependencies(hot.FlushBatch(lambda call: None), Random(1))
+    )
     return account.busFor(Kind.INTERNAL)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from natsbroker import errors, hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.clients.subscriptions import SubscriptionTable
 from natsbroker.errors import ProtocolViolation
 from natsbroker.subjects.permissions import SubscribePermissions
@@ -28,7 +29,9 @@ class Desk:
     def __init__(
         self, permissions: SubscribePermissions | None = None, maximum: int = 0, maxTokens: int = 0
     ) -> None:
-        self.account = Account("A", Router(), hot.FlushBatch(lambda call: None), Random(1))
+        self.account = Account(
+            "A", Router(), AccountDependencies(hot.FlushBatch(lambda call: None), Random(1))
+        )
         self.bus = self.account.busFor(Kind.CLIENT)
         self.client = Recorder()
         self.table = SubscriptionTable(

@@ -17,6 +17,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.export.logs import ILogDirectory
 from natsbroker.export.service import ExportService
 from natsbroker.interfaces import IOrigin, IStreamLog, ISubscriber
@@ -116,7 +117,7 @@ class Stage:
     def __init__(self, maxPayload: int = 1 << 20) -> None:
         self.clock = Clock()
         batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
-        self.account = Account("A", Router(), batch, Random(1))
+        self.account = Account("A", Router(), AccountDependencies(batch, Random(1)))
         self.bus = self.account.busFor(Kind.CLIENT)
         self.store = MemoryStore(self.clock, now=self.now)
         self.shelf = Shelf(self.store)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.gateways.advertiser import GatewayAdvertiser
 from natsbroker.gateways.policies import SwitchingPolicy
 from natsbroker.gateways.tables import InterestTable
@@ -40,7 +41,7 @@ class Told:
         self.lines: list[bytes] = []
         self.soon: list[Callable[[], None]] = []
         batch = hot.FlushBatch(self.soon.append)
-        self.account = Account("A", Router(), batch)
+        self.account = Account("A", Router(), AccountDependencies(batch))
         self.advertiser = GatewayAdvertiser(b"A", "HERE", self.lines.append, batch, **arguments)
         if isBegun:
             self.begin()

@@ -15,6 +15,7 @@ from twisted.internet.task import Clock
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.gateways.policies import SwitchingPolicy
 from natsbroker.gateways.replies import GatewayDependencies, ReplyNames
 from natsbroker.gateways.traffic import GatewayTraffic
@@ -78,7 +79,9 @@ class FuzzedBuses(FakeBuses):
         super().__init__(batch, ["A", "B"])
 
     def add(self, name: str) -> None:
-        self.accounts[name] = Account(name, Router(), self._batch, Random(1), self._clock)
+        self.accounts[name] = Account(
+            name, Router(), AccountDependencies(self._batch, Random(1), self._clock)
+        )
 
     def busOf(self, account: str) -> IMessageBus | None:
         found = self.accounts.get(account)

@@ -15,6 +15,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import ISubscriber
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.model.streamconfig import StreamConfig
@@ -65,7 +66,7 @@ class Stage:
     def __init__(self) -> None:
         self.clock = Clock()
         self._turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
-        self.account = Account("A", Router(), self._turn, Random(1))
+        self.account = Account("A", Router(), AccountDependencies(self._turn, Random(1)))
         self.bus = self.account.busFor(Kind.CLIENT)
         self.files: Any = MemoryStore(self.clock, now=self.now)
         self.memory: Any = MemoryStore(self.clock, now=self.now)

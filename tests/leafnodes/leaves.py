@@ -14,6 +14,7 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.advisories import Advisory
 from natsbroker.client.transports import connectPipe
 from natsbroker.config.model import Settings
@@ -82,7 +83,10 @@ class Accounts:
     """
 
     def __init__(self, batch: Any, clock: Any, names: Iterable[str]) -> None:
-        self.accounts = {name: Account(name, Router(), batch, Random(1), clock) for name in names}
+        self.accounts = {
+            name: Account(name, Router(), AccountDependencies(batch, Random(1), clock))
+            for name in names
+        }
         self.counts = dict.fromkeys(names, 0)
         self.refusal: Exception | None = None
 

@@ -19,6 +19,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from zope.interface import implementer
 
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.client.transports import connectPipe
 from natsbroker.interfaces import IMessageBus
 from natsbroker.links.context import LinkLimits
@@ -112,7 +113,9 @@ class FakeBuses:
 
     def add(self, name: str, *clock: Any) -> None:
         """Have one more account."""
-        self.accounts[name] = Account(name, Router(), self._batch, Random(1), *clock)
+        self.accounts[name] = Account(
+            name, Router(), AccountDependencies(self._batch, Random(1), *clock)
+        )
 
     def busOf(self, account: str) -> IMessageBus | None:
         found = self.accounts.get(account)

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, cast
 
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import BuiltInRouter
 from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
 from natsbroker.gateways.replies import GatewayDependencies, ReplyNames
@@ -107,7 +108,9 @@ class Town(LinkNode):
     def add(self, name: str) -> Account:
         """Make an account."""
         clock: Any = self.clock
-        made = Account(name, BuiltInRouter(1024), self.batch, Random(1), clock=clock)
+        made = Account(
+            name, BuiltInRouter(1024), AccountDependencies(self.batch, Random(1), clock=clock)
+        )
         self.accounts[name] = made
         return made
 

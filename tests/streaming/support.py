@@ -15,6 +15,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import IOrigin, ISubscriber
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming import protocol
@@ -64,7 +65,7 @@ class Stage:
         self.clock = clock or Clock()
         self.steps = 0
         self._batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
-        self.account = Account("A", Router(), self._batch, Random(1))
+        self.account = Account("A", Router(), AccountDependencies(self._batch, Random(1)))
         self.bus = self.account.busFor(Kind.CLIENT)
         self.settings = settings or Streaming()
         self._inboxes = count(1)

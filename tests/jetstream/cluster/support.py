@@ -14,6 +14,7 @@ from twisted.internet.task import Clock, deferLater
 from zope.interface import implementer
 
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import ILeasedStore, IStateStore
 from natsbroker.interfaces.records import LeaseCensus, LeaseHolder, LeaseLost, StoreFailed
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
@@ -208,7 +209,7 @@ class ClusterStage(Stage):
 
     def __init__(self, *names: str) -> None:
         super().__init__()
-        self.system = Account("SYS", Router(), self._turn, Random(2))
+        self.system = Account("SYS", Router(), AccountDependencies(self._turn, Random(2)))
         self.leases = Leases(self.files, self.clock)
         self.services: dict[str, JetStreamService] = {}
         self.leaderships: dict[str, ClusterLeadership] = {}

@@ -14,6 +14,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import IStateStore, ISubscriber
 from natsbroker.interfaces.records import Matching, Record
 from natsbroker.jetstream.consumers.consumer import Consumer
@@ -275,7 +276,7 @@ class ConsumerStage:
     def __init__(self, retention: RetentionPolicy = RetentionPolicy.LIMITS, **stream: Any) -> None:
         self.clock = Clock()
         self.turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
-        self.account = Account("A", Router(), self.turn, Random(1))
+        self.account = Account("A", Router(), AccountDependencies(self.turn, Random(1)))
         self.clients = self.account.busFor(Kind.CLIENT)
         self.store = MemoryStore(self.clock, now=self.now)
         self.fakeAccount = FakeAccount(self)

@@ -17,6 +17,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import BuiltInRouter
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.errors import Unauthorized
@@ -109,13 +110,13 @@ def settingsAuthorizer() -> IAuthorizer:
 def bus() -> IMessageBus:
     """Ours."""
     turn = hot.FlushBatch(lambda call: None)
-    return Account("A", Router(), turn, Random(1)).busFor(Kind.INTERNAL)
+    return Account("A", Router(), AccountDependencies(turn, Random(1))).busFor(Kind.INTERNAL)
 
 
 def busWithListRouter() -> IMessageBus:
     """Ours with a third party's router."""
     turn = hot.FlushBatch(lambda call: None)
-    return Account("A", ListRouter(), turn, Random(1)).busFor(Kind.CLIENT)
+    return Account("A", ListRouter(), AccountDependencies(turn, Random(1))).busFor(Kind.CLIENT)
 
 
 def brokerBus() -> IMessageBus:
