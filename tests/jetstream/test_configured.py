@@ -6,10 +6,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+from twisted.internet.defer import Deferred, succeed
+
+from natsbroker.advisories import LameDuckStarted, Reloaded
 from natsbroker.config.build import buildText
 from natsbroker.config.model import JetStream
-from natsbroker.jetstream.configured import limitsIn, storeDirectory
+from natsbroker.jetstream.configured import LeavingObserver, limitsIn, storeDirectory
 from natsbroker.testing.memory import MemoryBroker
 
 
@@ -68,3 +72,20 @@ def test_serverLimits() -> None:
     assert streamMade(text, max_bytes=2049, storage="memory") == (
         "insufficient memory resources available"
     )
+
+
+def test_leaves() -> None:
+    """JetStream hands over its streams when the broker enters lame duck mode, and only then."""
+    calls: list[str] = []
+
+    class FakeService:
+        def leave(self) -> Deferred[None]:
+            calls.append("leave")
+            return succeed(None)
+
+    service: Any = FakeService()
+    observer = LeavingObserver(service)
+    observer.observe(Reloaded(()))
+    assert calls == []
+    observer.observe(LameDuckStarted())
+    assert calls == ["leave"]

@@ -28,6 +28,7 @@ from natsbroker.jetstream.model.requests import (
     parseMessageDelete,
     parseMessageGet,
     parseNames,
+    parsePeer,
     parsePurge,
     parseStepDown,
     parseStream,
@@ -280,8 +281,18 @@ async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str,
     return _SUCCESS
 
 
-async def _needsCluster(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    raise errors.CLUSTER_REQUIRED()
+async def _removePeer(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    """
+    The data of a stream is in no broker, so none can be replaced.
+    """
+    members = account.members
+    if members is None:
+        raise errors.CLUSTER_REQUIRED()
+    findStream(account, request.names[0])
+    peer = parsePeer(request.body)
+    if not members.knows(peer):
+        raise errors.CLUSTER_PEER_NOT_MEMBER()
+    raise errors.PEER_REMAP()
 
 
 async def _silent(account: JetStreamAccount, request: Request) -> None:
@@ -302,7 +313,7 @@ STREAM_ROUTES = (
     ApiRoute("STREAM.MSG.GET.*", "stream_msg_get", _getMessage, isAudited=False),
     ApiRoute("STREAM.MSG.DELETE.*", "stream_msg_delete", _deleteMessage),
     ApiRoute("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown", _stepDown),
-    ApiRoute("STREAM.PEER.REMOVE.*", "stream_remove_peer", _needsCluster),
+    ApiRoute("STREAM.PEER.REMOVE.*", "stream_remove_peer", _removePeer),
     ApiRoute("STREAM.CREATE", "", _silent),
     ApiRoute("META.>", "", _silent),
     ApiRoute("SERVER.>", "", _silent),

@@ -30,6 +30,9 @@ _log = Logger(namespace="natsbroker.jetstream")
 META = "jetstream"
 """The log whose lease makes a broker the one that answers for whole accounts."""
 
+_INTRODUCED = "jetstream "
+"""What the names of these brokers begin with: NATS Streaming may share the store too."""
+
 LOOKS = 3
 """How often a broker looks for free leases while a lease lasts."""
 
@@ -96,7 +99,7 @@ class ClusterLeadership:
         """
         Take what is free, and go on doing so.
         """
-        await self.store.introduce(self.own)
+        await self.store.introduce(_INTRODUCED + self.own)
         self.channel.open()
         await self.look()
         self._later()
@@ -135,7 +138,17 @@ class ClusterLeadership:
         """
         See who has which lease.
         """
-        census = await self.store.census(META)
+        found = await self.store.census(META)
+        holders = {
+            name.removeprefix(_INTRODUCED): each
+            for name, each in found.holders.items()
+            if name.startswith(_INTRODUCED)
+        }
+        logs = {
+            log: None if holder is None else holder.removeprefix(_INTRODUCED)
+            for log, holder in found.logs.items()
+        }
+        census = LeaseCensus(holders, logs)
         self._seen(census)
         return census
 

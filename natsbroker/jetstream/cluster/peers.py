@@ -105,7 +105,10 @@ class PeerChannel:
 
     def deliver(self, message: Message, tag: Any) -> None:
         head, _, body = message.payload.partition(b"\n")
-        fields = json.loads(head)
+        try:
+            fields = json.loads(head)
+        except ValueError:
+            return  # Another program of the system account sent it.
         if "re" in fields:
             if fields["re"] in self._waiting:
                 self._end(fields["re"]).callback(fields["answer"])

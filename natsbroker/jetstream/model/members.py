@@ -69,6 +69,12 @@ class JetStreamPeers:
         """
         return sorted(name for name, each in self.members.items() if each.isAlive)
 
+    def knows(self, peer: str) -> bool:
+        """
+        Whether a name or an id is that of a broker.
+        """
+        return any(peer in (name, peerId(name)) for name in self.members)
+
     def fitting(self, placement: Placement | None) -> list[str]:
         """
         The names of the brokers that are alive and that a placement permits.

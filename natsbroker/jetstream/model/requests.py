@@ -161,6 +161,9 @@ _RESET: Final[Struct[dict[str, Any]]] = Struct(
 _STEP_DOWN: Final[Struct[dict[str, Any]]] = Struct(
     "JSApiLeaderStepdownRequest", dict, [Field("placement", Optional(PLACEMENT))]
 )
+_PEER: Final[Struct[dict[str, Any]]] = Struct(
+    "JSApiStreamRemovePeerRequest", dict, [Field("peer", STRING)]
+)
 _ANYTHING: Final[Struct[dict[str, Any]]] = Struct("", dict, [])
 
 
@@ -359,6 +362,20 @@ def parseReset(body: bytes) -> int:
         return int(decodeLoosely(body, _RESET).get("seq", 0))
     except JsonError as error:
         raise errors.INVALID_JSON(err=error) from error
+
+
+def parsePeer(body: bytes) -> str:
+    """
+    @return: the name or the id of the broker that is meant.
+    """
+    requireBody(body)
+    try:
+        peer = str(decodeLoosely(body, _PEER).get("peer", ""))
+    except JsonError as error:
+        raise errors.INVALID_JSON(err=error) from error
+    if not peer:
+        raise errors.BAD_REQUEST()
+    return peer
 
 
 def parseStepDown(body: bytes) -> Placement | None:

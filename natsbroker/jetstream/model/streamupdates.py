@@ -92,7 +92,8 @@ def updatedStream(
         raise errors.STREAM_NOT_FOUND()
     config = checker.complete(withLevel(config), request.pedantic)
     _checkReplicas(config, checker)
-    if checker.members is not None:
+    isMoved = (config.num_replicas, config.placement) != (stored.num_replicas, stored.placement)
+    if checker.members is not None and isMoved:
         checker.members.check(config)
     _checkChange(config, stored)
     if config.sealed:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from natsbroker.jetstream.model.members import peerId
 from natsbroker.jetstream.model.streamconfig import Placement
 from tests.jetstream.cluster.support import ClusterStage
 
@@ -32,6 +33,19 @@ def test_stepDown() -> None:
     assert error["err_code"] == 10008
     assert stage.ask("STREAM.LEADER.STEPDOWN.NONE")["error"]["err_code"] == 10059
     assert stage.ask("STREAM.LEADER.STEPDOWN.A", {"placement": {"tags": ["!az:n9"]}})["success"]
+    stage.end()
+
+
+def test_removePeer() -> None:
+    """No broker can be replaced as a replica; an unknown one has another error."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("A")
+    request = "STREAM.PEER.REMOVE.A"
+    assert stage.ask(request, {"peer": "n2"})["error"]["err_code"] == 10075
+    assert stage.ask(request, {"peer": peerId("n1")})["error"]["err_code"] == 10075
+    assert stage.ask(request, {"peer": "n9"})["error"]["err_code"] == 10040
+    assert stage.ask(request, {})["error"]["err_code"] == 10003
+    assert stage.ask(request)["error"]["err_code"] == 10003
     stage.end()
 
 

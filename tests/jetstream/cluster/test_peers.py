@@ -8,6 +8,7 @@ from typing import Any
 
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.jetstream.cluster.peers import PATIENCE, PeerChannel
+from natsbroker.jetstream.model.members import peerId
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.wire.values import Kind
 from tests.jetstream.support import Stage
@@ -53,6 +54,13 @@ def test_nobody() -> None:
     stage = Channels()
     stage.two.close()
     assert stage.failure(stage.one.ask("two", "add")) is NoResponders
+
+
+def test_foreign() -> None:
+    """What is no request of a broker is passed over."""
+    stage = Channels()
+    stage.send(b"$NB.JS.PEER." + peerId("two").encode(), b"hello")
+    assert stage.failure(stage.one.ask("two", "unknown")) is RequestTimeout
 
 
 def test_late() -> None:

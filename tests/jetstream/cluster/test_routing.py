@@ -72,11 +72,13 @@ def test_placement() -> None:
 
 
 def test_newBroker() -> None:
-    """A broker that has just started counts as a replica."""
+    """A broker that has just started counts as a replica, if it has JetStream."""
     stage = ClusterStage("n1", "n2")
     stage.elapse(2)
+    SharedStore(stage.leases).introduce("NATS Streaming")
+    assert stage.make("A", num_replicas=3)["error"]["err_code"] == 10005
     stage.stores["n3"] = store = SharedStore(stage.leases)
-    store.introduce("n3")
+    store.introduce("jetstream n3")
     assert len(stage.make("A", num_replicas=3)["cluster"]["replicas"]) == 2
     stage.end()
 
@@ -89,6 +91,22 @@ def test_aloneInNoCluster() -> None:
     assert stage.make("A", num_replicas=3)["error"]["err_code"] == 10074
     assert "cluster" not in stage.make("A")
     assert stage.ask("STREAM.LEADER.STEPDOWN.A")["error"]["err_code"] == 10010
+    stage.end()
+
+
+def test_fewerBrokers() -> None:
+    """A stream can be changed while brokers are dead, but not have more replicas than there are."""
+    stage = ClusterStage("n1", "n2", "n3")
+    stage.make("A", num_replicas=3)
+    (victim, _) = sorted({"n1", "n2", "n3"} - {stage.leader("A")})
+    stage.kill(victim)
+    stage.elapse(3)
+    body: dict[str, Any] = {"name": "A", "subjects": ["a.>"], "num_replicas": 3}
+    assert stage.ask("STREAM.UPDATE.A", {**body, "max_msgs": 7})["config"]["max_msgs"] == 7
+    changed = stage.ask("STREAM.UPDATE.A", {**body, "num_replicas": 1, "max_msgs": 7})
+    assert changed["config"]["num_replicas"] == 1
+    assert len(changed["cluster"]) == 2
+    assert stage.ask("STREAM.UPDATE.A", body)["error"]["err_code"] == 10005
     stage.end()
 
 
