@@ -33,6 +33,7 @@ from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.lookups import JudgementQueue
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.publishanswers import (
+    DUPLICATE,
     ONLY_STORED,
     Arrived,
     PublishAnswers,
@@ -217,7 +218,7 @@ class StreamPublisher:
             if messageId:
                 sequence = self.duplicates.find(messageId, now)
                 if sequence is not None:
-                    self.answer(reply, self._answers.duplicate(sequence))
+                    self._answerDuplicate(reply, sequence)
                     return
             self._checks.checkLastId(known)
             rollup = self._checks.rollupOf(known, isSourced)
@@ -381,7 +382,7 @@ class StreamPublisher:
         if batch is None:
             return
         if not batch.entries and not self._inFlight:
-            self._answerAll(batch, 0)
+            self._answerAll(batch, batch.first)
             return
         messages, size = len(batch.entries), batch.size
         self._inFlight += 1
@@ -424,7 +425,9 @@ class StreamPublisher:
             return
         bus, answers = self._account.bus, self._answers
         for reply, answer, place, tail, count in batch.answers:
-            if count > 1:
+            if tail is DUPLICATE and first + place > self._stream.log.bounds().last:
+                self._refuseNow(reply, "the first copy was not stored")
+            elif count > 1:
                 bus.publishBatch(reply, answers.storedMany(first + place, count))
             else:
                 stored = answers.stored(first + place, tail) if answer is None else answer
@@ -443,7 +446,7 @@ class StreamPublisher:
         self.forget()
         text = self._answers.error(error)
         for reply, answer, place, _, count in batch.answers:
-            for _ in range(count if place != ONLY_STORED else 0):
+            for _ in range(count if answer is None or place != ONLY_STORED else 0):
                 self._answer(reply, text if answer is None else answer)
         for reply, failed in batch.failures:
             failed()
@@ -469,6 +472,20 @@ class StreamPublisher:
         if batch is None:
             batch = self._batch = StreamBatch(self._stream.log.nextSequence)
         batch.answers.append((reply, answer, ONLY_STORED if ifStored else 0, b"", 1))
+
+    def _answerDuplicate(self, reply: bytes, sequence: int) -> None:
+        """
+        Acknowledge a message that was taken before, when that is durable: it may still fail.
+        """
+        if not reply:
+            return
+        batch = self._batch
+        if batch is None:
+            batch = self._batch = StreamBatch(self._stream.log.nextSequence)
+        batch.answers.append((reply, None, sequence - batch.first, DUPLICATE, 1))
+
+    def _refuseNow(self, reply: bytes, why: str) -> None:
+        self._answer(reply, self._answers.error(errors.STREAM_STORE_FAILED(err=why)))
 
     def _answer(self, reply: bytes, answer: bytes) -> None:
         if reply and not self._stream.config.no_ack:

@@ -15,6 +15,10 @@ from natsbroker.jetstream.model.errors import JetStreamError
 ONLY_STORED = -1
 """The place of an answer that is not sent if the entries cannot be stored."""
 
+DUPLICATE = b',"duplicate": true'
+"""What the answer to a message that was stored before has behind the sequence. The blank is
+nats-server's."""
+
 
 class PublishAnswers:
     """
@@ -44,12 +48,6 @@ class PublishAnswers:
             acks: list[bytes] = hot.writeStreamAcks(self._prefix, first, count)
             return acks
         return [self.stored(first + each) for each in range(count)]
-
-    def duplicate(self, sequence: int) -> bytes:
-        """
-        The answer to a message that was stored before. The blank is nats-server's.
-        """
-        return self._prefix + b'%d,"duplicate": true}' % sequence
 
     def error(self, error: JetStreamError) -> bytes:
         shown = json.dumps(error.toJSON(), ensure_ascii=False, separators=(",", ":"))
@@ -81,7 +79,8 @@ class StreamBatch:
 
     @ivar entries: to append.
     @ivar answers: reply subjects with the answer, or C{None} for acknowledgements. These have the
-        place of the first entry, what they have after the sequence, and the number of entries.
+        place of the first entry, below 0 for one of an earlier batch, what they have after the
+        sequence, and the number of entries.
     @ivar rollups: subjects of which only the newest message stays, with that message's place; an
         empty subject for the whole stream.
     @ivar copies: places of entries that are republished, with what publishes the copy: it is called

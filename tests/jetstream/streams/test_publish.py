@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred
 
+from natsbroker.interfaces.records import LeaseLost
 from natsbroker.jetstream.model.streamconfig import (
     DiscardPolicy,
     RetentionPolicy,
@@ -206,6 +207,28 @@ class TestLimits:
         assert first == b'{"stream":"S","seq":1}'
         assert stage.errorOf(second) == (10077, text)
         assert stream.messages == 1
+
+    @pytest.mark.parametrize("isBarrierBroken", [True, False])
+    def test_duplicateOfNothing(self, isBarrierBroken: bool) -> None:
+        """A duplicate of a message that could not be stored is not acknowledged."""
+        stage = Stage()
+        stream = stage.stream()
+        first: Deferred[range] = Deferred()
+        barrier: Deferred[range] = Deferred()
+        appends = iter((first, barrier))
+        stream.log.append = lambda batch: next(appends)
+        inbox = stage.inbox(b"_INBOX.x")
+        for _ in range(2):
+            stage.send(b"s.a", b"1", b"_INBOX.x", Nats_Msg_Id="x")
+            stage.settle()
+        assert inbox.got == []
+        first.errback(LeaseLost("gone"))
+        if isBarrierBroken:
+            barrier.errback(LeaseLost("gone"))
+        else:
+            barrier.callback(range(0))
+        numbers = [stage.errorOf(each)[0] for each in inbox.payloads]
+        assert numbers == [10077, 10077]
 
     def test_replacing(self) -> None:
         """A full stream takes a message that replaces another of its subject."""
