@@ -32,11 +32,14 @@ _CONFLICTS = (
 """The headers that a message with an increment must not have."""
 
 
-def incrementOf(known: MessageHeaders, payload: bytes, isCounter: bool) -> Decimal | None:
+def incrementOf(
+    known: MessageHeaders, payload: bytes, isCounter: bool, isSourced: bool = False
+) -> Decimal | None:
     """
     The increment that a message asks for; C{None} for none.
 
     @param isCounter: whether the stream is one of counters.
+    @param isSourced: whether the message comes from a source, with the total of the counter there.
     @raise errors.JetStreamError: if the increment is refused.
     """
     text = known.get(b"Nats-Incr")
@@ -44,6 +47,8 @@ def incrementOf(known: MessageHeaders, payload: bytes, isCounter: bool) -> Decim
         return None
     if not _NUMBER.fullmatch(text):
         raise errors.MESSAGE_INCR_INVALID()
+    if isSourced:
+        return Decimal(text.decode()) if isCounter else None
     if not isCounter:
         raise errors.MESSAGE_INCR_DISABLED()
     if payload:
@@ -77,6 +82,31 @@ class CounterState(NamedTuple):
             raise errors.MESSAGE_COUNTER_BROKEN()
         return CounterState(_EXACT.add(self.total, increment), self.sources, sequence)
 
+    def merged(
+        self, known: MessageHeaders, subject: bytes, payload: bytes, sequence: int
+    ) -> tuple[CounterState, Decimal]:
+        """
+        What the counter is after a message of a source, which has the total of the counter there.
+        It counts what the total has grown by since the last message of that counter.
+
+        @param known: with the header that says where the message comes from.
+        @param subject: the counter's in this stream.
+        @return: the counter, and the increment.
+        @raise errors.JetStreamError: if one of the two cannot be read.
+        """
+        total = _totalOf(payload)
+        words = known.get(b"Nats-Stream-Source").split(b" ")
+        if self.total is None or total is None:
+            raise errors.MESSAGE_COUNTER_BROKEN()
+        stream = words[0].decode("utf-8", "replace")
+        place = (words[4] if len(words) > 4 else subject).decode("utf-8", "replace")
+        sources = json.loads(self.sources) if self.sources else {}
+        before = Decimal(sources.get(stream, {}).get(place) or 0)
+        sources.setdefault(stream, {})[place] = str(total)
+        increment = _EXACT.subtract(total, before)
+        state = CounterState(_EXACT.add(self.total, increment), _sourcesHeader(sources), sequence)
+        return state, increment
+
     def stored(self, headers: bytes, limit: int) -> tuple[bytes, bytes]:
         """
         What is stored for an increment.
@@ -92,6 +122,20 @@ class CounterState(NamedTuple):
         if 0 <= limit < len(headers) + len(payload):
             raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
         return headers, payload
+
+
+class CounterPlace(NamedTuple):
+    """
+    Where the next message of a counter goes.
+
+    @ivar first: the first sequence of the stream.
+    @ivar sequence: of the message.
+    @ivar limit: the largest size of headers and payload; below 0 for any.
+    """
+
+    first: int
+    sequence: int
+    limit: int
 
 
 class CounterTotals:
@@ -136,6 +180,31 @@ class CounterTotals:
         if len(self._known) > KNOWN:
             self._known.popitem(last=False)
 
+    def count(
+        self,
+        subject: bytes,
+        headers: bytes,
+        payload: bytes,
+        increment: Decimal,
+        place: CounterPlace,
+    ) -> tuple[bytes, bytes]:
+        """
+        Increment a counter.
+
+        @param payload: with the total of a source, if the message comes from one; else empty.
+        @return: the headers and the payload to store.
+        """
+        state = self.find(subject, place.first)
+        if payload:
+            known = MessageHeaders(headers)
+            state, increment = state.merged(known, subject, payload, place.sequence)
+            headers = withHeader(headers, b"Nats-Incr", str(increment).encode())
+        else:
+            state = state.plus(increment, place.sequence)
+        headers, payload = state.stored(headers, place.limit)
+        self.stored(subject, state, headers)
+        return headers, payload
+
     def clear(self) -> None:
         self._known.clear()
 
@@ -143,18 +212,33 @@ class CounterTotals:
 def _stateOf(record: Record) -> CounterState:
     broken = CounterState(None, b"", record.sequence)
     text = MessageHeaders(record.headers).get(b"Nats-Counter-Sources")
+    total = _totalOf(record.payload)
     try:
-        value = json.loads(record.payload)
         sources = json.loads(text) if text else {}
     except ValueError:
         return broken
+    if total is None or not _areSources(sources):
+        return broken
+    return CounterState(total, _sourcesHeader(sources) if sources else b"", record.sequence)
+
+
+def _totalOf(payload: bytes) -> Decimal | None:
+    """
+    The total in the payload of a counter's message; C{None} if it cannot be read.
+    """
+    try:
+        value = json.loads(payload)
+    except ValueError:
+        return None
     total = value.get("val", "0") if isinstance(value, dict) else None
     if not isinstance(total, str) or not _NUMBER.fullmatch(total.encode()):
-        return broken
-    if not _areSources(sources):
-        return broken
+        return None
+    return Decimal(total)
+
+
+def _sourcesHeader(sources: dict[str, dict[str, str]]) -> bytes:
     header = json.dumps(sources, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return CounterState(Decimal(total), header.encode() if sources else b"", record.sequence)
+    return header.encode()
 
 
 def _areSources(value: object) -> bool:
@@ -162,6 +246,10 @@ def _areSources(value: object) -> bool:
     Tell whether a header has totals by stream and subject.
     """
     return isinstance(value, dict) and all(
-        isinstance(each, dict) and all(isinstance(total, str) for total in each.values())
+        isinstance(each, dict) and all(_isTotal(total) for total in each.values())
         for each in value.values()
     )
+
+
+def _isTotal(value: object) -> bool:
+    return isinstance(value, str) and _NUMBER.fullmatch(value.encode()) is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from decimal import Decimal
 from random import randrange
 from typing import Any
 
@@ -28,7 +27,7 @@ from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy
 from natsbroker.jetstream.schedules.checks import ScheduleChecks
 from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
-from natsbroker.jetstream.streams.counters import CounterTotals, incrementOf
+from natsbroker.jetstream.streams.counters import CounterPlace, CounterTotals, incrementOf
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.lookups import JudgementQueue
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
@@ -187,8 +186,8 @@ class StreamPublisher:
 
         @raise JetStreamError: if it is refused.
         """
-        subject, reply, headers, payload, isSourced, place, last = published
-        if place and self._checks.lastOf(place) != last:
+        subject, reply, headers, payload, isSourced, condition, last = published
+        if condition and self._checks.lastOf(condition) != last:
             return
         config = self._stream.config
         if reply.endswith(SUFFIX) and not isSourced:
@@ -198,7 +197,7 @@ class StreamPublisher:
         if known is not None and not isSourced and known.get(b"Nats-Batch-Id"):
             self._judgeAtomic(published, known)
             return
-        if not place or place != subject:
+        if not condition or condition != subject:
             subject = self._transformed(subject)
         if config.sealed:
             raise errors.STREAM_SEALED()
@@ -208,7 +207,7 @@ class StreamPublisher:
         now = self._account.now()
         if known is not None:
             messageId = known.get(b"Nats-Msg-Id")
-            increment = incrementOf(known, payload, config.allow_msg_counter)
+            increment = incrementOf(known, payload, config.allow_msg_counter, isSourced)
             self._checks.checkStream(known)
             ttl = self._checks.ttlOf(known, isSourced)
             self._checks.checkSequences(known, subject, self._nextSequence() - 1)
@@ -235,22 +234,12 @@ class StreamPublisher:
         if self._republisher is not None:
             self._republisher.prepare(subject)
         if increment is not None:
-            headers, payload, tail = self._count(subject, headers, increment)
+            place = CounterPlace(self._stream.first, self._nextSequence(), config.max_msg_size)
+            headers, payload = self._counters.count(
+                subject, headers, payload if isSourced else b"", increment, place
+            )
+            tail = b"," + payload[1:-1]
         self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
-
-    def _count(
-        self, subject: bytes, headers: bytes, increment: Decimal
-    ) -> tuple[bytes, bytes, bytes]:
-        """
-        Increment a counter.
-
-        @return: the headers and the payload to store, and what the answer has after the sequence.
-        """
-        found = self._counters.find(subject, self._stream.first)
-        state = found.plus(increment, self._nextSequence())
-        headers, payload = state.stored(headers, self._stream.config.max_msg_size)
-        self._counters.stored(subject, state, headers)
-        return headers, payload, b"," + payload[1:-1]
 
     def _transformed(self, subject: bytes) -> bytes:
         if self._transform is None:

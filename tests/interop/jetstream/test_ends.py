@@ -57,6 +57,12 @@ class Watched:
         found = self.client.messages(self._copies, count)
         return [(_TIME.sub(b"", headers), body) for _, headers, body in found]
 
+    def delete(self, name: str) -> None:
+        """Delete a stream that would go on to store messages."""
+        self.ask(f"STREAM.DELETE.{name}", {})
+        self.client.flush()
+        self.client.got[self._copies].clear()
+
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Watched]]:
@@ -139,6 +145,34 @@ def test_schedules(pair: list[Watched]) -> None:
     assert made[0] == made[1]
     assert acknowledged[0] == acknowledged[1]
     theirs, ours = ({(_nextIsLater(h), b) for h, b in each.stored(11)} for each in pair)
+    for each in pair:
+        each.delete("C")
     last = re.compile(rb"(Nats-Sequence|Last-Sequence): [0-9]+")
     theirs, ours = ({(last.sub(b"", h), b) for h, b in found} for found in (theirs, ours))
     assert ours == theirs
+
+
+def test_counters(pair: list[Watched]) -> None:
+    """Counters merged from two sources: the same totals, and the same headers."""
+    for each in pair:
+        for name in ("X", "Y"):
+            each.make(name, allow_msg_counter=True, republish=None)
+            each.publish(f"{name}.a", Nats_Incr="5")
+            each.publish(f"{name}.a", Nats_Incr="-2")
+        transform = {"src": "Y.*", "dest": "Z.{{wildcard(1)}}"}
+        sources = [
+            {"name": "X", "subject_transforms": [{"src": "X.*", "dest": "Z.{{wildcard(1)}}"}]},
+            {"name": "Y", "subject_transforms": [transform]},
+        ]
+        config = each.make("Z", allow_msg_counter=True, sources=sources[:1])
+        assert config is not None
+    stored = [each.stored(2) for each in pair]
+    for number, each in enumerate(pair):
+        each.publish("Z.a", Nats_Incr="100")
+        update = {"name": "Z", "subjects": ["Z.>"], "allow_msg_counter": True, "sources": sources}
+        each.ask("STREAM.UPDATE.Z", {**update, "republish": {"src": ">", "dest": "copy.>"}})
+        stored[number] += each.stored(3)
+    origin = re.compile(rb"(Stream-Source: [^\r]* [XY]\.a)[^\r]*")
+    theirs, ours = ([(origin.sub(rb"\1", h), b) for h, b in found] for found in stored)
+    assert ours == theirs
+    assert ours[-1][1] == b'{"val":"106"}'

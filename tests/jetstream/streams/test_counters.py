@@ -17,6 +17,7 @@ from natsbroker.jetstream.streams.counters import (
     incrementOf,
 )
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.jetstream.streams.subjectstates import SubjectUnknown
 from tests.jetstream.support import Stage
 
@@ -186,3 +187,48 @@ class TestPublishing:
         stage.stream(allow_msg_counter=True)
         stage.publish(b"s.a", Nats_Incr="1", Nats_Counter_Sources="1")
         assert stage.errorOf(stage.publish(b"s.a", Nats_Incr="1")) == _BROKEN
+
+
+class TestSources:
+    """Counters that sources count too."""
+
+    def _take(self, stage: Stage, stream: Stream, source: str, total: str) -> None:
+        block = f"NATS/1.0\r\nNats-Incr: 1\r\nNats-Stream-Source: {source}\r\n\r\n".encode()
+        payload = f'{{"val":"{total}"}}'.encode()
+        stream.publisher.take(b"s.a", b"", block, payload, isSourced=True)
+        stream.publisher.flush()
+        stage.settle()
+
+    def test_merged(self) -> None:
+        """Each source counts by what its total has grown by, also after gaps."""
+        stage = Stage()
+        stream = stage.stream(allow_msg_counter=True)
+        stage.publish(b"s.a", Nats_Incr="10")
+        self._take(stage, stream, "E 1 > > e.a x", "5")
+        self._take(stage, stream, "W 7 > > w.a y", "100")
+        self._take(stage, stream, "E 9 > > e.a x", "3")
+        stream.publisher.forget()
+        self._take(stage, stream, "E 10", "1")
+        assert stage.publish(b"s.a", Nats_Incr="1").endswith(b'"seq":6,"val":"115"}')
+        payloads = [each[2] for each in stage.stored(stream)]
+        assert payloads == [b'{"val":"%d"}' % each for each in (10, 15, 115, 113, 114, 115)]
+        record = stage.wait(stream.get(4))
+        assert record is not None
+        known = MessageHeaders(record.headers)
+        assert known.get(b"Nats-Incr") == b"-2"
+        assert known.get(b"Nats-Counter-Sources") == b'{"E":{"e.a":"3"},"W":{"w.a":"100"}}'
+
+    @pytest.mark.parametrize("total", ["", "x", "1.5"])
+    def test_broken(self, total: str) -> None:
+        """A message whose total cannot be read is left out."""
+        stage = Stage()
+        stream = stage.stream(allow_msg_counter=True)
+        self._take(stage, stream, "E 1 > > e.a x", total)
+        assert stream.messages == 0
+
+    def test_noCounter(self) -> None:
+        """A stream without counters stores the message as it is."""
+        stage = Stage()
+        stream = stage.stream()
+        self._take(stage, stream, "E 1 > > e.a x", "5")
+        assert stage.stored(stream) == [(1, b"s.a", b'{"val":"5"}')]
