@@ -10,12 +10,12 @@ from typing import Any
 
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import findConsumer, findStream, shownConsumer
-from natsbroker.jetstream.api.dispatcher import ApiRoute, Request
+from natsbroker.jetstream.api.dispatcher import ApiRoute, HeadedResult, Request
 from natsbroker.jetstream.consumers.consumer import Consumer, ResetRefused
 from natsbroker.jetstream.consumers.core import randomToken
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import LIST_LIMIT, NAMES_LIMIT, page, pauseState
-from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
 from natsbroker.jetstream.model.consumerupdates import (
     ConsumerChecker,
     CreateForm,
@@ -31,8 +31,10 @@ from natsbroker.jetstream.model.requests import (
     requireEmpty,
 )
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.recovery import consumerValue
-from natsbroker.jetstream.streams.stream import consumerKeys
+from natsbroker.jetstream.streams.sourcing import IDENTITY, shortHash
+from natsbroker.jetstream.streams.stream import Stream, consumerKeys
 
 _RANDOM = SystemRandom()
 _NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
@@ -54,6 +56,22 @@ async def _createDurable(account: JetStreamAccount, request: Request) -> Mapping
     return await _create(account, request, CreateForm.DURABLE)
 
 
+def _identityOf(stream: Stream, request: Request, config: ConsumerConfig) -> bytes:
+    """
+    The header block that names the stream to a mirror or a source; empty for other consumers. A
+    stream of the same name that is created later has another identity.
+
+    @raise errors.JetStreamError: if the request expects another stream.
+    """
+    if not (config.direct or config.sourcing):
+        return b""
+    identity = shortHash(formatTime(stream.created))
+    expected = MessageHeaders(request.message.headers).get(IDENTITY)
+    if expected and expected != identity.encode():
+        raise errors.CONSUMER_STREAM_IDENTITY_MISMATCH(msg=identity)
+    return b"NATS/1.0\r\n%b: %b\r\n\r\n" % (IDENTITY, identity.encode())
+
+
 async def _create(
     account: JetStreamAccount, request: Request, form: CreateForm
 ) -> Mapping[str, Any]:
@@ -70,6 +88,7 @@ async def _create(
         account.limits,
         account.serverLimits,
     )
+    headers = _identityOf(stream, request, parsed.config)
     config = checks.admitted(parsed, _newName)
     name = config.durable_name or config.name
     consumer = stream.consumers.get(name) if name else None
@@ -87,7 +106,8 @@ async def _create(
         consumer.core.advise("CREATED", "consumer_action", action="create")
         if account.cluster is not None:
             account.cluster.consumerElected(consumer)
-        return {**await shownConsumer(consumer), **consumer.begun}
+        result = {**await shownConsumer(consumer), **consumer.begun}
+        return HeadedResult(result, headers) if headers else result
     if config != consumer.config:
         await consumer.update(config)
         await _store(consumer)

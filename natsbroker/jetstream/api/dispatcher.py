@@ -30,6 +30,18 @@ _log = Logger(namespace="natsbroker.jetstream")
 PREFIX = "$JS.API."
 
 
+class HeadedResult(dict[str, Any]):
+    """
+    The result of a handler whose answer has headers.
+
+    @ivar headers: the header block.
+    """
+
+    def __init__(self, result: Mapping[str, Any], headers: bytes) -> None:
+        super().__init__(result)
+        self.headers = headers
+
+
 class Request(NamedTuple):
     """
     One API request.
@@ -166,7 +178,8 @@ class ApiDispatcher:
             self._fail(request, route, kind, errors.STREAM_STORE_FAILED(err=str(error)))
         else:
             if result is not None:
-                self._send(request, route, {**kind, **result})
+                headers = result.headers if isinstance(result, HeadedResult) else b""
+                self._send(request, route, {**kind, **result}, headers)
 
     def _fail(
         self, request: Request, route: ApiRoute, kind: Mapping[str, Any], error: JetStreamError
@@ -174,10 +187,16 @@ class ApiDispatcher:
         self._account.failures += 1
         self._send(request, route, {**kind, "error": error.toJSON(), **route.missing})
 
-    def _send(self, request: Request, route: ApiRoute, answer: Mapping[str, Any]) -> None:
+    def _send(
+        self,
+        request: Request,
+        route: ApiRoute,
+        answer: Mapping[str, Any],
+        headers: bytes = b"",
+    ) -> None:
         self._account.requests += 1
         body = encode(answer)
-        self._account.send(request.reply, body)
+        self._account.send(request.reply, body, headers)
         if route.isAudited:
             self._audit(request, body)
 

@@ -175,6 +175,15 @@ class OriginReader:
         The header block of the answer to it.
         """
 
+    def refused(self, cause: int) -> bool:
+        """
+        The request for a consumer was refused.
+
+        @param cause: the number of the error.
+        @return: whether there is to be another one at once.
+        """
+        return False
+
     # Life.
 
     def start(self) -> None:
@@ -372,6 +381,9 @@ class OriginReader:
             return
         if error:
             code, cause = error.get("code", 0), error.get("err_code", 0)
+            if self.refused(cause):
+                self.again()
+                return
             self.failed(JetStreamError(code, cause, error.get("description", "")))
             return
         self._failures = 0

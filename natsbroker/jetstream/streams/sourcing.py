@@ -11,6 +11,7 @@ from typing import Any
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.contracts import ReadingStream
+from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import sourceInfo
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
@@ -19,7 +20,7 @@ from natsbroker.jetstream.streams.reading import SLICE
 
 HEADER = b"Nats-Stream-Source"
 
-_IDENTITY = b"Nats-Stream-Identity"
+IDENTITY = b"Nats-Stream-Identity"
 _DIGITS = (digits + ascii_uppercase + ascii_lowercase).encode()
 _EMPTY = b"NATS/1.0\r\n\r\n"
 
@@ -76,7 +77,7 @@ class SourceReader(OriginReader):
         super().__init__(stream, source)
         self._words = [each.encode() for each in sourceWords(source)]
         self._identity = b""
-        self._hasTaken = False
+        self._hasTaken = self._isNew = False
 
     def requestHeaders(self) -> bytes:
         return b"NATS/1.0\r\nNats-Required-Api-Level: 5\r\nNats-Stream-Identity: %b\r\n\r\n" % (
@@ -84,7 +85,21 @@ class SourceReader(OriginReader):
         )
 
     def answerHeaders(self, headers: bytes) -> None:
-        self._identity = MessageHeaders(headers).get(_IDENTITY)
+        identity = MessageHeaders(headers).get(IDENTITY)
+        if self._identity and identity and identity != self._identity:
+            self.sequence = 0
+        self._identity = identity
+
+    def refused(self, cause: int) -> bool:
+        """
+        The origin was created again: begin with its first message.
+        """
+        if cause != errors.CONSUMER_STREAM_IDENTITY_MISMATCH.err_code:
+            return False
+        self.sequence = 0
+        self._identity = b""
+        self._isNew = True
+        return True
 
     def info(self) -> dict[str, Any]:
         shown = super().info()
@@ -96,7 +111,7 @@ class SourceReader(OriginReader):
         Found in the newest message of this source, unless it is known.
         """
         stream = self.stream
-        if self.sequence:
+        if self.sequence or self._isNew:
             return self.sequence
         await stream.publisher.barrier()
         first, stop = max(stream.first, 1), stream.last + 1

@@ -4,6 +4,7 @@ Requests about consumers.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.jetstream.api.support import ApiStage
@@ -141,3 +142,31 @@ def test_unpin() -> None:
     assert stage.failure("CONSUMER.UNPIN.S.o", {"group": "h"}) == (400, 10160)
     answer = stage.ask("CONSUMER.UNPIN.S.o", {"group": "g", "zork": 1})
     assert answer == {"type": "io.nats.jetstream.api.v1.consumer_unpin_response"}
+
+
+def test_identity() -> None:
+    """The consumers of mirrors and sources learn which stream they read, and may expect one."""
+    stage = ApiStage()
+    stage.make()
+    config = {"deliver_subject": "d", "direct": True, "sourcing": True, "ack_policy": "none"}
+    body = {"stream_name": "S", "config": config}
+    inbox = stage.inbox(b"_INBOX.identity")
+
+    def ask(**headers: str) -> bytes:
+        data = json.dumps(body).encode()
+        stage.send(b"$JS.API.CONSUMER.CREATE.S", data, b"_INBOX.identity", **headers)
+        stage.settle()
+        return inbox.got.pop().headers
+
+    headers = ask()
+    assert headers.startswith(b"NATS/1.0\r\nNats-Stream-Identity: ")
+    identity = headers.split()[-1].decode()
+    assert ask(Nats_Stream_Identity=identity) == headers
+    assert ask(Nats_Stream_Identity="other") == b""
+    error = stage.failure("CONSUMER.CREATE.S", body, Nats_Stream_Identity="other")
+    assert error == (400, 10225)
+    config = {"name": "c", "ack_policy": "none"}
+    body = {"stream_name": "S", "config": config}
+    stage.send(b"$JS.API.CONSUMER.CREATE.S.c", json.dumps(body).encode(), b"_INBOX.identity")
+    stage.settle()
+    assert inbox.got.pop().headers == b""

@@ -151,3 +151,21 @@ class TestHeader:
         name, mark = sourceWords(source)[0].split(":")
         assert (name, mark) == ("S", shortHash("$JS.hub.API"))
         assert len(mark) == 8
+
+
+def test_originIsCreatedAgain() -> None:
+    """A new origin of the same name is read from its first message, whatever was read before."""
+    stage = ApiStage()
+    stage.make()
+    target = sourced(stage, {"name": "S"})
+    for body in (b"1", b"2"):
+        stage.publish(b"s.a", body)
+    identity = headersOf(stage, target)[-1].split(b" ")[-1].strip()
+    assert len(identity) == 8
+    stage.ask("STREAM.DELETE.S")
+    stage.make()
+    stage.publish(b"s.a", b"3")
+    for _ in range(30):
+        stage.clock.advance(1)
+        stage.settle()
+    assert [each[2] for each in stage.stored(target)] == [b"1", b"2", b"3"]
