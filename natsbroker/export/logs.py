@@ -16,9 +16,12 @@ class ILogDirectory(Interface):
     them.
     """
 
-    kind = Attribute("The kind of the logs, as one token of a subject: C{CHANNEL}.")
+    kind = Attribute("The kind of the logs, as one token of a subject: C{CHANNEL} or C{STREAM}.")
 
-    realm = Attribute("Their owner, as tokens of a subject: the id of the streaming cluster.")
+    realm = Attribute(
+        "Their owner, as tokens of a subject: the id of the streaming cluster, or the"
+        " JetStream domain."
+    )
 
     def names() -> list[str]:
         """
@@ -28,6 +31,11 @@ class ILogDirectory(Interface):
     def find(name: str) -> IStreamLog | None:
         """
         A log, or C{None} if it does not exist or cannot be read now.
+        """
+
+    def headerPrefix(name: str) -> int:
+        """
+        How many bytes before each header block in a log are the service's own.
         """
 
     def states() -> IStateStore:

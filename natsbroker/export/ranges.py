@@ -7,14 +7,17 @@ An answer is bounded, is made in steps of a few milliseconds, and tells where th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator
-from typing import Any
+from array import array
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 
-from natsbroker.export.requests import LARGEST, ApiRequest, Reason, RequestFields
-from natsbroker.interfaces import IExportableLog, IStreamLog
-from natsbroker.interfaces.records import Columns, Record, StoreError
+from natsbroker.export.requests import LARGEST, ApiRequest, Reason, Refusal, RequestFields
+from natsbroker.interfaces import IExportableLog, IStreamLog, ISubjectIndexedLog
+from natsbroker.interfaces.records import Columns, Matching, Record, StoreError
 from natsbroker.storage.exports import columnsOf
 from natsbroker.wire.columnar import (
     HEADERS,
@@ -79,16 +82,42 @@ def _read(
     return columnsOf(kept, following, ())
 
 
+@inlineCallbacks
+def _matching(
+    log: ISubjectIndexedLog, subjects: Sequence[bytes], start: int, stop: int, size: int
+) -> Generator[Deferred[Matching], Any, Columns]:
+    found = yield log.readMatching(subjects, start, ROWS, size)
+    kept = [each for each in found.records if each.sequence < stop]
+    return columnsOf(kept, min(found.next, stop), ())
+
+
+def _withoutPrefix(columns: Columns, size: int) -> Columns:
+    if not size or not columns.headers:
+        return columns
+    blocks = [each[size:] for each in valuesOf(columns.headerEnds, columns.headers)]
+    ends = array("q", accumulate(map(len, blocks), initial=0))
+    return replace(columns, headerEnds=ends, headers=b"".join(blocks))
+
+
 class ExportAnswer:
     """
     Frames that follow each other without a gap, the last one marked.
     """
 
-    FIELDS = ("start", "stop", "max_bytes", "columns", "version")
+    FIELDS = ("start", "stop", "max_bytes", "columns", "version", "subjects")
 
     def __init__(
-        self, log: IStreamLog, fields: RequestFields, request: ApiRequest, maxPayload: int
+        self,
+        log: IStreamLog,
+        fields: RequestFields,
+        request: ApiRequest,
+        maxPayload: int,
+        headerPrefix: int = 0,
     ) -> None:
+        self._subjects = fields.subjects("subjects")
+        if self._subjects and not ISubjectIndexedLog.providedBy(log):
+            raise Refusal(Reason.BAD_REQUEST, why="the log cannot be read by subjects")
+        self._headerPrefix = headerPrefix
         fields.number("version", 1, VERSION, VERSION)
         self._log = log
         self._request = request
@@ -106,7 +135,7 @@ class ExportAnswer:
         log, cursor = self._log, self._cursor
         stop = min(self._stop, log.bounds().last + 1)
         try:
-            columns = await page(log, cursor, stop, min(self._left, self._page))
+            columns = await self._read(cursor, stop)
         except StoreError as error:
             self._request.refuse(Reason.STORE, why=error)
             return True
@@ -122,6 +151,14 @@ class ExportAnswer:
         frame = encodeFrame(columns, place, self._omitted, isLast)
         return not self._request.send(frame) or isLast
 
+    async def _read(self, cursor: int, stop: int) -> Columns:
+        size = min(self._left, self._page)
+        if self._subjects and cursor < stop:
+            columns = await _matching(cast(Any, self._log), self._subjects, cursor, stop, size)
+        else:
+            columns = await page(self._log, cursor, stop, size)
+        return _withoutPrefix(columns, 0 if HEADERS in self._omitted else self._headerPrefix)
+
     def failed(self) -> None:
         self._request.refuse(Reason.FAILED)
 
@@ -134,8 +171,11 @@ class DigestAnswer:
 
     FIELDS = ("start", "stop", "block")
 
-    def __init__(self, log: IStreamLog, fields: RequestFields, request: ApiRequest) -> None:
+    def __init__(
+        self, log: IStreamLog, fields: RequestFields, request: ApiRequest, headerPrefix: int = 0
+    ) -> None:
         self._log = log
+        self._headerPrefix = headerPrefix
         self._request = request
         self._cursor = self._begun = fields.number("start", 1)
         self._stop = fields.number("stop", 1)
@@ -162,7 +202,7 @@ class DigestAnswer:
         except StoreError as error:
             self._request.refuse(Reason.STORE, why=error)
             return True
-        self._add(columns)
+        self._add(_withoutPrefix(columns, self._headerPrefix))
         self._cursor = max(columns.next, self._cursor)
         if self._cursor < end:
             return False

@@ -12,7 +12,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus, IOrigin
-from natsbroker.subjects.grammar import isValidLiteral
+from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.subjects.permissions import DENIED
 from natsbroker.wire.grants import Grant, Verb
 from natsbroker.wire.values import Message
@@ -95,6 +95,20 @@ class RequestFields:
         if not isinstance(value, list) or any(each not in choice for each in value):
             raise _bad(f"{name} must be a list of: {', '.join(choice)}")
         return frozenset(value)
+
+    def subjects(self, name: str) -> tuple[bytes, ...]:
+        """
+        Patterns of subjects; none for all.
+        """
+        value = self._fields.get(name, [])
+        if not isinstance(value, list) or not all(
+            isinstance(x, str) and _isUnicode(x) for x in value
+        ):
+            raise _bad(f"{name} must be a list of subjects")
+        found = tuple(each.encode("utf-8") for each in value)
+        if not all(map(isValidSubject, found)):
+            raise _bad(f"{name} must be a list of subjects")
+        return found
 
     def __contains__(self, name: str) -> bool:
         return name in self._fields

@@ -9,6 +9,9 @@ The subject names the request and the log, so the permission to publish decides 
     $NB.API.CHANNEL.EXPORT.CLUSTER.CHANNEL   a range, as columnar frames
     $NB.API.CHANNEL.DIGEST.CLUSTER.CHANNEL   fingerprints of blocks of a range
     $NB.API.CHANNEL.HOLD.CLUSTER.CHANNEL     hold retention back; RENEW, RELEASE
+
+For JetStream streams STREAM takes the place of CHANNEL, and the domain that of CLUSTER: C{_} where
+there is none.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ _LONGEST = 366 * 86400
 class _LogRequest(NamedTuple):
     log: IStreamLog
     name: str
+    headerPrefix: int
     fields: RequestFields
     request: ApiRequest
 
@@ -130,11 +134,12 @@ class ExportService:
         log = catalogue.find(name)
         if log is None:
             raise Refusal(Reason.NO_LOG, kind=self._kind, name=name)
+        prefix = catalogue.headerPrefix(name)
         fields = RequestFields(payload, ("identity", *known))
         if "identity" in fields and fields.text("identity") != _identityOf(log):
             # Another log of that name had it.
             raise Refusal(Reason.MADE_AGAIN, kind=self._kind, name=name)
-        self._run(serve(self, _LogRequest(log, name, fields, request)), request)
+        self._run(serve(self, _LogRequest(log, name, prefix, fields, request)), request)
 
     @property
     def _kind(self) -> str:
@@ -160,11 +165,12 @@ class ExportService:
         asked.request.answer({"sequence": found, "last": asked.log.bounds().last})
 
     async def _export(self, asked: _LogRequest) -> None:
-        largest = self._maxPayload()
-        self._begun(ExportAnswer(asked.log, asked.fields, asked.request, largest), asked)
+        given = asked.log, asked.fields, asked.request
+        self._begun(ExportAnswer(*given, self._maxPayload(), asked.headerPrefix), asked)
 
     async def _digest(self, asked: _LogRequest) -> None:
-        self._begun(DigestAnswer(asked.log, asked.fields, asked.request), asked)
+        given = asked.log, asked.fields, asked.request
+        self._begun(DigestAnswer(*given, asked.headerPrefix), asked)
 
     def _begun(self, task: SteppedTask, asked: _LogRequest) -> None:
         if self._budget is None:

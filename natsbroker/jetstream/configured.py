@@ -17,6 +17,7 @@ from zope.interface import implementer
 
 from natsbroker.advisories import Advisory, LameDuckStarted
 from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
+from natsbroker.export.configured import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, ILeasedStore, IObserver, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
@@ -91,6 +92,7 @@ def jetStreamService(
         jetstream.domain,
         jetstream.strict,
         share,
+        lambda bus: exportServiceFor(host, bus),
     )
     host.observe(LeavingObserver(service))
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""

@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from natsbroker.export.logs import ILogConsumer
 from natsbroker.interfaces import ILeasedStore, IMessageBus, IReadiness, IStreamStore
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import shownStream
@@ -26,6 +27,7 @@ from natsbroker.jetstream.cluster.accountcluster import AccountCluster
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.cluster.metarequests import MetaResponder
 from natsbroker.jetstream.cluster.routing import ApiRouter
+from natsbroker.jetstream.exporting import StreamDirectory
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.streams.recovery import recover
 from natsbroker.server.readiness import Readiness
@@ -61,6 +63,7 @@ class JetStreamService(Service):
         domain: str = "",
         strict: bool = True,
         share: ShareStore | None = None,
+        exporter: Callable[[IMessageBus], ILogConsumer] | None = None,
     ) -> None:
         """
         @param busOf: the bus of an account.
@@ -71,6 +74,8 @@ class JetStreamService(Service):
         @param monotonic: seconds of a clock that is never set.
         @param now: the wall clock, in nanoseconds.
         @param share: makes what serves a store together with other brokers.
+        @param exporter: makes what gives the streams of an account to jobs. Brokers that share a
+            store do not: each of them would answer for the streams of the others.
         """
         self._busOf = busOf
         self._openFiles = openFiles
@@ -83,6 +88,8 @@ class JetStreamService(Service):
         self._now = now
         self._deadlines = Deadlines(reactor, monotonic)
         self._share = share
+        self._exporter = exporter
+        self._exports: list[ILogConsumer] = []
         self._leadership: ClusterLeadership | None = None
         self._meta: MetaResponder | None = None
         self._readiness = Readiness()
@@ -145,6 +152,10 @@ class JetStreamService(Service):
                 _join(leadership, cluster, dispatcher)
             dispatcher.start()
             self._dispatchers.append(dispatcher)
+            if leadership is None and self._exporter is not None:
+                exports = self._exporter(account.bus)
+                await exports.begin(StreamDirectory(account))
+                self._exports.append(exports)
         if leadership is not None:
             self._leadership = leadership
             await leadership.start()
@@ -171,6 +182,8 @@ class JetStreamService(Service):
             self._leadership.close()
         if self._meta is not None:
             self._meta.close()
+        for exports in self._exports:
+            await exports.end()
         for dispatcher in self._dispatchers:
             dispatcher.stop()
         for account in self.accounts.values():

@@ -42,7 +42,7 @@ def infoFrom(
         max_payload=settings.max_payload,
         xkey=xkey,
         jetstream=settings.jetstream.enabled,
-        nb_export=0 if settings.streaming is None else FRAMES,
+        nb_export=FRAMES if settings.streaming or settings.jetstream.enabled else 0,
     )
 
 

@@ -141,5 +141,8 @@ class ChannelDirectory:
             return None
         return channel.log
 
+    def headerPrefix(self, name: str) -> int:
+        return 0
+
     def states(self) -> IStateStore:
         return self._store.states(f"pipeline/stan/{self.realm}")

@@ -4,7 +4,6 @@ Composition of the streaming service from its settings.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from natsbroker.errors import BrokerError
-from natsbroker.export.service import ExportService
+from natsbroker.export.configured import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.server.plugins import Plugins
@@ -68,16 +67,14 @@ def streamingService(
     host: IBrokerHost, bus: Any, streaming: Streaming, plugins: Plugins
 ) -> StreamingService:
     openStore = storeMaker(host, streaming, plugins)
-    maxPayload: Callable[[], int] = _ownMaxPayload(host)
+    maxPayload: Callable[[], int] | None = None
     if streaming.nats_server:
         from natsbroker.streaming.remotebus import onlyServer
 
         openStore = onlyServer(bus, host.reactor, streaming, openStore)
         maxPayload = _remoteMaxPayload(bus)
     monotonic, now = monotonicOf(host.reactor), wallClockOf(host.reactor)
-    # What jobs take is counted in the processor's time, so that a busy machine does not slow them.
-    worked = time.process_time if host.reactor.seconds is time.time else monotonic
-    pipeline = ExportService(bus, host.reactor, worked, now, maxPayload)
+    pipeline = exportServiceFor(host, bus, maxPayload)
     return StreamingService(
         bus,
         host.reactor,
@@ -87,10 +84,6 @@ def streamingService(
         now,
         logConsumers=(pipeline,),
     )
-
-
-def _ownMaxPayload(host: IBrokerHost) -> Callable[[], int]:
-    return lambda: int(host.settings.max_payload)
 
 
 def _remoteMaxPayload(bus: Any) -> Callable[[], int]:

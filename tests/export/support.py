@@ -78,6 +78,7 @@ class Shelf:
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
+        self.prefix = 0
         self.logs: dict[str, Any] = {}
 
     def names(self) -> list[str]:
@@ -85,6 +86,9 @@ class Shelf:
 
     def find(self, name: str) -> Any:
         return self.logs.get(name)
+
+    def headerPrefix(self, name: str) -> int:
+        return self.prefix
 
     def states(self) -> Any:
         return self.store.states("pipeline")

@@ -303,3 +303,48 @@ def test_digestFieldsChecked(question: dict[str, int], name: str) -> None:
     number, text = stage.refused("DIGEST.test-cluster.c", question)
     assert number == 20001
     assert text.startswith(f"bad request: {name} must be")
+
+
+class TestSubjects:
+    """Reading by subjects."""
+
+    def filled(self) -> Stage:
+        """Nine messages of three subjects, with header blocks."""
+        made = Stage()
+        log = made.log("c")
+        entries = [(b"a.%d" % (n % 3), b"\0\0\0\4h%d\r\n" % n, b"%d" % n, n) for n in range(1, 10)]
+        result(log.append(entries))
+        return made
+
+    def test_matching(self) -> None:
+        """Only the messages of the subjects come, and what is between them counts as read."""
+        frames = self.filled().export("c", start=1, stop=9, subjects=["a.1", "b.>"])
+        assert payloadsOf(frames) == {1: b"1", 4: b"4", 7: b"7"}
+        assert (frames[0].place.start, frames[-1].place.next) == (1, 9)
+
+    @pytest.mark.parametrize("subjects", [["a..b"], "a.1", [1], ["\ud800"]])
+    def test_noSubjects(self, subjects: object) -> None:
+        """Anything else than a list of subjects is refused."""
+        number, text = self.filled().refused(
+            "EXPORT.test-cluster.c", {"start": 1, "subjects": subjects}
+        )
+        assert (number, text) == (20001, "bad request: subjects must be a list of subjects")
+
+    def test_plainLog(self) -> None:
+        """A log that knows no subjects says so."""
+        made = Stage()
+        made.log("c", [b"1"], isPlain=True)
+        question = {"start": 1, "subjects": ["a"]}
+        assert "cannot be read by subjects" in made.refused("EXPORT.test-cluster.c", question)[1]
+
+    def test_headerPrefix(self) -> None:
+        """What a service has put before header blocks does not leave the broker."""
+        made = self.filled()
+        [frame] = made.export("c", start=8)
+        made.shelf.prefix = 4
+        [stripped] = made.export("c", start=8)
+        assert bytes(frame.headers) == b"\0\0\0\4h8\r\n\0\0\0\4h9\r\n"
+        assert bytes(stripped.headers) == b"h8\r\nh9\r\n"
+        assert stripped.headerEnds.cast("I").tolist() == [0, 4, 8]
+        [bare] = made.export("c", start=8, columns=["data"])
+        assert bytes(bare.headers) == b""

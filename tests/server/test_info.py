@@ -130,4 +130,5 @@ class TestInfo:
     def test_exports(self) -> None:
         """Where something is stored that jobs can export, INFO says in which version of frames."""
         assert infoFrom(settingsOf("port: 1"), "NID", "h", 1, False).nb_export == 0
-        assert infoFrom(settingsOf("streaming {}"), "NID", "h", 1, False).nb_export == 1
+        for text in ("streaming {}", "jetstream {}"):
+            assert infoFrom(settingsOf(text), "NID", "h", 1, False).nb_export == 1

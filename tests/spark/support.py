@@ -19,8 +19,11 @@ from tests.interop.servers import Server
 
 __all__ = ["BrokerStation", "Station", "Stream"]
 
-#: A broker of ours with NATS Streaming.
-STREAMING = "streaming { store: lmdb, dir: $DIR/store, store_limits { max_channels: 0 } }\n"
+#: A broker of ours with NATS Streaming and JetStream.
+STREAMING = (
+    "streaming { store: lmdb, dir: $DIR/store, store_limits { max_channels: 0 } }\n"
+    "jetstream { store_dir: $DIR/js }\n"
+)
 
 CONFIG = "jetstream { store_dir: $DIR/js, max_memory_store: 256MB, max_file_store: 256MB }\n"
 
@@ -193,6 +196,14 @@ class BrokerStation:
             publisher.publish(each)
         publisher.finish()
         publisher.close()
+
+    def stream(self, **config: Any) -> Stream:
+        """
+        A new stream of JetStream.
+        """
+        made = Stream(self.connection, f"S{next(self._numbers)}")
+        made.make(**config)
+        return made
 
     def close(self) -> None:
         """

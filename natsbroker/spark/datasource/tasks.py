@@ -8,13 +8,19 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.channels import ChannelApi, StreamExports
 from natsbroker.spark.logs.columns import toBatch
 from natsbroker.spark.logs.exports import ExportReader
-from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.logs.reading import (
+    RangeReader,
+    ReadOptions,
+    SequenceRange,
+    checkStream,
+)
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.logs.streams import StreamApi
 from natsbroker.spark.nats.addresses import TLSOptions, readAddresses
@@ -45,8 +51,16 @@ def batchesOf(
         if isinstance(logs, ChannelApi):
             yield from ExportReader(logs, bounds, reading, columns, onLoss).read()
         elif isinstance(logs, StreamApi):
-            for rows in RangeReader(logs, bounds, reading, onLoss).read():
-                yield toBatch(rows, bounds.stream, columns)
+            exports = StreamExports(connection, options["domain"])
+            identity = exports.identity(bounds.stream)
+            if identity is None:
+                for rows in RangeReader(logs, bounds, reading, onLoss).read():
+                    yield toBatch(rows, bounds.stream, columns)
+                return
+            # Only after this is it known that the identity is of the stream that was planned.
+            checkStream(logs, bounds.stream, bounds.created)
+            same = replace(bounds, created=identity)
+            yield from ExportReader(exports, same, reading, columns, onLoss).read()
 
 
 def peerOf(options: dict[str, Any]) -> ServerAccess:

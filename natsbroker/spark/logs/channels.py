@@ -1,5 +1,6 @@
 """
-Questions about channels of NATS Streaming, which a broker answers under C{$NB.API.>}.
+Questions about channels of NATS Streaming and about streams, which a broker of ours answers under
+C{$NB.API.>}.
 """
 
 from __future__ import annotations
@@ -42,19 +43,74 @@ def nanoseconds(time: str) -> int:
     return whole * 10**9 + int((found["part"] or "0").ljust(9, "0"))
 
 
-class ChannelApi:
-    word = "channel"
+class ExportApi:
+    """
+    What a broker of ours answers about logs of one kind, over one connection.
 
-    def __init__(self, connection: BlockingConnection, clusterId: str) -> None:
-        if not isValidLiteral(clusterId.encode("utf-8", "replace")) or "/" in clusterId:
-            raise OptionError(f"clusterId: no cluster can have the id {clusterId!r}")
+    @ivar word: what the logs are called.
+    """
+
+    def __init__(self, connection: BlockingConnection, word: str, realm: str) -> None:
         self.connection = connection
-        self._clusterId = clusterId
+        self.word = word
+        self._realm = realm
 
     @property
     def version(self) -> int:
         offered = self.connection.info.get("nb_export")
         return min(offered, VERSION) if isinstance(offered, int) and offered > 0 else VERSION
+
+    def subject(self, verb: str, name: str) -> str:
+        tail = f".{name}" if name else ""
+        return f"$NB.API.{self.word.upper()}.{verb}.{self._realm}{tail}"
+
+    def call(self, verb: str, name: str, question: dict[str, Any] | None = None) -> dict[str, Any]:
+        subject = self.subject(verb, name)
+        payload = json.dumps(question).encode() if question else b""
+        try:
+            answer = self.connection.request(subject, payload)
+        except ApiError as error:
+            raise self.explained(error, name, subject) from None
+        return apiFields(answer, self._about(name))
+
+    def explained(self, error: ApiError, name: str, subject: str) -> ApiError:
+        """
+        What it means that nobody answers.
+        """
+        return error
+
+    def _about(self, name: str) -> str:
+        return f"{self.word} {name}" if name else f"{self.word}s"
+
+
+class StreamExports(ExportApi):
+    """
+    JetStream streams of a broker of ours.
+    """
+
+    def __init__(self, connection: BlockingConnection, domain: str) -> None:
+        super().__init__(connection, "stream", domain or connection.info.get("domain") or "_")
+
+    def identity(self, name: str) -> str | None:
+        """
+        What frames know a stream by; C{None} where nobody gives frames of streams, or not to this
+        user.
+        """
+        if "natsbroker" not in self.connection.info:
+            return None
+        try:
+            return str(self.call("INFO", name)["identity"])
+        except ApiError as error:
+            if error.code in (503, NO_CHANNEL) or "Permissions Violation" in str(error):
+                return None
+            raise
+
+
+class ChannelApi(ExportApi):
+    def __init__(self, connection: BlockingConnection, clusterId: str) -> None:
+        if not isValidLiteral(clusterId.encode("utf-8", "replace")) or "/" in clusterId:
+            raise OptionError(f"clusterId: no cluster can have the id {clusterId!r}")
+        super().__init__(connection, "channel", clusterId)
 
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
         """
@@ -108,28 +164,11 @@ class ChannelApi:
             raise ApiError(f"channel {name}: its answer makes no sense") from None
         return found if found <= last else None
 
-    def subject(self, verb: str, name: str) -> str:
-        tail = f".{name}" if name else ""
-        return f"$NB.API.CHANNEL.{verb}.{self._clusterId}{tail}"
-
-    def call(self, verb: str, name: str, question: dict[str, Any] | None = None) -> dict[str, Any]:
-        subject = self.subject(verb, name)
-        payload = json.dumps(question).encode() if question else b""
-        try:
-            answer = self.connection.request(subject, payload)
-        except ApiError as error:
-            raise self.explained(error, name, subject) from None
-        return apiFields(answer, _about(name))
-
     def explained(self, error: ApiError, name: str, subject: str) -> ApiError:
         if error.code != 503:
             return error
         return ApiError(
-            f"{_about(name)}: nobody answers {subject}: no broker of ours serves NATS Streaming"
-            f" with the cluster id {self._clusterId} there, or not for this account",
+            f"{self._about(name)}: nobody answers {subject}: no broker of ours serves NATS"
+            f" Streaming with the cluster id {self._realm} there, or not for this account",
             503,
         )
-
-
-def _about(name: str) -> str:
-    return f"channel {name}" if name else "channels"

@@ -1,7 +1,7 @@
 """
-Reading a range of a channel whole, as columnar frames.
+Reading a range of a channel, or of a stream of our broker, whole, as columnar frames.
 
-One broker has the channel's log, so there are no replicas that lag. What must be told apart is a
+One broker has the log, so there are no replicas that lag. What must be told apart is a
 message that was deleted from one that retention took before it was read: a gap in front of the
 oldest message that is stored counts as lost.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
-from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ChannelApi
+from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ExportApi
 from natsbroker.spark.logs.columns import pairsOf, textsOf
 from natsbroker.spark.logs.reading import Loss, ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import apiFields
@@ -104,14 +104,15 @@ _PAUSE = 0.2
 class ExportReader:
     def __init__(
         self,
-        channels: ChannelApi,
+        logs: ExportApi,
         bounds: SequenceRange,
         options: ReadOptions,
         columns: Sequence[str],
         onLoss: Callable[[str], object],
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        self._channels = channels
+        self._logs = logs
+        self._what = f"{logs.word} {bounds.stream}"
         self._bounds = bounds
         self._options = options
         self._columns = columns
@@ -148,11 +149,11 @@ class ExportReader:
             before = cursor
             for frame in frames:
                 if frame.place.start != cursor or frame.place.next > bounds.stop:
-                    raise DataSourceError(f"channel {bounds.stream}: frames that do not follow on")
+                    raise DataSourceError(f"{self._what}: frames that do not follow on")
                 cursor = frame.place.next
             if cursor == before:
                 raise DataSourceError(
-                    f"channel {bounds.stream} ends at {cursor - 1}, and the read was to go on to"
+                    f"{self._what} ends at {cursor - 1}, and the read was to go on to"
                     f" {bounds.stop - 1}"
                 )
             reply = self._ask(cursor) if cursor < bounds.stop else None
@@ -167,66 +168,65 @@ class ExportReader:
 
         @return: what the answer is known by.
         """
-        bounds, channels = self._bounds, self._channels
-        question = {
+        bounds, logs = self._bounds, self._logs
+        question: dict[str, Any] = {
             "start": cursor,
             "stop": bounds.stop,
             "identity": bounds.created,
             "max_bytes": min(self._options.fetchBytes, _MOST_BYTES),
             "columns": neededColumns(self._columns),
-            "version": channels.version,
+            "version": logs.version,
         }
-        subject = channels.subject("EXPORT", bounds.stream)
-        return channels.connection.ask(subject, json.dumps(question).encode())
+        if self._options.patterns:
+            question["subjects"] = list(self._options.patterns)
+        subject = logs.subject("EXPORT", bounds.stream)
+        return logs.connection.ask(subject, json.dumps(question).encode())
 
     def _answer(self, reply: bytes) -> list[ColumnFrame]:
-        bounds, channels = self._bounds, self._channels
-        subject = channels.subject("EXPORT", bounds.stream)
+        bounds, logs = self._bounds, self._logs
+        subject = logs.subject("EXPORT", bounds.stream)
         frames: list[ColumnFrame] = []
         while not frames or not frames[-1].isLast:
             try:
-                headerLength, body = channels.connection.answer(reply, subject)
+                headerLength, body = logs.connection.answer(reply, subject)
             except ApiError as error:
-                raise channels.explained(error, bounds.stream, subject) from None
+                raise logs.explained(error, bounds.stream, subject) from None
             data = body[headerLength:] if headerLength else body
             if data.startswith(b"{"):
                 self._refused(data)
             try:
                 frames.append(readFrame(data))
             except FrameError as error:
-                raise DataSourceError(f"channel {bounds.stream}: {error}") from None
+                raise DataSourceError(f"{self._what}: {error}") from None
         return frames
 
     def _refused(self, answer: bytes) -> None:
-        name = self._bounds.stream
         try:
-            apiFields(answer, f"channel {name}")
+            apiFields(answer, self._what)
         except ApiError as error:
             if error.code == NO_CHANNEL:
-                raise DataLoss(
-                    f"channel {name} is gone: it was there when the read began"
-                ) from None
+                raise DataLoss(f"{self._what} is gone: it was there when the read began") from None
             if error.code == OTHER_CHANNEL:
                 raise DataLoss(str(error)) from None
             raise
-        raise DataSourceError(f"channel {name}: the answer makes no sense")
+        raise DataSourceError(f"{self._what}: the answer makes no sense")
 
     # Losses.
 
     def _check(self, frame: ColumnFrame) -> None:
-        name, place = self._bounds.stream, frame.place
+        place = frame.place
         if frame.damaged:
             listed = ", ".join(map(str, frame.damaged[:10]))
             more = " and others" if len(frame.damaged) > 10 else ""
             self._lose(
-                f"channel {name}: sequences {listed}{more} are damaged in the store",
+                f"{self._what}: sequences {listed}{more} are damaged in the store",
                 *((each, each + 1) for each in frame.damaged),
             )
         for start, stop in gapsOf(frame) if place.first > place.start else ():
             if place.first > start:
                 last = min(stop, place.first) - 1
                 self._lose(
-                    f"channel {name}: sequences {start} to {last} are not stored any more"
+                    f"{self._what}: sequences {start} to {last} are not stored any more"
                     " (expired or trimmed)",
                     (start, last + 1),
                 )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
+from natsbroker.spark.logs.channels import StreamExports
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import Logs, namesGiven
 from natsbroker.spark.logs.streams import StreamState
@@ -114,13 +115,18 @@ def _begin(
     begun = []
     for name in names:
         state = logs.state(name)
-        if not state.isDirect:
+        if not state.isDirect and not _givesFrames(logs, name, options):
             raise ApiError(
                 f"stream {name} does not answer direct gets: set allow_direct in its configuration"
                 f" (nats stream edit {name} --allow-direct)"
             )
         begun.append((state, _start(logs, state, starts[name], options, onLoss)))
     return begun
+
+
+def _givesFrames(logs: Logs, name: str, options: Mapping[str, Any]) -> bool:
+    exports = StreamExports(logs.connection, options["domain"])
+    return exports.identity(name) is not None
 
 
 def _checkTimes(time: str, offsets: str, usual: str, options: Mapping[str, Any]) -> None:

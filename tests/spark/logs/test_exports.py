@@ -13,15 +13,20 @@ from typing import Any
 
 import pytest
 
+from natsbroker.spark.datasource.tasks import batchesOf, peerOf
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
-from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.channels import ChannelApi, StreamExports
 from natsbroker.spark.logs.exports import ExportReader
+from natsbroker.spark.logs.planning import planRanges
 from natsbroker.spark.logs.reading import ReadOptions, SequenceRange
-from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.nats.addresses import readAddresses
+from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.settings import readOptions
 from natsbroker.wire.columnar import FramePosition, encodeFrame
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
-from tests.spark.support import BrokerStation
+from tests.spark.support import BrokerStation, Stream
 
 COLUMNS = ("seq", "data")
 
@@ -135,6 +140,7 @@ class Scripted:
     """Channels whose broker says what a test wants."""
 
     version = 1
+    word = "channel"
 
     def __init__(self, *answers: list[bytes]) -> None:
         self.connection = self
@@ -274,3 +280,101 @@ class TestScripted:
         read, _, _ = scripted([answer])
         with pytest.raises(DataSourceError, match=text):
             read()
+
+
+class TestStreams:
+    """JetStream streams of a broker of ours."""
+
+    NAMES = ("seq", "subject", "data", "time", "headers", "stream", "time_ns")
+
+    def read(
+        self, broker: BrokerStation, stream: Stream, patterns: tuple[str, ...] = (), **more: Any
+    ) -> list[dict[str, Any]]:
+        """All of a stream, as a task reads it."""
+        options = readOptions({"servers": broker.url, "stream": stream.name})
+        state = StreamApi(broker.connection).state(stream.name)
+        bounds = SequenceRange(stream.name, state.created, state.first, state.stop)
+        given = peerOf(options), {**options, **more}, self.NAMES, bounds, patterns
+        return [row for each in batchesOf(*given, lambda _: None) for row in each.to_pylist()]
+
+    @pytest.mark.parametrize("storage", ["file", "memory"])
+    def test_asDirectGet(
+        self, broker: BrokerStation, storage: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Rows are those that direct get gives, with and without a filter, also in small pieces."""
+        stream = broker.stream(storage=storage)
+        for n in range(60):
+            headers = {"Number": str(n), "Nats-Msg-Id": f"m{n}"} if n % 3 else b""
+            stream.add(f"x.{n % 4}", b"%d" % n, headers)
+        stream.delete(7, 8, 30)
+        name = stream.name
+        filters: tuple[tuple[str, ...], ...] = (
+            (),
+            (f"{name}.x.1",),
+            (f"{name}.*.2", f"{name}.x.3"),
+        )
+        byFrames = [self.read(broker, stream, each) for each in filters]
+        small = self.read(broker, stream, fetchBytes=1024, batchRows=7)
+        monkeypatch.setattr(StreamExports, "identity", lambda *_: None)
+        direct = [self.read(broker, stream, each) for each in filters]
+        assert [len(each) for each in direct] == [57, 14, 28]
+        assert [sorted(each, key=lambda row: row["seq"]) for each in direct] == byFrames
+        assert small == byFrames[0]
+
+    def test_withoutDirectGet(self, broker: BrokerStation) -> None:
+        """Frames are what is read: streams need not allow direct gets."""
+        stream = broker.stream(allow_direct=False)
+        stream.fill([b"a", b"b"])
+        options = readOptions({"servers": broker.url, "stream": stream.name})
+        [bounds] = planRanges(StreamApi(broker.connection), options, lambda _: None)
+        assert (bounds.start, bounds.stop) == (1, 3)
+        assert [row["data"] for row in self.read(broker, stream)] == [b"a", b"b"]
+
+    def test_madeAgain(self, broker: BrokerStation) -> None:
+        """A stream that was made again since the read was planned is another one."""
+        stream = broker.stream()
+        stream.fill([b"a"])
+        options = readOptions({"servers": broker.url, "stream": stream.name})
+        state = StreamApi(broker.connection).state(stream.name)
+        bounds = SequenceRange(stream.name, state.created, 1, 2)
+        stream.api("DELETE")
+        stream.make()
+        stream.fill([b"b"])
+        with pytest.raises(DataLoss, match="made again"):
+            list(batchesOf(peerOf(options), options, COLUMNS, bounds, (), lambda _: None))
+
+    def test_trimmed(self, broker: BrokerStation) -> None:
+        """What retention took since the read was planned is a loss, with a filter too."""
+        stream = broker.stream(max_msgs=5)
+        stream.fill([b"%d" % n for n in range(8)])
+        options = readOptions({"servers": broker.url, "stream": stream.name})
+        state = StreamApi(broker.connection).state(stream.name)
+        bounds = SequenceRange(stream.name, state.created, 2, 9)
+        for patterns in ((), (f"{stream.name}.x",)):
+            with pytest.raises(DataLoss, match=f"stream {stream.name}: sequences 2 to 3 are not"):
+                list(batchesOf(peerOf(options), options, COLUMNS, bounds, patterns, str))
+
+    def test_notAllowed(self, startServer: StartServer) -> None:
+        """A user who may not ask for frames has direct gets."""
+        users = """
+        authorization { users [
+            { user: all, password: all }
+            { user: few, password: few, permissions {
+                publish: ["$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.*", "$JS.API.DIRECT.>"]
+            } }
+        ] }
+        """
+        server = startServer(OURS_FAST, "jetstream { store_dir: $DIR/js }\n" + users)
+        url = server.url.replace("nats://", "nats://all:all@")
+        with connect(ServerAccess(readAddresses(url))) as connection:
+            stream = Stream(connection, "S")
+            stream.make()
+            stream.fill([b"a"])
+        options = readOptions(
+            {"servers": server.url, "stream": "S", "user": "few", "password": "few"}
+        )
+        with connect(peerOf(options)) as connection:
+            assert StreamExports(connection, "").identity("S") is None
+            [bounds] = planRanges(StreamApi(connection), options, lambda _: None)
+        batches = batchesOf(peerOf(options), options, COLUMNS, bounds, (), lambda _: None)
+        assert [row for each in batches for row in each.to_pylist()] == [{"seq": 1, "data": b"a"}]

@@ -1,0 +1,40 @@
+"""
+The streams of an account, as the export service reads them.
+"""
+
+from __future__ import annotations
+
+from zope.interface import implementer
+
+from natsbroker.export.logs import ILogDirectory
+from natsbroker.interfaces import IStateStore, IStreamLog
+from natsbroker.jetstream.account import JetStreamAccount
+
+NO_DOMAIN = "_"
+
+
+@implementer(ILogDirectory)
+class StreamDirectory:
+    kind = "STREAM"
+
+    def __init__(self, account: JetStreamAccount) -> None:
+        self.realm = account.domain or NO_DOMAIN
+        self._account = account
+
+    def names(self) -> list[str]:
+        return sorted(self._account.streams)
+
+    def find(self, name: str) -> IStreamLog | None:
+        stream = self._account.streams.get(name)
+        log: IStreamLog | None = None if stream is None or stream.isDeleted else stream.log
+        return log
+
+    def headerPrefix(self, name: str) -> int:
+        """
+        Streams in files have the length of the headers there; see L{StreamRecords}.
+        """
+        stream = self._account.streams.get(name)
+        return 4 if stream is not None and stream.isInFile else 0
+
+    def states(self) -> IStateStore:
+        return self._account.files.states(f"pipeline/jetstream/{self._account.name}")

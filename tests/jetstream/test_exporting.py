@@ -1,0 +1,55 @@
+"""
+The streams of an account for the export service.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from natsbroker.export.service import ExportService
+from natsbroker.jetstream.exporting import StreamDirectory
+from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.wire.columnar import readFrame
+from natsbroker.wire.headers import Headers
+from tests.jetstream.support import Stage
+
+
+def test_directory() -> None:
+    """It has the streams that are there, by their names, and knows which have lengths."""
+    stage = Stage()
+    stage.stream(name="B")
+    memory = stage.stream(name="A", subjects=("a",), storage=StorageType.MEMORY)
+    found = StreamDirectory(stage.jetstream)
+    assert (found.kind, found.realm, found.names()) == ("STREAM", "_", ["A", "B"])
+    assert found.find("A") is memory.log
+    assert found.find("C") is None
+    assert [found.headerPrefix(each) for each in ("A", "B", "C")] == [0, 4, 0]
+    memory.isDeleted = True
+    assert found.find("A") is None
+    stage.jetstream.domain = "hub"
+    assert StreamDirectory(stage.jetstream).realm == "hub"
+
+
+def test_export() -> None:
+    """A frame has the messages of a stream as they were published."""
+    stage = Stage()
+    stage.stream()
+    stage.publish(b"s.a", b"1")
+    stage.publish(b"s.b", b"2", Colour="red")
+    service = ExportService(stage.jetstream.bus, stage.clock, stage.clock.seconds, stage.now)
+    stage.wait(service.begin(StreamDirectory(stage.jetstream)))
+
+    def ask(verb: str, **question: Any) -> bytes:
+        inbox = stage.inbox(b"_INBOX.x")
+        stage.send(
+            b"$NB.API.STREAM.%b._.S" % verb.encode(), json.dumps(question).encode(), b"_INBOX.x"
+        )
+        stage.settle()
+        return inbox.payloads[0]
+
+    assert json.loads(ask("INFO"))["last"] == 2
+    frame = readFrame(ask("EXPORT", start=1, subjects=["s.b"]))
+    assert (frame.rows, frame.place.next, bytes(frame.payloads)) == (1, 3, b"2")
+    assert Headers.fromBlock(bytes(frame.headers)).get("Colour") == "red"
+    stage.wait(service.end())
