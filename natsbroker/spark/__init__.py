@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["register", "session"]
+__all__ = ["makeStream", "register", "session"]
 
 
 def session(
@@ -34,3 +34,23 @@ def register(spark: Any) -> None:
     from natsbroker.spark.datasource.source import NatsBrokerSource
 
     spark.dataSource.register(NatsBrokerSource)
+
+
+def makeStream(options: Mapping[str, str], **config: Any) -> None:
+    """
+    Make a JetStream stream; one that is there with the same configuration stays as it is.
+
+    @param options: of the data source: C{servers} and C{stream}, and what logs in.
+    @param config: as the JetStream API calls it; C{subjects} at least.
+    """
+    from natsbroker.spark.datasource.tasks import peerOf
+    from natsbroker.spark.logs.selection import oneName
+    from natsbroker.spark.logs.streams import StreamApi
+    from natsbroker.spark.nats.connection import connect
+    from natsbroker.spark.settings import readOptions
+
+    values = readOptions(options)
+    name = oneName(values, " to make")
+    with connect(peerOf(values)) as connection:
+        wanted = {"name": name, "allow_direct": True, **config}
+        StreamApi(connection, values["domain"]).call(f"STREAM.CREATE.{name}", wanted, name)

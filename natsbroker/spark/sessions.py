@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,6 +26,9 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 
 #: What starts workers faster; see L{natsbroker.spark.datasource.workers}.
 _DAEMON = {"spark.python.daemon.module": "natsbroker.spark.datasource.workers"}
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 
 #: What C{spark-submit} sets for the Python that it starts; the master is its business then.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -92,9 +96,14 @@ def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
     settings = dict(_ALWAYS)
     if place.startswith("local"):
         settings |= _LOCAL
+        # So that Spark does not complain about the address of this machine's name.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if place.startswith("local[") and _isInstalled():
         settings |= _DAEMON
     settings |= given
+    java = settings.get(_JAVA_OPTIONS, "")
+    if "log4j" not in java:
+        settings[_JAVA_OPTIONS] = f"{java} -Dlog4j2.configurationFile={_LOGGING.as_uri()}".lstrip()
     if place:
         settings["spark.master"] = place
     return _built(SparkSession.builder.appName(appName), settings)

@@ -13,8 +13,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource
 
-from natsbroker.spark import session
-from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionError
+from natsbroker.spark import makeStream, session
+from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, OptionError
 from natsbroker.spark.sessions import isRemote
 from tests.spark.support import Station
 
@@ -31,6 +31,19 @@ def test_settings(spark: Any) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    options = spark.sparkContext.getConf().get("spark.driver.extraJavaOptions")
+    assert "-XX:TieredStopAtLevel=1" in options
+    assert "spark/log4j2.properties" in options
+
+
+def test_makeStream(station: Station) -> None:
+    """A stream is made, and the same for the second time; another one of its name is refused."""
+    given = {"servers": station.url, "stream": "MADE"}
+    for _ in range(2):
+        makeStream(given, subjects=["made.>"], storage="memory")
+    assert station.streams.state("MADE").isDirect
+    with pytest.raises(ApiError, match="already in use"):
+        makeStream(given, subjects=["made.other"], storage="memory")
 
 
 def test_parallelism(spark: Any, station: Station) -> None:
