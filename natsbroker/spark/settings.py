@@ -15,8 +15,6 @@ from natsbroker.spark.errors import OptionError
 @dataclass(frozen=True)
 class Option:
     """
-    One option.
-
     @ivar read: makes the value of a text, or raises C{ValueError}.
     @ivar uses: what it is for: C{read}, C{readStream}, C{write} and C{writeStream}.
     """

@@ -21,12 +21,6 @@ _SINGLE = struct.Struct("<f")
 
 
 class Input:
-    """
-    A payload that is being read.
-
-    @ivar empty: how many items of length 0 there were.
-    """
-
     __slots__ = ("data", "empty", "place")
 
     def __init__(self, data: bytes, place: int = 0) -> None:

@@ -72,9 +72,6 @@ class FramedAvro:
         return self._codecs[self._key].decode(self._resolved(key, data[place:]))
 
     def _resolved(self, key: Any, data: bytes) -> bytes:
-        """
-        What another schema wrote, as that of the columns writes it.
-        """
         import fastavro
 
         writer, reader = self._codecs[key].schema, self._codecs[self._key].schema

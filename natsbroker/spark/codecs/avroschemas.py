@@ -30,8 +30,6 @@ _WIDE = Context(prec=_DIGITS)
 @dataclass(frozen=True)
 class Node:
     """
-    A type.
-
     @ivar kind: what its values become.
     @ivar least: how many bytes one takes at least.
     """
@@ -44,8 +42,6 @@ class Node:
 @dataclass(frozen=True)
 class AvroSchema:
     """
-    A schema.
-
     @ivar columns: of its values: the fields of a record; anything else is one column C{value}.
     @ivar hasChoices: whether there are unions of several types.
     """
@@ -85,9 +81,6 @@ _NUMBERS = {
 
 
 def readAvro(data: bytes, name: str) -> AvroSchema:
-    """
-    Read a schema.
-    """
     try:
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
     except ImportError:

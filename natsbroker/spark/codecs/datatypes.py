@@ -72,11 +72,6 @@ class Clash(Exception):
 
 
 def readSchema(text: str) -> Any:
-    """
-    Columns, with their types.
-
-    @return: an Arrow schema.
-    """
     try:
         schema = pa.schema(_ColumnParser(text).columns())
     except RecursionError:

@@ -33,8 +33,6 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.A)
 @dataclass(frozen=True)
 class PayloadMapping:
     """
-    A mapping.
-
     @ivar kind: one of L{KINDS}.
     @ivar what: the columns in Spark's language, or which of the schemas, or which message.
     @ivar isUnknownBad: whether fields that the schema has not make a payload bad.
@@ -52,9 +50,6 @@ class PayloadMapping:
 def readMappings(
     texts: Sequence[str], names: Mapping[str, str], isUnknownBad: bool = True
 ) -> tuple[PayloadMapping, ...]:
-    """
-    Read mappings, and the files that they name.
-    """
     if not texts:
         raise OptionError("name at least one schema: PATTERN=KIND:WHAT")
     found: list[PayloadMapping] = []

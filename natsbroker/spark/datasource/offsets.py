@@ -101,11 +101,6 @@ def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
 
 
 def rangesBetween(start: _Places, end: _Places, word: str = "stream") -> list[SequenceRange]:
-    """
-    What one micro-batch reads: nothing of what it has found first.
-
-    @raise DataLoss: if the offsets are of different streams of one name.
-    """
     ranges = []
     for name, (created, seq) in start.items():
         other, stop = end[name]

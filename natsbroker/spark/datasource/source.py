@@ -34,8 +34,6 @@ from natsbroker.subjects.grammar import isValidLiteral, matches
 @dataclass
 class PushedFilters:
     """
-    What the conditions leave.
-
     @ivar least: no sequence is smaller.
     @ivar stop: every sequence is smaller; C{None} for no limit.
     @ivar subjects: no others; C{None} for all.

@@ -113,9 +113,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if self._waits(lag) else self._offset(reached)
 
     def _waits(self, lag: int) -> bool:
-        """
-        Whether there is too little for a micro-batch, and time to wait for more.
-        """
         now = time.monotonic()
         isLittle = 0 < lag < self._options["minOffsetsPerTrigger"] and self._target is None
         if isLittle and now - self._triggered < self._options["maxTriggerDelay"]:

@@ -37,8 +37,6 @@ _COLUMNS = {
 @dataclass
 class Written(WriterCommitMessage):
     """
-    What a task has done.
-
     @ivar stored: how many rows the stream has.
     @ivar duplicates: how many of them it had already.
     """

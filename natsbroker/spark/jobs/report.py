@@ -25,8 +25,6 @@ class Amount(str):
 @dataclass(frozen=True)
 class Chart:
     """
-    Something to be drawn.
-
     @ivar kind: C{lines}, with an x and a y for each point of each series; or C{bars}, with a name
         and a number for each point of the only series; or C{ranges}, with where a range begins and
         where it ends for each point of each series.
@@ -40,12 +38,6 @@ class Chart:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """
-    A part of a report.
-
-    @ivar rows: cells, which are texts and numbers.
-    """
-
     title: str
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
@@ -55,10 +47,6 @@ class ReportSection:
 
 @dataclass(frozen=True)
 class JobReport:
-    """
-    A report.
-    """
-
     title: str
     facts: dict[str, Any] = field(default_factory=dict)
     sections: Sequence[ReportSection] = ()

@@ -74,9 +74,6 @@ class ExportApi:
         return apiFields(answer, self._about(name))
 
     def explained(self, error: ApiError, name: str, subject: str) -> ApiError:
-        """
-        What it means that nobody answers.
-        """
         return error
 
     def _about(self, name: str) -> str:
@@ -84,10 +81,6 @@ class ExportApi:
 
 
 class StreamExports(ExportApi):
-    """
-    JetStream streams of a broker of ours.
-    """
-
     def __init__(self, connection: BlockingConnection, domain: str) -> None:
         super().__init__(connection, "stream", domain or connection.info.get("domain") or "_")
 
@@ -154,9 +147,6 @@ class ChannelApi(ExportApi):
             raise ApiError(f"channel {name}: its state makes no sense") from None
 
     def firstSince(self, name: str, time: str) -> int | None:
-        """
-        The first sequence that was stored at a time or later.
-        """
         answer = self.call("FIND", name, {"time": nanoseconds(time)})
         try:
             found, last = int(answer["sequence"]), int(answer["last"])

@@ -102,9 +102,6 @@ def schemaOf(names: Sequence[str]) -> Any:
 
 
 def checkedColumns(schema: Any) -> tuple[str, ...]:
-    """
-    The names of the columns of a schema that a user gave.
-    """
     names = []
     for field in schema.fields:
         if field.name not in COLUMNS:

@@ -120,11 +120,6 @@ class ExportReader:
         self._sleep = sleep
 
     def read(self) -> Iterator[Any]:
-        """
-        The messages, as Arrow batches.
-
-        @raise DataLoss: if some are gone that were there.
-        """
         for frame in self.frames():
             if frame.rows:
                 batch = frameBatch(frame, self._bounds.stream, self._columns)

@@ -38,8 +38,6 @@ _BARE = re.compile(rb"NATS/1\.0(?P<own>)%b" % _LINES)
 @dataclass(frozen=True)
 class DirectGet:
     """
-    What is asked for.
-
     @ivar size: how many bytes, roughly: the message that goes beyond it is the last.
     @ivar pattern: which subjects; all if empty.
     """
@@ -106,8 +104,6 @@ _PAUSE = 0.05
 
 class Loss(str):
     """
-    What is said of a loss that is no error.
-
     @ivar ranges: the half-open ranges of sequences that are lost.
     """
 
@@ -137,8 +133,6 @@ class SequenceRange:
 @dataclass(frozen=True)
 class ReadOptions:
     """
-    How to read.
-
     @ivar patterns: the subjects, as filters that are all different; none for all.
     @ivar fetchBytes: how much to ask for at once.
     @ivar batchRows: how many messages, at most.
@@ -292,9 +286,6 @@ class RangeReader:
         return rows.seqs[-1] + 1 if rows else cursor
 
     def _isFalse(self, start: int, stop: int, count: int) -> bool:
-        """
-        Whether something is stored in a gap.
-        """
         stop = min(stop, self._bounds.stop)
         name = self._bounds.stream
         if count <= _FEW:

@@ -22,9 +22,6 @@ def namesGiven(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """
-    The same.
-    """
     if options["channel"] and options["stream"]:
         raise OptionError("stream and channel exclude each other")
     if options["channel"] and options["subject"]:

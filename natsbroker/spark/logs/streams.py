@@ -92,9 +92,6 @@ class StreamApi:
         return self._find(name, {"seq": max(seq, 1), "next_by_subj": pattern})
 
     def firstSince(self, name: str, time: str) -> int | None:
-        """
-        The first sequence that was stored at a time or later.
-        """
         return self._find(name, {"start_time": time, "next_by_subj": ">"})
 
     def _find(self, name: str, question: dict[str, Any]) -> int | None:

@@ -18,8 +18,6 @@ _UNSUPPORTED = ("ws", "wss")
 @dataclass(frozen=True)
 class Address:
     """
-    One server.
-
     @ivar token: what stands alone before the C{@}.
     """
 
@@ -41,8 +39,6 @@ class Address:
 @dataclass(frozen=True)
 class TLSOptions:
     """
-    How a connection is encrypted.
-
     @ivar isWanted: whether one that is not encrypted fails.
     @ivar isFirst: whether TLS begins before the server's greeting.
     @ivar authority: a file of certificates to trust instead of the system's.

@@ -73,12 +73,6 @@ def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
 
 
 class BlockingConnection:
-    """
-    One connection, with one subscription for all answers.
-
-    @ivar info: the fields of the server's last INFO.
-    """
-
     def __init__(self, peer: ServerAccess, address: Address) -> None:
         self.info: dict[str, Any] = {}
         self._peer = peer
@@ -252,11 +246,6 @@ class BlockingConnection:
         self.send(line, headers, payload, b"\r\n")
 
     def ask(self, subject: str, payload: bytes, headers: bytes = b"") -> bytes:
-        """
-        Send a request to which there may be many answers.
-
-        @return: what L{answer} knows it by.
-        """
         reply = self._inbox + b"%d" % next(self._requests)
         self.publish(subject, payload, reply, headers)
         return reply
@@ -325,9 +314,6 @@ class BlockingConnection:
         return headerLength, body
 
     def request(self, subject: str, payload: bytes = b"") -> bytes:
-        """
-        Send a request and wait for its one answer.
-        """
         headerLength, body = self.answer(self.ask(subject, payload), subject)
         return body[headerLength:]
 

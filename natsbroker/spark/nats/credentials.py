@@ -36,9 +36,6 @@ class Credentials:
 
 
 def connectFields(credentials: Credentials, nonce: str, isTLS: bool) -> dict[str, Any]:
-    """
-    The fields of CONNECT.
-    """
     fields: dict[str, Any] = {
         "verbose": False,
         "pedantic": False,

@@ -33,9 +33,6 @@ class Publisher:
         window: int,
         pipeline: Pipeline | None = None,
     ) -> None:
-        """
-        @param pipeline: one of the connection, where somebody else uses it too.
-        """
         self.what = f"stream {stream}"
         self.stored = 0
         self.duplicates = 0

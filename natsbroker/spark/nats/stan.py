@@ -81,12 +81,6 @@ class StanClient:
 
 
 class ChannelPublisher:
-    """
-    Publishes to one channel over one connection, as a client of NATS Streaming of its own.
-
-    @ivar stored: how many messages the channel has acknowledged.
-    """
-
     def __init__(
         self,
         connection: BlockingConnection,

@@ -38,8 +38,6 @@ _NAMED = 5
 @dataclass(frozen=True)
 class Difference:
     """
-    Something that is not as it should be.
-
     @ivar kind: C{file}, C{damaged}, C{doubled}, C{missing} or C{differs}.
     """
 
@@ -53,10 +51,6 @@ class Difference:
 
 
 class ArchiveDamaged(TableError):
-    """
-    Files do not have what was written.
-    """
-
     def __init__(self, root: Path, findings: Sequence[Difference]) -> None:
         text = "; ".join(str(each) for each in findings[:_NAMED])
         more = f" and {len(findings) - _NAMED} more" if len(findings) > _NAMED else ""
@@ -184,9 +178,6 @@ def _checked(table: Any) -> tuple[Any, list[Difference]]:
 
 
 def consecutive(kind: str, seqs: Any, detail: str) -> list[Difference]:
-    """
-    What is wrong with some sequences.
-    """
     found: list[Difference] = []
     for seq in seqs.to_pylist():
         if found and found[-1].last == seq - 1:

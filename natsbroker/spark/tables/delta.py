@@ -173,9 +173,6 @@ class DeltaLakeTable(ArchiveTable):
             raise self._failed(error) from None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
-        """
-        @param hasFiles: whether its files are wanted too, which takes time for each.
-        """
         try:
             protocol = table.protocol()
             others = set(protocol.reader_features or ["features"]) - _FEATURES
@@ -238,13 +235,6 @@ class DeltaLakeTable(ArchiveTable):
 
 
 class _Names:
-    """
-    What the application transactions of an archive are called.
-
-    @ivar stop: where it stops.
-    @ivar lost: how many lost ranges there are.
-    """
-
     def __init__(self, log: Log) -> None:
         self.stop = f"nb/{log.name}"
         self.lost = f"nb/{log.name}/lost"

@@ -38,9 +38,6 @@ class FileWriter:
         self._rows = self._first = self._last = 0
 
     def add(self, batch: Any) -> None:
-        """
-        Take rows, which come behind those before.
-        """
         if not batch.num_rows:
             return
         self._kept.append(batch)
@@ -50,9 +47,6 @@ class FileWriter:
             self._write()
 
     def finish(self) -> list[File]:
-        """
-        Have it on disk.
-        """
         if self._kept:
             self._write()
         if self._writer is None:
@@ -98,9 +92,6 @@ class FileWriter:
 
 
 def writeFile(root: Path, batches: Iterable[Any], start: int) -> list[File]:
-    """
-    Write the messages of a range into a file of an archive.
-    """
     writer = FileWriter(root, start)
     try:
         for batch in batches:

@@ -245,9 +245,6 @@ class IcebergTable(ArchiveTable):
             raise self._failed(error) from None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
-        """
-        @param hasFiles: whether its files are wanted too, which takes time for each.
-        """
         said = table.properties
         if "natsbroker.log" not in said:
             raise TableError(f"{self.root}: is an Iceberg table, and no archive")

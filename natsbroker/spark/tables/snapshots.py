@@ -23,8 +23,6 @@ class TableError(DataSourceError):
 @dataclass(frozen=True)
 class Log:
     """
-    What a table follows.
-
     @ivar scope: the domain of a stream, or the cluster of a channel.
     @ivar identity: which log of that name.
     """
@@ -38,8 +36,6 @@ class Log:
 @dataclass(frozen=True)
 class File:
     """
-    A data file.
-
     @ivar first: its lowest sequence; 0 in tables without sequences.
     @ivar last: its highest one.
     """
@@ -67,8 +63,6 @@ class Tile:
 @dataclass(frozen=True)
 class TableSnapshot:
     """
-    One version of a table.
-
     @ivar table: tells this table from others of the same log.
     @ivar start: the first sequence that it accounts for.
     @ivar stop: the first one behind that it does not.
@@ -139,9 +133,6 @@ def newPath(start: int, day: str = "") -> str:
 
 
 def ordered(files: Iterable[File], start: int, stop: int) -> tuple[File, ...]:
-    """
-    Files in the order of their sequences.
-    """
     found = tuple(sorted(files, key=lambda each: (each.first, each.last, each.path)))
     for each in found:
         if each.first < start or each.last >= stop:

@@ -23,12 +23,6 @@ from natsbroker.spark.tables.snapshots import File, Range, TableError, TableSnap
 
 @dataclass(frozen=True)
 class Vacuumed:
-    """
-    What was deleted.
-
-    @ivar versions: how many versions of the table's log.
-    """
-
     files: int = 0
     versions: int = 0
     bytes: int = 0

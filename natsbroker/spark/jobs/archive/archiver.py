@@ -31,8 +31,6 @@ from natsbroker.spark.tables.table import ArchiveTable
 @dataclass(frozen=True)
 class FilePlan:
     """
-    How much is done at a time.
-
     @ivar rowsPerFile: how many sequences a file accounts for, at most.
     @ivar filesPerVersion: how many files a version adds, at most; more if days end in them.
     @ivar partitionBy: of an archive that is begun: C{date} for files of one day each.
@@ -53,12 +51,6 @@ class FilePlan:
 
 @dataclass(frozen=True)
 class CopyResult:
-    """
-    What a task did.
-
-    @ivar lost: what was not stored any more.
-    """
-
     files: tuple[File, ...]
     lost: tuple[Range, ...]
 
@@ -90,11 +82,6 @@ def copyRange(
 
 
 def checkLog(table: ArchiveTable, snapshot: TableSnapshot, log: Log) -> None:
-    """
-    See that a table is of a log.
-
-    @raise DataLoss: if the log was made again.
-    """
     mine = snapshot.log
     if (mine.kind, mine.name, mine.scope) != (log.kind, log.name, log.scope):
         raise OptionError(f"{table.root} is an archive of {mine.kind} {mine.name}")

@@ -35,8 +35,6 @@ _RANGES = 16
 @dataclass(frozen=True)
 class FormerFile:
     """
-    An entry of a manifest.
-
     @ivar path: empty if the range had no messages.
     """
 
@@ -50,8 +48,6 @@ class FormerFile:
 @dataclass(frozen=True)
 class FormerArchive:
     """
-    The version that held.
-
     @ivar groups: ranges that follow each other, each with the files that have its messages.
     """
 

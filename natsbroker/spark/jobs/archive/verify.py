@@ -51,12 +51,6 @@ Row = tuple[int, int, str, tuple[tuple[str, str], ...], bytes]
 
 @dataclass(frozen=True)
 class Comparison:
-    """
-    What came of one range.
-
-    @ivar deleted: how many of them the log has not any more.
-    """
-
     findings: tuple[Difference, ...] = ()
     rows: int = 0
     deleted: int = 0

@@ -48,8 +48,6 @@ _DEAD = pa.schema([*STORED, *(pa.field(each, pa.string()) for each in DEAD)])
 @dataclass(frozen=True)
 class TableOptions:
     """
-    How tables are made.
-
     @ivar prefix: what stands before the names of the columns C{seq}, C{subject} and C{time}.
     @ivar areOthersKept: whether messages that no mapping is for become dead letters.
     """

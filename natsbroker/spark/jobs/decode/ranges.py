@@ -45,12 +45,6 @@ _SUBJECTS = 65_536
 
 @dataclass(frozen=True)
 class DecodedTable:
-    """
-    A table that a job writes.
-
-    @ivar place: of its mapping; -1 for the messages without one.
-    """
-
     name: str
     place: int
     isDead: bool
@@ -93,8 +87,6 @@ class DecodeTask:
 @dataclass(frozen=True)
 class DecodeResult:
     """
-    What a task did.
-
     @ivar files: the range in files, by the names of the tables.
     @ivar lost: what was not stored any more.
     @ivar ignored: how many messages had no mapping and no table.
@@ -122,8 +114,6 @@ def decodeRange(origin: Origin, plan: DecodePlan, work: DecodeTask) -> DecodeRes
 @dataclass
 class _Rows:
     """
-    What some messages of a batch became.
-
     @ivar good: the places in the batch, and what was decoded.
     @ivar dead: the places, and the reasons.
     @ivar cells: how many values the former are, beneath arrays.

@@ -91,9 +91,6 @@ class CopyTarget:
         rate: float = 0.0,
         onProgress: Callable[[int], object] = lambda seq: None,
     ) -> None:
-        """
-        Copy rows, from L{next} on.
-        """
         publisher = Publisher(self._streams.connection, self._name, window)
         pace = Pacer(rate)
         for batch in batches:

@@ -52,13 +52,6 @@ _EXAMPLES = 5
 
 @dataclass
 class DryRun:
-    """
-    What would come of it.
-
-    @ivar first: the first sequence; 0 if there is no row.
-    @ivar examples: some of the subjects that it would not.
-    """
-
     rows: int = 0
     first: int = 0
     last: int = 0
@@ -115,8 +108,6 @@ _JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
 @dataclass(frozen=True)
 class ReplayOptions:
     """
-    What is wanted.
-
     @ivar where: a condition in SQL; empty for all rows.
     @ivar maps: what becomes of subjects, as C{orders.>=replay.orders.>}.
     @ivar order: C{stream}: as the sequences; C{subject}: within each subject; C{none}.
@@ -166,8 +157,6 @@ class ReplayOptions:
 @dataclass(frozen=True)
 class TaskResult:
     """
-    What one task did.
-
     @ivar start: the first sequence that was not known to be published.
     @ivar duplicates: how many of them the stream had already, by their ids.
     @ivar found: how many it found published.

@@ -26,8 +26,6 @@ _IS_THERE, _WRONG_LAST = 10058, 10071
 @dataclass(frozen=True)
 class LedgerEntry:
     """
-    How far a task is.
-
     @ivar plan: what is published where, in short.
     @ivar created: which stream of that name it is published to.
     @ivar row: the last row up to which the stream has all.
@@ -108,9 +106,6 @@ class ReplayLedger:
 
     @staticmethod
     def isRefusal(error: ApiError) -> bool:
-        """
-        Whether an error says that somebody else has changed the entry.
-        """
         return error.code == _WRONG_LAST and _STREAM in str(error)
 
     def write(self, entry: LedgerEntry) -> None:

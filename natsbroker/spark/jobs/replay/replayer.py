@@ -334,9 +334,6 @@ class Replayer:
 
 
 def startOf(connection: BlockingConnection, domain: str, task: ReplayTask, count: int) -> int:
-    """
-    The first sequence that some of the tasks of a job may still have to publish.
-    """
     if not task.hasLedger:
         return 0
     pipeline, streams = Pipeline(connection, 1), StreamApi(connection, domain)

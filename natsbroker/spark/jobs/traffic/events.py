@@ -41,10 +41,7 @@ _AT_ONCE = 8
 @dataclass(frozen=True)
 class BrokerEvent:
     """
-    One event, or one part of it.
-
     @ivar kind: C{traffic} or C{interest}.
-    @ivar time: when it was made, in nanoseconds since 1970.
     @ivar seconds: how long what it counts took.
     @ivar cluster: what its cluster is called; empty for none.
     """
@@ -58,10 +55,6 @@ class BrokerEvent:
 
 
 class EventTotals(Protocol):
-    """
-    Sums over events. It passes to workers, so it is data.
-    """
-
     malformed: int
 
     def add(self, event: BrokerEvent) -> None:

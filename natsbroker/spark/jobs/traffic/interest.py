@@ -72,8 +72,6 @@ class _Newest:
 
 class InterestTotals:
     """
-    Sums of events.
-
     @ivar noInterestSums: messages, bytes and refusals of what was sent in vain.
     @ivar sent: messages and bytes of what was sent to other clusters at all.
     @ivar published: messages and bytes of clients, by account and prefix.
@@ -179,9 +177,6 @@ class InterestTotals:
         return sorted(found, key=lambda each: (-each.size, each.cluster, each.account))
 
     def _mode(self, way: tuple[str, str, str]) -> str:
-        """
-        How the worst of a cluster's brokers sends to another.
-        """
         cluster, account, gateway = way
         modes = {
             each.modes.get((account, cluster), "")

@@ -171,9 +171,6 @@ class TrafficTotals:
 
 
 def percentile(sizes: Counter[int], part: float) -> int:
-    """
-    The size that so large a part of messages does not exceed.
-    """
     left = part * sum(sizes.values())
     for size in sorted(sizes):
         left -= sizes[size]
