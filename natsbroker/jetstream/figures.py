@@ -16,6 +16,7 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import shownConsumer, shownState
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model.configjson import streamConfigJSON
+from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.metadata import API_LEVEL
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.model.timestamps import formatTime
@@ -98,6 +99,15 @@ class JetStreamFigures:
         """
         return {"config": self.config(), "stats": self.stats(), "limits": self.limits()}
 
+    def cluster(self) -> Row:
+        """
+        @return: the cluster whose brokers serve the streams together, if there is one.
+        """
+        for account in self.accounts.values():
+            if account.members is not None:
+                return {"meta_cluster": account.members.metaCluster()}
+        return {}
+
     def counts(self, isLeader: bool) -> Row:
         """
         @param isLeader: whether to add how many of them this broker leads, which is all.
@@ -140,10 +150,14 @@ class JetStreamFigures:
         @return: the row of a stream, without its consumers and origins. The state of a stream that
             cannot be read is left out.
         """
+        account: Any = stream.account
+        members: JetStreamPeers | None = account.members
         row: Row = {
             "name": stream.name,
             "created": formatTime(stream.created),
-            "cluster": {"leader": leader},
+            "cluster": {"leader": leader}
+            if members is None
+            else members.shownStream(stream.config, stream.ledSince),
         }
         if showsConfig:
             row["config"] = streamConfigJSON(stream.config)

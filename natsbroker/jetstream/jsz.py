@@ -109,6 +109,7 @@ class Jsz:
             "config": figures.config(),
             "limits": figures.limits(),
             **figures.counts(wanted.raft),
+            **figures.cluster(),
         }
         details = []
         for account in _chosen(figures.accounts, wanted):

@@ -161,7 +161,8 @@ class ClusterLeadership:
             for name, each in census.holders.items()
         }
         members[self.own] = JetStreamPeer(self.own, tags=self._tags[self.own])
-        self.members = JetStreamPeers(self.members.cluster, self.own, members)
+        meta = census.logs.get(META) or ""
+        self.members = JetStreamPeers(self.members.cluster, self.own, members, meta)
         for name, each in members.items():
             if each.isAlive and name not in self._tags:
                 asking = self.channel.ask(name, "describe")

@@ -56,11 +56,13 @@ class JetStreamPeers:
 
     @ivar cluster: the cluster's name.
     @ivar own: the name of this broker.
+    @ivar meta: the name of the broker that answers for whole accounts; empty for none.
     """
 
     cluster: str
     own: str
     members: Mapping[str, JetStreamPeer] = field(default_factory=dict)
+    meta: str = ""
 
     @property
     def alive(self) -> list[str]:
@@ -172,6 +174,22 @@ class JetStreamPeers:
             key=lambda each: (not each.isAlive, each.name),
         )
         return [_replica(each) for each in sorted(others[: count - 1], key=lambda each: each.name)]
+
+    def metaCluster(self) -> dict[str, Any]:
+        """
+        What C{/jsz} has of the cluster. One broker is enough: the quorum is the database's.
+        """
+        leader = {"leader": self.meta, "peer": peerId(self.meta)} if self.meta else {}
+        return {
+            "name": self.cluster,
+            **leader,
+            "replicas": self.replicas(len(self.members)),
+            "cluster_size": len(self.members),
+            "quorum_needed": 1,
+            "pending": 0,
+            "pending_requests": 0,
+            "pending_infos": 0,
+        }
 
     def group(self, count: int) -> list[dict[str, Any]]:
         """

@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 from itertools import chain
 
+from natsbroker.config.model import JetStream
 from natsbroker.jetstream.cluster.leadership import META
+from natsbroker.jetstream.figures import JetStreamFigures
 from tests.jetstream.cluster.support import ClusterStage
 
 
@@ -47,6 +49,26 @@ def test_meta() -> None:
     assert stage.answers("STREAM.NAMES") == []
     stage.elapse(3)
     assert stage.ask("STREAM.NAMES")["streams"] == ["A"]
+    stage.end()
+
+
+def test_figures() -> None:
+    """All brokers show the same leader of the cluster; each shows the streams that it leads."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("A", num_replicas=2)
+    stage.elapse(2)
+    shown = {}
+    for name, service in stage.services.items():
+        figures = JetStreamFigures(service.accounts, JetStream(), "", lambda: True)
+        shown[name] = figures.cluster()["meta_cluster"]["leader"]
+        streams = service.accounts["A"].streams
+        assert figures.counts(True)["streams_leader"] == len(streams)
+        for stream in streams.values():
+            row = stage.wait(figures.stream(stream, name, False))
+            assert row["cluster"]["leader"] == name == stage.leader("A")
+            assert len(row["cluster"]["replicas"]) == 1
+    (meta,) = set(shown.values())
+    assert stage.leaderships[meta].isMeta
     stage.end()
 
 

@@ -49,6 +49,16 @@ def test_shown() -> None:
     assert single == {"name": "C1", "leader": "n1"}
 
 
+def test_metaCluster() -> None:
+    """The cluster is shown with its leader, if there is one, and the other brokers."""
+    shown = MEMBERS.metaCluster()
+    assert "leader" not in shown
+    assert [each["name"] for each in shown["replicas"]] == ["n2", "n3"]
+    assert (shown["cluster_size"], shown["quorum_needed"]) == (3, 1)
+    shown = JetStreamPeers("C1", "n1", MEMBERS.members, "n2").metaCluster()
+    assert (shown["leader"], shown["peer"]) == ("n2", peerId("n2"))
+
+
 def test_consumers() -> None:
     """A durable consumer has the replicas of its stream; others have one."""
     stream = StreamConfig(name="S", num_replicas=3)
