@@ -30,6 +30,7 @@ from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.recordsender import RecordSender
+from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.wire.clientinfo import eventId
@@ -92,7 +93,7 @@ class JetStreamAccount:
         self.strict = strict
         self.isShared = ILeasedStore.providedBy(files)
         self.cluster: SharedAccount | None = None
-        self.states: IStateStore = files.states(f"jetstream/{name}")
+        self.states: IStateStore = CopiedStates(files.states(f"jetstream/{name}"))
         self.streams: dict[str, Stream] = {}
         self.batches = batches or BatchBudget()
         self.damaged = DamagedStreams()

@@ -21,6 +21,7 @@ from natsbroker.jetstream.model.configjson import STREAM_CONFIG
 from natsbroker.jetstream.model.members import JetStreamPeers, replicasOf
 from natsbroker.jetstream.model.shapes import decode
 from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.recovery import abandonStream, releaseStream, takeStream
 from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
 from natsbroker.wire.values import Message
@@ -172,7 +173,7 @@ class AccountCluster:
         opened = await store.open(log, create=False)
         try:
             with lostState(store) as lost:
-                values = await store.states(space).load()
+                values = await CopiedStates(store.states(space)).load()
             stream = await takeStream(self.account, opened, values)
             if stream is None and lost.isIn(space):
                 raise Unreadable(f"the configuration of {log} is lost")

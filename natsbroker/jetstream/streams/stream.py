@@ -26,6 +26,7 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamConfig,
 )
 from natsbroker.jetstream.schedules.scheduler import MessageScheduler
+from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.aging import MessageAging
 from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.expiry import MessageExpiry
@@ -118,7 +119,7 @@ class Stream(StreamRecords):
         Where its configuration and the states of its consumers are.
         """
         store = self.account.files if self.isInFile else self.account.memory
-        return store.states(self.account.spaceOf(self.name))
+        return CopiedStates(store.states(self.account.spaceOf(self.name)))
 
     @property
     def isShared(self) -> bool:

@@ -95,7 +95,7 @@ def test_workQueueRemovesFirst() -> None:
     reply = _fetch(stage, "d")
     stream = stage.jetstream.streams["S"]
     order: list[str] = []
-    delete, states = stream.log.delete, stream.states
+    delete, states = stream.log.delete, stage.files.states("jetstream/A")
 
     def deleting(sequences: Any) -> Any:
         order.append("removed")

@@ -1,0 +1,58 @@
+"""
+State with a second copy of what a stream could not be found without: its configuration and those
+of its consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from natsbroker.interfaces import IStateStore
+
+_COPY = b"copy/"
+_COPIED = (b"stream/", b"consumer/")
+
+
+@implementer(IStateStore)
+class CopiedStates:
+    """
+    A space of state that survives the damage of one value: without a stream's configuration, all
+    of its messages would be lost to clients.
+    """
+
+    def __init__(self, states: IStateStore) -> None:
+        self._states = states
+
+    def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
+        loading: Deferred[dict[bytes, bytes]] = self._states.load(prefix)
+        if not prefix:
+            return loading.addCallback(self._merged)
+        return loading.addCallback(
+            lambda found: self._states.load(_COPY + prefix).addCallback(
+                lambda copies: self._merged({**copies, **found})
+            )
+        )
+
+    def _merged(self, values: dict[bytes, bytes]) -> dict[bytes, bytes]:
+        found = {}
+        for key, value in values.items():
+            if key.startswith(_COPY):
+                found[key[len(_COPY) :]] = value
+        found.update((key, value) for key, value in values.items() if not key.startswith(_COPY))
+        return {key: found[key] for key in sorted(found)}
+
+    def put(self, key: bytes, value: bytes) -> Deferred[None]:
+        if key.startswith(_COPIED):
+            return self.change({key: value})
+        return cast("Deferred[None]", self._states.put(key, value))
+
+    def delete(self, key: bytes) -> Deferred[None]:
+        return self.change({key: None})
+
+    def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        copies = {_COPY + key: value for key, value in changes.items() if key.startswith(_COPIED)}
+        return cast("Deferred[None]", self._states.change({**changes, **copies}))
