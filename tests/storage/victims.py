@@ -9,6 +9,7 @@ What becomes of a run is in its L{Run}; nothing of it is left.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
 
 from tests.storage import shim
@@ -63,12 +65,15 @@ class Zygote:
     A process that forks others which have everything loaded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "tests.storage.faults") -> None:
+        """
+        @param module: whose functions the processes run.
+        """
         self._place = TemporaryDirectory(prefix="natsbroker-zygote-")
         self._orders = Orders(Path(self._place.name) / "orders")
         self._trace = Path(self._place.name) / "trace"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.storage.victims"],
+            [sys.executable, "-m", "tests.storage.victims", module],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -81,7 +86,7 @@ class Zygote:
         """
         Have one process work.
 
-        @param what: a function of L{tests.storage.faults}.
+        @param what: a function of the module.
         @param directory: of its store; the disk is everything in the directory around it.
         @param plan: what the disk does from the beginning.
         @param later: what it does from when the store is open; then C{plan} is over.
@@ -117,30 +122,27 @@ class Zygote:
         self._place.cleanup()
 
 
-def _victim(order: dict[str, Any]) -> None:
+def _victim(functions: ModuleType, order: dict[str, Any]) -> None:
     """
-    What a forked process does: one of the functions of L{tests.storage.faults}.
+    What a forked process does: one of the functions of the module.
     """
-    from tests.storage import faults
-
     watched = str(Path(order["directory"]).parent)
     texts = [each.encode() for each in (watched, order["control"], order["trace"])]
     ctypes.CDLL(None).shimBegin(*texts, SAID)
-    getattr(faults, order["do"])(order)
+    getattr(functions, order["do"])(order)
 
 
 def _main() -> None:
     """
     The zygote: forks, waits, tells how it ended.
     """
-    from tests.storage import faults  # noqa: F401  everything is loaded before forking
-
+    functions = importlib.import_module(sys.argv[1])
     for line in sys.stdin.buffer:
         order = json.loads(line)
         child = os.fork()
         if child == 0:
             try:
-                _victim(order)
+                _victim(functions, order)
                 os._exit(0)
             except BaseException:
                 import traceback

@@ -1,0 +1,74 @@
+"""
+A JetStream on a disk that is full: C{python -m tests.jetstream.crash.fulldisk DIRECTORY}, where the
+directory is the root of a file system of a few megabytes. It prints C{fine}, or fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from tests.jetstream.crash.place import Place
+from tests.jetstream.crash.worked import contentsOf
+from tests.storage.fulldisk import fill
+
+
+def _published(place: Place, count: int) -> list[dict[str, Any]]:
+    """
+    @return: the answers to publishing so many messages, one after the other.
+    """
+    answers: list[dict[str, Any]] = []
+    for number in range(count):
+        place.send(
+            b"L.a", b"%d" % number * 4000, lambda each: answers.append(json.loads(each.payload))
+        )
+        place.until(lambda number=number: len(answers) > number)  # type: ignore[misc]
+    return answers
+
+
+def main(directory: Path) -> None:
+    """
+    The whole story.
+    """
+    ballast = directory / "ballast"
+    ballast.write_bytes(b"b" * (2 << 20))
+    place = Place(directory / "store")
+    place.ask("STREAM.CREATE.L", name="L", subjects=["L.>"])
+    stored = [each["seq"] for each in _published(place, 3)]
+    assert stored == [1, 2, 3]
+    fill(directory / "filler")
+    refused = []
+    while not refused:
+        for answer in _published(place, 20):
+            if "error" in answer:
+                refused.append(answer["error"])
+            else:
+                stored.append(answer["seq"])
+    assert all(each["err_code"] == 10077 for each in refused), refused
+    assert all("no space is left" in each["description"] for each in refused), refused
+    assert sorted(contentsOf(place, "L")) == stored
+    assert place.ask("STREAM.INFO.L")["state"]["messages"] == len(stored)
+    (directory / "filler").unlink()
+    ballast.unlink()
+    for _ in range(100):
+        place.pass_(1)
+        [answer] = _published(place, 1)
+        if "error" not in answer:
+            break
+    stored.append(answer["seq"])
+    assert sorted(contentsOf(place, "L")) == stored
+    place.close()
+    print("fine")
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # The store's threads would go on.

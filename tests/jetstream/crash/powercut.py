@@ -1,0 +1,125 @@
+"""
+Cutting the power of a JetStream: C{python -m tests.jetstream.crash.powercut --histories N}.
+
+It goes as in L{tests.storage.powercut}: the calls of a process are traced, and what a disk may
+have after a cut at some moment is made up from the trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.jetstream.crash.place import Place
+from tests.jetstream.crash.worked import Promises, work
+from tests.storage.faults import CARELESS
+from tests.storage.history import Lost
+from tests.storage.powercut import CUTS, find
+from tests.storage.shim import whyNot
+from tests.storage.victims import Zygote
+from tests.storage.workload import say
+
+STEPS = 30
+"""How many things are done between two cuts."""
+
+LATER = 1_000_000
+"""By how much the numbers, and the clock, of each part are after those of the part before."""
+
+
+def commit(order: dict[str, Any]) -> None:
+    """
+    What a process does, perhaps carelessly.
+    """
+    CARELESS[order.get("careless", "")]()
+    work(Path(order["directory"]), order["seed"], order["number"], order["steps"], say)
+
+
+def verify(directory: Path, age: float, known: Promises, isLast: bool) -> None:
+    """
+    Open what was found.
+
+    @param isLast: whether nothing goes on with it, so that it may be changed.
+    @raise Lost: if something is not as it must be.
+    """
+    place = Place(directory, age)
+    try:
+        watcher = place.watcher
+        if watcher.damaged or watcher.states or watcher.quarantined:
+            raise Lost(f"damage is reported: {watcher.damaged} {watcher.states}")
+        known.check(place)
+        if isLast:
+            known.checkDeliveries(place)
+            known.check(place)
+    finally:
+        place.close()
+
+
+def cutPower(zygote: Zygote, where: Path, seed: str, more: int = 3, careless: str = "") -> int:
+    """
+    Go through one history.
+
+    @param more: how many further cuts to try each time.
+    @param careless: how the process works; see L{tests.storage.faults.CARELESS}.
+    @return: how many times the power was cut.
+    @raise Lost: if something is not as it must be.
+    """
+    random = Random(seed)
+    promises = Promises()
+    disk, before, found = (where / each for each in ("disk", "before", "found"))
+    disk.mkdir()
+    cuts = 0
+    for part in range(CUTS):
+        shutil.copytree(disk, before)
+        number = LATER * (part + 1)
+        how: dict[str, Any] = {"seed": f"{seed}/{part}", "steps": STEPS, "number": number}
+        events = zygote.run("commit", disk / "store", careless=careless, **how).events
+        for each in range(more + 1):
+            lines = find(before, events, random, True, found)
+            known = copy.deepcopy(promises)
+            try:
+                known.learn(lines)
+                verify(found / "store", number + LATER / 2, known, isLast=each < more)
+            except Lost as failure:
+                raise Lost(f"history {seed}, cut {cuts}: {failure}") from failure
+            cuts += 1
+            if each < more:
+                shutil.rmtree(found)
+        shutil.rmtree(disk)
+        found.rename(disk)
+        promises = known
+        shutil.rmtree(before)
+    shutil.rmtree(disk)
+    return cuts
+
+
+def main() -> None:
+    """
+    The command.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--histories", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="the first one's number")
+    parser.add_argument("--more", type=int, default=3, help="further cuts to try, each time")
+    options = parser.parse_args()
+    if why := whyNot():
+        raise SystemExit(why)
+    zygote = Zygote("tests.jetstream.crash.powercut")
+    where = Path(tempfile.mkdtemp(prefix="natsbroker-powercut-"))
+    began, cuts = time.monotonic(), 0
+    for number in range(options.first, options.first + options.histories):
+        cuts += cutPower(zygote, where, str(number), options.more)
+        if number % 20 == 19:
+            print(f"{number + 1}: {cuts} cuts, {time.monotonic() - began:.0f} s", flush=True)
+    shutil.rmtree(where)
+    zygote.close()
+    print(f"{options.histories} histories, {cuts} cuts: nothing lost")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""
+Single flipped bits: each costs one message at most, and is told.
+
+A few; C{python -m tests.jetstream.crash.damage} tries any number.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.jetstream.crash.damage import JetStreamSpecimen, trial
+
+pytestmark = pytest.mark.slow
+
+
+def test_flippedBits(tmp_path: Path) -> None:
+    """The broker starts with all streams and consumers, whatever bit was flipped."""
+    specimen = JetStreamSpecimen(tmp_path)
+    assert {trial(specimen, tmp_path, str(seed)) for seed in range(12)} <= {0, 1}

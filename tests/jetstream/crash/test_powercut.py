@@ -1,0 +1,47 @@
+"""
+Power cuts: what a JetStream promised is there afterwards.
+
+A few histories; C{python -m tests.jetstream.crash.powercut} goes through any number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.jetstream.crash.powercut import cutPower
+from tests.storage import shim
+from tests.storage.history import Lost
+from tests.storage.powercut import CUTS
+from tests.storage.victims import Zygote
+
+WHY_NOT = shim.whyNot()
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    """A process that forks victims."""
+    zygote = Zygote("tests.jetstream.crash.powercut")
+    yield zygote
+    zygote.close()
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_nothingIsLost(zygote: Zygote, tmp_path: Path, number: int) -> None:
+    """
+    Acknowledged messages, double acknowledgements and changes of configurations are there, no
+    consumer is ahead of its stream, and every message reaches those who did not acknowledge it.
+    """
+    assert cutPower(zygote, tmp_path, str(number)) == CUTS * 4
+
+
+def test_noticesCarelessness(zygote: Zygote, tmp_path: Path) -> None:
+    """With a store that does not sync, something is lost."""
+    with pytest.raises(Lost):
+        for number in range(10):
+            part = tmp_path / str(number)
+            part.mkdir()
+            cutPower(zygote, part, f"careless {number}", careless="nothing synced")

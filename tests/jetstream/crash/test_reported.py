@@ -1,0 +1,116 @@
+"""
+Faults that users of nats-server have reported do not occur here. Those of kills and power cuts are
+looked for by L{tests.jetstream.crash.worked.Promises}.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from natsbroker.jetstream.consumers.state import stateKey
+from natsbroker.jetstream.streams.recovery import recover
+from natsbroker.wire.values import Message
+from tests.jetstream.api.support import ApiStage
+
+
+def _consumer(stage: ApiStage, name: str, **config: Any) -> None:
+    config = {"durable_name": name, "ack_policy": "explicit", "ack_wait": 10**9, **config}
+    subject = f"CONSUMER.DURABLE.CREATE.S.{name}"
+    assert "error" not in stage.ask(subject, {"stream_name": "S", "config": config})
+
+
+def _fetch(stage: ApiStage, name: str, count: int = 10) -> list[Message]:
+    inbox = stage.inbox(b"_INBOX.fetch")
+    body = json.dumps({"batch": count, "no_wait": True}).encode()
+    stage.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}".encode(), body, b"_INBOX.fetch")
+    stage.settle()
+    return [each for each in inbox.got if each.reply]
+
+
+def _messages(stage: ApiStage) -> int:
+    found: int = stage.ask("STREAM.INFO.S")["state"]["messages"]
+    return found
+
+
+class TestStuckConsumers:
+    """A consumer does not stop while others go on."""
+
+    def test_trimmed(self) -> None:
+        """Pending messages that max_bytes removes are pending no more, and new ones come."""
+        stage = ApiStage()
+        stage.make(max_bytes=1000)
+        _consumer(stage, "c", max_ack_pending=3)
+        for _ in range(3):
+            stage.publish(b"s.a", b"x" * 200)
+        assert len(_fetch(stage, "c")) == 3
+        for _ in range(10):
+            stage.publish(b"s.a", b"x" * 200)
+        stream = stage.jetstream.streams["S"]
+        pending = stream.consumers["c"].core.pending
+        assert stream.first > 3
+        assert pending.entries
+        assert min(pending.entries) >= stream.first
+        assert pending.floorStream >= stream.first - 1
+
+    def test_silentClient(self) -> None:
+        """A client that acknowledges nothing keeps its own consumer waiting, and no other."""
+        stage = ApiStage()
+        stage.make()
+        _consumer(stage, "silent", max_ack_pending=1)
+        _consumer(stage, "other")
+        for _ in range(5):
+            stage.publish(b"s.a")
+        assert (len(_fetch(stage, "silent")), len(_fetch(stage, "other"))) == (1, 5)
+        stage.clock.advance(2)
+        stage.settle()
+        info = stage.ask("CONSUMER.INFO.S.silent")
+        assert (info["num_redelivered"], info["num_ack_pending"]) == (1, 1)
+
+
+class TestDamagedConsumer:
+    """A consumer whose state cannot be read."""
+
+    def test_served(self) -> None:
+        """It is there after a restart, delivers, and can be deleted."""
+        stage = ApiStage()
+        stage.make()
+        _consumer(stage, "c")
+        stage.publish(b"s.a")
+        assert len(_fetch(stage, "c")) == 1
+        stream = stage.jetstream.streams.pop("S")
+        stream.close()
+        stage.wait(stream.consumers["c"].stop("shutdown"))
+        states = stage.files.states("jetstream/A")
+        stage.wait(states.put(stateKey("S", "c"), b"\xff" * 40))
+        stage.wait(recover(stage.jetstream))
+        assert len(_fetch(stage, "c")) == 1
+        assert stage.ask("CONSUMER.DELETE.S.c")["success"]
+        assert stage.ask("CONSUMER.NAMES.S")["consumers"] == []
+
+
+class TestWorkQueue:
+    """Messages that were delivered as often as a consumer may."""
+
+    def test_neitherLostNorBlocking(self) -> None:
+        """They stay in the stream, others are delivered, and a new consumer gets all."""
+        stage = ApiStage()
+        stage.make(retention="workqueue")
+        _consumer(stage, "c", max_deliver=1)
+        for _ in range(2):
+            stage.publish(b"s.a")
+        assert len(_fetch(stage, "c")) == 2
+        stage.clock.advance(3)
+        stage.publish(b"s.a")
+        [third] = _fetch(stage, "c")
+        stage.send(third.reply, b"+ACK", b"_INBOX.ack")
+        stage.settle()
+        assert _messages(stage) == 2
+        stage.ask("CONSUMER.DELETE.S.c")
+        _consumer(stage, "d")
+        found = _fetch(stage, "d")
+        assert len(found) == 2
+        for each in found:
+            stage.send(each.reply, b"+ACK", b"_INBOX.ack")
+        stage.settle()
+        assert _messages(stage) == 0

@@ -1,0 +1,355 @@
+"""
+What clients of a JetStream do, and what they were promised.
+
+A process that may be killed says what it is about to ask, what was answered and what it received;
+L{Promises} reads that and compares it with what is found afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from natsbroker.wire.values import Message
+from tests.jetstream.crash.place import Place
+from tests.storage.history import Lost
+
+STREAMS: dict[str, dict[str, Any]] = {
+    "L": {"subjects": ["L.>"]},
+    "W": {"subjects": ["W.>"], "retention": "workqueue"},
+    "K": {"subjects": ["K.>"], "max_msgs_per_subject": 1},
+    "B": {"subjects": ["B.>"], "max_bytes": 4000},
+}
+
+MOST = 2
+"""C{max_deliver} of the consumer that seldom acknowledges."""
+
+CONSUMERS: dict[str, dict[str, Any]] = {
+    "L.often": {"ack_wait": 10**9, "max_ack_pending": 10000},
+    "L.seldom": {"ack_wait": 10**9, "max_ack_pending": 10000, "max_deliver": MOST},
+    "W.worker": {"ack_wait": 10**9, "max_ack_pending": 10000},
+    "B.late": {"ack_wait": 10**9, "max_ack_pending": 10000},
+}
+
+_KEYS = 5
+
+Say = Callable[[dict[str, Any]], None]
+
+
+def bodyOf(number: int) -> bytes:
+    """
+    What the message with a number holds.
+    """
+    return b"%d %b" % (number, b"x" * (number * 37 % 150))
+
+
+def positionOf(message: Message) -> tuple[int, int]:
+    """
+    @return: a delivered message's sequence in its stream, and how often it was delivered.
+    """
+    words = message.reply.split(b".")
+    return int(words[5]), int(words[4])
+
+
+class Clients:
+    """
+    Do one thing after the other, and wait for few of them.
+    """
+
+    def __init__(self, place: Place, seed: str, number: int, say: Say) -> None:
+        """
+        @param number: of the first message.
+        """
+        self._place = place
+        self._random = Random(seed)
+        self._number = number
+        self._say = say
+        self._open = 0
+        self._operation = 0
+
+    def prepare(self) -> None:
+        """
+        Make the streams and consumers that stay.
+        """
+        place = self._place
+        for name, config in STREAMS.items():
+            if name not in place.jetstream.streams:
+                place.ask(f"STREAM.CREATE.{name}", name=name, **config)
+        for key, config in CONSUMERS.items():
+            stream, name = key.split(".")
+            if name not in place.jetstream.streams[stream].consumers:
+                config = {"durable_name": name, "ack_policy": "explicit", **config}
+                subject = f"CONSUMER.DURABLE.CREATE.{key}"
+                place.ask(subject, stream_name=stream, config=config)
+        self._say({"prepared": True})
+
+    def step(self) -> None:
+        """
+        Do something.
+        """
+        choices = [self._publish] * 6 + [self._take] * 6 + [self._configure] * 2
+        self._random.choice([*choices, self._delete, self._wait])()
+        if self._open > 100:
+            self.finish()
+
+    def finish(self) -> None:
+        """
+        Wait for all answers.
+        """
+        self._place.until(lambda: not self._open)
+
+    def _ask(self, what: dict[str, Any], subject: bytes, body: bytes, headers: Any = None) -> None:
+        self._operation += 1
+        operation = self._operation
+        self._say({"ask": operation, **what})
+        self._open += 1
+
+        def answered(message: Message) -> None:
+            self._open -= 1
+            answer = json.loads(message.payload) if message.payload else {}
+            self._say({"done": operation, "seq": answer.get("seq"), "error": answer.get("error")})
+
+        self._place.send(subject, body, answered, headers)
+
+    def _publish(self) -> None:
+        stream = self._random.choice("LLWKB")
+        for _ in range(self._random.choice((1, 1, 5, 30))):
+            number, self._number = self._number, self._number + 1
+            tail = number % _KEYS if stream == "K" else number % 3
+            headers = {"Nats-Msg-Id": str(number)} if number % 4 == 0 else None
+            what = {"publish": stream, "number": number}
+            self._ask(what, b"%b.%d" % (stream.encode(), tail), bodyOf(number), headers)
+        if self._random.random() < 0.5:
+            self._place.settle()
+
+    def _take(self) -> None:
+        key = self._random.choice(list(CONSUMERS))
+        share = 0.2 if key == "L.seldom" else 0.8
+        batch = self._random.choice((1, 10, 40))
+        stream, name = key.split(".")
+
+        def received(message: Message) -> None:
+            self._say({"received": key, "seq": positionOf(message)[0]})
+
+        for message in self._place.fetch(stream, name, batch, received):
+            sequence, _ = positionOf(message)
+            if self._random.random() < share:
+                self._ask({"ack": key, "of": sequence}, message.reply, b"+ACK")
+
+    def _configure(self) -> None:
+        self.finish()
+        name = f"C{self._random.randrange(4)}"
+        self._number += 1
+        text = str(self._number)
+        if self._random.random() < 0.5:
+            exists = name in self._place.jetstream.streams
+            if exists and self._random.random() < 0.3:
+                self._change(name, "", f"STREAM.DELETE.{name}", {})
+                return
+            verb = "UPDATE" if exists else "CREATE"
+            config = {"name": name, "subjects": [f"{name}.>"], "description": text}
+            self._change(name, text, f"STREAM.{verb}.{name}", config)
+            return
+        config = {"durable_name": name, "ack_policy": "explicit", "description": text}
+        subject = f"CONSUMER.DURABLE.CREATE.L.{name}"
+        self._change(f"L.{name}", text, subject, {"stream_name": "L", "config": config})
+
+    def _change(self, name: str, text: str, subject: str, body: dict[str, Any]) -> None:
+        data = json.dumps(body).encode() if body else b""
+        self._ask({"change": name, "text": text}, f"$JS.API.{subject}".encode(), data)
+        self.finish()
+
+    def _delete(self) -> None:
+        last = self._place.jetstream.streams["L"].last
+        if last:
+            sequence = self._random.randint(1, last)
+            body = json.dumps({"seq": sequence}).encode()
+            self._ask({"delete": sequence}, b"$JS.API.STREAM.MSG.DELETE.L", body)
+
+    def _wait(self) -> None:
+        self.finish()
+        self._place.pass_(self._random.choice((0.1, 0.3, 1.5)))
+
+
+def work(directory: Path, seed: str, number: int, steps: int, say: Say) -> None:
+    """
+    What a process does.
+    """
+    place = Place(directory, number)
+    clients = Clients(place, seed, number, say)
+    clients.prepare()
+    for _ in range(steps):
+        clients.step()
+    clients.finish()
+    say({"finished": True})
+
+
+class Promises:
+    """
+    What clients know.
+
+    @ivar stored: acknowledged messages: numbers by stream and sequence.
+    @ivar received: how often each sequence came to a consumer.
+    @ivar acked: sequences by consumer whose acknowledgement was answered.
+    @ivar mayBeAcked: those whose acknowledgement was sent.
+    @ivar deleted: sequences of the stream with limits whose deletion was asked for.
+    @ivar texts: what a stream or consumer may be described by; empty if it may not exist.
+    """
+
+    def __init__(self) -> None:
+        self.isPrepared = False
+        self.stored: dict[str, dict[int, int]] = {name: {} for name in STREAMS}
+        self.received: dict[str, Counter[int]] = {key: Counter() for key in CONSUMERS}
+        self.acked: dict[str, set[int]] = {key: set() for key in CONSUMERS}
+        self.mayBeAcked: dict[str, set[int]] = {key: set() for key in CONSUMERS}
+        self.deleted: set[int] = set()
+        self.texts: dict[str, set[str]] = {}
+
+    def learn(self, lines: Iterable[bytes]) -> None:
+        """
+        Read what a process said.
+        """
+        asked: dict[int, dict[str, Any]] = {}
+        for line in lines:
+            said = json.loads(line)
+            if "prepared" in said:
+                self.isPrepared = True
+            elif "ask" in said:
+                asked[said["ask"]] = said
+                self._asked(said)
+            elif "done" in said:
+                self._done(asked[said["done"]], said)
+            elif "received" in said:
+                self._received(said["received"], said["seq"])
+
+    def _asked(self, said: dict[str, Any]) -> None:
+        if "ack" in said:
+            self.mayBeAcked[said["ack"]].add(said["of"])
+        elif "delete" in said:
+            self.deleted.add(said["delete"])
+        elif "change" in said:
+            self.texts.setdefault(said["change"], {""}).add(said["text"])
+
+    def _done(self, asked: dict[str, Any], said: dict[str, Any]) -> None:
+        if said["error"] and "delete" not in asked:
+            raise Lost(f"{asked} is refused: {said['error']}")
+        if "publish" in asked:
+            self.stored[asked["publish"]][said["seq"]] = asked["number"]
+        elif "ack" in asked:
+            self.acked[asked["ack"]].add(asked["of"])
+        elif "change" in asked:
+            self.texts[asked["change"]] = {asked["text"]}
+
+    def _received(self, key: str, sequence: int) -> None:
+        self.received[key][sequence] += 1
+        if sequence in self.acked[key]:
+            raise Lost(f"{key} has {sequence} again, after its acknowledgement was answered")
+        if key == "L.seldom" and self.received[key][sequence] > MOST:
+            raise Lost(f"{key} has {sequence} too often")
+
+    def check(self, place: Place) -> None:
+        """
+        Compare with what was found, and change nothing.
+
+        @raise Lost: if something promised is not there.
+        """
+        streams = place.jetstream.streams
+        for name in STREAMS if self.isPrepared else ():
+            if name not in streams:
+                raise Lost(f"the stream {name} is forgotten")
+            self._checkMessages(place, name)
+        for key in CONSUMERS if self.isPrepared else ():
+            self._checkConsumer(place, key)
+        for key, texts in self.texts.items():
+            name, _, consumer = key.partition(".")
+            found = streams.get(name)
+            holder: Any = found.consumers.get(consumer) if found and consumer else found
+            text = "" if holder is None else holder.config.description
+            if text not in texts:
+                raise Lost(f"{key} is {text!r} and not one of {texts}")
+
+    def _checkMessages(self, place: Place, name: str) -> None:
+        contents = contentsOf(place, name)
+        newest: dict[int, int] = {}
+        for sequence, number in self.stored[name].items():
+            found = contents.get(sequence)
+            if found is not None and found != bodyOf(number):
+                raise Lost(f"{sequence} of {name} is {found!r} and not {bodyOf(number)!r}")
+            if found is not None:
+                continue
+            isLater = sequence < min(contents, default=place.jetstream.streams[name].last + 1)
+            if name == "K":
+                newest[number % _KEYS] = max(newest.get(number % _KEYS, 0), sequence)
+            elif not (
+                (name == "L" and sequence in self.deleted)
+                or (name == "W" and sequence in self.mayBeAcked["W.worker"])
+                or (name == "B" and isLater)
+            ):
+                raise Lost(f"{sequence} of {name} is lost")
+        for key, sequence in newest.items():
+            if not any(
+                each > sequence and int(body.split()[0]) % _KEYS == key
+                for each, body in contents.items()
+            ):
+                raise Lost(f"the last message {sequence} of key {key} is lost")
+        last = place.jetstream.streams[name].last
+        if last < max(self.stored[name], default=0):
+            raise Lost(f"{name} ends at {last}")
+
+    def _checkConsumer(self, place: Place, key: str) -> None:
+        name, consumer = key.split(".")
+        stream = place.jetstream.streams[name]
+        if consumer not in stream.consumers:
+            raise Lost(f"the consumer {key} is forgotten")
+        pending = stream.consumers[consumer].core.pending
+        if max(pending.floorStream, pending.deliveredStream) > stream.last:
+            raise Lost(f"{key} is ahead of its stream: {pending.floorStream} > {stream.last}")
+        gone = [each for each in pending.entries if each < stream.first]
+        if gone:
+            raise Lost(f"{key} waits for {gone[:5]}, which {name} has no more")
+        open_ = self.acked[key].intersection(pending.entries)
+        if open_:
+            raise Lost(f"acknowledgements of {key} are lost: {open_}")
+
+    def checkDeliveries(self, place: Place) -> None:
+        """
+        Take everything from the consumers: each message comes that was not acknowledged.
+        """
+        for key in CONSUMERS if self.isPrepared else ():
+            name, _ = key.split(".")
+            came: Counter[int] = Counter()
+            for _ in range(3):
+                place.pass_(1.5)
+                while messages := place.fetch(*key.split("."), 200):
+                    for message in messages:
+                        sequence, _ = positionOf(message)
+                        self._received(key, sequence)
+                        came[sequence] += 1
+                        if key != "L.seldom":
+                            self.mayBeAcked[key].add(sequence)
+                            place.send(message.reply, b"+ACK", lambda each: None)
+                place.settle()
+            missing = set(contentsOf(place, name)) - set(self.received[key]) - self.mayBeAcked[key]
+            if missing:
+                raise Lost(f"{key} did not get {sorted(missing)[:5]}")
+            place.reactor.wait(place.jetstream.streams[name].settle())
+            if key == "W.worker" and contentsOf(place, name):
+                raise Lost(f"{list(contentsOf(place, name))[:5]} are left behind in the work queue")
+
+
+def contentsOf(place: Place, name: str) -> dict[int, bytes]:
+    """
+    The messages of a stream.
+    """
+    stream = place.jetstream.streams[name]
+    found: dict[int, bytes] = {}
+    sequence = 1
+    while sequence <= stream.last:
+        part = place.reactor.wait(stream.read((), sequence, 1000, 1 << 24))
+        found.update((each.sequence, each.payload) for each in part.records)
+        sequence = part.next
+    return found
