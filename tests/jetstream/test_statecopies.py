@@ -35,7 +35,7 @@ class TestCopies:
         stage.wait(states.change({b"stream/2": None}))
         assert stage.wait(inner.load()) == {}
 
-    def test_others(self) -> None:
+    def test_positions(self) -> None:
         """Values that are written all the time have no copies."""
         stage = ApiStage()
         inner = stage.files.states("space")

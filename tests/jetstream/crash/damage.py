@@ -18,7 +18,7 @@ from random import Random
 
 from tests.jetstream.crash.place import Place
 from tests.jetstream.crash.powercut import LATER
-from tests.jetstream.crash.worked import CONSUMERS, STREAMS, Clients, Promises, contentsOf
+from tests.jetstream.crash.worked import CONSUMERS, STREAMS, Clients, Known, contentsOf
 from tests.storage.damage import Specimen, flipBit
 from tests.storage.history import History, Lost
 
@@ -32,7 +32,7 @@ class JetStreamSpecimen:
 
     def __init__(self, where: Path, steps: int = 60) -> None:
         self.directory = where / "specimen"
-        self.promises = Promises()
+        self.promises = Known()
         lines: list[bytes] = []
         place = Place(self.directory)
         clients = Clients(place, "specimen", LATER, lambda what: lines.append(_line(what)))
@@ -82,7 +82,7 @@ def _lost(specimen: JetStreamSpecimen, place: Place) -> int:
             if sequence not in found:
                 lost += 1
                 if not place.watcher.covers(place.jetstream.streams[name].log.name, sequence):
-                    raise Lost(f"nobody is told of the loss of {sequence} of {name}")
+                    raise Lost(f"no watcher learns of the loss of {sequence} of {name}")
             elif found[sequence] != body:
                 raise Lost(f"{sequence} of {name} is {found[sequence]!r}")
     if lost > 1:
@@ -101,7 +101,7 @@ def _checkConsumers(specimen: JetStreamSpecimen, place: Place) -> None:
         pending = stream.consumers[consumer].core.pending
         again = [each for each in specimen.promises.acked[key] if each > pending.deliveredStream]
         if (again or specimen.promises.acked[key].intersection(pending.entries)) and not isTold:
-            raise Lost(f"nobody is told that the state of {key} is lost")
+            raise Lost(f"no watcher learns that the state of {key} is lost")
     known = copy.deepcopy(specimen.promises)
     if not isTold:
         known.checkDeliveries(place)

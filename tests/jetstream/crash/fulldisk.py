@@ -19,7 +19,7 @@ from tests.storage.fulldisk import fill
 
 def _published(place: Place, count: int) -> list[dict[str, Any]]:
     """
-    @return: the answers to publishing so many messages, one after the other.
+    @return: the answers to publishing that number of messages, one after the other.
     """
     answers: list[dict[str, Any]] = []
     for number in range(count):

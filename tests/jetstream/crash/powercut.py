@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from tests.jetstream.crash.place import Place
-from tests.jetstream.crash.worked import Promises, work
+from tests.jetstream.crash.worked import Known, work
 from tests.storage.faults import CARELESS
 from tests.storage.history import Lost
 from tests.storage.powercut import CUTS, find
@@ -40,7 +40,7 @@ def commit(order: dict[str, Any]) -> None:
     work(Path(order["directory"]), order["seed"], order["number"], order["steps"], say)
 
 
-def verify(directory: Path, age: float, known: Promises, isLast: bool) -> None:
+def verify(directory: Path, age: float, known: Known, isLast: bool) -> None:
     """
     Open what was found.
 
@@ -70,7 +70,7 @@ def cutPower(zygote: Zygote, where: Path, seed: str, more: int = 3, careless: st
     @raise Lost: if something is not as it must be.
     """
     random = Random(seed)
-    promises = Promises()
+    promises = Known()
     disk, before, found = (where / each for each in ("disk", "before", "found"))
     disk.mkdir()
     cuts = 0

@@ -1,5 +1,5 @@
 """
-Single flipped bits: each costs one message at most, and is told.
+Single flipped bits: each costs one message at most, and is reported.
 
 A few; C{python -m tests.jetstream.crash.damage} tries any number.
 """

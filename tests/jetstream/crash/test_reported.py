@@ -1,6 +1,6 @@
 """
 Faults that users of nats-server have reported do not occur here. Those of kills and power cuts are
-looked for by L{tests.jetstream.crash.worked.Promises}.
+looked for by L{tests.jetstream.crash.worked.Known}.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 What clients of a JetStream do, and what they were promised.
 
 A process that may be killed says what it is about to ask, what was answered and what it received;
-L{Promises} reads that and compares it with what is found afterwards.
+L{Known} reads that and compares it with what is found afterwards.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def work(directory: Path, seed: str, number: int, steps: int, say: Say) -> None:
     say({"finished": True})
 
 
-class Promises:
+class Known:
     """
     What clients know.
 
