@@ -6,7 +6,6 @@ of its consumers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
@@ -48,11 +47,11 @@ class CopiedStates:
     def put(self, key: bytes, value: bytes) -> Deferred[None]:
         if key.startswith(_COPIED):
             return self.change({key: value})
-        return cast("Deferred[None]", self._states.put(key, value))
+        return self._states.put(key, value)
 
     def delete(self, key: bytes) -> Deferred[None]:
         return self.change({key: None})
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
         copies = {_COPY + key: value for key, value in changes.items() if key.startswith(_COPIED)}
-        return cast("Deferred[None]", self._states.change({**changes, **copies}))
+        return self._states.change({**changes, **copies})

@@ -41,7 +41,7 @@ def main(directory: Path) -> None:
     stored = [each["seq"] for each in _published(place, 3)]
     assert stored == [1, 2, 3]
     fill(directory / "filler")
-    refused = []
+    refused: list[dict[str, Any]] = []
     while not refused:
         for answer in _published(place, 20):
             if "error" in answer:

@@ -15,6 +15,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import ISubscriber
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.consumers import CONSUMER_ROUTES
@@ -66,7 +67,7 @@ class Place:
         self.watcher = Recorder()
         self.files.watch(self.watcher)
         self._turn = hot.FlushBatch(lambda call: self.reactor.callLater(0, call))
-        account = Account("A", Router(), self._turn, Random(1))
+        account = Account("A", Router(), AccountDependencies(self._turn, Random(1)))
         self.bus = account.busFor(Kind.CLIENT)
         reactor = self.reactor
         self.jetstream = JetStreamAccount(

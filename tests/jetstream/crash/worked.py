@@ -320,11 +320,11 @@ class Known:
         Take everything from the consumers: each message comes that was not acknowledged.
         """
         for key in CONSUMERS if self.isPrepared else ():
-            name, _ = key.split(".")
+            name, consumer = key.split(".")
             came: Counter[int] = Counter()
             for _ in range(3):
                 place.pass_(1.5)
-                while messages := place.fetch(*key.split("."), 200):
+                while messages := place.fetch(name, consumer, 200):
                     for message in messages:
                         sequence, _ = positionOf(message)
                         self._received(key, sequence)

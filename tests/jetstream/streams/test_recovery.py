@@ -109,7 +109,7 @@ def test_workQueueRemovesFirst() -> None:
             order.append("written")
         return put(key, value)
 
-    states.put = putting  # type: ignore[method-assign]
+    states.put = putting
     stage.send(reply, b"+ACK", b"_INBOX.ack")
     stage.settle()
     assert order == ["removed", "written"]
