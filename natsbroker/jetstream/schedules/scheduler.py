@@ -39,8 +39,6 @@ RETRY = 2_000_000_000
 """Nanoseconds after which a message is published again that was not stored."""
 
 _SECOND = 1_000_000_000
-_PIECE = 1024
-
 _NOT_COPIED = (
     b"Nats-Schedule",
     b"Nats-Expected-",
@@ -143,18 +141,6 @@ class MessageScheduler:
     def _add(self, subject: bytes, schedule: _Schedule) -> None:
         self._known[subject] = schedule
         heappush(self._queue, (schedule.time, schedule.sequence, subject))
-
-    @inlineCallbacks
-    def recover(self) -> Generator[Deferred[Any], Any, None]:
-        """
-        Note the schedules that are there.
-        """
-        stream = self._stream
-        sequence = max(stream.first, 1)
-        while sequence <= stream.last:
-            found = yield stream.read((), sequence, _PIECE, 1 << 24)
-            self.stored(found.records)
-            sequence = found.next
 
     def close(self) -> None:
         """

@@ -32,8 +32,6 @@ LONGEST_WAIT = 86_400.0
 RETRY = SECOND
 """Nanoseconds after which a removal that failed is tried again."""
 
-_PIECE = 1024
-
 _log = Logger(namespace="natsbroker.jetstream")
 
 
@@ -80,18 +78,6 @@ class MessageExpiry:
                 if ttl > 0:
                     heappush(self._ends, (record.timestamp + ttl, record.sequence))
         self._schedule()
-
-    @inlineCallbacks
-    def recover(self) -> Generator[Deferred[Any], Any, None]:
-        """
-        Note the ends of the messages that are there.
-        """
-        stream = self._stream
-        sequence = max(stream.first, 1)
-        while sequence <= stream.last:
-            found = yield stream.read((), sequence, _PIECE, 1 << 24)
-            self.stored(found.records)
-            sequence = found.next
 
     def close(self) -> None:
         """

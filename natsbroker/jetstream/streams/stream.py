@@ -152,16 +152,23 @@ class Stream(StreamRecords):
     @inlineCallbacks
     def _watch(self, config: StreamConfig) -> Generator[Deferred[Any], Any, None]:
         """
-        Begin to heed the times of messages, if the configuration has begun to allow them.
+        Begin to heed the times of messages, if the configuration has begun to allow them. The
+        messages that are there are read once.
         """
+        added: list[MessageExpiry | MessageScheduler] = []
         if config.allow_msg_ttl and self._expiry is None:
             self._expiry = MessageExpiry(self)
-            self.watchers.append(self._expiry.stored)
-            yield self._expiry.recover()
+            added.append(self._expiry)
         if config.allow_msg_schedules and self._scheduler is None:
             self._scheduler = MessageScheduler(self)
-            self.watchers.append(self._scheduler.stored)
-            yield self._scheduler.recover()
+            added.append(self._scheduler)
+        self.watchers += [each.stored for each in added]
+        sequence = max(self.first, 1)
+        while added and sequence <= self.last:
+            found = yield self.read((), sequence, SLICE, 1 << 24)
+            for each in added:
+                each.stored(found.records)
+            sequence = found.next
 
     def _retention(self, config: StreamConfig) -> Retention:
         isNew = config.discard is DiscardPolicy.NEW
