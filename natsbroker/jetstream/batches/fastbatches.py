@@ -317,7 +317,7 @@ class FastBatches:
             return
         self._forget(place.batchId)
         tail = b',"duplicate": true' + _tailOf(place.batchId, place.number)
-        self._output.answer(reply, self._answers.stored(sequence, tail))
+        self._output.answer(reply, self._answers.stored(sequence, tail), ifStored=True)
 
     def _refuse(
         self, place: FastPlace, batch: _FastBatch, error: JetStreamError, reply: bytes
