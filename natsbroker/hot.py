@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = [
     "COMPILED",
     "REASON",
+    "AckCollector",
     "Collector",
     "Connection",
     "Decoder",
@@ -53,6 +54,10 @@ Poller: Any = None
 Seal: Any = None
 SyncedWriter: Any = None
 LinkLane: Any = None
+
+#: Collects what clients send to a consumer, acknowledgements in runs. Where it is C{None},
+#: L{natsbroker.accounts.batches.Batcher} collects them as messages.
+AckCollector: Any = None
 
 #: Steps in front of L{natsbroker.storage.records}, of L{natsbroker.storage.exports}, of
 #: L{natsbroker.jetstream.streams.publish} and of Google's protobuf library, for what comes in bulk;

@@ -65,6 +65,7 @@ class Names:
     """
 
     label: str
+    AckCollector: Any
     Collector: Any
     Decoder: Any
     Lane: Any
@@ -101,6 +102,7 @@ FIELDS = tuple(name for name in Names.__dataclass_fields__ if name != "label")
 
 #: Steps that are only there where they are compiled.
 STEPS = (
+    "AckCollector",
     "PublishStep",
     "Seal",
     "decodeRecords",
@@ -299,6 +301,8 @@ class Router:
     """
     A subject router of the implementation that is in use.
     """
+
+    hasPlainRules = True
 
     def __init__(self) -> None:
         self._index: Any = hot.SubjectIndex()

@@ -1,5 +1,9 @@
 # The fast lane: a step in front of the readable path that may decline.
 
+cdef enum:
+    # The shortest acknowledgement subject, and a size behind it.
+    LEAST_ACK = 21
+
 # A message that not all of its receivers have had: where its parts are, from where the input begins.
 cdef struct Unfinished:
     Py_ssize_t subject, length, rest, restLength, lineLength, header, replyLength, end, size
@@ -54,6 +58,11 @@ cdef class Lane:
     cdef bint isFar
     # The kinds of receivers that the messages reach, as bits.
     cdef uint32_t reach
+    # The acknowledgement subjects of the consumer that was acknowledged to last, without their
+    # numbers, and its subscription: None if the readable path serves it.
+    cdef bytes ackPrefix
+    cdef Subscription ackSubscription
+    cdef uint64_t ackGeneration
 
     def __init__(
         self,
@@ -155,6 +164,13 @@ cdef class Lane:
             end = line - 1
             if data[end] != c"\r" or end - subject > limit:
                 break
+            if (
+                data[subject] == c"$" and not isHeader and end - subject > LEAST_ACK
+                and memcmp(data + subject, b"$JS.ACK.", 8) == 0
+                and self.acknowledge(subject, line, stop)
+            ):
+                count += 1
+                continue
             # The subject, which is mostly that of the message before.
             length = self.lastLength
             if (
@@ -446,6 +462,111 @@ cdef class Lane:
             finally:
                 self.batch.until = until
                 self.batch.settle()
+
+    cdef bint acknowledge(self, Py_ssize_t subject, Py_ssize_t line, Py_ssize_t stop) except -1:
+        """
+        Give a consumer an acknowledgement that settles one delivery, if this is one.
+
+        @param line: where the line has its LF.
+        @return: false if it is left to the way of other messages.
+        """
+        cdef Decoder decoder = self.decoder
+        cdef const char* data = decoder.data
+        cdef const char* at
+        cdef const char* end = data + line - 1
+        cdef uint64_t numbers[ACK_NUMBERS]
+        cdef int index
+        cdef Py_ssize_t size, after
+        cdef bytes prefix, reply = b""
+        cdef Subscription subscription
+        # The size: none, or that of +ACK.
+        size = (end - 1)[0] - c"0"
+        if (end - 2)[0] != c" " or not (size == 0 or size == 4) or 0 <= decoder.maxPayload < size:
+            return False
+        after = line + 1 + size + 2
+        if (
+            after > stop or data[after - 2] != c"\r" or data[after - 1] != c"\n"
+            or (size and memcmp(data + line + 1, b"+ACK", 4) != 0)
+        ):
+            return False
+        prefix = self.ackPrefix
+        if (
+            prefix is None or self.ackGeneration != self.matcher.generation
+            or PyBytes_GET_SIZE(prefix) >= end - data - subject
+            or memcmp(PyBytes_AS_STRING(prefix), data + subject, PyBytes_GET_SIZE(prefix)) != 0
+        ):
+            if not self.findConsumer(data + subject, end):
+                return False
+            prefix = self.ackPrefix
+        subscription = self.ackSubscription
+        if subscription is None or subscription.isClosed:
+            return False
+        at = data + subject + PyBytes_GET_SIZE(prefix)
+        for index in range(ACK_NUMBERS):
+            at = readDigits(at, end, &numbers[index])
+            if at == NULL or at[0] != (c"." if index < ACK_NUMBERS - 1 else c" "):
+                return False
+            at += 1
+        if numbers[1] == 0:
+            return False
+        if at < end - 1:
+            end -= 2
+            if wordEnd(data, at - data, end - data) != end - data or isReservedReply(at, end - at):
+                return False
+            reply = PyBytes_FromStringAndSize(at, end - at)
+        self.turn.work += 2
+        (<AckCollector> subscription.subscriber).put(
+            numbers[0], numbers[1], numbers[2], reply, subscription.tag
+        )
+        subscription.delivered += 1
+        decoder.start = after
+        decoder.messages += 1
+        decoder.messageBytes += size
+        return True
+
+    cdef bint findConsumer(self, const char* subject, const char* end) except -1:
+        """
+        Find the consumer whose acknowledgement subject this is. That of all such subjects of it the
+        same is true is known of a subject index as long as no subscription names numbers.
+        """
+        cdef const char* at = subject + 8
+        cdef int token
+        cdef bytes prefix, pattern
+        cdef Matches matches
+        cdef Subscription subscription
+        for token in range(2):
+            at = <const char*> memchr(at, c".", end - at)
+            if at == NULL:
+                return False
+            at += 1
+        prefix = PyBytes_FromStringAndSize(subject, at - subject)
+        self.ackPrefix = prefix
+        self.ackGeneration = self.matcher.generation
+        self.ackSubscription = None
+        if (
+            self.origin is None or self.matcher.hasUnevenAcks
+            or self.matcher.mapSubject is not None or self.matcher.counterFor is not None
+            or not getattr(self.matcher.router, "hasPlainRules", False)
+        ):
+            return True
+        pattern = prefix + b"*.*.*.*.*"
+        if self.permissions is not None and not self.permissions.allowsAll(pattern):
+            return True
+        canonical = prefix + b"1.1.1.1.1"
+        matches = self.matcher.match(canonical)
+        if (
+            not matches.fast or matches.kinds & ~self.reach or matches.counter is not None
+            or matches.groups or matches.links or PyTuple_GET_SIZE(matches.plain) != 1
+        ):
+            return True
+        subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, 0)
+        if (
+            not subscription.isShadow and not subscription.maximum
+            and subscription.permissions is None and subscription.pattern == pattern
+            and type(subscription.subscriber) is AckCollector
+        ):
+            self.ackSubscription = subscription
+        return True
 
     cdef bint isFresh(self, const char* reply, Py_ssize_t length) except -1:
         """

@@ -30,7 +30,7 @@ from natsbroker.connections.backlog import WorkQueue
 from natsbroker.wire.reach import MASKS
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
 from natsbroker.connections.outbox import frameFor
-from natsbroker.wire.values import Message, Run
+from natsbroker.wire.values import AckRun, Message, Run
 from natsbroker import errors
 
 include "hashing.pxi"
@@ -39,6 +39,7 @@ include "matching.pxi"
 include "indexing.pxi"
 include "decoding.pxi"
 include "collecting.pxi"
+include "acknowledging.pxi"
 include "repeats.pxi"
 include "forwarding.pxi"
 include "clientlane.pxi"

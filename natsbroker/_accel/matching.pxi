@@ -380,6 +380,8 @@ cdef class Matcher:
     cdef public object counterFor
     cdef readonly long long hits, misses
     cdef int64_t cost
+    # Whether there was ever a pattern that distinguishes the acknowledgements of a consumer.
+    cdef bint hasUnevenAcks
     cdef object __weakref__
 
     LIMIT = 16384
@@ -446,6 +448,7 @@ cdef class Matcher:
         cdef const char* dot = <const char*> memchr(text, c".", length)
         cdef Py_ssize_t head = dot - text if dot != NULL else length
         self.generation += 1
+        self.hasUnevenAcks = self.hasUnevenAcks or isUnevenAck(text, length)
         if head == 1 and (text[0] == c"*" or text[0] == c">"):
             self.wild += 1
         elif memchr(text, c"*", length) != NULL or memchr(text, c">", length) != NULL:

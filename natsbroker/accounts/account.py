@@ -20,6 +20,7 @@ from natsbroker.accounts.responses import Responses
 from natsbroker.accounts.shadows import ImportedStream, Shadows
 from natsbroker.connections.backlog import SUBSCRIPTION
 from natsbroker.interfaces import (
+    IAckSubscriber,
     IBatchSubscriber,
     IInterestTable,
     IInterestWatcher,
@@ -112,6 +113,8 @@ class Account(AccountCore):
         batcher = self._batchers.get(id(subscriber))
         if batcher is None:
             make = hot.Collector if IRunSubscriber.providedBy(subscriber) else Batcher
+            if hot.AckCollector is not None and IAckSubscriber.providedBy(subscriber):
+                make = hot.AckCollector
             batcher = self._batchers[id(subscriber)] = make(subscriber, self._batch, self.failed)
         return batcher
 

@@ -232,6 +232,15 @@ class GatewayTargets:
         """
         return int(getattr(self._router, "shapes", 0))
 
+    @property
+    def hasPlainRules(self) -> bool:
+        """
+        Whether subjects that the same patterns match have the same matches: the router follows
+        NATS's rules, and there are no other clusters.
+        """
+        isPlain = bool(getattr(self._router, "hasPlainRules", False))
+        return isPlain and not self._outputs and self.replies is None
+
     def match(self, subject: bytes) -> Iterable[Any]:
         found = self._match(subject)
         if not self._outputs and self.replies is None:

@@ -29,6 +29,12 @@ _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 
 @implementer(ISubjectRouter)
 class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
+    """
+    @cvar hasPlainRules: tells the lane that nothing but the patterns decides.
+    """
+
+    hasPlainRules = True
+
     def watchChanges(self, changed: Callable[[bytes], None]) -> None:
         """
         This router follows NATS's rules, so it has nothing to announce.

@@ -11,6 +11,7 @@ from typing import Any
 
 from natsbroker.interfaces.auth import IAccountResolver, IAuthorizer
 from natsbroker.interfaces.bus import (
+    IAckSubscriber,
     IBatchSubscriber,
     IClusterInterestWatcher,
     IInterestWatcher,
@@ -91,6 +92,7 @@ __all__ = [
     "Entry",
     "Grant",
     "IAccountResolver",
+    "IAckSubscriber",
     "IAuthorizer",
     "IAuthorizerPlugin",
     "IBatchSubscriber",

@@ -49,6 +49,14 @@ class IBatchSubscriber(ISubscriber):
         """
 
 
+class IAckSubscriber(IBatchSubscriber):
+    """
+    A JetStream consumer: where the lane is compiled, the list of C{deliverMany} may have an
+    L{natsbroker.wire.values.AckRun} in the place of acknowledgements that follow each other. The
+    pattern of their subscription ends with five C{*}, for the numbers.
+    """
+
+
 class IRunSubscriber(ISubscriber):
     """
     A subscriber that takes runs: messages that differ only in their payloads arrive as one object.

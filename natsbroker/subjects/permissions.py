@@ -165,6 +165,14 @@ class PermissionSet(_Permissions):
             self._answers[subject] = answer
         return answer
 
+    def allowsAll(self, pattern: bytes) -> bool:
+        """
+        Whether all subjects that a pattern matches are allowed by one entry, and none is denied.
+        """
+        if any(overlaps(pattern, each) for each in self.deny):
+            return False
+        return self.allow is None or any(isSubset(pattern, each) for each in self.allow)
+
     def _judge(self, subject: bytes) -> bool:
         if self._allowIndex is not None and not self._allowIndex.hasInterest(subject):
             return False

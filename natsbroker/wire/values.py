@@ -191,6 +191,24 @@ class Run:
         return f"<Run of {len(self.bodies)}: {self.subject!r} reply={self.reply!r}>"
 
 
+@dataclass(eq=False, slots=True)
+class AckRun:
+    """
+    Acknowledgements that clients published one after the other to one JetStream consumer, all of
+    which settle a delivery and say nothing else. The lists are of one length.
+
+    @ivar sequences: the stream sequences.
+    @ivar numbers: the consumer sequences.
+    @ivar deliveries: the number of deliveries of each message.
+    @ivar replies: where each is answered; empty for not at all.
+    """
+
+    sequences: list[int]
+    numbers: list[int]
+    deliveries: list[int]
+    replies: list[bytes]
+
+
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
     """

@@ -57,6 +57,25 @@ class TestPermissionSet:
         assert [each for each in allowed if not permissions.allows(each)] == []
         assert [each for each in refused if permissions.allows(each)] == []
 
+    @pytest.mark.parametrize(
+        ("allow", "deny", "isAllowed"),
+        [
+            (None, (), True),
+            ((b"a.>",), (), True),
+            ((b"a.*",), (), True),
+            ((b"a.b",), (), False),
+            ((), (), False),
+            (None, (b"a.b",), False),
+            (None, (b"*.b",), False),
+            (None, (b"b.>",), True),
+        ],
+    )
+    def test_patterns(
+        self, allow: tuple[bytes, ...] | None, deny: tuple[bytes, ...], isAllowed: bool
+    ) -> None:
+        """All subjects of a pattern are allowed if one entry covers them and none is denied."""
+        assert PermissionSet(allow, deny).allowsAll(b"a.*") is isAllowed
+
     def test_answersAreTheSameTwice(self) -> None:
         """An answer that is remembered is the answer that was given."""
         permissions = PermissionSet([b"a.*"], [b"a.b"])

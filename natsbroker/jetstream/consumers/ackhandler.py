@@ -11,7 +11,7 @@ from typing import Any
 from natsbroker.jetstream.consumers.acks import Ack, AckKind, DeliveredAs, parseAck, parseAckSubject
 from natsbroker.jetstream.consumers.core import ConsumerCore
 from natsbroker.jetstream.model.consumerconfig import AckPolicy
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import AckRun, Message
 
 #: Sampling in percent that includes every acknowledgement.
 ALL = 100
@@ -68,6 +68,27 @@ class ConsumerAckHandler:
             if reply:
                 self._core.account.send(reply)
 
+    def acknowledgedRun(self, run: AckRun) -> None:
+        """
+        Handle acknowledgements that settle one delivery each: as L{acknowledged} for each, in
+        order.
+        """
+        core = self._core
+        last = max(run.sequences)
+        isKnown = last < core.cursor.position or last <= core.pending.deliveredStream
+        if core.acksAll or self.sampling or not isKnown:
+            columns = (run.deliveries, run.sequences, run.numbers, run.replies)
+            for deliveries, sequence, number, reply in zip(*columns, strict=True):
+                if self._settle(DeliveredAs(deliveries, sequence, number), True):
+                    self._answerDurably(reply)
+            return
+        settled = core.pending.settleRun(run.sequences)
+        if settled:
+            self._hasChanged = True
+            self._settled += settled
+            core.cursor.forgetRun(settled)
+        self._replies += filter(None, run.replies)
+
     def finish(self) -> None:
         """
         End a batch of acknowledgements.
@@ -85,9 +106,9 @@ class ConsumerAckHandler:
         self._core.lastActive = self._core.monotonic()
 
     def _answer(self, replies: list[bytes]) -> None:
-        send = self._core.account.send
+        publish = self._core.account.bus.publishInternal
         for reply in replies:
-            send(reply)
+            publish(reply, b"")
 
     def _note(self) -> None:
         """

@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from zope.interface import implementer
 
-from natsbroker.interfaces import IBatchSubscriber, ISubscription
+from natsbroker.interfaces import IAckSubscriber, ISubscription
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.ackhandler import ConsumerAckHandler
 from natsbroker.jetstream.consumers.core import ConsumerCore, filtersOf
@@ -20,9 +20,9 @@ from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
 from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
-from natsbroker.jetstream.model.metadata import withLevel
+from natsbroker.jetstream.model.metadata import API_LEVEL, withLevel
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp, formatTime
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import AckRun, Message
 
 #: The status for clients that wait when the consumer stops, and whether it has pending counts.
 ENDINGS = {
@@ -36,9 +36,6 @@ _RANDOM = Random()
 #: What a subscription receives.
 _ACKS, _PULLS, _FLOW = range(3)
 
-#: The API level of this server.
-API_LEVEL = 5
-
 
 class ResetRefused(ValueError):
     """
@@ -46,7 +43,7 @@ class ResetRefused(ValueError):
     """
 
 
-@implementer(IBatchSubscriber)
+@implementer(IAckSubscriber)
 class Consumer:
     """
     One consumer.
@@ -201,12 +198,15 @@ class Consumer:
     def deliver(self, message: Message, tag: Any) -> None:
         self.deliverMany([(message, tag)])
 
-    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+    def deliverMany(self, messages: Sequence[tuple[Message | AckRun, Any]]) -> None:
         hadAcks = False
         for message, tag in messages:
             if not self.core.isServing:
                 break
-            if tag == _ACKS:
+            if isinstance(message, AckRun):
+                self._acks.acknowledgedRun(message)
+                hadAcks = True
+            elif tag == _ACKS:
                 self._acks.acknowledged(message)
                 hadAcks = True
             elif tag == _PULLS:

@@ -6,7 +6,7 @@ are read.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from itertools import islice
 
 from twisted.logger import Logger
@@ -398,6 +398,14 @@ class RecordCursor:
         A message was delivered again, or is not wanted any more.
         """
         self._again.pop(sequence, None)
+
+    def forgetRun(self, sequences: Iterable[int]) -> None:
+        """
+        The same for many messages.
+        """
+        if self._again:
+            for each in sequences:
+                self._again.pop(each, None)
 
     async def _readAgain(self) -> None:
         generation = self._generation

@@ -4,11 +4,15 @@ What acknowledgements do.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from natsbroker.jetstream.model.consumerconfig import AckPolicy
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import AckRun, Message
 from tests.jetstream.consumers.support import SECOND, ConsumerStage, Inbox, numbers
 
 
@@ -304,3 +308,61 @@ class TestSampling:
         _, messages = delivered(stage, 1)
         stage.ack(messages[0])
         assert stage.advisories == []
+
+
+RUNS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=6),
+        st.sampled_from(["", "nak", "publish", "expire"]),
+    ),
+    max_size=4,
+)
+
+
+def settledBy(
+    isTogether: bool, runs: list[tuple[list[tuple[int, bool]], str]], config: dict[str, Any]
+) -> list[object]:
+    """
+    What acknowledgements lead to, in runs or one by one.
+    """
+    stage = ConsumerStage(retention=RetentionPolicy.INTEREST)
+    inbox, messages = delivered(stage, 6, ack_wait=SECOND, **config)
+    consumer = stage.stream.consumers[0]
+    shown: list[object] = []
+    for acks, event in runs:
+        if event == "nak":
+            stage.ack(messages[0], b"-NAK")
+        elif event == "publish":
+            stage.publish(2)
+            stage.pull(inbox, b"2")
+        elif event == "expire":
+            stage.advance(2)
+            stage.pull(inbox, b"1")
+        sequences = [sequence for sequence, _ in acks]
+        replies = [inbox.subject if isAnswered else b"" for _, isAnswered in acks]
+        if isTogether:
+            run = AckRun(sequences, sequences, [1] * len(acks), replies)
+            consumer.deliverMany([(run, 0)])
+        else:
+            subjects = [b"$JS.ACK.S.C.1.%d.%d.1.0" % (each, each) for each in sequences]
+            consumer.deliverMany(
+                [
+                    (Message(subject, b"", reply), 0)
+                    for subject, reply in zip(subjects, replies, strict=True)
+                ]
+            )
+        stage.settle()
+        got = [(each.subject, each.reply, each.body) for each in inbox.take()]
+        shown += [got, consumer.info(), list(stage.stream.settledSequences), stage.stateOf()]
+    return [*shown, stage.fakeAccount.advisories]
+
+
+@given(
+    RUNS,
+    st.sampled_from(
+        [{}, {"ack_policy": AckPolicy.ALL}, {"sample_freq": "100"}, {"max_deliver": 2}]
+    ),
+)
+def test_runs(runs: list[tuple[list[tuple[int, bool]], str]], config: dict[str, Any]) -> None:
+    """Acknowledgements in a run do what they do one by one."""
+    assert settledBy(True, runs, config) == settledBy(False, runs, config)
