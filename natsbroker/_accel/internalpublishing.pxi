@@ -40,6 +40,63 @@ cdef char* writeDecimal(char* out, uint64_t number) noexcept nogil:
     return out + 20 - place
 
 
+cdef char* writePadded(char* out, int number, int digits) noexcept nogil:
+    cdef int place
+    for place in range(digits):
+        out[digits - 1 - place] = <char> (c"0" + number % 10)
+        number //= 10
+    return out + digits
+
+
+cdef char* writeTime(char* out, uint64_t time) noexcept nogil:
+    """
+    Write nanoseconds since 1970 as L{natsbroker.jetstream.model.timestamps.formatTime} does.
+    """
+    cdef uint64_t seconds = time // 1000000000, day, era, year, rest
+    cdef uint64_t fraction = time % 1000000000
+    cdef int month
+    # Years that begin in March, in eras of 400 of them.
+    day = seconds // 86400 + 719468
+    seconds = seconds % 86400
+    era = day // 146097
+    day = day % 146097
+    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    rest = day - (365 * year + year // 4 - year // 100)
+    month = <int> ((5 * rest + 2) // 153)
+    day = rest - (153 * month + 2) // 5 + 1
+    month = month + 3 if month < 10 else month - 9
+    year = year + 400 * era + (1 if month <= 2 else 0)
+    out = writePadded(out, <int> year, 4)
+    out[0] = c"-"
+    out = writePadded(out + 1, month, 2)
+    out[0] = c"-"
+    out = writePadded(out + 1, <int> day, 2)
+    out[0] = c"T"
+    out = writePadded(out + 1, <int> (seconds // 3600), 2)
+    out[0] = c":"
+    out = writePadded(out + 1, <int> (seconds // 60 % 60), 2)
+    out[0] = c":"
+    out = writePadded(out + 1, <int> (seconds % 60), 2)
+    if fraction:
+        out[0] = c"."
+        out = writePadded(out + 1, <int> fraction, 9)
+        while (out - 1)[0] == c"0":
+            out -= 1
+    out[0] = c"Z"
+    return out + 1
+
+
+cdef inline char* writeLine(
+    char* out, const char* name, Py_ssize_t nameLength, const char* value, Py_ssize_t length
+) noexcept nogil:
+    memcpy(out, name, nameLength)
+    out += nameLength
+    memcpy(out, value, length)
+    out += length
+    memcpy(out, b"\r\n", 2)
+    return out + 2
+
+
 cdef inline char* writeWord(char* out, const char* word, Py_ssize_t length) noexcept nogil:
     memcpy(out, word, length)
     out[length] = c" "
@@ -191,6 +248,84 @@ cdef class InternalPublisher:
             total += size
             count += 1
         return count, total
+
+    def publishAnswers(
+        self, bytes subject not None, list records not None, bytes stream not None,
+        int64_t pending, uint64_t last, Py_ssize_t most,
+    ):
+        """
+        Put stored messages into their receivers' outboxes as answers of a direct get; see
+        L{natsbroker.jetstream.recordsender.RecordSender.answer}.
+
+        @return: how many messages they were; 0 leaves them to the readable path.
+        """
+        cdef tuple receivers = self.receiversOf(subject)
+        cdef tuple record
+        cdef Stored stored
+        cdef bytearray block = bytearray()
+        cdef char number[24]
+        cdef char* begin
+        cdef char* out
+        cdef Py_ssize_t place, count = 0
+        cdef bint isReached
+        if receivers is None or PyTuple_GET_SIZE(receivers) == 0:
+            return 0
+        for place in range(PyList_GET_SIZE(records)):
+            if most <= 0:
+                break
+            each = <object> PyList_GET_ITEM(records, place)
+            if not isinstance(each, tuple) or PyTuple_GET_SIZE(each) != 5:
+                raise ValueError("a record has five fields")
+            record = <tuple> each
+            readStored(&stored, record)
+            if record[1] < 0:
+                break
+            most -= stored.subjectLength + stored.headersLength + stored.payloadLength
+            pending = max(pending - 1, 0)
+            if len(block) < stored.headersLength + stored.subjectLength + len(stream) + 512:
+                block = bytearray(
+                    stored.headersLength + stored.subjectLength + len(stream) + 1024
+                )
+            begin = out = block
+            if stored.headersLength > 2:
+                memcpy(out, stored.headers, stored.headersLength - 2)
+                out += stored.headersLength - 2
+            else:
+                memcpy(out, b"NATS/1.0\r\n", 10)
+                out += 10
+            out = writeLine(
+                out, b"Nats-Stream: ", 13, PyBytes_AS_STRING(stream), PyBytes_GET_SIZE(stream)
+            )
+            out = writeLine(out, b"Nats-Subject: ", 14, stored.subject, stored.subjectLength)
+            out = writeLine(
+                out, b"Nats-Sequence: ", 15, number,
+                writeDecimal(number, <uint64_t> record[0]) - number,
+            )
+            memcpy(out, b"Nats-Time-Stamp: ", 17)
+            out = writeTime(out + 17, <uint64_t> record[1])
+            memcpy(out, b"\r\n", 2)
+            out = writeLine(
+                out + 2, b"Nats-Num-Pending: ", 18, number,
+                writeDecimal(number, <uint64_t> pending) - number,
+            )
+            out = writeLine(
+                out, b"Nats-Last-Sequence: ", 20, number, writeDecimal(number, last) - number
+            )
+            memcpy(out, b"\r\n", 2)
+            stored.headers = begin
+            stored.headersLength = out + 2 - begin
+            stored.subject = PyBytes_AS_STRING(subject)
+            stored.subjectLength = PyBytes_GET_SIZE(subject)
+            stored.ackLength = 0
+            isReached = False
+            for subscription in receivers:
+                if giveStored(<Subscription> subscription, &stored):
+                    isReached = True
+            if not isReached:
+                break
+            last = record[0]
+            count += 1
+        return count
 
     cdef tuple receiversOf(self, bytes subject):
         """

@@ -339,6 +339,21 @@ class InternalPublisher:
         """
         return 0, 0
 
+    def publishAnswers(
+        self,
+        subject: bytes,
+        records: Sequence[Record],
+        stream: bytes,
+        pending: int,
+        last: int,
+        most: int,
+    ) -> int:
+        """
+        The same for the answers of a direct get; see
+        L{natsbroker.jetstream.recordsender.RecordSender.answer}.
+        """
+        return 0
+
 
 _PUBLISHING = (b"P", b"p", b"H", b"h")
 

@@ -71,3 +71,22 @@ class RecordSender:
             count += 1
             size = after
         return Sent(count, size)
+
+    def answer(
+        self,
+        subject: bytes,
+        records: Sequence[Record],
+        stream: bytes,
+        pending: int,
+        last: int,
+        most: int,
+    ) -> int:
+        """
+        Send messages as answers of a direct get that reads several, in the lane.
+
+        @param pending: the messages that the request selects and that are not sent.
+        @param last: the sequence of the message before.
+        @param most: stop behind the message with which the subjects, headers and payloads reach it.
+        @return: how many were sent; 0 leaves them to the readable path.
+        """
+        return self._publisher.publishAnswers(subject, records, stream, pending, last, most)

@@ -197,7 +197,14 @@ class DirectGetResponder:
     def _sendPart(
         self, reply: bytes, answer: _BatchAnswer, records: Sequence[Record], isPlain: bool
     ) -> None:
-        for record in records:
+        sent = 0
+        if len(records) > 1 and not isPlain and not answer.isFull:
+            stream, some = self._stream, list(records[: answer.room])
+            state = (answer.pending, answer.last, answer.left)
+            sent = stream.account.records.answer(reply, some, stream.name.encode(), *state)
+            for record in some[:sent]:
+                answer.add(record)
+        for record in records[sent:]:
             if answer.isFull:
                 return
             self._send(reply, record, answer.add(record), isPlain)
@@ -230,6 +237,9 @@ class _BatchAnswer:
     """
     What an answer of several messages has so far.
 
+    @ivar pending: the messages that the request selects and that are not sent.
+    @ivar last: the sequence of the last message.
+    @ivar left: the bytes that it may still have.
     @ivar room: the messages that it may still have.
     """
 
@@ -237,17 +247,17 @@ class _BatchAnswer:
         """
         @param pending: the messages that the request selects.
         """
-        self._pending = pending
+        self.pending = pending
         self._isPlain = request.no_hdr and not request.multi_last
-        self._last = 0
-        self._bytes = request.max_bytes if request.max_bytes > 0 else MOST_BYTES
+        self.last = 0
+        self.left = request.max_bytes if request.max_bytes > 0 else MOST_BYTES
         self.room = request.batch
         if request.multi_last and request.batch <= 0:
             self.room = MOST_SUBJECTS
 
     @property
     def isFull(self) -> bool:
-        return self.room <= 0 or self._bytes <= 0
+        return self.room <= 0 or self.left <= 0
 
     def add(self, record: Record) -> bytes:
         """
@@ -257,18 +267,18 @@ class _BatchAnswer:
         @return: the headers that it has in the answer only.
         """
         if not self._isPlain:
-            self._pending = max(self._pending - 1, 0)
+            self.pending = max(self.pending - 1, 0)
         lines = self.lines()
-        self._last = record.sequence
+        self.last = record.sequence
         self.room -= 1
-        self._bytes -= len(record.subject) + len(record.headers) + len(record.payload)
+        self.left -= len(record.subject) + len(record.headers) + len(record.payload)
         return lines
 
     def lines(self) -> bytes:
         """
         The headers with what is left, and with the last message.
         """
-        return b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (self._pending, self._last)
+        return b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (self.pending, self.last)
 
 
 def _pattern(subject: str) -> bytes:

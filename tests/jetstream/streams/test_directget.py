@@ -7,15 +7,23 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from natsbroker.interfaces.records import StoreFailed
+from natsbroker.interfaces.records import Record, StoreFailed
+from natsbroker.jetstream.model.bodies import MessageGetRequest
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamSource
+from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.streams import directget
+from natsbroker.jetstream.streams.directget import DirectGetResponder, _BatchAnswer
 from natsbroker.jetstream.streams.stream import Stream
-from tests.jetstream.support import Stage
+from natsbroker.wire.values import Kind, Message
+from tests.jetstream.support import SECOND, Stage
+from tests.support import COMPILED, HEADERS, PURE, Names, World, needsCompiled, using
 
 GET = "$JS.API.DIRECT.GET.S"
 
@@ -284,3 +292,49 @@ class TestSubscriptions:
         assert answering() == [b"_INBOX.M"]
         mirror.caughtUp()
         assert answering() == [b"_INBOX.S", b"_INBOX.M"]
+
+
+def answered(names: Names, records: list[Record], pending: int, limit: int, room: int) -> list[Any]:
+    """The frames of a batch for two clients, one of them with headers, and what is left of it."""
+    with using(names):
+        world = World()
+        bus = world.accounts["$G"].busFor(Kind.INTERNAL)
+
+        def send(subject: bytes, payload: bytes, headers: bytes) -> int:
+            return bus.publish(Message(subject, headers + payload, b"", len(headers)))
+
+        stream: Any = SimpleNamespace(
+            name="S", account=SimpleNamespace(records=RecordSender(bus), send=send)
+        )
+        plain, withHeaders = world.client(), world.client(HEADERS)
+        plain.send(b"SUB r 1\r\n")
+        withHeaders.send(b"SUB r 22\r\n")
+        answer = _BatchAnswer(pending, MessageGetRequest(batch=room, max_bytes=limit))
+        DirectGetResponder(stream)._sendPart(b"r", answer, records, False)
+        state = (answer.pending, answer.last, answer.left, answer.room)
+        return [state, plain.receive(), withHeaders.receive()]
+
+
+@needsCompiled
+@given(
+    st.lists(
+        st.builds(
+            Record,
+            st.integers(1, 1 << 62),
+            st.one_of(st.integers(0, 1 << 62), st.integers(0, 1 << 31).map(lambda n: n * SECOND)),
+            st.sampled_from([b"s", b"s.long.subject" * 60]),
+            st.sampled_from([b"", b"NATS/1.0\r\nA: 1\r\n\r\n"]),
+            st.binary(max_size=20),
+        ),
+        min_size=2,
+        max_size=5,
+    ),
+    st.integers(0, 6),
+    st.sampled_from([0, 30, 1000]),
+    st.integers(1, 6),
+)
+def test_lanes(records: list[Record], pending: int, limit: int, room: int) -> None:
+    """Both lanes answer alike."""
+    assert COMPILED is not None
+    arguments = (records, pending, limit, room)
+    assert answered(COMPILED, *arguments) == answered(PURE, *arguments)
