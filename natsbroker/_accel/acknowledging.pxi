@@ -59,12 +59,12 @@ cdef inline const char* readDigits(const char* at, const char* end, uint64_t* nu
 @cython.final
 cdef class AckCollector:
     """
-    Collects the messages of a turn for a consumer: what L{natsbroker.accounts.batches.Batcher} is,
+    Collects the messages of a flush batch for a consumer: what L{natsbroker.accounts.batches.Batcher} is,
     but that acknowledgements which follow each other may come as an
     L{natsbroker.wire.values.AckRun}.
     """
 
-    cdef object subscriber, turn, failed
+    cdef object subscriber, batch, failed
     cdef list messages
     # The run that is being collected, while there is one.
     cdef list sequences, numbers, deliveries, replies
@@ -72,15 +72,15 @@ cdef class AckCollector:
 
     isBatcher = True
 
-    def __init__(self, subscriber, turn, failed):
+    def __init__(self, subscriber, batch, failed):
         self.subscriber = subscriber
-        self.turn = turn
+        self.batch = batch
         self.failed = failed
         self.messages = []
 
     cdef int add(self, object message, object tag) except -1:
         if not self.messages:
-            self.turn.atEnd(self.deliverMany)
+            self.batch.atEnd(self.deliverMany)
         self.messages.append((message, tag))
         return 0
 

@@ -514,7 +514,7 @@ cdef class Lane:
             if wordEnd(data, at - data, end - data) != end - data or isReservedReply(at, end - at):
                 return False
             reply = PyBytes_FromStringAndSize(at, end - at)
-        self.turn.work += 2
+        self.batch.work += 2
         (<AckCollector> subscription.subscriber).put(
             numbers[0], numbers[1], numbers[2], reply, subscription.tag
         )

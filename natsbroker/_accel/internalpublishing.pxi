@@ -148,7 +148,7 @@ cdef bint giveStored(Subscription subscription, Stored* stored) except -1:
     subscription.delivered += 1
     outbox.messages += 1
     outbox.messageBytes += size
-    outbox.turn.work += 2 + (size >> BYTES)
+    outbox.batch.work += 2 + (size >> BYTES)
     outbox.grown(out - begin)
     return True
 
