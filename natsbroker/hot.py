@@ -38,6 +38,7 @@ __all__ = [
     "gatherBlocks",
     "readAcks",
     "readPublishes",
+    "storedRecords",
     "writeMessages",
     "writePubAcks",
     "writeStreamAcks",
@@ -68,6 +69,7 @@ encodeRecords: Any = None
 gatherBlocks: Any = None
 readAcks: Any = None
 readPublishes: Any = None
+storedRecords: Any = None
 writeMessages: Any = None
 writePubAcks: Any = None
 writeStreamAcks: Any = None

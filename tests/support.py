@@ -89,6 +89,7 @@ class Names:
     gatherBlocks: Any
     readAcks: Any
     readPublishes: Any
+    storedRecords: Any
     writeMessages: Any
     writePubAcks: Any
     writeStreamAcks: Any
@@ -110,6 +111,7 @@ STEPS = (
     "gatherBlocks",
     "readAcks",
     "readPublishes",
+    "storedRecords",
     "writeMessages",
     "writePubAcks",
     "writeStreamAcks",

@@ -269,3 +269,37 @@ def writeStreamAcks(bytes prefix not None, uint64_t first, Py_ssize_t count):
         out[length + size] = c"}"
         acks.append(ack)
     return acks
+
+
+def storedRecords(
+    type recordClass not None, list entries not None, uint64_t sequence, Py_ssize_t skip
+):
+    """
+    The records of entries that were appended.
+
+    @param recordClass: L{natsbroker.interfaces.records.Record}.
+    @param entries: tuples of subject, headers, payload and timestamp.
+    @param sequence: of the first one.
+    @param skip: the bytes before the header block of an entry with headers.
+    """
+    cdef list records = []
+    cdef tuple entry
+    cdef bytes headers
+    for each in entries:
+        entry = <tuple?> each
+        if PyTuple_GET_SIZE(entry) != 4:
+            raise ValueError("an entry has four fields")
+        headers = <bytes?> entry[1]
+        if skip > 0 and PyBytes_GET_SIZE(headers) >= skip:
+            headers = PyBytes_FromStringAndSize(
+                PyBytes_AS_STRING(headers) + skip, PyBytes_GET_SIZE(headers) - skip
+            )
+        record = nb_tupleOf(recordClass, 5)
+        keepItem(record, 0, sequence)
+        keepItem(record, 1, entry[3])
+        keepItem(record, 2, entry[0])
+        keepItem(record, 3, headers)
+        keepItem(record, 4, entry[2])
+        records.append(record)
+        sequence += 1
+    return records

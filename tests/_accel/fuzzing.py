@@ -233,6 +233,7 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
     skip = min(len(EXPECTING) + random.randrange(-2, 3), *map(len, blocks)) if blocks else 0
     runs = [(Run(b"foo", b"r", blocks, skip), None), (Run(b"foo", b"", payloads), None)]
     step.take(runs, 0, 0, [], [], [], [], b"a", 1, 1, 1, None)
+    hot.storedRecords(Record, entries, random.randrange(9), random.randrange(5))
     hot.writeStreamAcks(b"S", random.randrange(1 << 60), len(payloads))
     contents = Contents(range(1, len(blobs) + 1), list(map(len, blobs)), blobs)
     block = build(b"12345678", 1, 1, contents) if blobs else b""

@@ -118,6 +118,9 @@ class StreamBatch:
 
         @param skip: the bytes before the header block of an entry with headers.
         """
+        if hot.storedRecords is not None:
+            found: list[Record] = hot.storedRecords(Record, self.entries, self.first, skip)
+            return found
         return [
             Record(sequence, timestamp, subject, headers[skip:] if headers else b"", payload)
             for sequence, (subject, headers, payload, timestamp) in enumerate(
