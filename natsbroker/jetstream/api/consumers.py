@@ -154,6 +154,7 @@ async def _names(account: JetStreamAccount, request: Request) -> Mapping[str, An
 
 async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     parsed = parseConsumerPage(request.body, account.strict)
+    await findStream(account, request.names[0]).settle()
     shown = page(_listed(account, request.names[0]), parsed.offset, LIST_LIMIT, "consumers")
     shown["consumers"] = [await shownConsumer(each, isListed=True) for each in shown["consumers"]]
     return shown
