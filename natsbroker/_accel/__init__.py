@@ -1,3 +1,3 @@
 """
-The compiled twins of the hot names, in L{natsbroker._accel.lane} where they were compiled.
+The compiled twins of the hot names, in C{natsbroker._accel.lane} where they were compiled.
 """
