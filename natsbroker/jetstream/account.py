@@ -23,8 +23,10 @@ from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.limits import (
     NO_ACCOUNT_LIMITS,
     NO_SERVER_LIMITS,
+    AccountAllowance,
     ConfiguredLimits,
     JetStreamLimits,
+    StorageBounds,
 )
 from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import StorageType
@@ -49,7 +51,7 @@ class JetStreamAccount:
     @ivar files: the store of streams in files, and of all configurations and consumer states.
     @ivar memory: the store of streams in memory.
     @ivar now: the wall clock, in nanoseconds since 1970.
-    @ivar limits: the account's.
+    @ivar allowance: what the account may use; it may change.
     @ivar server: the name of this server.
     @ivar domain: the JetStream domain; empty for none.
     @ivar strict: requests with unknown keys are refused.
@@ -87,7 +89,7 @@ class JetStreamAccount:
         self.now = now
         self.server = server
         self.domain = domain
-        self.limits = limits
+        self.allowance = AccountAllowance(limits)
         self._configured = serverLimits
         self._others = others
         self.strict = strict
@@ -112,6 +114,13 @@ class JetStreamAccount:
         if self.isShared:
             return spaceName(logName(self.name, name))
         return f"jetstream/{self.name}"
+
+    @property
+    def limits(self) -> JetStreamLimits:
+        """
+        The limits of the account that hold here.
+        """
+        return self.allowance.effective()
 
     @property
     def members(self) -> JetStreamPeers | None:
@@ -186,6 +195,32 @@ class JetStreamAccount:
         The bytes of all streams of one kind of storage.
         """
         return sum(each.size for each in self.streams.values() if each.config.storage is storage)
+
+    def isBounded(self, storage: StorageType) -> bool:
+        """
+        Whether the account or the server has a limit for a kind of storage.
+        """
+        return max(self.limits.total(storage), self._configured.total(storage)) >= 0
+
+    def bounds(self, storage: StorageType, own: int) -> StorageBounds:
+        """
+        The limits for a kind of storage, and what is in use.
+
+        @param own: bytes of a stream that do not count.
+        """
+        used = self.usage(storage)
+        total = self._configured.total(storage)
+        others = (each for each in self._others.values() if each is not self)
+        everything = used + sum(each.usage(storage) for each in others) if total >= 0 else 0
+        return StorageBounds(total, everything - own, self.limits.total(storage), used - own)
+
+    def allow(self, allowance: AccountAllowance) -> None:
+        """
+        Change what the account may use.
+        """
+        self.allowance = allowance
+        for stream in self.streams.values():
+            stream.publisher.configured()
 
     @property
     def serverLimits(self) -> ConfiguredLimits:

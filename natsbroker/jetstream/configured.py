@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -16,13 +16,15 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.advisories import Advisory, LameDuckStarted
+from natsbroker.auth.operator.accountclaims import AccountClaims, OperatorLimits
+from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.export.configured import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, ILeasedStore, IObserver, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.figures import JetStreamFigures
-from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
+from natsbroker.jetstream.model.limits import AccountAllowance, ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.server.plugins import Plugins
 from natsbroker.server.start import StartError
@@ -36,10 +38,14 @@ CLUSTER = "natsbroker"
 
 
 def jetStreamService(
-    host: IBrokerHost, server: str, plugins: Plugins
+    host: IBrokerHost,
+    server: str,
+    plugins: Plugins,
+    locate: Callable[[str], object] = lambda account: None,
 ) -> tuple[JetStreamService, JetStreamFigures]:
     """
     @param server: the name of this server.
+    @param locate: looks up an account that has streams.
     @return: the service, and what monitoring shows of it.
     @raise natsbroker.errors.BrokerError: if there is no such store.
     """
@@ -93,6 +99,7 @@ def jetStreamService(
         jetstream.strict,
         share,
         lambda bus: exportServiceFor(host, bus),
+        locate,
     )
     host.observe(LeavingObserver(service))
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
@@ -129,8 +136,11 @@ def storeDirectory(jetstream: JetStream) -> str:
 
 def limitsIn(settings: Settings) -> Mapping[str, JetStreamLimits]:
     """
-    The accounts that have JetStream: those that say so; without accounts the global one.
+    The accounts that have JetStream: those that say so; without accounts the global one. In
+    operator mode their JWTs say it.
     """
+    if settings.operator.isOn:
+        return {}
     others = settings.accounts.keys() - {settings.system_account}
     if not others:
         return {GLOBAL_ACCOUNT: JetStreamLimits()}
@@ -139,6 +149,30 @@ def limitsIn(settings: Settings) -> Mapping[str, JetStreamLimits]:
         for name, account in settings.accounts.items()
         if account.jetstream and name != settings.system_account
     }
+
+
+def allowanceOf(terms: OperatorLimits) -> AccountAllowance | None:
+    """
+    @param terms: the limits in an account's JWT.
+    @return: C{None} if they give it no JetStream.
+    """
+    if not terms.jetstream:
+        return None
+    tiers = {name: _limitsFrom(each) for name, each in terms.jetstreamTiers.items()}
+    return AccountAllowance(_limitsFrom(terms.jetstreamLimits), tiers)
+
+
+def grantJetStream(directory: AccountDirectory, service: JetStreamService) -> None:
+    """
+    Give each account the JetStream that its JWT says, now and when the JWT changes.
+    """
+
+    def changed(claims: AccountClaims) -> None:
+        service.change(claims.token.subject, allowanceOf(claims.terms))
+
+    directory.watch(changed, lambda account: service.change(account, None))
+    for claims in directory:
+        changed(claims)
 
 
 _KEYS = {"max_store": "max_storage", "disk_max_stream_bytes": "storage_max_stream_bytes"}

@@ -14,8 +14,9 @@ from twisted.internet.defer import Deferred
 from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import Matching, Record, SubjectTallies
 from natsbroker.jetstream.batches.budget import BatchBudget
+from natsbroker.jetstream.model.limits import StorageBounds
 from natsbroker.jetstream.model.members import JetStreamPeers
-from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.streaming.deadlines import Deadlines
 
@@ -241,6 +242,18 @@ class StreamAccount(ConsumerAccount, Protocol):
     memory: IStreamStore
     batches: BatchBudget
     isShared: bool
+
+    def isBounded(self, storage: StorageType) -> bool:
+        """
+        Whether the account or the server has a limit for a kind of storage.
+        """
+
+    def bounds(self, storage: StorageType, own: int) -> StorageBounds:
+        """
+        The limits for a kind of storage, and what is in use.
+
+        @param own: bytes of a stream that do not count.
+        """
 
     def spaceOf(self, name: str) -> str:
         """

@@ -36,6 +36,7 @@ class JetStreamFigures:
     """
     @ivar accounts: by name, those that have JetStream; the service fills it when it starts.
     @ivar isRunning: whether the service has started.
+    @ivar nameOf: gives the name of an account by its key.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class JetStreamFigures:
         self._settings = settings
         self._directory = directory
         self._isRunning = isRunning
+        self.nameOf: Callable[[str], str] = str
 
     @property
     def isRunning(self) -> bool:
@@ -135,7 +137,7 @@ class JetStreamFigures:
         """
         limits = account.limits
         return {
-            "name": account.name,
+            "name": self.nameOf(account.name),
             "id": account.name,
             **_usage([account]),
             **_reserved(limits.max_memory & _UNSIGNED, limits.max_storage & _UNSIGNED),

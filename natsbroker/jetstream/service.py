@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, ensureDeferred, succeed
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -28,7 +29,7 @@ from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.cluster.metarequests import MetaResponder
 from natsbroker.jetstream.cluster.routing import ApiRouter
 from natsbroker.jetstream.exporting import StreamDirectory
-from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
+from natsbroker.jetstream.model.limits import AccountAllowance, ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.streams.recovery import recover
 from natsbroker.server.readiness import Readiness
 from natsbroker.storage.leases import StoreWatch
@@ -64,6 +65,7 @@ class JetStreamService(Service):
         strict: bool = True,
         share: ShareStore | None = None,
         exporter: Callable[[IMessageBus], ILogConsumer] | None = None,
+        locate: Callable[[str], object] = lambda account: None,
     ) -> None:
         """
         @param busOf: the bus of an account.
@@ -76,6 +78,7 @@ class JetStreamService(Service):
         @param share: makes what serves a store together with other brokers.
         @param exporter: makes what gives the streams of an account to jobs. Brokers that share a
             store do not: each of them would answer for the streams of the others.
+        @param locate: has L{change} called for an account with streams, if it has JetStream still.
         """
         self._busOf = busOf
         self._openFiles = openFiles
@@ -89,13 +92,19 @@ class JetStreamService(Service):
         self._deadlines = Deadlines(reactor, monotonic)
         self._share = share
         self._exporter = exporter
-        self._exports: list[ILogConsumer] = []
+        self._exports: dict[str, ILogConsumer] = {}
         self._leadership: ClusterLeadership | None = None
         self._meta: MetaResponder | None = None
         self._readiness = Readiness()
         self._starting: Deferred[None] | None = None
         self._stores: list[IStreamStore] = []
-        self._dispatchers: list[ApiDispatcher] = []
+        self._dispatchers: dict[str, ApiDispatcher] = {}
+        self._shared: ClusterLeadership | None = None
+        self._locate = locate
+        self._wanted: dict[str, AccountAllowance | None] = {}
+        self._locks: dict[str, DeferredLock] = {}
+        self._isOpen = False
+        self._batches = BatchBudget()
         self.accounts: dict[str, JetStreamAccount] = {}
 
     def startService(self) -> None:
@@ -122,40 +131,12 @@ class JetStreamService(Service):
         else:
             memory = await self._openMemory()
             self._stores.append(memory)
-        batches = BatchBudget()
+        self._shared = leadership
         for name, limits in self._limits.items():
-            account = JetStreamAccount(
-                name,
-                self._busOf(name),
-                files,
-                memory,
-                self._deadlines,
-                self._now,
-                self._server,
-                self._domain,
-                limits,
-                self._serverLimits,
-                self._strict,
-                self.accounts,
-                batches,
-            )
-            router = None
-            if leadership is None:
-                await recover(account)
-            else:
-                cluster = AccountCluster(leadership, account)
-                router = ApiRouter(cluster, lambda: leadership.loads)
-            self.accounts[name] = account
-            routes = (*STREAM_ROUTES, *SNAPSHOT_ROUTES, *CONSUMER_ROUTES)
-            dispatcher = ApiDispatcher(account, routes, router)
-            if leadership is not None:
-                _join(leadership, cluster, dispatcher)
-            dispatcher.start()
-            self._dispatchers.append(dispatcher)
-            if leadership is None and self._exporter is not None:
-                exports = self._exporter(account.bus)
-                await exports.begin(StreamDirectory(account))
-                self._exports.append(exports)
+            await self._begin(name, AccountAllowance(limits))
+        await self._locateOwners(files)
+        for name in list(self._wanted):
+            await self._settle(name)
         if leadership is not None:
             self._leadership = leadership
             await leadership.start()
@@ -163,6 +144,113 @@ class JetStreamService(Service):
             self._meta.open()
         streams = sum(len(each.streams) for each in self.accounts.values())
         _log.info("JetStream: {streams} streams recovered", streams=streams)
+        self._isOpen = True
+        for name in list(self._wanted):
+            await self._settle(name)
+
+    async def _begin(self, name: str, allowance: AccountAllowance) -> None:
+        """
+        Serve an account.
+        """
+        leadership = self._shared
+        files, memory = self._stores[0], self._stores[-1]
+        account = JetStreamAccount(
+            name,
+            self._busOf(name),
+            files,
+            memory,
+            self._deadlines,
+            self._now,
+            self._server,
+            self._domain,
+            allowance.limits,
+            self._serverLimits,
+            self._strict,
+            self.accounts,
+            self._batches,
+        )
+        account.allowance = allowance
+        routes = (*STREAM_ROUTES, *SNAPSHOT_ROUTES, *CONSUMER_ROUTES)
+        if leadership is not None:
+            cluster = AccountCluster(leadership, account)
+            router = ApiRouter(cluster, lambda: leadership.loads)
+            dispatcher = ApiDispatcher(account, routes, router)
+            _join(leadership, cluster, dispatcher)
+        else:
+            dispatcher = ApiDispatcher(account, routes)
+            dispatcher.hold()
+        dispatcher.start()
+        self.accounts[name] = account
+        self._dispatchers[name] = dispatcher
+        if leadership is None:
+            # A client may ask at once: its account receives JetStream when it connects.
+            await recover(account)
+            dispatcher.release()
+            if self._exporter is not None:
+                exports = self._exporter(account.bus)
+                await exports.begin(StreamDirectory(account))
+                self._exports[name] = exports
+
+    async def _end(self, name: str) -> None:
+        """
+        Serve an account no more. Its streams stay in the store.
+        """
+        exports = self._exports.pop(name, None)
+        if exports is not None:
+            await exports.end()
+        self._dispatchers.pop(name).stop()
+        account = self.accounts.pop(name)
+        for stream in account.streams.values():
+            for consumer in list(stream.consumers.values()):
+                await consumer.stop("shutdown")
+            stream.close()
+        account.close()
+
+    # Accounts that come and go.
+
+    async def _locateOwners(self, files: IStreamStore) -> None:
+        """
+        Have the accounts looked up that have streams in the store.
+        """
+        for owner in sorted({ownerOf(log) for log in await files.logs()} - {"", *self._limits}):
+            self._locate(owner)
+
+    def change(self, name: str, allowance: AccountAllowance | None) -> None:
+        """
+        Give an account JetStream, or other limits, or take JetStream away.
+
+        @param allowance: C{None} for no JetStream.
+        """
+        if allowance is None and name not in self._wanted:
+            return
+        self._wanted[name] = allowance
+        if self._isOpen:
+            settling = ensureDeferred(self._settle(name))
+            settling.addErrback(
+                lambda why: _log.failure("JetStream of account {name} failed", why, name=name)
+            )
+
+    async def _settle(self, name: str) -> None:
+        """
+        Do for an account what was asked for last.
+        """
+        lock = self._locks.setdefault(name, DeferredLock())
+        await lock.acquire()
+        try:
+            allowance = self._wanted.get(name)
+            account = self.accounts.get(name)
+            if allowance is None:
+                if account is not None:
+                    await self._end(name)
+            elif account is None and self._leadership is not None:
+                text = "JetStream of account {name} begins with the next start of the broker"
+                _log.error(text, name=name)
+            elif account is None:
+                await self._begin(name, allowance)
+            else:
+                account.allow(allowance)
+        finally:
+            lock.release()
 
     def _lost(self, log: str) -> None:
         if self._leadership is not None:
@@ -182,16 +270,9 @@ class JetStreamService(Service):
             self._leadership.close()
         if self._meta is not None:
             self._meta.close()
-        for exports in self._exports:
-            await exports.end()
-        for dispatcher in self._dispatchers:
-            dispatcher.stop()
-        for account in self.accounts.values():
-            for stream in account.streams.values():
-                for consumer in list(stream.consumers.values()):
-                    await consumer.stop("shutdown")
-                stream.close()
-            account.close()
+        self._isOpen = False
+        for name in list(self._dispatchers):
+            await self._end(name)
         for store in reversed(self._stores):
             await store.close()
 
@@ -200,6 +281,15 @@ class JetStreamService(Service):
         if self._starting is not None:
             self._starting.cancel()
         return ensureDeferred(self._stop())
+
+
+def ownerOf(log: str) -> str:
+    """
+    @param log: the name of a log.
+    @return: the account of its stream; empty for logs of others, and for accounts with long names.
+    """
+    words = log.split("/")
+    return unquote(words[1]) if len(words) == 3 and words[0] == "jetstream" else ""
 
 
 def _join(

@@ -178,7 +178,7 @@ class BrokerParts:
         settings, given = self._settings, self._given.authorizer
         self._checks = PasswordChecks(self._inThread, self._reactor)
         self.callouts = cache(self._makeCallouts)
-        operators = self._makeOperators()
+        operators = self._operators = self._makeOperators()
         self._adopt(operators)
         self.authority = AuthorizerSelection(self._checks, self.callouts, operators)
         self._authorizer = self.authority.choose(
@@ -352,12 +352,16 @@ class BrokerParts:
             self.services["streaming"] = self._store = service
             self.streaming = StreamingModel(service)
         if settings.jetstream.enabled:
-            from natsbroker.jetstream.configured import jetStreamService
+            from natsbroker.jetstream.configured import grantJetStream, jetStreamService
 
             server = settings.server_name or self._keys.id
-            self.services["jetstream"], self.jetstream = jetStreamService(
-                self._host, server, plugins
-            )
+            operators = self._operators
+            locate = (lambda account: None) if operators is None else operators.require
+            jetstream, figures = jetStreamService(self._host, server, plugins, locate)
+            self.services["jetstream"], self.jetstream = jetstream, figures
+            figures.nameOf = self.authority.nameOf
+            if operators is not None:
+                grantJetStream(operators.directory, jetstream)
         for name, each in self.services.items():
             each.setName(name)
             each.setServiceParent(self._host)

@@ -5,15 +5,24 @@ From the settings to the service.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 
 from natsbroker.advisories import LameDuckStarted, Reloaded
+from natsbroker.auth.operator.accountclaims import OperatorLimits
+from natsbroker.auth.operator.settings import OperatorMode
 from natsbroker.config.build import buildText
-from natsbroker.config.model import JetStream
-from natsbroker.jetstream.configured import LeavingObserver, limitsIn, storeDirectory
+from natsbroker.config.model import JetStream, Settings
+from natsbroker.jetstream.configured import (
+    LeavingObserver,
+    allowanceOf,
+    limitsIn,
+    storeDirectory,
+)
+from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.testing.memory import MemoryBroker
 
 
@@ -89,3 +98,23 @@ def test_leaves() -> None:
     assert calls == []
     observer.observe(LameDuckStarted())
     assert calls == ["leave"]
+
+
+class TestOperators:
+    """Accounts whose JWTs give them JetStream."""
+
+    def test_accounts(self) -> None:
+        """In operator mode no account has JetStream by the file."""
+        settings = replace(Settings(), operator=OperatorMode(trusted_keys=("O",)))
+        assert settings.operator.isOn
+        assert limitsIn(settings) == {}
+
+    def test_allowance(self) -> None:
+        """Limits and tiers are those of the JWT; without any there is no JetStream."""
+        assert allowanceOf(OperatorLimits()) is None
+        terms = OperatorLimits(jetstream=True, jetstreamLimits={"max_streams": 4})
+        assert allowanceOf(terms) == AccountAllowance(JetStreamLimits(max_streams=4))
+        tiers = {"R1": {"max_storage": 5}}
+        terms = OperatorLimits(jetstream=True, jetstreamTiers=tiers)
+        expected = AccountAllowance(tiers={"R1": JetStreamLimits(max_storage=5)})
+        assert allowanceOf(terms) == expected

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, fail
 from natsbroker.config.model import JetStream
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.figures import JetStreamFigures
-from natsbroker.jetstream.model.limits import JetStreamLimits
+from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from tests.jetstream.figurestage import FigureStage
 
 
@@ -67,7 +67,8 @@ class TestUsage:
         stage = FigureStage()
         row = figuresOf(stage).account(stage.jetstream)
         assert (row["reserved_memory"], row["reserved_storage"]) == (2**64 - 1, 2**64 - 1)
-        stage.jetstream.limits = JetStreamLimits(max_memory=7, max_storage=8)
+        limits = JetStreamLimits(max_memory=7, max_storage=8)
+        stage.jetstream.allowance = AccountAllowance(limits)
         row = figuresOf(stage).account(stage.jetstream)
         assert (row["reserved_memory"], row["reserved_storage"]) == (7, 8)
 

@@ -4,12 +4,19 @@ JetStream as a service.
 
 from __future__ import annotations
 
+import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from natsbroker.interfaces import IStreamStore
 from natsbroker.interfaces.records import StoreLocked
-from natsbroker.jetstream.model.limits import NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS
-from natsbroker.jetstream.service import JetStreamService
+from natsbroker.jetstream.model.limits import (
+    NO_ACCOUNT_LIMITS,
+    NO_SERVER_LIMITS,
+    AccountAllowance,
+    JetStreamLimits,
+)
+from natsbroker.jetstream.service import JetStreamService, ownerOf
+from natsbroker.jetstream.streams.stream import logName
 from tests.jetstream.support import Stage
 
 
@@ -61,3 +68,82 @@ def test_doesNotStart() -> None:
     stage.settle()
     assert outcome == [StoreLocked]
     stage.wait(made.stopService())
+
+
+def granted(stage: Stage, located: list[str]) -> JetStreamService:
+    """A service without accounts, which notes those that it looks for."""
+    return JetStreamService(
+        lambda name: stage.jetstream.bus,
+        stage.clock,
+        lambda: succeed(stage.files),
+        lambda: succeed(stage.memory),
+        {},
+        NO_SERVER_LIMITS,
+        "S1",
+        stage.clock.seconds,
+        stage.now,
+        locate=located.append,
+    )
+
+
+def request(stage: Stage, subject: bytes, body: bytes = b"") -> list[bytes]:
+    """The answers to a request of the API."""
+    inbox = stage.inbox(b"_INBOX.x")
+    stage.send(b"$JS.API." + subject, body, b"_INBOX.x")
+    stage.settle()
+    return inbox.payloads
+
+
+def test_accountsComeAndGo() -> None:
+    """An account receives JetStream, other limits, none, and finds its streams again."""
+    stage = Stage()
+    made = granted(stage, [])
+    made.change("A", None)
+    made.startService()
+    stage.wait(made.whenPrepared())
+    assert request(stage, b"INFO") == []
+    made.change("A", AccountAllowance(JetStreamLimits(max_streams=1)))
+    stage.settle()
+    assert b'"max_streams":1,' in request(stage, b"INFO")[0]
+    assert b"did_create" in request(stage, b"STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}')[0]
+    refused = request(stage, b"STREAM.CREATE.T", b'{"name":"T","subjects":["t"]}')
+    assert b'"err_code":10027' in refused[0]
+    made.change("A", AccountAllowance())
+    stage.settle()
+    assert b'"max_streams":-1,' in request(stage, b"INFO")[0]
+    made.change("A", None)
+    stage.settle()
+    assert (request(stage, b"INFO"), list(made.accounts)) == ([], [])
+    made.change("A", AccountAllowance())
+    stage.settle()
+    assert list(made.accounts["A"].streams) == ["S"]
+    stage.wait(made.stopService())
+    assert request(stage, b"INFO") == []
+
+
+def test_ownersAreLocated() -> None:
+    """Accounts that have streams are looked for when the service starts."""
+    stage = Stage()
+    stage.stream()
+    stage.wait(stage.files.open("other/B/S"))
+    located: list[str] = []
+    second = granted(stage, located)
+    second.startService()
+    stage.settle()
+    assert located == ["A"]
+    stage.wait(second.stopService())
+
+
+@pytest.mark.parametrize(
+    ("log", "owner"),
+    [
+        (logName("A", "S"), "A"),
+        (logName("a/b c", "S"), "a/b c"),
+        ("channel/x", ""),
+        ("other/A/S", ""),
+        ("jetstream/A", ""),
+    ],
+)
+def test_ownerOf(log: str, owner: str) -> None:
+    """The name of a log tells whose stream it is."""
+    assert ownerOf(log) == owner

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from natsbroker.accounts.settings import SubjectMapping
 from natsbroker.auth.fields import FieldError, Fields
@@ -37,6 +38,10 @@ EVERYBODY = "*"
 class OperatorLimits:
     """
     @ivar noBearers: whether bearer JWTs of its users are refused.
+    @ivar jetstream: whether the account has JetStream.
+    @ivar jetstreamLimits: its limits, with the keys of a JetStream account's information.
+    @ivar jetstreamTiers: the same by tier, such as C{R1}: the number of replicas. Where there are
+        tiers, nothing else holds.
     """
 
     connections: int = NO_LIMIT
@@ -45,6 +50,8 @@ class OperatorLimits:
     payload: int = NO_LIMIT
     noBearers: bool = False
     jetstream: bool = False
+    jetstreamLimits: Mapping[str, Any] = field(default_factory=dict)
+    jetstreamTiers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +136,41 @@ def _terms(limits: Fields) -> OperatorLimits:
         _limit(limits, "subs"),
         _limit(limits, "payload"),
         limits.flag("disallow_bearer"),
-        any(limits.integer(name) for name in ("mem_storage", "disk_storage"))
-        or limits.block("tiered_limits") is not None,
+        *_jetStream(limits),
     )
+
+
+def _jetStream(limits: Fields) -> tuple[bool, Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
+    """
+    @return: the last members of L{OperatorLimits}.
+    """
+    tiers: dict[str, Mapping[str, Any]] = {}
+    for name in limits.block("tiered_limits") or ():
+        tier = (limits.block("tiered_limits") or Fields([])).block(name)
+        if tier is not None:
+            tiers[name.upper()] = _storage(tier)
+    if tiers:
+        return True, {}, tiers
+    if limits.integer("mem_storage") or limits.integer("disk_storage"):
+        return True, _storage(limits), {}
+    return False, {}, {}
+
+
+def _storage(limits: Fields) -> dict[str, Any]:
+    """
+    The limits of a JetStream account. What is absent is zero, which is no limit for single streams
+    and acknowledgements.
+    """
+    return {
+        "max_memory": limits.integer("mem_storage"),
+        "max_storage": limits.integer("disk_storage"),
+        "max_streams": limits.integer("streams"),
+        "max_consumers": limits.integer("consumer"),
+        "max_ack_pending": limits.integer("max_ack_pending") or NO_LIMIT,
+        "memory_max_stream_bytes": limits.integer("mem_max_stream_bytes") or NO_LIMIT,
+        "storage_max_stream_bytes": limits.integer("disk_max_stream_bytes") or NO_LIMIT,
+        "max_bytes_required": limits.flag("max_bytes_required"),
+    }
 
 
 def _limit(limits: Fields, name: str) -> int:

@@ -103,6 +103,18 @@ class ApiDispatcher:
         self._routes = routes
         self._subscriptions: list[ISubscription] = []
         self._locks: dict[str, DeferredLock] = {}
+        self._held: list[tuple[Message, Any]] | None = None
+
+    def hold(self) -> None:
+        """
+        Keep requests until L{release}: the streams are being recovered.
+        """
+        self._held = []
+
+    def release(self) -> None:
+        held, self._held = self._held, None
+        for message, route in held or ():
+            self._begin(message, route)
 
     def start(self) -> None:
         subscribe = self._account.bus.subscribe
@@ -126,7 +138,9 @@ class ApiDispatcher:
             self._begin(message, route)
 
     def _begin(self, message: Message, tag: Any) -> None:
-        if self._subscriptions and message.reply:
+        if self._held is not None:
+            self._held.append((message, tag))
+        elif self._subscriptions and message.reply:
             self._account.run(self._handle(message, tag))
 
     def subscriptionEnded(self, tag: Any) -> None:

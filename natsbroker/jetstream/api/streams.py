@@ -19,8 +19,10 @@ from natsbroker.jetstream.model.answers import (
     page,
     storedMessage,
     subjectsPage,
+    tiersInfo,
 )
 from natsbroker.jetstream.model.bodies import MessageGetRequest
+from natsbroker.jetstream.model.limits import NOTHING
 from natsbroker.jetstream.model.names import subjectsOverlap
 from natsbroker.jetstream.model.requests import (
     parseInfo,
@@ -67,6 +69,7 @@ async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
 async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     (name,) = request.names
     parsed = parseStream(request.body, account.strict)
+    account.allowance.check(parsed.config.num_replicas)
     config = createdStream(parsed, name, await checker(account))
     stream = account.streams.get(name)
     if stream is None:
@@ -261,7 +264,12 @@ async def _accountInfo(account: JetStreamAccount, request: Request) -> Mapping[s
     else:
         usages = await account.cluster.usages()
     totals: dict[str, Any] = {key: sum(each[key] for each in usages) for key in usages[0]}
-    return accountInfo(limits=account.limits, domain=account.domain, **totals)
+    allowance = account.allowance
+    limits = NOTHING if allowance.tiers else allowance.limits
+    info = accountInfo(limits=limits, domain=account.domain, **totals)
+    if allowance.tiers:
+        info["tiers"] = tiersInfo(allowance, info)
+    return info
 
 
 def _advise(stream: Stream, event: str, action: str) -> None:

@@ -18,7 +18,7 @@ from natsbroker.jetstream.model.configjson import (
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.limits import JetStreamLimits
+from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.metadata import API_LEVEL, withServer
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
@@ -313,3 +313,25 @@ def accountInfo(
     if inflight:
         info["api"]["inflight"] = inflight
     return info
+
+
+_USED = ("memory", "storage", "reserved_memory", "reserved_storage", "streams", "consumers")
+
+
+def tiersInfo(allowance: AccountAllowance, info: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    @param info: what the account uses: all of it with one replica.
+    @return: what each tier uses and may use.
+    """
+    tiers = dict(allowance.tiers)
+    if info["streams"]:
+        # nats-server shows unused tiers only if their number differs from that of the used ones.
+        tiers = {} if len(tiers) == 1 else tiers
+        tiers["R1"] = allowance.effective()
+    return {
+        name: {
+            **{key: info[key] if name == "R1" else 0 for key in _USED},
+            "limits": tiers[name].toJSON(),
+        }
+        for name in sorted(tiers)
+    }

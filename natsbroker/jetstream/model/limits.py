@@ -4,7 +4,8 @@ The limits that an account and the server set for streams and consumers.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from natsbroker.jetstream.model import errors
@@ -49,6 +50,61 @@ class JetStreamLimits:
         return self.max_memory if storage is StorageType.MEMORY else self.max_storage
 
 
+NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)
+"""What infos show where tiers hold."""
+
+
+@dataclass(frozen=True)
+class AccountAllowance:
+    """
+    The limits of an account, perhaps by tier.
+
+    @ivar tiers: by name, such as C{R1} for streams with one replica; if there are any, C{limits}
+        does not hold.
+    """
+
+    limits: JetStreamLimits = JetStreamLimits()
+    tiers: Mapping[str, JetStreamLimits] = field(default_factory=dict)
+
+    def effective(self) -> JetStreamLimits:
+        """
+        @return: the limits of streams with one replica.
+        """
+        return self.tiers.get("R1", NOTHING) if self.tiers else self.limits
+
+    def check(self, replicas: int) -> None:
+        """
+        Check that streams with a number of replicas are allowed at all.
+
+        @raise errors.JetStreamError: if no tier is for them.
+        """
+        if self.tiers and f"R{replicas or 1}" not in self.tiers:
+            raise errors.NO_LIMITS()
+
+
+@dataclass(frozen=True)
+class StorageBounds:
+    """
+    The limits of one kind of storage, where -1 is none, and the bytes that are in use.
+
+    @ivar serverUsed: by the streams of all accounts.
+    @ivar accountUsed: by those of one account.
+    """
+
+    server: int
+    serverUsed: int
+    account: int
+    accountUsed: int
+
+    def isNear(self, room: int) -> bool:
+        """
+        Tell whether less room is left.
+        """
+        return (0 <= self.server < self.serverUsed + room) or (
+            0 <= self.account < self.accountUsed + room
+        )
+
+
 @dataclass(frozen=True)
 class ConfiguredLimits:
     """
@@ -67,6 +123,12 @@ class ConfiguredLimits:
     storage_left: int | None = None
     max_memory: int = -1
     max_storage: int = -1
+
+    def total(self, storage: StorageType) -> int:
+        """
+        @return: the bytes that all streams may use together; -1 is no limit.
+        """
+        return self.max_memory if storage is StorageType.MEMORY else self.max_storage
 
     def left(self, storage: StorageType) -> int | None:
         """

@@ -41,6 +41,7 @@ from natsbroker.jetstream.streams.publishanswers import (
 from natsbroker.jetstream.streams.publishchecks import PublishChecks
 from natsbroker.jetstream.streams.publishsteps import PublishSteps
 from natsbroker.jetstream.streams.republish import republisherOf
+from natsbroker.jetstream.streams.storageuse import StorageUse
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.values import Message, Run
@@ -72,6 +73,7 @@ class StreamPublisher:
         )
         self._atomic = AtomicBatches(stream, checks)
         self._fast = FastBatches(stream, self, checks, self._prepared, self._nextSequence)
+        self._use = StorageUse(stream)
         self._batch: StreamBatch | None = None
         self._judging = JudgementQueue(stream, self.subjects, self._judge, self._refuse, self.flush)
         self._inFlight = 0
@@ -103,6 +105,7 @@ class StreamPublisher:
         isPlain = transform is None and self._republisher is None and not self._keepsNothing
         isPlain = isPlain and not (self._isLimited or config.sealed or config.allow_msg_counter)
         self.steps.configured(isPlain)
+        self._use.configured()
 
     def close(self) -> None:
         """
@@ -139,8 +142,9 @@ class StreamPublisher:
 
     def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
         run = place = 0
+        isNear = self._use.isNear()
         while run < len(runs):
-            if not (self._judging.isWaiting or self._isClosed):
+            if not (isNear or self._judging.isWaiting or self._isClosed):
                 run, place, self._batch = self.steps.take(runs, run, place, self._batch)
             if run < len(runs):
                 each = runs[run][0]
@@ -231,6 +235,9 @@ class StreamPublisher:
         if self._isLimited:
             size = self._stream.sizeOf(subject, headers, payload)
             self._checks.checkRoom(subject, size, self._usage())
+        if self._use.isBounded:
+            size = self._stream.sizeOf(subject, headers, payload)
+            self._use.check(size, self._usage()[1])
         if self._republisher is not None:
             self._republisher.prepare(subject)
         if increment is not None:
@@ -368,6 +375,7 @@ class StreamPublisher:
         Append what was taken.
         """
         batch, self._batch = self._batch, None
+        self._use.forget()
         if batch is None:
             return
         if not batch.entries and not self._inFlight:

@@ -92,6 +92,32 @@ class TestAccountClaims:
         assert claims.terms == OperatorLimits(4, 0, NO_LIMIT, 0)
         assert dict(claims.signers) == {ACCOUNT.signing.key: None}
 
+    def test_jetStreamLimits(self) -> None:
+        """The limits of JetStream have the names of an account's information."""
+        limits = {
+            "mem_storage": 1,
+            "disk_storage": -1,
+            "streams": 3,
+            "consumer": 4,
+            "max_bytes_required": True,
+            "disk_max_stream_bytes": 5,
+        }
+        terms = AccountClaims.decode(ACCOUNT.jwt(limits=limits)).terms
+        assert terms.jetstreamTiers == {}
+        expected = {
+            "max_memory": 1,
+            "max_storage": -1,
+            "max_streams": 3,
+            "max_consumers": 4,
+            "max_ack_pending": -1,
+            "memory_max_stream_bytes": -1,
+            "storage_max_stream_bytes": 5,
+            "max_bytes_required": True,
+        }
+        assert terms.jetstreamLimits == expected
+        terms = AccountClaims.decode(ACCOUNT.jwt(limits={"tiered_limits": {"R1": limits}})).terms
+        assert (terms.jetstreamLimits, terms.jetstreamTiers) == ({}, {"R1": expected})
+
     def test_limitsThatAreNotThere(self) -> None:
         """A limit that the operator does not set allows nothing, as in nats-server."""
         body = claimsOf("account", OPERATOR, ACCOUNT.key, {})

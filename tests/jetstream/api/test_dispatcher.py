@@ -61,3 +61,17 @@ def test_order() -> None:
     assert [each.subject for each in inbox.got] == [b"_INBOX.0", b"_INBOX.1", b"_INBOX.2"]
     assert not any(b'"error"' in each.payload for each in inbox.got)
     assert list(stage.jetstream.streams) == ["S"]
+
+
+def test_held() -> None:
+    """Requests that come while streams are recovered are answered afterwards."""
+    stage = ApiStage()
+    stage.api.hold()
+    inbox = stage.inbox(b"_INBOX.held")
+    stage.send(b"$JS.API.STREAM.NAMES", b"", b"_INBOX.held")
+    stage.settle()
+    assert inbox.payloads == []
+    stage.api.release()
+    stage.settle()
+    assert len(inbox.payloads) == 1
+    assert stage.ask("STREAM.NAMES") is not None

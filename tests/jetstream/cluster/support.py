@@ -248,7 +248,7 @@ class ClusterStage(Stage):
     def kill(self, name: str) -> None:
         """End a broker whose leases are over now."""
         service = self.services.pop(name)
-        for dispatcher in service._dispatchers:
+        for dispatcher in service._dispatchers.values():
             dispatcher.stop()
         self.leaderships[name].close()
         for stream in service.accounts["A"].streams.values():

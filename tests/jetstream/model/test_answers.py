@@ -20,10 +20,11 @@ from natsbroker.jetstream.model.answers import (
     streamInfo,
     streamState,
     subjectsPage,
+    tiersInfo,
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.gojson import encode
-from natsbroker.jetstream.model.limits import JetStreamLimits
+from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import (
     External,
     StreamConfig,
@@ -225,3 +226,19 @@ def test_accountInfo() -> None:
         ("errors", 0),
         ("inflight", 2),
     ]
+
+
+def test_tiersInfo() -> None:
+    """Everything has one replica, and what is in use is shown even without limits."""
+    used = dict.fromkeys(
+        ("memory", "storage", "reserved_memory", "reserved_storage", "streams", "consumers"), 2
+    )
+    three = {"R3": JetStreamLimits(max_streams=5)}
+    tiers = tiersInfo(AccountAllowance(tiers={"R1": JetStreamLimits(), **three}), used)
+    assert list(tiers) == ["R1", "R3"]
+    assert (tiers["R1"]["streams"], tiers["R1"]["limits"]["max_streams"]) == (2, -1)
+    assert (tiers["R3"]["streams"], tiers["R3"]["limits"]["max_streams"]) == (0, 5)
+    allowance = AccountAllowance(tiers=three)
+    assert list(tiersInfo(allowance, dict.fromkeys(used, 0))) == ["R3"]
+    tiers = tiersInfo(allowance, used)
+    assert (list(tiers), tiers["R1"]["limits"]["max_streams"]) == (["R1"], 0)

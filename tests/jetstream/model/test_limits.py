@@ -10,8 +10,11 @@ from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import (
     NO_ACCOUNT_LIMITS,
     NO_SERVER_LIMITS,
+    NOTHING,
+    AccountAllowance,
     ConfiguredLimits,
     JetStreamLimits,
+    StorageBounds,
     checkLimits,
 )
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
@@ -46,3 +49,48 @@ def test_spaceOfTheServer() -> None:
     checkLimits(config, NO_ACCOUNT_LIMITS, server, 100, 5)
     with pytest.raises(JetStreamError, match="insufficient memory resources"):
         checkLimits(config, NO_ACCOUNT_LIMITS, server, 0, 6)
+
+
+class TestAllowance:
+    """Limits by tier."""
+
+    def test_plain(self) -> None:
+        """Without tiers the limits hold for any number of replicas."""
+        allowance = AccountAllowance(JetStreamLimits(max_streams=3))
+        allowance.check(5)
+        assert allowance.effective().max_streams == 3
+
+    def test_tiers(self) -> None:
+        """With tiers, those for one replica hold, and others need theirs."""
+        tiers = {"R1": JetStreamLimits(max_streams=1), "R3": JetStreamLimits(max_streams=2)}
+        allowance = AccountAllowance(JetStreamLimits(max_streams=3), tiers)
+        for replicas in (0, 1, 3):
+            allowance.check(replicas)
+        with pytest.raises(JetStreamError, match="tiered limit"):
+            allowance.check(5)
+        assert allowance.effective().max_streams == 1
+
+    def test_noTier(self) -> None:
+        """Without a tier for one replica nothing may be stored."""
+        allowance = AccountAllowance(tiers={"R3": JetStreamLimits()})
+        assert allowance.effective() == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("bounds", "isNear"),
+    [
+        (StorageBounds(-1, 10**12, -1, 10**12), False),
+        (StorageBounds(1000, 900, -1, 900), False),
+        (StorageBounds(1000, 901, -1, 901), True),
+        (StorageBounds(-1, 0, 1000, 950), True),
+    ],
+)
+def test_isNear(bounds: StorageBounds, isNear: bool) -> None:
+    """A limit is near where less room is left than asked for."""
+    assert bounds.isNear(100) is isNear
+
+
+def test_total() -> None:
+    """Each kind of storage has a limit of its own."""
+    limits = ConfiguredLimits(max_memory=1, max_storage=2)
+    assert [limits.total(each) for each in (StorageType.MEMORY, StorageType.FILE)] == [1, 2]

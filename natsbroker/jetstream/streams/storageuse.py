@@ -1,0 +1,74 @@
+"""
+The room that the limits of a stream's account and of the server leave for messages.
+"""
+
+from __future__ import annotations
+
+from natsbroker.jetstream.contracts import PublishedStream
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.limits import StorageBounds
+
+NEAR = 32 << 20
+"""The bytes below which each message is checked. One turn brings less."""
+
+FRESH = 50_000_000
+"""The nanoseconds for which a look at all streams is good enough."""
+
+
+class StorageUse:
+    """
+    Checks the messages of one stream.
+
+    @ivar isBounded: whether there are limits.
+    """
+
+    def __init__(self, stream: PublishedStream) -> None:
+        self._stream = stream
+        self._others: StorageBounds | None = None
+        self._isNear = False
+        self._looked = 0
+        self.isBounded = False
+
+    def configured(self) -> None:
+        """
+        Use the limits that the account has now.
+        """
+        self.forget()
+        self._looked = 0
+        self.isBounded = self._stream.account.isBounded(self._stream.config.storage)
+
+    def forget(self) -> None:
+        """
+        Look at the other streams again for the next message.
+        """
+        self._others = None
+
+    def isNear(self) -> bool:
+        """
+        Tell whether the limits are so near that each message must be checked.
+        """
+        if not self.isBounded:
+            return False
+        now = self._stream.account.now()
+        if not 0 <= now - self._looked < FRESH:
+            self._looked = now
+            bounds = self._stream.account.bounds(self._stream.config.storage, 0)
+            self._isNear = bounds.isNear(NEAR)
+        return self._isNear
+
+    def check(self, size: int, own: int) -> None:
+        """
+        Check a message.
+
+        @param size: its bytes.
+        @param own: the bytes of the stream, with those being appended.
+        @raise errors.JetStreamError: if there is no room for it.
+        """
+        if self._others is None:
+            stream = self._stream
+            self._others = stream.account.bounds(stream.config.storage, stream.size)
+        others = self._others
+        if 0 <= others.server < others.serverUsed + own:
+            raise errors.INSUFFICIENT_RESOURCES()
+        if 0 <= others.account < others.accountUsed + own + size:
+            raise errors.ACCOUNT_RESOURCES_EXCEEDED()

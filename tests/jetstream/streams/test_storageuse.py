@@ -1,0 +1,121 @@
+"""Tests for L{natsbroker.jetstream.streams.storageuse}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.model.limits import AccountAllowance, ConfiguredLimits, JetStreamLimits
+from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.jetstream.streams.storageuse import FRESH, StorageUse
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.wire.values import Kind
+from tests.jetstream.support import Stage
+
+SERVER, ACCOUNT = 10023, 10002
+
+
+class LimitedStage(Stage):
+    """
+    An account with limits of its own and of the server.
+    """
+
+    def __init__(self, server: int = -1, account: int = -1) -> None:
+        super().__init__()
+        self.jetstream = JetStreamAccount(
+            "A",
+            self.account.busFor(Kind.INTERNAL),
+            self.files,
+            self.memory,
+            Deadlines(self.clock, self.clock.seconds),
+            self.now,
+            "S1",
+            limits=JetStreamLimits(max_storage=account),
+            serverLimits=ConfiguredLimits(max_storage=server),
+        )
+
+    def outcome(self, subject: bytes, size: int = 969) -> int:
+        """The sequence of a message, which has 31 bytes more, or minus the number of its error."""
+        answer = self.publish(subject, b"x" * size)
+        if b'"error"' in answer:
+            return -self.errorOf(answer)[0]
+        return int(answer.rpartition(b":")[2].rstrip(b"}"))
+
+
+@pytest.mark.parametrize(
+    ("server", "account", "outcomes"),
+    [
+        (-1, -1, [1, 2, 3, 4]),
+        (2500, -1, [1, 2, 3, -SERVER]),
+        (-1, 2500, [1, 2, -ACCOUNT, -ACCOUNT]),
+        (-1, 2000, [1, 2, -ACCOUNT, -ACCOUNT]),
+        (1500, 2500, [1, 2, -SERVER, -SERVER]),
+        (-1, 0, [-ACCOUNT] * 4),
+    ],
+)
+def test_bounds(server: int, account: int, outcomes: list[int]) -> None:
+    """The account's limit is never exceeded; a server refuses what comes after its own."""
+    stage = LimitedStage(server, account)
+    stage.stream(subjects=("s",))
+    assert [stage.outcome(b"s") for _ in range(4)] == outcomes
+
+
+def test_together() -> None:
+    """The streams of an account share its limit, each for its kind of storage."""
+    stage = LimitedStage(account=2500)
+    stage.stream(name="A", subjects=("a",))
+    stage.stream(name="B", subjects=("b",))
+    stage.stream(name="M", subjects=("m",), storage=StorageType.MEMORY)
+    assert [stage.outcome(each) for each in (b"a", b"b", b"a", b"b", b"m")] == [
+        1,
+        1,
+        -ACCOUNT,
+        -ACCOUNT,
+        1,
+    ]
+
+
+def test_oneTurn() -> None:
+    """Messages of one turn count before they are stored."""
+    stage = LimitedStage(account=2500)
+    stream = stage.stream(subjects=("s",))
+    for _ in range(5):
+        stage.send(b"s", b"x" * 969)
+    stage.settle()
+    assert stream.messages == 2
+
+
+def test_freed() -> None:
+    """What is removed leaves room."""
+    stage = LimitedStage(account=2000)
+    stream = stage.stream(subjects=("s",))
+    assert [stage.outcome(b"s") for _ in range(3)] == [1, 2, -ACCOUNT]
+    stage.wait(stream.purge())
+    assert stage.outcome(b"s") == 3
+
+
+def test_changed() -> None:
+    """Other limits hold at once, for streams that exist as well."""
+    stage = LimitedStage()
+    stage.stream(subjects=("s",))
+    assert stage.outcome(b"s") == 1
+    stage.jetstream.allow(AccountAllowance(JetStreamLimits(max_storage=1000)))
+    assert stage.outcome(b"s") == -ACCOUNT
+    stage.jetstream.allow(AccountAllowance())
+    assert stage.outcome(b"s") == 2
+
+
+def test_near(monkeypatch: Any) -> None:
+    """Far from the limits messages are not checked one by one; a look at all streams is kept."""
+    stage = LimitedStage(account=100 << 20)
+    stream = stage.stream(subjects=("s",))
+    use = StorageUse(stream)
+    assert not use.isNear()
+    use.configured()
+    assert not use.isNear()
+    monkeypatch.setattr(stage.jetstream, "usage", lambda storage: 90 << 20)
+    assert not use.isNear()
+    stage.clock.advance(FRESH / 1e9)
+    assert use.isNear()
