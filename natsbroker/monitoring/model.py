@@ -21,6 +21,7 @@ from natsbroker.jetstream.health import jetStreamCheck
 from natsbroker.jetstream.jsz import Jsz, accountsOf, varzOf
 from natsbroker.monitoring.answers import HTML, Answer, Page, textAnswer
 from natsbroker.monitoring.healthz import HealthCheck, Healthz
+from natsbroker.monitoring.metrics import Metrics
 from natsbroker.monitoring.process import ProcessUsage
 from natsbroker.monitoring.queries import BadQuery, Query
 from natsbroker.monitoring.state import BrokerState
@@ -73,6 +74,7 @@ class MonitoringModel:
         self.varz.contributions["jetstream"] = lambda: varzOf(jetstream())
         self.statsz = Statsz(self._state, self.varz, lambda: varzOf(jetstream()))
         self.accountz.hasJetStream = lambda name: name in accountsOf(jetstream())
+        metrics = Metrics(self._state, self.varz, self.accstatz, jetstream)
         self.pages: dict[str, Page] = {
             "/": self._index,
             "/varz": self.varz,
@@ -80,6 +82,7 @@ class MonitoringModel:
             "/accountz": self.accountz,
             "/accstatz": self.accstatz,
             "/jsz": self.jsz,
+            "/metrics": metrics,
             "/subsz": self.subsz,
             "/healthz": self.healthz,
         }

@@ -1,0 +1,126 @@
+"""Tests for L{natsbroker.monitoring.metrics}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from natsbroker.monitoring.answers import complete
+from natsbroker.monitoring.metrics import Metrics, MetricSeries, loadClient
+from tests.jetstream.figurestage import FigureStage
+from tests.monitoring.staging import Stage
+
+
+def metricsOf(stage: Stage, jetstream: Any = None, **options: Any) -> Metrics:
+    """
+    The page of a broker.
+    """
+    model = stage.model
+    return Metrics(model.varz._state, model.varz, model.accstatz, lambda: jetstream, **options)
+
+
+def seriesOf(metrics: Metrics) -> dict[str, MetricSeries]:
+    """
+    All metrics by name.
+    """
+    return {each.name: each for each in complete(metrics.series())}
+
+
+class TestSeries:
+    """The samples."""
+
+    def test_clients(self) -> None:
+        """Connections and traffic are counted, in all and by account."""
+        stage = Stage()
+        stage.client("a@A").ask(b"SUB foo 1\r\nPUB foo 2\r\nhi\r\n")
+        series = seriesOf(metricsOf(stage))
+        assert series["connections"].samples == [((), 1)]
+        assert series["client_messages"].samples == [(("in",), 1), (("out",), 1)]
+        assert series["client_bytes"].samples == [(("in",), 2), (("out",), 2)]
+        messages = dict(series["account_messages"].samples)
+        assert messages["A", "client", "in"] == messages["A", "client", "out"] == 1
+        assert messages["B", "client", "in"] == messages["A", "leaf", "in"] == 0
+        assert dict(series["account_connections"].samples)["A", "client"] == 1
+
+    def test_interest(self) -> None:
+        """Subscriptions and remembered answers are counted."""
+        stage = Stage()
+        client = stage.client("a@A")
+        client.ask(b"SUB foo 1\r\nPUB foo 0\r\n\r\nPUB foo 0\r\n\r\n")
+        series = seriesOf(metricsOf(stage))
+        assert series["subscriptions"].samples == [((), 1)]
+        matches = dict(series["matches"].samples)
+        assert matches["computed",] >= 1
+
+    def test_leafnodes(self) -> None:
+        """The traffic of leafnodes is that of their account, and not of its clients."""
+        stage = Stage()
+        page = stage.model.accstatz
+        page.countLeafnodes = lambda name: 1 if name == "B" else 0
+        page.leafTraffic = lambda name: (1, 10, 2, 20) if name == "B" else (0, 0, 0, 0)
+        series = seriesOf(metricsOf(stage))
+        size = dict(series["account_bytes"].samples)
+        assert (size["B", "leaf", "in"], size["B", "leaf", "out"]) == (10, 20)
+        assert size["B", "client", "in"] == 0
+
+    def test_jetStream(self) -> None:
+        """Streams and consumers are shown with what lies before them."""
+        stage = FigureStage()
+        config = {"name": "one", "ack_policy": "explicit"}
+        stage.ask("CONSUMER.CREATE.S.one", {"stream_name": "S", "config": config})
+        series = seriesOf(metricsOf(Stage(), stage.figures))
+        assert series["stream_messages"].samples == [(("A", "S"), 2)]
+        assert series["stream_last_sequence"].samples == [(("A", "S"), 2)]
+        assert series["consumer_pending"].samples == [(("A", "S", "one"), 2)]
+        assert series["consumer_ack_pending"].samples == [(("A", "S", "one"), 0)]
+
+
+class TestPage:
+    """The page."""
+
+    def test_notInstalled(self) -> None:
+        """Without prometheus-client the page says what is missing."""
+        answer = metricsOf(Stage(), load=lambda: None)({})
+        assert answer.status == 501
+        assert b"natsbroker[metrics]" in b"".join(answer.body)
+
+    def test_scrape(self) -> None:
+        """A scrape parses, and has each metric once."""
+        pytest.importorskip("prometheus_client")
+        from prometheus_client.parser import text_string_to_metric_families
+
+        stage = Stage()
+        stage.client("a@A").ask(b"SUB foo 1\r\nPUB foo 2\r\nhi\r\n")
+        answer = metricsOf(stage, FigureStage().figures)({})
+        assert (answer.status, answer.contentType.partition(";")[0]) == (200, "text/plain")
+        text = b"".join(answer.body).decode()
+        families = list(text_string_to_metric_families(text))
+        names = [each.name for each in families]
+        assert len(names) == len(set(names)) >= 15
+        assert all(each.startswith("natsbroker_") for each in names)
+        samples = {
+            (each.name, *each.labels.values()): each.value
+            for family in families
+            for each in family.samples
+        }
+        assert samples["natsbroker_client_messages_total", "in"] == 1
+        assert samples["natsbroker_stream_messages", "A", "S"] == 2
+
+    def test_labels(self) -> None:
+        """Names with quotes and line ends are escaped."""
+        client = pytest.importorskip("prometheus_client")
+        from prometheus_client.parser import text_string_to_metric_families
+
+        stage, name = Stage(), 'a"\\\nb'
+        stage.world.accounts["A"].name = name
+        text = b"".join(metricsOf(stage)({}).body).decode()
+        found = list(text_string_to_metric_families(text))
+        labels = {
+            each.labels["account"]
+            for family in found
+            for each in family.samples
+            if "account" in each.labels
+        }
+        assert name in labels
+        assert loadClient() is client
