@@ -38,6 +38,12 @@ class ILogDirectory(Interface):
         How many bytes before each header block in a log are the service's own.
         """
 
+    def readSubjects(name: str) -> tuple[bytes, ...]:
+        """
+        Subjects of other requests for the messages of a log. A user who may publish to none of them
+        may not read the log by frames either; without any, the subject of the request decides.
+        """
+
     def states() -> IStateStore:
         """
         Space for state about the logs, in the same store.

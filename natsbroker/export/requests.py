@@ -6,7 +6,7 @@ decides whether it may ask; the answer goes only where the publisher may listen.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from twisted.logger import Logger
@@ -42,6 +42,7 @@ class Reason:
     NO_GATEWAY = (404, 20012, "there is no cluster {gateway}")
     ADVICE_REFUSED = (400, 20013, "the advice is refused: {why}")
     NO_ADVICE = (404, 20014, "there is no advice about account {account} and cluster {gateway}")
+    NOT_ALLOWED = (403, 20015, "Permissions Violation for reading {kind} {name}")
 
 
 class Refusal(Exception):
@@ -139,16 +140,21 @@ class ApiRequest:
         Whether there is a reply subject on which the publisher may listen. A client that has lost
         its grant gets nothing more.
         """
-        if not isValidLiteral(self._reply):
-            return False
+        return isValidLiteral(self._reply) and self._may(Verb.SUBSCRIBE, self._reply)
+
+    def mayPublishAny(self, subjects: Sequence[bytes]) -> bool:
+        """
+        Whether the publisher may publish to one of the subjects, or there is none.
+        """
+        return not subjects or any(self._may(Verb.PUBLISH, each) for each in subjects)
+
+    def _may(self, verb: Verb, subject: bytes) -> bool:
         if self.origin is None:
             return True
         if not IOrigin.providedBy(self.origin):
             return False
         grant: Grant | None = self.origin.grant
-        if grant is None:
-            return False
-        return grant.may(Verb.SUBSCRIBE, self._reply) is not DENIED
+        return grant is not None and grant.may(verb, subject) is not DENIED
 
     def send(self, answer: bytes) -> bool:
         return self._bus.publishInternal(self._reply, answer) > 0

@@ -11,7 +11,7 @@ The subject names the request and the log, so the permission to publish decides 
     $NB.API.CHANNEL.HOLD.CLUSTER.CHANNEL     hold retention back; RENEW, RELEASE
 
 For JetStream streams STREAM takes the place of CHANNEL, and the domain that of CLUSTER: C{_} where
-there is none.
+there is none. Their user needs the permission for JetStream's own request as well.
 """
 
 from __future__ import annotations
@@ -126,11 +126,14 @@ class ExportService:
     ) -> None:
         payload = message.payload
         if verb == "NAMES" and not name:
-            request.answer(_names(catalogue, RequestFields(payload, ("pattern", "after"))))
+            fields = RequestFields(payload, ("pattern", "after"))
+            request.answer(_names(catalogue, fields, request))
             return
         known, serve = _VERBS.get(verb, ((), None))
         if serve is None or not name:
             raise Refusal(Reason.NO_REQUEST, verb=verb)
+        if not request.mayPublishAny(catalogue.readSubjects(name)):
+            raise Refusal(Reason.NOT_ALLOWED, kind=self._kind, name=name)
         log = catalogue.find(name)
         if log is None:
             raise Refusal(Reason.NO_LOG, kind=self._kind, name=name)
@@ -245,11 +248,16 @@ def _identityOf(log: IStreamLog) -> str:
     return f"{log.identity:016x}"
 
 
-def _names(catalogue: ILogDirectory, fields: RequestFields) -> dict[str, Any]:
+def _names(catalogue: ILogDirectory, fields: RequestFields, request: ApiRequest) -> dict[str, Any]:
     pattern = fields.text("pattern", ">").encode("utf-8")
     if not isValidSubject(pattern):
         raise Refusal(Reason.BAD_REQUEST, why="pattern must be a subject")
     after = fields.text("after", "")
-    found = [each for each in catalogue.names() if matches(pattern, each.encode("utf-8"))]
+    found = [
+        each
+        for each in catalogue.names()
+        if matches(pattern, each.encode("utf-8"))
+        and request.mayPublishAny(catalogue.readSubjects(each))
+    ]
     left = [each for each in found if each > after]
     return {"total": len(found), "names": left[:_NAMES], "more": len(left) > _NAMES}

@@ -36,5 +36,12 @@ class StreamDirectory:
         stream = self._account.streams.get(name)
         return 4 if stream is not None and stream.isInFile else 0
 
+    def readSubjects(self, name: str) -> tuple[bytes, ...]:
+        return tuple(
+            f"$JS.{domain}API.{request}.{name}".encode()
+            for domain in (("", f"{self.realm}.") if self._account.domain else ("",))
+            for request in ("STREAM.MSG.GET", "DIRECT.GET")
+        )
+
     def states(self) -> IStateStore:
         return self._account.files.states(f"pipeline/jetstream/{self._account.name}")

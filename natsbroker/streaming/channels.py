@@ -144,5 +144,8 @@ class ChannelDirectory:
     def headerPrefix(self, name: str) -> int:
         return 0
 
+    def readSubjects(self, name: str) -> tuple[bytes, ...]:
+        return ()
+
     def states(self) -> IStateStore:
         return self._store.states(f"pipeline/stan/{self.realm}")

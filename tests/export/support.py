@@ -79,6 +79,7 @@ class Shelf:
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
         self.prefix = 0
+        self.needed: tuple[bytes, ...] = ()
         self.logs: dict[str, Any] = {}
 
     def names(self) -> list[str]:
@@ -89,6 +90,9 @@ class Shelf:
 
     def headerPrefix(self, name: str) -> int:
         return self.prefix
+
+    def readSubjects(self, name: str) -> tuple[bytes, ...]:
+        return self.needed
 
     def states(self) -> Any:
         return self.store.states("pipeline")

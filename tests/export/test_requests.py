@@ -92,4 +92,4 @@ def test_answer() -> None:
 def test_numbersDiffer() -> None:
     """Each reason has a number of its own."""
     reasons = [each for each in vars(Reason).values() if isinstance(each, tuple)]
-    assert len({number for _, number, _ in reasons}) == len(reasons) == 14
+    assert len({number for _, number, _ in reasons}) == len(reasons) == 15

@@ -11,7 +11,7 @@ from zope.interface.verify import verifyObject
 from natsbroker.export.logs import ILogConsumer
 from natsbroker.interfaces import ISubscriber
 from natsbroker.storage.memorylog import MemoryLog
-from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
 from tests.conftest import FlushLoggedErrors
@@ -172,6 +172,20 @@ class TestAskers:
         assert "names" in stage.ask("NAMES.test-cluster", origin=Connection(grant))
         grant = Grant(subscribe=SubscribePermissions([b"other.>"]))
         assert stage.send("NAMES.test-cluster", origin=Connection(grant)).got == []
+
+    def test_readSubjects(self, stage: Stage) -> None:
+        """A log with requests of its own is there for users who may make one of them."""
+        stage.shelf.needed = (b"$JS.API.STREAM.MSG.GET.S", b"$JS.API.DIRECT.GET.S")
+        for allowed in ("$JS.API.DIRECT.GET.*", "$JS.API.STREAM.MSG.GET.S"):
+            user = Connection(Grant(publish=PermissionSet([b"$NB.>", allowed.encode()])))
+            assert stage.ask("INFO.test-cluster.orders.eu", origin=user)["last"] == 3
+            assert stage.ask("NAMES.test-cluster", origin=user)["total"] == 2
+        user = Connection(Grant(publish=PermissionSet([b">"], [b"$JS.API.>"])))
+        for verb in ("INFO", "EXPORT", "DIGEST", "FIND"):
+            answer = stage.ask(f"{verb}.test-cluster.orders.eu", origin=user)
+            assert answer["error"]["err_code"] == 20015
+        assert stage.ask("NAMES.test-cluster", origin=user)["names"] == []
+        assert stage.ask("INFO.test-cluster.orders.eu")["last"] == 3
 
     @pytest.mark.parametrize("origin", [Connection(None), object()])
     def test_notLetIn(self, stage: Stage, origin: object) -> None:

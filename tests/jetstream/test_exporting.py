@@ -25,10 +25,13 @@ def test_directory() -> None:
     assert found.find("A") is memory.log
     assert found.find("C") is None
     assert [found.headerPrefix(each) for each in ("A", "B", "C")] == [0, 4, 0]
+    assert found.readSubjects("B") == (b"$JS.API.STREAM.MSG.GET.B", b"$JS.API.DIRECT.GET.B")
     memory.isDeleted = True
     assert found.find("A") is None
     stage.jetstream.domain = "hub"
-    assert StreamDirectory(stage.jetstream).realm == "hub"
+    hub = StreamDirectory(stage.jetstream)
+    assert hub.realm == "hub"
+    assert b"$JS.hub.API.DIRECT.GET.B" in hub.readSubjects("B")
 
 
 def test_export() -> None:
