@@ -28,8 +28,9 @@ def jetStreamCheck(find: Callable[[], Any]) -> HealthCheck:
             return
         if not figures.isRunning:
             yield HealthProblem("JetStream not enabled (10076)", "JETSTREAM")
-        elif not (wanted.enabledOnly or wanted.serverOnly or wanted.metaOnly):
-            yield from _damaged(figures.accounts, wanted)
+        elif not (wanted.enabledOnly or wanted.serverOnly):
+            if not wanted.metaOnly:
+                yield from _damaged(figures.accounts, wanted)
             if wanted.account and not _isDamaged(figures.accounts, wanted):
                 yield from _missing(figures.accounts.get(wanted.account), wanted)
 
