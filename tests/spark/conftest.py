@@ -26,8 +26,11 @@ __all__ = ["pytest_runtest_makereport", "startServer"]
 if importlib.util.find_spec("pyspark") is None and not os.environ.get("CI"):
     collect_ignore_glob = ["test_*.py"]
 
-#: What Spark's scripts call; nothing else is on PATH when it starts, and no Java.
-_TOOLS = ("bash", "cat", "chmod", "dirname", "env", "ln", "ls", "ps", "readlink", "sh", "uname")
+#: What Spark and its scripts call; nothing else is on PATH when it starts, and no Java.
+_TOOLS = (
+    *("bash", "cat", "chmod", "dirname", "env", "ln"),
+    *("ls", "ps", "readlink", "rm", "sh", "uname"),
+)
 
 _PATIENT = 'ping_interval: "1h"\n'
 """For the connections of stations, which are idle while other tests run and answer no PING then."""

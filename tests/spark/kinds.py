@@ -113,8 +113,7 @@ class StreamKind(Kind):
 
     def make(self, payloads: Iterable[bytes] = (), isKept: bool = False) -> str:
         name = f"K{next(self._numbers)}"
-        Stream(self.connection, name).make(**self._config)
-        self.fill(name, payloads)
+        self.again(name, payloads)
         return name
 
     def fill(self, name: str, payloads: Iterable[bytes]) -> None:
@@ -135,7 +134,12 @@ class StreamKind(Kind):
         """
         Make one of the same name.
         """
-        Stream(self.connection, name).make(**self._config)
+        stream = Stream(self.connection, name)
+        stream.make(**self._config)
+        deadline = time.monotonic() + PATIENCE
+        while not stream.isReached():
+            assert time.monotonic() < deadline, f"nothing reaches {name}"
+            time.sleep(0.01)
         self.fill(name, payloads)
 
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from natsbroker.spark.errors import ApiError
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.streams import StreamApi
 from natsbroker.spark.nats.addresses import readAddresses
@@ -84,6 +85,18 @@ class Stream:
         assert "seq" in answer, answer
         assert isinstance(answer, dict)
         return answer
+
+    def isReached(self) -> bool:
+        """
+        Whether publishes come to the stream: in a cluster its interest spreads after the answer.
+        Nothing is stored.
+        """
+        block = Headers({"Nats-Expected-Stream": "another"}).block()
+        try:
+            self._connection.answer(self._connection.ask(f"{self.name}.x", b"", block))
+        except ApiError:
+            return False
+        return True
 
     def fill(self, payloads: Iterable[bytes], subject: str = "x") -> int:
         """
