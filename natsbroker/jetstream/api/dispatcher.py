@@ -185,7 +185,8 @@ class ApiDispatcher:
             _checkLevel(request.message)
             result = await route.handler(self._account, request)
         except JetStreamError as error:
-            self._fail(request, route, kind, error)
+            if not await self._hasLeft(request, error):
+                self._fail(request, route, kind, error)
         except LeaseLost:
             self._fail(request, route, kind, errors.CLUSTER_NOT_AVAIL())
         except StoreError as error:
@@ -194,6 +195,15 @@ class ApiDispatcher:
             if result is not None:
                 headers = result.headers if isinstance(result, HeadedResult) else b""
                 self._send(request, route, {**kind, **result}, headers)
+
+    async def _hasLeft(self, request: Request, error: JetStreamError) -> bool:
+        """
+        Whether the stream went to another broker while the request waited here. That one answers,
+        because it has received the request too.
+        """
+        if error.err_code != errors.STREAM_NOT_FOUND.err_code or self._router is None:
+            return False
+        return bool(request.names) and await self._router.isElsewhere(request.names[0])
 
     def _fail(
         self, request: Request, route: ApiRoute, kind: Mapping[str, Any], error: JetStreamError

@@ -63,6 +63,12 @@ class ApiRouter:
         elif cluster.leads(names[0]) or (cluster.isMeta and not await cluster.exists(names[0])):
             await handle()
 
+    async def isElsewhere(self, name: str) -> bool:
+        """
+        Whether there is a stream that this broker does not lead.
+        """
+        return not self._cluster.leads(name) and await self._cluster.exists(name)
+
     async def _change(
         self, name: str, message: Message, handle: Callable[[], Awaitable[None]]
     ) -> None:

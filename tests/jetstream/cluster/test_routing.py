@@ -7,7 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from twisted.internet.defer import DeferredLock
 
+from natsbroker.jetstream.streams.stream import logName
 from tests.jetstream.cluster.support import ClusterStage, SharedStore
 
 
@@ -34,6 +36,22 @@ def test_spread() -> None:
     assert [each["config"]["name"] for each in listed["streams"]] == list("ABCDEF")
     assert "missing" not in listed
     assert stage.ask("INFO")["streams"] == 6
+    stage.end()
+
+
+def test_lostWhileWaiting() -> None:
+    """A broker that lost a stream while a request for it waited leaves the answer to the leader."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("S")
+    dispatcher: Any = stage.services[stage.leader()]._dispatchers["A"]
+    lock = dispatcher._locks["S"] = DeferredLock()
+    stage.wait(lock.acquire())
+    assert stage.answers("STREAM.INFO.S") == []
+    inbox = stage.inbox(b"_INBOX.api")
+    dispatcher._router._cluster.lost(logName("A", "S"))
+    lock.release()
+    stage.settle()
+    assert inbox.payloads == []
     stage.end()
 
 
