@@ -112,7 +112,9 @@ def populate(side: Monitored) -> None:
     a.ask("mem.x", b"hello")
     config: dict[str, Any] = {"durable_name": "dur", "ack_policy": "explicit"}
     a.api("CONSUMER.CREATE.ONE.dur", stream_name="ONE", config=config)
+    # Without a subscriber it would be deleted after five seconds.
     config = {"name": "push", "ack_policy": "none", "deliver_subject": "zz"}
+    config["inactive_threshold"] = 3600 * 10**9
     a.api("CONSUMER.CREATE.ONE.push", stream_name="ONE", config=config)
     a.api("STREAM.INFO.NONE")
     b.api("STREAM.CREATE.BEE", name="BEE", subjects=["bee.>"], max_bytes=1000)
