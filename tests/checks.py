@@ -68,6 +68,9 @@ class Part:
 
 _LINKS = tuple(f"{INTEROP}/{each}" for each in ("cluster", "gateways", "leafnodes"))
 
+# Apart from the others only to make the lanes equally long.
+_STORES = ("tests/storage", "tests/simulation")
+
 # Modules that choose between the compiled lane and pure Python, and what is built from them. With
 # python -O, under which the tests keep their asserts and the product would lose its own.
 _HOT = tuple(
@@ -80,18 +83,26 @@ _HOT = tuple(
 )
 _OPTIMIZED = (sys.executable, "-O", "-W", "ignore::pytest.PytestConfigWarning", *_PYTEST[1:])
 
+
+def _without(*paths: str) -> tuple[str, ...]:
+    return tuple(f"--ignore={each}" for each in paths)
+
+
 LANES: tuple[tuple[Part, ...], ...] = (
     (
         Part("links", 25, (*_PYTEST, *_LINKS)),
         Part("pure", 25, (*_OPTIMIZED, *_HOT), 2, {"NATSBROKER_PURE": "1"}),
+        Part("stores", 25, (*_PYTEST, *_STORES), 2),
     ),
-    (Part("peers", 25, (*_PYTEST, INTEROP, *(f"--ignore={each}" for each in _LINKS))),),
-    (Part("spark", 25, (*_PYTEST, SPARK), 5),),
+    (Part("peers", 25, (*_PYTEST, INTEROP, *_without(*_LINKS))),),
+    (
+        Part("spark", 25, (*_PYTEST, SPARK), 5),
+        Part("types", 10, ("mypy", "--strict"), 2),
+    ),
     (
         Part("style", 2, ("ruff", "check", ".")),
         Part("format", 2, ("ruff", "format", "--check", ".")),
-        Part("types", 10, ("mypy", "--strict"), 2),
-        Part("others", 25, (*_PYTEST, f"--ignore={INTEROP}", f"--ignore={SPARK}"), 2),
+        Part("others", 25, (*_PYTEST, *_without(INTEROP, SPARK, *_STORES)), 2),
     ),
 )
 """
