@@ -427,9 +427,17 @@ class OriginReader:
         if last.isdigit() and int(last) != self._numbered:
             self.again()
             return
-        reply = message.reply or known.get(b"Nats-Consumer-Stalled")
+        reply, headers = message.reply, b""
+        if reply:
+            # An origin that waits for acknowledgements takes these numbers for them.
+            numbers = self._numbered, self.sequence
+            headers = (
+                b"NATS/1.0\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n\r\n" % numbers
+            )
+        else:
+            reply = known.get(b"Nats-Consumer-Stalled")
         if reply:
             self.flush()
             storing = self.stream.log.append([])
-            storing.addCallback(lambda _: self.stream.account.send(reply))
+            storing.addCallback(lambda _: self.stream.account.send(reply, headers=headers))
             self.guarded(storing)

@@ -147,16 +147,21 @@ class TestControl:
         assert origin.asked["config"]["opt_start_seq"] == 2
 
     def test_flowControl(self) -> None:
-        """Requests, also those of stalled consumers, are answered."""
+        """
+        Requests, also those of stalled consumers, are answered: requests with what is stored,
+        which an origin with interest retention takes for acknowledgements.
+        """
         stage = Stage()
         origin = Origin(stage)
         mirror(stage)
         origin.answer()
         answers = stage.inbox(b"$JS.FC.>")
-        origin.deliver(1, 1)
+        origin.deliver(4, 1)
         origin.control("FlowControl Request", b"$JS.FC.S.C.1")
         origin.control("Idle Heartbeat", Nats_Last_Consumer="1", Nats_Consumer_Stalled="$JS.FC.2")
         assert [each.subject for each in answers.got] == [b"$JS.FC.S.C.1", b"$JS.FC.2"]
+        numbers = b"NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 4\r\n\r\n"
+        assert [each.headers for each in answers.got] == [numbers, b""]
 
     def test_lag(self) -> None:
         """What the origin has and this stream does not."""
