@@ -44,7 +44,7 @@ class DueQueue:
         pause: float = 0.0,
     ) -> None:
         """
-        @param handle: handles what is due, with the time in nanoseconds; it runs once at a time, and
+        @param handle: handles what is due at a time in nanoseconds, one call after the other, and
             adds again what it could not handle.
         @param pause: seconds between two looks, at least.
         """
