@@ -85,7 +85,7 @@ class FastOutput(Protocol):
     Where messages and answers go, in order.
     """
 
-    def putFast(self, message: CheckedMessage, failed: Callable[[], None], reply: bytes) -> int:
+    def putFast(self, message: CheckedMessage, failed: Callable[[], object], reply: bytes) -> int:
         """
         Have a message stored.
 

@@ -4,7 +4,7 @@ What becomes due, in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -26,7 +26,7 @@ class _Place:
         self.handled: list[list[int]] = []
         self.blocks: list[Deferred[Any]] = []
 
-    def _handle(self, due: list[DueMessage], now: int) -> Iterator[Deferred[Any]]:
+    def _handle(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:
         assert all(each.time <= now for each in due)
         self.handled.append([each.sequence for each in due])
         while self.blocks:
