@@ -58,11 +58,15 @@ _JETSTREAM = ServiceExport(API)
 
 
 class ImportSetup:
-    def __init__(self, random: Random, cluster: str = "") -> None:
+    """
+    @ivar cluster: the name of this broker's cluster, which mappings may name; empty for none.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self.cluster = b""
         self.jetstream = JetStream()
         self.system: Account | None = None
         self._random = random
-        self._cluster = bytesOf(cluster)
         self._exports: dict[tuple[Account, str], ServiceExport] = {}
         self._streams: dict[Account, list[Any]] = {}
         self._services: dict[Account, list[Any]] = {}
@@ -109,7 +113,7 @@ class ImportSetup:
         wanted = described.mappings + self._domainsOf(described)
         if _isChanged(self._mappings, account, wanted):
             made = map(mappingFrom, wanted)
-            account.mapSubjects(MappingTable(made, self._random.randrange, self._cluster))
+            account.mapSubjects(MappingTable(made, self._random.randrange, self.cluster))
 
     def _domainsOf(self, described: AccountSettings) -> tuple[SubjectMapping, ...]:
         jetstream = self.jetstream

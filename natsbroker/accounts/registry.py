@@ -16,6 +16,7 @@ from natsbroker import errors, hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.configured import ImportSetup, checkImports, describedIn
 from natsbroker.accounts.core import AccountDependencies
+from natsbroker.accounts.settings import bytesOf
 from natsbroker.auth.settings import UNLIMITED, AccountSettings
 from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
 from natsbroker.interfaces import IMessageBus, ISubjectRouter
@@ -64,6 +65,11 @@ def accountNames(settings: Settings) -> dict[str, AccountLimits]:
     return names
 
 
+def _clusterOf(settings: Settings) -> bytes:
+    gateway, cluster = settings.gateway, settings.cluster
+    return bytesOf((gateway and gateway.name) or (cluster and cluster.name) or "")
+
+
 class AccountRegistry:
     """
     Raises C{KeyError} for an account that does not exist.
@@ -95,6 +101,7 @@ class AccountRegistry:
         for name in [name for name in self._places if name not in wanted]:
             if not self._places[name].isIncluded:
                 self._dropped(name)
+        self._imports.cluster = _clusterOf(settings)
         self._imports.jetstream = settings.jetstream
         self._imports.system = accounts.get(self._system)
         self._imports.apply(accounts, describedIn(settings))

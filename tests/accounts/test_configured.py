@@ -130,11 +130,13 @@ class TestApplied:
         assert (town.mapped("B", b"in"), town.mapped("A", b"in")) == (b"out", b"in")
 
     def test_clusterMappings(self) -> None:
-        """Destinations that are meant for another cluster do not count."""
-        town = Town(
-            "mappings { a: [ {dest: b, weight: 100}, {dest: c, weight: 100, cluster: X} ] }"
-        )
-        assert town.mapped("$G", b"a") == b"b"
+        """Destinations that are meant for a cluster count there, and nowhere else."""
+        text = "mappings { a: [ {dest: b, weight: 100}, {dest: c, weight: 100, cluster: X} ] }\n"
+        assert Town(text).mapped("$G", b"a") == b"b"
+        for block in ("cluster", "gateway"):
+            for name, mapped in (("X", b"c"), ("Y", b"b")):
+                town = Town(text + f"{block} {{ name: {name}, listen: '127.0.0.1:1' }}")
+                assert town.mapped("$G", b"a") == mapped
 
     def test_systemAccount(self) -> None:
         """The system account knows that it is."""
