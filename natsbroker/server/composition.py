@@ -407,19 +407,12 @@ class BrokerParts:
             storeCheck,
         )
         from natsbroker.monitoring.model import MonitoringModel
-        from natsbroker.monitoring.process import ProcessUsage
-        from natsbroker.monitoring.state import BrokerState
 
-        host, process = self._host, ProcessUsage(self._reactor.seconds)
         return MonitoringModel(
-            BrokerState(
-                self.clients,
-                self.accounts,
-                host.settings,
-                host.startTime,
-                self._loadTime,
-                process,
-            ),
+            self.clients,
+            self.accounts,
+            self._host.settings,
+            self._host.startTime,
             healthChecks=[
                 listeningCheck(self.listeners.closed),
                 pollingCheck(lambda: "" if self.poller is None else self.poller.trouble),
@@ -427,6 +420,7 @@ class BrokerParts:
                 lossCheck(lambda: self._store.losses if self._store else ()),
             ],
             namers=Namers(self.authority.nameOf, described),
+            loadTime=self._loadTime,
             kinds=self.links.kinds,
             jetstream=lambda: self.jetstream,
         )

@@ -14,6 +14,7 @@ Usage: natsbroker spark JOB [OPTION ...]
     doctor    say what Spark would run on here, or with --master elsewhere, and try it
     archive   copy a log into a Delta or Iceberg table, each message exactly once
     compact   make few large files of the many small ones of an archive
+    convert   copy an archive that an earlier version made into a table
     decode    read payloads in JSON, Avro or Protobuf into tables with columns
     export    write an archive as plain Parquet files
     interest  find out what clusters send each other in vain, and advise them
@@ -32,6 +33,7 @@ Usage: natsbroker spark JOB [OPTION ...]
 #: The modules of the jobs, and what is called there.
 _JOBS = {
     "archive": ("natsbroker.spark.jobs.archive.job", "main"),
+    "convert": ("natsbroker.spark.jobs.archive.converting", "main"),
     "compact": ("natsbroker.spark.jobs.archive.compacting", "compactMain"),
     "decode": ("natsbroker.spark.jobs.decode.job", "main"),
     "export": ("natsbroker.spark.jobs.archive.exporting", "main"),

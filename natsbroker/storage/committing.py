@@ -39,12 +39,14 @@ class Holder(Enum):
     Who has a commit, and may change what only one may change at a time.
 
     The thread takes it when it is woken, and gives it up before it waits. The reactor may lend it
-    to a L{CommitThread.handOver} while nobody has it, and passes it on when that is done.
+    to a L{CommitThread.handOver} while nobody has it, and passes it on when that is done. The
+    thread lets the reactor decide about what waits if that may be handed over.
     """
 
     NOBODY = "nobody"
     THREAD = "the thread"
     WRITER = "what was handed over"
+    REACTOR = "the reactor"
 
 
 class CommitThread(Generic[Owner]):
@@ -95,6 +97,16 @@ class CommitThread(Generic[Owner]):
         else:
             self._holder = Holder.THREAD
             self._condition.notify()
+
+    def _offered(self) -> None:
+        """
+        Decide about what the thread left.
+        """
+        with self._lock:
+            if self._holder is Holder.REACTOR:
+                self._holder = Holder.NOBODY
+                if self._hasWork():
+                    self._pass()
 
     def handedBack(self, jobs: Sequence[Job] = (), failure: Exception | None = None) -> None:
         """
@@ -154,6 +166,12 @@ class CommitThread(Generic[Owner]):
 
     # In the thread that writes, to be overridden
 
+    def maySuit(self, jobs: list[Job]) -> bool:
+        """
+        Whether L{handOver} may take these; may be overridden with it. Called with the condition.
+        """
+        return False
+
     def commitGroup(self, jobs: list[Job]) -> None:
         raise NotImplementedError
 
@@ -189,7 +207,10 @@ class CommitThread(Generic[Owner]):
 
     def _next(self) -> list[Job] | None:
         with self._condition:
-            while not self._hasWork() or self._holder is Holder.WRITER:
+            if self._holder is Holder.THREAD and self._isPlain() and self.maySuit(self._queue):
+                self._holder = Holder.REACTOR
+                self.reactor.callFromThread(self._offered)
+            while not self._hasWork() or self._holder in (Holder.WRITER, Holder.REACTOR):
                 if self._holder is Holder.THREAD:
                     self._holder = Holder.NOBODY
                 self._condition.wait()
@@ -209,6 +230,13 @@ class CommitThread(Generic[Owner]):
             jobs, self._queue = self._queue[:taken], self._queue[taken:]
             unfinished, self.unfinished = self.unfinished, []
             return unfinished + jobs
+
+    def _isPlain(self) -> bool:
+        """
+        Whether there is nothing to do but what waits. Called with the condition.
+        """
+        isElse = self._reopening or self._closing or self._failed
+        return bool(self._queue) and not (isElse or self.unfinished or self.leftover)
 
     def _hasWork(self) -> bool:
         """

@@ -195,6 +195,8 @@ class OwnedLog(StoredLog):
     def retain(self, retention: Retention) -> None:
         before = self.policy.retention
         sweep = bool(retention.perSubject) and retention.perSubject != before.perSubject
+        if sweep:
+            self.policy.sweep = b""
         self.policy.retention = retention
         self._owner.ageWanted(self, bool(retention.age) and self.closed is None)
         if retention != before:

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.snapshots import TableError
 from natsbroker.spark.tables.table import ArchiveTable, rootOf
 
 #: The module and class of each format, and what tells that a directory has it.
@@ -23,6 +24,9 @@ _PROVIDERS = {
 
 FORMATS = tuple(_PROVIDERS)
 
+#: What an archive of Parquet files with manifests of our own has, as earlier versions made them.
+FORMER = "_nb"
+
 
 def formOf(root: Path) -> str:
     """
@@ -31,6 +35,11 @@ def formOf(root: Path) -> str:
     for form, (_, _, marks) in _PROVIDERS.items():
         if any((root / each).exists() for each in marks):
             return form
+    if (root / FORMER).exists():
+        raise TableError(
+            f"{root} was made by an earlier version: natsbroker spark convert --archive {root}"
+            " --to DIR makes a Delta table of it"
+        )
     return ""
 
 

@@ -7,19 +7,31 @@ The rows say what the logs will have once the jobs are applied.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME
 from natsbroker.storage.lmdb.layout import LogRow
+from natsbroker.storage.lmdb.trimming import TrimJob, TrimmedLog, Trimming
 from natsbroker.storage.policy import Policy
 
 LOG_WEIGHT = 16384
 """How many bytes of pages a commit may write for each log in it, beside its records."""
 
+SUBJECT_WEIGHT = 8192
+"""How many bytes of pages it may write for each subject of a log that has tallies."""
+
+MOST_ROOM = 16 << 20
+"""For how many bytes there is room at most. A backlog that needs more is applied."""
+
 SPARE = 1 << 17
 """How many bytes more than the backlog needs the database always has room for."""
+
+STEP = 1 << 21
+"""As C{SPARE}, when tallies are among what it needs."""
 
 
 class Growth(NamedTuple):
@@ -27,37 +39,99 @@ class Growth(NamedTuple):
     @ivar rows: the logs as they will be.
     @ivar weight: about how many bytes the jobs bring.
     @ivar room: for how many bytes the database needs room, so that it can take these jobs too.
+    @ivar trimmings: what limits per subject let go, by log.
     """
 
     rows: dict[int, LogRow]
     weight: int
     room: int
+    trimmings: dict[int, Trimming]
+
+    @property
+    def gone(self) -> dict[int, dict[int, bytes]]:
+        """
+        Subjects of records that are let go, by log and sequence.
+        """
+        return {identity: each.gone for identity, each in self.trimmings.items() if each.gone}
+
+
+@dataclass(slots=True)
+class LMDBCommit:
+    """
+    @ivar rows: the logs in it, by identity; they are not changed afterwards.
+    @ivar oldest: timestamps of the oldest records, of those among them that limit the age.
+    @ivar touched: blocks that are not what they were.
+    @ivar ahead: records that are in the journal and not in the database yet, by log.
+    @ivar gone: subjects of records that were let go for these, by log and sequence.
+    @ivar caughtUp: whether the database has all that was in the journal.
+    """
+
+    jobs: Sequence[Job]
+    rows: dict[int, LogRow] = field(default_factory=dict)
+    oldest: dict[int, int] = field(default_factory=dict)
+    touched: set[tuple[int, int]] = field(default_factory=set)
+    ahead: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
+    gone: Mapping[int, Mapping[int, bytes]] = field(default_factory=dict)
+    caughtUp: bool = False
+
+
+@dataclass(slots=True)
+class JournalGroup:
+    """
+    Jobs that are one frame of the journal.
+
+    @ivar ahead: their records, by log.
+    """
+
+    jobs: list[Job]
+    growth: Growth
+    ahead: Mapping[int, Sequence[bytes]]
+    generation: int
+
+    @property
+    def blobs(self) -> Sequence[bytes]:
+        ahead = self.ahead.values()
+        return next(iter(ahead)) if len(ahead) == 1 else list(chain.from_iterable(ahead))
 
 
 class Backlog:
     """
     What the database still has to take.
 
-    @ivar jobs: what is in the journal, in order.
     @ivar rows: the logs that it is about, as they will be.
     @ivar room: for how many bytes the database has room.
     """
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self._jobs: list[Job] = []
+        self._gone: dict[int, list[int]] = {}
         self.rows: dict[int, LogRow] = {}
         self._weight = 0
         self.room = 0
 
+    @property
+    def jobs(self) -> list[Job]:
+        """
+        What is in the journal, in order, and then what limits per subject let go for it.
+        """
+        return self._jobs + [TrimJob(identity, gone) for identity, gone in self._gone.items()]
+
     def after(
-        self, jobs: Sequence[Job], rows: Mapping[int, LogRow], policies: Mapping[int, Policy]
+        self,
+        jobs: Sequence[Job],
+        rows: Mapping[int, LogRow],
+        policies: Mapping[int, Policy],
+        trimmed: Mapping[int, TrimmedLog],
     ) -> Growth | None:
         """
+        @param trimmed: what is known of logs that limit the records of a subject.
         @return: C{None} if the jobs are not for the journal: they do something else than to append
-            a few records, or a log has tallies or goes beyond its limits.
+            a few records, or a log gets tallies or goes beyond its limits, or it is not known what
+            goes for them.
         """
         weight = 0
         found: dict[int, LogRow] = {}
+        trimmings: dict[int, Trimming] = {}
         logs = len(self.rows)
         for job in jobs:
             weight += job.weight
@@ -80,17 +154,46 @@ class Backlog:
             if not job.extend(row):
                 return None
             policy = policies.get(identity)
-            if policy is not None and (
-                policy.isExceeded(row.count, row.size)
-                or 0 < policy.retention.perSubject < row.count
-            ):
+            if policy is None:
+                continue
+            limit = policy.retention.perSubject
+            if limit and row.indexed:
+                trimming = trimmings.get(identity)
+                if trimming is None:
+                    if identity not in trimmed:
+                        return None
+                    trimming = trimmings[identity] = Trimming(trimmed[identity])
+                isKnown = policy.sweep is None and trimming.append(job, row, limit)
+                if not isKnown or (trimming.gone and policy.holds):
+                    return None
+            elif 0 < limit < row.count:
+                return None
+            if policy.isExceeded(row.count, row.size):
                 return None
         if not found:
             return None
-        needed = self._weight + weight + SPARE + LOG_WEIGHT * logs
-        return Growth(found, weight, self.room if needed <= self.room else needed + SPARE)
+        heavy = weight + SUBJECT_WEIGHT * sum(map(_subjectsOf, jobs))
+        needed = self._weight + heavy + SPARE + LOG_WEIGHT * logs
+        if needed > MOST_ROOM:
+            return None
+        room = self.room
+        if needed > room:
+            room = needed + (STEP if heavy > weight else SPARE)
+        return Growth(found, heavy, room, trimmings)
 
     def add(self, jobs: Sequence[Job], growth: Growth) -> None:
-        self.jobs += [job for job in jobs if job.writes]
+        self._jobs += [job for job in jobs if job.writes]
         self.rows.update(growth.rows)
         self._weight += growth.weight
+        for identity, trimming in growth.trimmings.items():
+            trimming.apply()
+            self._gone.setdefault(identity, []).extend(trimming.gone)
+
+
+def _subjectsOf(job: Job) -> int:
+    """
+    For how many subjects a job changes tallies.
+    """
+    if not isinstance(job, LMDBAppendJob) or job.subjects is None:
+        return 0
+    return len(set(job.subjects))

@@ -4,8 +4,9 @@ The thread that writes, and group commit.
 A group of requests is one transaction, which LMDB syncs before it returns; or, if it only appends a
 few records, one frame of the journal, which needs one sync. Only then is the reactor told. What is
 in the journal is applied with the next transaction: when anything but a small append is asked for,
-or the journal is full. Tallies are kept and limits are applied in transactions; so what is appended
-to a log of several subjects, or to one that is at its limit, is committed to the database at once.
+or the journal is full. Limits are applied in transactions; so what is appended to a log that is at
+its limit is committed to the database at once, unless that is a limit per subject and it is known
+which records go.
 
 When a commit fails because there is no space, everything in the queue fails with it and the next
 request is tried again. When it fails for any other reason, or there was no space for the page where
@@ -17,8 +18,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, Protocol
 
 import lmdb
@@ -29,57 +28,30 @@ from natsbroker.interfaces.records import StoreError, StoreFull
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.committing import CommitThread, IRefusing
 from natsbroker.storage.jobs import Job
-from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog, Growth
+from natsbroker.storage.lmdb.backlog import (
+    LOG_WEIGHT,
+    Backlog,
+    Growth,
+    JournalGroup,
+    LMDBCommit,
+)
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
 from natsbroker.storage.lmdb.files import Mark
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob
-from natsbroker.storage.lmdb.journal import journalWriter
+from natsbroker.storage.lmdb.journal import LARGEST_FRAME, journalWriter
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
 from natsbroker.storage.lmdb.transaction import LMDBTransaction
+from natsbroker.storage.lmdb.trimming import TrimmedLog
 from natsbroker.storage.policy import Policy, sweepAgain
 
 RESERVED = 16384
 """How many sequences are reserved at a time."""
 
+MOST_KNOWN = 100_000
+"""How many subjects and records of logs with limits per subject are known between commits."""
+
 _log = Logger(namespace="natsbroker.storage.lmdb")
-
-
-@dataclass(slots=True)
-class LMDBCommit:
-    """
-    @ivar rows: the logs in it, by identity; they are not changed afterwards.
-    @ivar oldest: timestamps of the oldest records, of those among them that limit the age.
-    @ivar touched: blocks that are not what they were.
-    @ivar ahead: records that are in the journal and not in the database yet, by log.
-    @ivar caughtUp: whether the database has all that was in the journal.
-    """
-
-    jobs: Sequence[Job]
-    rows: dict[int, LogRow] = field(default_factory=dict)
-    oldest: dict[int, int] = field(default_factory=dict)
-    touched: set[tuple[int, int]] = field(default_factory=set)
-    ahead: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
-    caughtUp: bool = False
-
-
-@dataclass(slots=True)
-class JournalGroup:
-    """
-    Jobs that are one frame of the journal.
-
-    @ivar ahead: their records, by log.
-    """
-
-    jobs: list[Job]
-    growth: Growth
-    ahead: Mapping[int, Sequence[bytes]]
-    generation: int
-
-    @property
-    def blobs(self) -> Sequence[bytes]:
-        ahead = self.ahead.values()
-        return next(iter(ahead)) if len(ahead) == 1 else list(chain.from_iterable(ahead))
 
 
 class ILMDBCommitOwner(IRefusing, Protocol):
@@ -118,6 +90,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self.leftover = {row.identity for row in self._rows.values() if row.dropped}
         self._unmarked: set[int] = set()
         self._backlog = Backlog()
+        self._trimmed: dict[int, TrimmedLog] = {}
         self._transaction = opened.environment.lastTransaction()
         self._writer = journalWriter(readers, self._written)
         self._handed: tuple[JournalGroup, LMDBCommit] | None = None
@@ -127,7 +100,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self.tell(self.owner.committed, LMDBCommit(jobs))
             return
         try:
-            if self._journalled(jobs):
+            if self._journalled(jobs) or (self._catchUp(jobs) and self._journalled(jobs)):
                 return
             transaction, gone = self._commit(jobs)
         except lmdb.MapFullError as failure:
@@ -150,7 +123,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         opened, backlog = self._opened, self._backlog
         if opened.journal is None or self.leftover:
             return False
-        growth = backlog.after(jobs, self._rows, self._policies)
+        self._learn(jobs)
+        growth = backlog.after(jobs, self._rows, self._policies, self._trimmed)
         if growth is None:
             return False
         if growth.room > backlog.room:
@@ -161,7 +135,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         group = self._group(jobs, growth)
         if not opened.journal.append(group.generation, opened.generation, group.blobs):
             return False
-        backlog.add(jobs, growth)
+        self._add(group)
         self.tell(self.owner.committed, self._outcomeOf(group))
         self._noteGeneration(group.generation)
         return True
@@ -179,7 +153,17 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
     def _outcomeOf(self, group: JournalGroup) -> LMDBCommit:
         rows, known = group.growth.rows, self._oldest
         oldest = {each: known[each] for each in rows if each in known} if known else {}
-        return LMDBCommit(group.jobs, rows, oldest, ahead=group.ahead)
+        return LMDBCommit(group.jobs, rows, oldest, ahead=group.ahead, gone=group.growth.gone)
+
+    def _add(self, group: JournalGroup) -> None:
+        """
+        Note what is in the journal now.
+        """
+        growth, trimmed = group.growth, self._trimmed
+        self._backlog.add(group.jobs, growth)
+        for identity in growth.rows:
+            if identity not in growth.trimmings:
+                trimmed.pop(identity, None)
 
     # In the reactor's thread
 
@@ -191,7 +175,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         opened, backlog, journal = self._opened, self._backlog, self._opened.journal
         if self._writer is None or journal is None or self.leftover or self.unfinished:
             return False
-        growth = backlog.after(jobs, self._rows, self._policies)
+        growth = backlog.after(jobs, self._rows, self._policies, self._trimmed)
         if growth is None or growth.room > backlog.room or not self._isReserved(growth.rows):
             return False
         group = self._group(jobs, growth)
@@ -203,13 +187,21 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._handed = group, self._outcomeOf(group)
         return True
 
+    def maySuit(self, jobs: list[Job]) -> bool:
+        weight = 0
+        for job in jobs:
+            weight += job.weight
+            if weight > LARGEST_FRAME or not isinstance(job, LMDBAppendJob):
+                return False
+        return self._writer is not None and self._opened.journal is not None
+
     def _written(self, failure: OSError | None, noteFailure: OSError | None) -> None:
         handed, self._handed = self._handed, None
         if handed is None:
             return
         group, outcome = handed
         if failure is None:
-            self._backlog.add(group.jobs, group.growth)
+            self._add(group)
             self.handedBack(failure=noteFailure)
             self.owner.committed(outcome)
         elif failure.errno == errno.EINVAL:
@@ -224,6 +216,45 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         super().ended()
 
     # In the thread that writes
+
+    def _learn(self, jobs: Sequence[Job]) -> None:
+        """
+        Look up what goes for appended records by limits per subject.
+        """
+        subjects: dict[int, list[bytes]] = {}
+        weight = 0
+        for job in jobs:
+            weight += job.weight
+            if isinstance(job, LMDBAppendJob) and job.subjects:
+                subjects.setdefault(job.identity, []).extend(job.subjects)
+        if weight > LARGEST_FRAME:
+            return
+        for identity, each in subjects.items():
+            policy, row = self._policies.get(identity), self._rows.get(identity)
+            limit = 0 if policy is None else policy.retention.perSubject
+            log = self._trimmed.get(identity)
+            if policy is None or policy.sweep is not None or not limit:
+                continue
+            if row is None or not row.indexed:
+                continue
+            if log is None and identity not in self._backlog.rows:
+                log = self._trimmed[identity] = TrimmedLog(row)
+            if log is not None and not log.learn(self._opened.environment, row, each, limit):
+                self._trimmed.pop(identity, None)
+
+    def _catchUp(self, jobs: Sequence[Job]) -> bool:
+        """
+        Apply the journal by itself, if that lets the journal take the jobs: what is known of their
+        logs stays known.
+        """
+        logs = {job.identity for job in jobs if job.writes}
+        isSmall = sum(job.weight for job in jobs) <= LARGEST_FRAME
+        if self.leftover or not (isSmall and self._backlog.rows and logs <= self._trimmed.keys()):
+            return False
+        transaction, gone = self._commit([])
+        self.tell(self.owner.committed, self._committed(transaction, [], gone))
+        self._note(transaction)
+        return True
 
     def _commit(self, jobs: list[Job]) -> tuple[LMDBTransaction, list[int]]:
         """
@@ -261,6 +292,9 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             transaction.putFormat(self._opened.base)
         for job in jobs:
             job.apply(transaction)
+        for identity, subjects in self._opened.replayed.items():
+            if identity in transaction.writers:
+                transaction.log(identity).lookAt(subjects)
         gone = []
         for identity in self.leftover:
             row = self._rows[identity]
@@ -303,12 +337,15 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         opened.generation = opened.base + self._transaction
         if opened.journal is not None:
             opened.journal.rewind()
+        self._trimmed = self._stillKnown(transaction)
         self._backlog = Backlog()
         done = [job for job in jobs if job.isDone()]
         outcome = LMDBCommit(done, touched=transaction.touched, caughtUp=True)
         self.unfinished = [job for job in jobs if not job.isDone()]
         for identity, writer in transaction.writers.items():
             self._rows[identity] = writer.row
+            if writer.isLimited:
+                opened.replayed.pop(identity, None)
             outcome.rows[identity] = writer.row
             self._oldest.pop(identity, None)
             if writer.oldest is not None:
@@ -324,6 +361,23 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             del self._rows[identity]
             self.leftover.discard(identity)
         return outcome
+
+    def _stillKnown(self, transaction: LMDBTransaction) -> dict[int, TrimmedLog]:
+        """
+        What is known of logs to which a transaction did only what the journal had for them.
+        """
+        found = {}
+        known = 0
+        for identity, log in self._trimmed.items():
+            known += len(log.sizes) + len(log.subjects)
+            writer = transaction.writers.get(identity)
+            if writer is not None:
+                before = self._backlog.rows.get(identity)
+                if writer.row.dropped or _extent(writer.row) != _extent(before):
+                    continue
+                log.caughtUp(writer.row.last)
+            found[identity] = log
+        return found if known <= MOST_KNOWN else {}
 
     def _note(self, transaction: LMDBTransaction) -> None:
         """
@@ -387,6 +441,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._opened = opened
         self._rows = dict(opened.rows)
         self._backlog = Backlog()
+        self._trimmed.clear()
         self._transaction = opened.environment.lastTransaction()
         self._oldest.clear()
         self.leftover = {row.identity for row in self._rows.values() if row.dropped}
@@ -399,7 +454,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         Let go of everything, when the database has caught up with the journal. If it cannot, it
         does when the store is opened next.
         """
-        if self._backlog.jobs:
+        if self._backlog.rows:
             try:
                 transaction, gone = self._commit([])
                 self._committed(transaction, [], gone)
@@ -408,3 +463,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 _log.warn("The journal is applied at the next start: {why}", why=failure)
         self._opened.close()
         self._release()
+
+
+def _extent(row: LogRow | None) -> tuple[int, ...]:
+    return () if row is None else (row.first, row.last, row.count, row.size)

@@ -44,6 +44,10 @@ def jobFor(row: LogRow, blobs: list[bytes]) -> LMDBAppendJob:
 
 
 class LMDBAppendJob(AppendJob):
+    """
+    @ivar subjects: of all records, for a log that has tallies; or C{None}.
+    """
+
     def __init__(
         self,
         identity: int,
@@ -56,24 +60,25 @@ class LMDBAppendJob(AppendJob):
     ) -> None:
         super().__init__(identity, first, blobs, size, lastTime)
         self._sole = sole
-        self._subjects = subjects
+        self.subjects = subjects
         self.writes = bool(blobs)
 
     def applyTo(self, writer: LMDBLogWriter) -> None:
         if self.blobs:
             writer.append(
-                self.first, self.blobs, self.size, self.lastTime, self._sole, self._subjects
+                self.first, self.blobs, self.size, self.lastTime, self._sole, self.subjects
             )
 
     def extend(self, row: LogRow) -> bool:
         """
         Have a row say what it will once this is applied.
 
-        @return: whether that can be known beforehand: not for a log that has tallies.
+        @return: whether that can be known beforehand: not if the log gets its first tallies.
         """
-        if self._subjects is not None:
+        if self.subjects is not None and not row.indexed:
             return False
-        row.sole = self._sole
+        if not row.indexed:
+            row.sole = self._sole
         row.grow(self.first, len(self.blobs), self.size, self.lastTime)
         return True
 

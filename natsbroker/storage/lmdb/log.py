@@ -5,9 +5,9 @@ fetched them. What is read is verified, record by record; a damaged one is repor
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import sys
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
@@ -21,11 +21,13 @@ from natsbroker.interfaces.records import (
     Matching,
     Record,
     RecordDamaged,
+    StoreError,
     SubjectTally,
 )
 from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.exports import Page, canGather
 from natsbroker.storage.jobs import BarrierJob, Job
+from natsbroker.storage.lmdb.ahead import RecordsAhead
 from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob, isTallied
 from natsbroker.storage.lmdb.layout import LogRow, Tally
@@ -65,7 +67,7 @@ class LMDBLog(OwnedLog):
         super().__init__(owner, row, policy)
         self._cache = cache
         self.version = 0
-        self._ahead: list[bytes] = []
+        self._ahead = RecordsAhead()
 
     def committed(self, row: LogRow, oldest: int | None) -> None:
         self._row = row
@@ -113,34 +115,24 @@ class LMDBLog(OwnedLog):
             return fail(LogReadOnly(f"log {self.name} is in quarantine"))
         return super()._ask(job)
 
-    def journalled(self, blobs: Sequence[bytes]) -> None:
-        self._ahead += blobs
+    def journalled(self, blobs: Sequence[bytes], gone: Mapping[int, bytes]) -> None:
+        """
+        Records are durable in the journal.
+
+        @param gone: subjects by sequence, of records that limits let go for them.
+        """
+        self._ahead.add(blobs, gone)
+        for sequence in gone:
+            block = self._cache.find(self.identity, sequence)
+            if block is not None:
+                block.dead = block.dead.union((sequence,))
 
     def databaseCaughtUp(self) -> None:
-        self._ahead = []
+        self._ahead = RecordsAhead()
 
     @property
     def _lastInDatabase(self) -> int:
-        return sequenceOf(self._ahead[0], 0) - 1 if self._ahead else self._bounds.last
-
-    def _blockAhead(self, sequence: int, enough: int) -> list[Block]:
-        """
-        The records from a sequence on that are not in the database yet, as a block.
-
-        @param enough: stop at this number of bytes.
-        """
-        first = self._lastInDatabase + 1
-        start = max(sequence - first, 0)
-        starts = [0]
-        for blob in islice(self._ahead, start, None):
-            if starts[-1] >= enough:
-                break
-            starts.append(starts[-1] + len(blob))
-        count = len(starts) - 1
-        if not count:
-            return []
-        raw = b"".join(self._ahead[start : start + count])
-        return [Block(raw, self.identity, range(first + start, first + start + count), starts)]
+        return self._ahead.first - 1 if self._ahead.blobs else self._bounds.last
 
     def read(
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
@@ -218,7 +210,7 @@ class LMDBLog(OwnedLog):
         """
         first = max(start, self._bounds.first)
         last = min(stop, self._lastInDatabase + 1)
-        if canGather() and first < last and maxBytes > 0:
+        if canGather() and first < last and maxBytes > 0 and not self._ahead.gone:
             if self.closed is not None:
                 raise self.closed
             found: Columns | None = yield self._owner.fetch(
@@ -243,26 +235,29 @@ class LMDBLog(OwnedLog):
         while True:
             if self.closed is not None:
                 raise self.closed
+            ahead = self._ahead
             if sequence > self._lastInDatabase:
-                return self._blockAhead(sequence, enough)
+                return ahead.block(self.identity, sequence, enough)
             version = self.version
             raws = yield self._owner.fetch(fetchBlocks, self.identity, sequence, enough)
-            blocks = [self._keep(raw, version) for raw in raws]
+            blocks = [self._keep(raw, version, ahead) for raw in raws]
             useful = [each for each in blocks if each is not None and each.last >= sequence]
             if useful:
                 return useful
             if not raws or not raws[-1].following:
-                return self._blockAhead(sequence, enough)
+                return ahead.block(self.identity, sequence, enough)
             sequence = raws[-1].following
 
-    def _keep(self, raw: RawBlock, version: int) -> Block | None:
+    def _keep(self, raw: RawBlock, version: int, ahead: RecordsAhead) -> Block | None:
         """
         @param version: the log's when it was fetched; if that is not the log's now, the block
             may have been replaced and is not kept.
+        @param ahead: what the database did not have before it was fetched.
         """
-        block = readBlock(raw.raw, self.identity, raw.first, raw.dead)
+        stop = raw.following or self._lastInDatabase + 1
+        dead = raw.dead.union(ahead.goneIn(range(raw.first, stop)))
+        block = readBlock(raw.raw, self.identity, raw.first, dead)
         if block is None:
-            stop = raw.following or self._lastInDatabase + 1
             self._damaged(raw.first, stop, "a block has no whole record in it")
             return None
         for sequence in block.missing:
@@ -281,19 +276,20 @@ class LMDBLog(OwnedLog):
         if self.closed is not None:
             raise self.closed
         first, last = self._bounds.first, self._lastInDatabase
-        version = self.version
+        version, ahead = self.version, self._ahead
         raws = yield self._owner.fetch(findTime, self.identity, first, last, timestamp)
         for raw in raws:
-            block = self._keep(raw, version)
+            block = self._keep(raw, version, ahead)
             if block is None:
                 continue
             for index in block.living(first):
                 isOlder = timestampOf(block.raw, block.starts[index]) < timestamp
                 if block.sequences[index] <= last and not isOlder:
                     return block.sequences[index]
-        for blob in self._ahead:
-            if timestampOf(blob, 0) >= timestamp:
-                return sequenceOf(blob, 0)
+        for blob in ahead.blobs:
+            sequence = sequenceOf(blob, 0)
+            if timestampOf(blob, 0) >= timestamp and sequence not in ahead.gone:
+                return sequence
         return self._bounds.last + 1
 
     @inlineCallbacks
@@ -301,7 +297,7 @@ class LMDBLog(OwnedLog):
         """
         The newest sequence that is there, damaged or not; 0 if there is none.
         """
-        if self._ahead:
+        if self._ahead.blobs:
             return self._bounds.last
         sequence = self._bounds.last
         while sequence >= self._bounds.first:
@@ -319,23 +315,36 @@ class LMDBLog(OwnedLog):
 
     @inlineCallbacks
     def lastFor(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
+        before = 0
+        while sequence := (yield self._lastOf(subject)):
+            if sequence > self._bounds.last:
+                # The database has it, and the reactor's thread will know soon.
+                yield self._ask(BarrierJob()).addErrback(lambda failure: failure.trap(StoreError))
+            records: list[Record] = yield self.read(sequence, 1)
+            if records and records[0].sequence == sequence:
+                return records[0]
+            if sequence == before:
+                if self._bounds.first <= sequence <= self._bounds.last:
+                    raise RecordDamaged(self.name, sequence)
+                break
+            # A newer record may have replaced it meanwhile.
+            before = sequence
+        return None
+
+    @inlineCallbacks
+    def _lastOf(self, subject: bytes) -> Generator[Deferred[Any], Any, int]:
+        """
+        The last sequence of a subject; 0 without.
+        """
         if self.closed is not None:
             raise self.closed
-        if not self._row.indexed and subject != self._row.sole:
-            return None
-        if self._row.indexed:
-            tallies, _ = yield self._owner.fetch(fetchTallies, self.identity, subject, b"", 1, 1)
-            if not tallies and not hasWildcard(subject):
-                return None
-            sequence = tallies[0].last if tallies else 0
-        else:
-            sequence = yield self._newest()
-        if not self._bounds.first <= sequence <= self._bounds.last:
-            return None
-        records: list[Record] = yield self.read(sequence, 1)
-        if not records or records[0].sequence != sequence:
-            raise RecordDamaged(self.name, sequence)
-        return records[0]
+        if not self._row.indexed:
+            return (yield self._newest()) if subject == self._row.sole else 0
+        ahead = self._ahead.lastOf(subject)
+        if ahead:
+            return ahead
+        page = yield self._owner.fetch(fetchTallies, self.identity, subject, b"", 1, 1)
+        return page.tallies[0].last if page.tallies and not hasWildcard(subject) else 0
 
     @inlineCallbacks
     def subjects(
@@ -350,10 +359,12 @@ class LMDBLog(OwnedLog):
         more = True
         while more and (not limit or len(found) < limit):
             most = limit - len(found) if limit else TALLIES
-            tallies, after = yield self._owner.fetch(
+            ahead = self._ahead
+            page = yield self._owner.fetch(
                 fetchTallies, self.identity, pattern, after, most, TALLIES
             )
-            found += tallies
+            found += ahead.merged(page, pattern, after, most if limit else sys.maxsize)
+            after = page.following
             more = bool(after)
         yield self._tighten([each for each in found if each.loose])
         return {each.subject: SubjectTally(each.count, each.first, each.last) for each in found}

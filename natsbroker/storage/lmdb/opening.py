@@ -65,6 +65,8 @@ class Opened:
     @ivar damage: records that are lost: a log's name, a range and a reason.
     @ivar states: values of state that are lost: the space, the key and a reason.
     @ivar reports: those of losses that nobody has acknowledged.
+    @ivar replayed: subjects of records that were put into the database from the journal, by log:
+        limits per subject are applied to them when they are known.
     @ivar repaired: what was done about it, for the log of the broker; empty if nothing was.
     """
 
@@ -80,6 +82,7 @@ class Opened:
     damage: list[tuple[str, int, int, str]] = field(default_factory=list)
     states: list[tuple[str, bytes, str]] = field(default_factory=list)
     reports: list[Path] = field(default_factory=list)
+    replayed: dict[int, set[bytes]] = field(default_factory=dict)
     repaired: str = ""
 
     def close(self) -> None:
@@ -189,7 +192,7 @@ def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Ope
         if gaps or stale:
             keep(directory / "none", [repaired])
         if ahead:
-            _replay(environment, found, base, ahead, gaps)
+            opened.replayed = _replay(environment, found, base, ahead, gaps)
         changed = _goBeyond(found, marks) if stale else []
         if stale or found.broken or found.halved:
             opened.states = _persist(environment, found, base, changed)
@@ -247,10 +250,13 @@ def _replay(
     base: int,
     frames: Sequence[JournalFrame],
     gaps: Mapping[int, list[tuple[int, int]]],
-) -> None:
+) -> dict[int, set[bytes]]:
     """
     Put into the database what the journal has beyond it; C{gaps} are missing between the two.
+
+    @return: the subjects of these records, by log, if the log has several.
     """
+    subjects: dict[int, set[bytes]] = {}
     runs = [each for each in runsIn(frames) if each[0] in found.rows]
     weight = sum(len(blob) + 100 for _, blobs in runs for blob in blobs)
     environment.prepare(weight + LOG_WEIGHT * (len({identity for identity, _ in runs}) + 1))
@@ -261,12 +267,15 @@ def _replay(
             writer = transaction.log(identity)
             fresh = [each for each in blobs if sequenceOf(each, 0) > writer.row.last]
             if fresh and not writer.row.dropped:
-                jobFor(writer.row, fresh).applyTo(writer)
+                job = jobFor(writer.row, fresh)
+                job.applyTo(writer)
+                subjects.setdefault(identity, set()).update(job.subjects or ())
         for identity, ranges in gaps.items():
             found.lost.setdefault(identity, []).extend(ranges)
             transaction.put(lostKey(identity), packRanges(found.lost[identity]))
         transaction.finish()
     found.rows.update({key: writer.row for key, writer in transaction.writers.items()})
+    return {identity: each for identity, each in subjects.items() if each}
 
 
 def _verified(

@@ -18,9 +18,11 @@ from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.exports import beginning, gather, sizeIn
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.layout import (
+    LogRow,
     Tally,
     blockKey,
     deadKey,
+    rowKey,
     sequenceOf,
     tallyKey,
     tallyPrefix,
@@ -159,6 +161,17 @@ def findTime(
     return fetchBlocks(environment, identity, low, 1 << 18)
 
 
+class TallyPage(NamedTuple):
+    """
+    @ivar following: the subject to go on behind; empty if that was all.
+    @ivar last: the log's last sequence in the database that was read.
+    """
+
+    tallies: list[Tally]
+    following: bytes
+    last: int
+
+
 def fetchTallies(
     environment: Environment,
     identity: int,
@@ -166,37 +179,48 @@ def fetchTallies(
     after: bytes,
     limit: int,
     most: int,
-) -> tuple[list[Tally], bytes]:
+) -> TallyPage:
     """
     Tallies of subjects that a pattern matches.
 
     @param after: only of subjects behind this one.
     @param most: the most to look at.
-    @return: the tallies, and the subject to go on behind, or empty if that was all.
     """
-    if not hasWildcard(pattern):
-        return _fetchOne(environment, identity, pattern, after), b""
-    prefix = tallyPrefix(identity)
-    literal = prefix + beginning(pattern)[:WHOLE_KEY]
-    found: list[Tally] = []
-    with environment.reading() as txn, txn.cursor() as cursor:
-        start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
-        more = cursor.set_range(start)
-        while more and cursor.key().startswith(literal):
-            tally = wholeTally(cursor.key(), cursor.value())
-            if tally is not None and matches(pattern, tally.subject):
-                found.append(tally)
-            most -= 1
-            if tally is not None and (most <= 0 or len(found) >= limit):
-                return found, tally.subject
-            more = cursor.next()
-    return found, b""
-
-
-def _fetchOne(environment: Environment, identity: int, subject: bytes, after: bytes) -> list[Tally]:
-    key = tallyKey(identity, subject)
     with environment.reading() as txn:
-        raw = txn.get(key)
+        last = _lastIn(txn, identity)
+        if not hasWildcard(pattern):
+            return TallyPage(_fetchOne(txn, identity, pattern, after), b"", last)
+        prefix = tallyPrefix(identity)
+        literal = prefix + beginning(pattern)[:WHOLE_KEY]
+        found: list[Tally] = []
+        with txn.cursor() as cursor:
+            start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
+            more = cursor.set_range(start)
+            while more and cursor.key().startswith(literal):
+                tally = wholeTally(cursor.key(), cursor.value())
+                if tally is not None and matches(pattern, tally.subject):
+                    found.append(tally)
+                most -= 1
+                if tally is not None and (most <= 0 or len(found) >= limit):
+                    return TallyPage(found, tally.subject, last)
+                more = cursor.next()
+    return TallyPage(found, b"", last)
+
+
+def _lastIn(txn: lmdb.Transaction[bytes], identity: int) -> int:
+    key = rowKey(identity)
+    raw = txn.get(key)
+    try:
+        return 0 if raw is None else LogRow.unpack(identity, unwrapEither(raw, key)[0].value).last
+    except Damaged:
+        return 0
+
+
+def _fetchOne(
+    txn: lmdb.Transaction[bytes], identity: int, subject: bytes, after: bytes
+) -> list[Tally]:
+    key = tallyKey(identity, subject)
+    raw = txn.get(key)
     tally = None if raw is None or subject <= after else wholeTally(key, raw)
     return [] if tally is None else [tally]
 

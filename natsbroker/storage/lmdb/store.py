@@ -30,8 +30,9 @@ from natsbroker.interfaces.records import (
 )
 from natsbroker.storage.checks import checkLogName, checkSpace
 from natsbroker.storage.jobs import BarrierJob, Job
+from natsbroker.storage.lmdb.backlog import LMDBCommit
 from natsbroker.storage.lmdb.cache import BlockCache
-from natsbroker.storage.lmdb.commits import LMDBCommit, LMDBCommitter
+from natsbroker.storage.lmdb.commits import LMDBCommitter
 from natsbroker.storage.lmdb.environment import asStoreError
 from natsbroker.storage.lmdb.files import Lock
 from natsbroker.storage.lmdb.jobs import CreateJob, DropJob
@@ -304,7 +305,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             self._databaseCaughtUp()
         for identity, blobs in outcome.ahead.items():
             log = self._byIdentity[identity]
-            log.journalled(blobs)
+            log.journalled(blobs, outcome.gone.get(identity, {}))
             self._ahead.add(log)
         self.cache.forget(outcome.touched)
         for identity, row in outcome.rows.items():

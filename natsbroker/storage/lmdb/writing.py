@@ -266,6 +266,13 @@ class LMDBLogWriter(LogBlocks):
         self._findFirst()
         return True
 
+    @property
+    def isLimited(self) -> bool:
+        """
+        Whether the log limits the records of a subject.
+        """
+        return bool(self._policy.retention.perSubject)
+
     def trimSubjects(self) -> bool:
         """
         @return: whether that is done.
@@ -304,6 +311,12 @@ class LMDBLogWriter(LogBlocks):
                 more = cursor.next()
         self._policy.sweep = None
         return found
+
+    def lookAt(self, subjects: Collection[bytes]) -> None:
+        """
+        Apply the limit per subject to some subjects.
+        """
+        self._counted += subjects
 
     def _excess(self, subjects: Iterable[bytes], limit: int) -> list[int]:
         floor = self._policy.floor

@@ -1,0 +1,115 @@
+"""
+What the journal has of one log and the database does not yet, as the reactor's thread reads it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+
+from natsbroker.storage.blocks import Block
+from natsbroker.storage.lmdb.layout import Tally, tallyKey
+from natsbroker.storage.lmdb.reading import TallyPage
+from natsbroker.storage.records import sequenceOf, subjectOf
+from natsbroker.subjects.grammar import hasWildcard, matches
+
+
+class RecordsAhead:
+    """
+    @ivar blobs: the records, whose sequences follow each other.
+    @ivar gone: subjects by sequence, of records here and in the database that limits let go.
+    """
+
+    def __init__(self) -> None:
+        self.blobs: list[bytes] = []
+        self.gone: dict[int, bytes] = {}
+        self._added: dict[bytes, list[int]] = {}
+        self._removed: dict[bytes, list[int]] = {}
+        self._counted = 0
+        self._uncounted = 0
+
+    def add(self, blobs: Sequence[bytes], gone: Mapping[int, bytes]) -> None:
+        self.blobs += blobs
+        self.gone.update(gone)
+
+    @property
+    def first(self) -> int:
+        """
+        The first sequence; 0 without records.
+        """
+        return sequenceOf(self.blobs[0], 0) if self.blobs else 0
+
+    def block(self, identity: int, sequence: int, enough: int) -> list[Block]:
+        """
+        The records from a sequence on, as a block.
+
+        @param enough: stop at this number of bytes.
+        """
+        first = self.first
+        start = max(sequence - first, 0)
+        starts = [0]
+        for blob in islice(self.blobs, start, None):
+            if starts[-1] >= enough:
+                break
+            starts.append(starts[-1] + len(blob))
+        count = len(starts) - 1
+        if not count:
+            return []
+        raw = b"".join(self.blobs[start : start + count])
+        sequences = range(first + start, first + start + count)
+        return [Block(raw, identity, sequences, starts, self.goneIn(sequences))]
+
+    def goneIn(self, sequences: Collection[int]) -> frozenset[int]:
+        return frozenset(each for each in self.gone if each in sequences) if self.gone else _NONE
+
+    def lastOf(self, subject: bytes) -> int:
+        """
+        The last sequence of a subject; 0 without. Limits never let that go.
+        """
+        self._index()
+        found = self._added.get(subject)
+        return found[-1] if found else 0
+
+    def _index(self) -> None:
+        for blob in islice(self.blobs, self._counted, None):
+            self._added.setdefault(subjectOf(blob, 0), []).append(sequenceOf(blob, 0))
+        for sequence, subject in islice(self.gone.items(), self._uncounted, None):
+            self._removed.setdefault(subject, []).append(sequence)
+        self._counted, self._uncounted = len(self.blobs), len(self.gone)
+
+    def merged(self, page: TallyPage, pattern: bytes, after: bytes, limit: int) -> list[Tally]:
+        """
+        The tallies of a page of the database, with these records counted.
+
+        @param pattern: what the page was fetched for.
+        @param after: the subject behind which the page begins; empty for none.
+        @param limit: the most tallies.
+        """
+        if not self.blobs or page.last >= self.first:
+            return page.tallies  # The database has caught up.
+        tallies = {each.subject: each for each in page.tallies}
+        for subject in self._between(pattern, after, page.following):
+            tally = tallies.setdefault(subject, Tally(subject))
+            tally.add(self._added[subject], sys.maxsize)
+            for sequence in self._removed.get(subject, ()):
+                tally.remove(sequence)
+        return sorted(tallies.values(), key=lambda each: tallyKey(0, each.subject))[:limit]
+
+    def _between(self, pattern: bytes, after: bytes, following: bytes) -> list[bytes]:
+        """
+        The subjects that a page should have.
+        """
+        self._index()
+        low = tallyKey(0, after) if after else b""
+        high = tallyKey(0, following) if following else b""
+        found = self._added if hasWildcard(pattern) else {pattern} & self._added.keys()
+        return [
+            each
+            for each in found
+            if low < (key := tallyKey(0, each)) and (not high or key <= high)
+            if matches(pattern, each)
+        ]
+
+
+_NONE: frozenset[int] = frozenset()

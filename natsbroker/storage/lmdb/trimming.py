@@ -1,0 +1,312 @@
+"""
+What a limit of records per subject lets go, known before the database applies it.
+
+The journal takes what is appended to a log with such a limit only if it is known which records go
+for it, so that the log shows at once what the database will have. The thread that writes looks up
+in the database what is not known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from natsbroker.storage.blocks import Block, readBlock
+from natsbroker.storage.jobs import LogJob
+from natsbroker.storage.lmdb.environment import Environment
+from natsbroker.storage.lmdb.jobs import LMDBAppendJob
+from natsbroker.storage.lmdb.layout import LogRow, tallyKey
+from natsbroker.storage.lmdb.reading import fetchBlocks, wholeTally
+from natsbroker.storage.lmdb.writing import LMDBLogWriter
+from natsbroker.storage.records import HEAD_SIZE
+
+LARGEST_LIMIT = 64
+"""With a higher limit per subject records are counted only: what goes is left to the database."""
+
+MOST_HEADS = 50_000
+"""How many of the oldest records are known at most."""
+
+HEADS = 4096
+"""How many of the oldest records are looked up at a time."""
+
+SCANNED = 16384
+"""A log with up to this many records is looked up as a whole."""
+
+AHEAD = 1 << 18
+"""How many bytes of blocks are read at a time."""
+
+
+class LivingRecords(NamedTuple):
+    """
+    What is there of one subject.
+
+    @ivar sequences: rising; C{None} if they are not known.
+    """
+
+    records: int
+    sequences: tuple[int, ...] | None
+
+
+NOTHING = LivingRecords(0, ())
+UNKNOWN = LivingRecords(0, None)
+
+
+class TrimmedLog:
+    """
+    What is known of the records of a log. Only who has the commit may change it.
+
+    @ivar last: the last sequence in the database.
+    @ivar subjects: what is known of subjects, with what is in the journal.
+    @ivar isScanned: whether there are no other subjects.
+    @ivar sizes: the bytes of records, by sequence.
+    @ivar heads: the oldest sequences in the database, rising.
+    @ivar isAll: whether C{heads} has all of them.
+    @ivar at: the place of the first record of the log: in C{heads}, or behind it in the journal.
+    @ivar gone: what is in the database or in the journal and was let go, by the journal's records.
+    """
+
+    def __init__(self, row: LogRow) -> None:
+        self._first = row.first
+        self.last = row.last
+        self.subjects: dict[bytes, LivingRecords] = {}
+        self.isScanned = not row.count
+        self.sizes: dict[int, int] = {}
+        self.heads: list[int] = []
+        self.isAll = not row.count
+        self.at = 0
+        self.gone: set[int] = set()
+        self._block: Block | None = None
+
+    def learn(
+        self, environment: Environment, row: LogRow, subjects: Sequence[bytes], limit: int
+    ) -> bool:
+        """
+        Look up what has to be known to append. It reads the database: for the thread that writes.
+
+        @param row: as the database has it.
+        @param subjects: of the records to append.
+        @param limit: how many records of each subject are kept.
+        @return: whether all of that is known now.
+        """
+        counts = Counter(subjects)
+        if (
+            not (self.heads or self.isAll)
+            and limit <= LARGEST_LIMIT
+            and not self._scan(environment, row, limit)
+        ):
+            return False
+        if not self._learnSubjects(environment, row, counts, limit):
+            return False
+        return self._learnSizes(environment, row, counts, limit) and self._learnHeads(
+            environment, row, len(subjects)
+        )
+
+    def of(self, subject: bytes) -> LivingRecords | None:
+        """
+        What is known of a subject.
+        """
+        return self.subjects.get(subject) or (NOTHING if self.isScanned else None)
+
+    def _scan(self, environment: Environment, row: LogRow, limit: int) -> bool:
+        """
+        Look up the oldest records of a log, or all of a short one, with their subjects.
+
+        @return: whether that was possible: the records are whole.
+        """
+        isShort = row.count <= SCANNED
+        if not self._learnHeads(
+            environment, row, SCANNED if isShort else HEADS - 1, isShort or limit == 1
+        ):
+            return False
+        self.isScanned = self.isAll and isShort
+        return True
+
+    def _learnSubjects(
+        self, environment: Environment, row: LogRow, counts: Counter[bytes], limit: int
+    ) -> bool:
+        unknown = [each for each in counts if each not in self.subjects]
+        if self.isScanned or not unknown:
+            return True
+        with environment.reading() as txn:
+            for subject in unknown:
+                key = tallyKey(row.identity, subject)
+                raw = txn.get(key)
+                found = LivingRecords(0, () if limit <= LARGEST_LIMIT else None)
+                if raw is not None:
+                    tally = wholeTally(key, raw)
+                    if tally is None:
+                        return False
+                    listed = tally.complete and limit <= LARGEST_LIMIT
+                    found = LivingRecords(tally.count, tuple(tally.listed) if listed else None)
+                self.subjects[subject] = found
+        return True
+
+    def _learnSizes(
+        self, environment: Environment, row: LogRow, counts: Counter[bytes], limit: int
+    ) -> bool:
+        for subject, added in counts.items():
+            count, sequences = self.of(subject) or UNKNOWN
+            excess = count + added - limit
+            if excess > 0 and sequences is None:
+                return False
+            for sequence in (sequences or ())[: max(excess, 0)]:
+                if sequence in self.sizes:
+                    continue
+                block = self._blockOf(environment, row, sequence)
+                if block is None:
+                    return False
+                self.sizes[sequence] = block.length(block.indexOf(sequence))
+        return True
+
+    def _blockOf(self, environment: Environment, row: LogRow, sequence: int) -> Block | None:
+        """
+        The block of a record; C{None} if the record is not whole.
+        """
+        block = self._block
+        if block is None or not block.first <= sequence <= block.last:
+            raw = fetchBlocks(environment, row.identity, sequence, 1)[:1]
+            block = readBlock(raw[0].raw, row.identity, raw[0].first) if raw else None
+        if block is None or block.missing or not block.first <= sequence <= block.last:
+            return None
+        self._block = block
+        return block if block.sequences[block.indexOf(sequence)] == sequence else None
+
+    def _learnHeads(
+        self, environment: Environment, row: LogRow, count: int, withSubjects: bool = False
+    ) -> bool:
+        """
+        @param count: how many of the oldest records may go.
+        @param withSubjects: whether these are all records of their subjects.
+        """
+        wanted = self.at + count + 1
+        while not self.isAll and len(self.heads) < wanted:
+            start = self.heads[-1] + 1 if self.heads else self._first
+            most = len(self.heads) + HEADS
+            while start and len(self.heads) < most:
+                raws = fetchBlocks(environment, row.identity, start, AHEAD)
+                for raw in raws:
+                    block = readBlock(raw.raw, row.identity, raw.first, raw.dead)
+                    if block is None or block.missing:
+                        return False
+                    self._take(block, start, withSubjects)
+                start = raws[-1].following if raws else 0
+            self.isAll = not start
+        return True
+
+    def _take(self, block: Block, start: int, withSubjects: bool) -> None:
+        """
+        Note the records of a block from a sequence on.
+        """
+        for index in block.living(start):
+            sequence = block.sequences[index]
+            self.heads.append(sequence)
+            if withSubjects:
+                self.sizes[sequence] = block.length(index)
+                count, sequences = self.subjects.get(subject := block.subject(index)) or NOTHING
+                self.subjects[subject] = LivingRecords(count + 1, (*(sequences or ()), sequence))
+
+    def caughtUp(self, last: int) -> None:
+        """
+        The database has what is in the journal.
+
+        @param last: the last sequence that it has now.
+        """
+        gone = self.gone
+        heads = [each for each in self.heads[self.at :] if each not in gone]
+        if self.isAll:
+            heads += [each for each in range(self.last + 1, last + 1) if each not in gone]
+            self.isAll = len(heads) <= MOST_HEADS
+            del heads[MOST_HEADS:]
+        self.heads, self.at, self.gone, self.last, self._block = heads, 0, set(), last, None
+
+
+class Trimming:
+    """
+    What becomes of a log by records that are to be appended; made so when they are durable.
+
+    @ivar gone: subjects by sequence, of records that are let go.
+    """
+
+    def __init__(self, log: TrimmedLog) -> None:
+        self._log = log
+        self._subjects: dict[bytes, LivingRecords] = {}
+        self._sizes: dict[int, int] = {}
+        self._at = log.at
+        self.gone: dict[int, bytes] = {}
+
+    def append(self, job: LMDBAppendJob, row: LogRow, limit: int) -> bool:
+        """
+        Append records.
+
+        @param row: the log with these records; changed by what goes.
+        @return: whether it is known what that is.
+        """
+        known, sequence = self._log.of, job.first
+        if job.subjects is None:
+            return False
+        for subject, blob in zip(job.subjects, job.blobs, strict=True):
+            found = self._subjects.get(subject) or known(subject)
+            if found is None:
+                return False
+            count, sequences = found
+            count += 1
+            self._sizes[sequence] = len(blob) - HEAD_SIZE
+            if sequences is not None:
+                sequences = (*sequences, sequence)
+            while count > limit:
+                if sequences is None or not self._remove(sequences[0], subject, row):
+                    return False
+                count, sequences = count - 1, sequences[1:]
+            self._subjects[subject] = LivingRecords(count, sequences)
+            sequence += 1
+        return self._findFirst(row)
+
+    def _remove(self, sequence: int, subject: bytes, row: LogRow) -> bool:
+        size = self._sizes.get(sequence)
+        if size is None:
+            size = self._log.sizes.get(sequence)
+        if size is None:
+            return False
+        self.gone[sequence] = subject
+        row.count -= 1
+        row.size -= size
+        return True
+
+    def _findFirst(self, row: LogRow) -> bool:
+        """
+        Move to the first record that stays.
+        """
+        log = self._log
+        heads, gone = log.heads, log.gone
+        while row.first in self.gone or row.first in gone:
+            self._at += 1
+            if self._at < len(heads):
+                row.first = heads[self._at]
+            elif log.isAll:
+                row.first = log.last + 1 + self._at - len(heads)
+            else:
+                return False
+        return True
+
+    def apply(self) -> None:
+        log = self._log
+        log.subjects.update(self._subjects)
+        log.sizes.update(self._sizes)
+        for sequence in self.gone:
+            log.sizes.pop(sequence, None)
+        log.gone.update(self.gone)
+        log.at = self._at
+
+
+class TrimJob(LogJob):
+    """
+    Lets go in the database what was let go for the records of the journal.
+    """
+
+    def __init__(self, identity: int, gone: Sequence[int]) -> None:
+        super().__init__(identity)
+        self._gone = gone
+
+    def applyTo(self, writer: LMDBLogWriter) -> None:
+        writer.delete(self._gone)

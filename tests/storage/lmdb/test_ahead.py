@@ -1,0 +1,119 @@
+"""
+What logs of several subjects show of records that are in the journal only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker.interfaces.records import SubjectTally
+from natsbroker.storage.lmdb.ahead import RecordsAhead
+from natsbroker.storage.lmdb.layout import Tally
+from natsbroker.storage.lmdb.reading import TallyPage
+from natsbroker.storage.lmdb.store import openLMDB
+from natsbroker.storage.records import encodeBatch
+from natsbroker.testing.pumped import PumpedReactor
+
+
+class Stage:
+    """
+    A store on disk with one log of several subjects, which the database has.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.reactor = PumpedReactor()
+        self.store: Any = self.wait(openLMDB(self.reactor, path))
+        self.log: Any = self.wait(self.store.open("log"))
+        self.put(b"a", b"b")
+
+    def wait(self, deferred: Any) -> Any:
+        return self.reactor.wait(deferred)
+
+    def put(self, *subjects: bytes) -> None:
+        """Append a record of each subject, at a time of its own."""
+        first = self.log.nextSequence
+        self.wait(
+            self.log.append(
+                [
+                    (each, b"", b"%d" % sequence, 1000 * sequence)
+                    for sequence, each in enumerate(subjects, first)
+                ]
+            )
+        )
+
+    @property
+    def isAhead(self) -> bool:
+        """Whether the journal has records that the database does not have."""
+        return bool(self.store._committer._backlog.rows)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """A store, which is closed afterwards."""
+    stage = Stage(tmp_path / "store")
+    yield stage
+    stage.wait(stage.store.close())
+
+
+def test_severalSubjects(stage: Stage) -> None:
+    """Appends to a log of several subjects go into the journal and are seen by all who read."""
+    for each in (b"c", b"a", b"d.e", b"a"):
+        stage.put(each)
+    assert stage.isAhead
+    log, wait = stage.log, stage.wait
+    assert [each.payload for each in wait(log.read(1))] == [b"%d" % each for each in range(1, 7)]
+    tallies = {
+        b"a": SubjectTally(3, 1, 6),
+        b"b": SubjectTally(1, 2, 2),
+        b"c": SubjectTally(1, 3, 3),
+        b"d.e": SubjectTally(1, 5, 5),
+    }
+    assert list(wait(log.subjects(b">")).items()) == list(tallies.items())
+    assert wait(log.subjects(b"*")) == {each: tallies[each] for each in (b"a", b"b", b"c")}
+    assert wait(log.subjects(b"d.e")) == {b"d.e": tallies[b"d.e"]}
+    assert wait(log.subjects(b"x")) == {}
+    assert wait(log.lastFor(b"a")).sequence == 6
+    assert wait(log.lastFor(b"b")).sequence == 2
+    assert wait(log.lastFor(b"x")) is None
+    found = wait(log.readMatching([b"a", b"d.>"], 2))
+    assert [each.sequence for each in found.records] == [4, 5, 6]
+    assert wait(log.sequenceAt(3500)) == 4
+    assert wait(log.exportRange(2, 6)).next == 3
+    assert wait(log.exportRange(3, 6)).sequences.tolist() == [3, 4, 5]
+
+
+def test_pagesOfSubjects(stage: Stage) -> None:
+    """Subjects in the journal and in the database are listed page by page, each once."""
+    names = [b"s.%d" % (each * 7 % 40) for each in range(40)]
+    stage.put(*names[:20])
+    for each in range(20, 40, 4):
+        stage.put(*names[each : each + 4])
+    assert stage.isAhead
+    found: list[bytes] = []
+    while page := list(stage.wait(stage.log.subjects(b"s.*", found[-1] if found else b"", 3))):
+        assert len(page) <= 3
+        found += page
+    assert found == sorted(names)
+
+
+def test_caughtUp(stage: Stage) -> None:
+    """After the database has caught up nothing is counted twice."""
+    stage.put(b"a")
+    before = stage.wait(stage.log.subjects(b">"))
+    stage.wait(stage.log.delete([]))
+    assert not stage.isAhead
+    assert stage.wait(stage.log.subjects(b">")) == before
+
+
+def test_databaseCaughtUpBefore() -> None:
+    """A page that was read from the database after it caught up stays as it is."""
+    ahead = RecordsAhead()
+    ahead.add(encodeBatch(1, 5, [(b"a", b"", b"", 0)], 7, 7, b"a").blobs, {})
+    page = TallyPage([Tally(b"a", 3, 1, 5)], b"", 5)
+    assert ahead.merged(page, b"a", b"", 10) == page.tallies
+    [tally] = ahead.merged(TallyPage([Tally(b"a", 2, 1, 3)], b"", 4), b"a", b"", 10)
+    assert (tally.count, tally.first, tally.last) == (3, 1, 5)
