@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import compare, contestants, generator, machine, network, report, rows
@@ -66,7 +67,10 @@ def chosenRows(options: argparse.Namespace) -> list[rows.Row]:
     @return: the rows that the command line asks for.
     @raise LookupError: if it names one that is not there.
     """
-    return rows.choose(options.rows or (rows.QUICK if options.quick else ["*"]))
+    found = rows.choose(options.rows or (rows.QUICK if options.quick else ["*"]))
+    if not options.quick:
+        return found
+    return [replace(each, load=each.quick) if each.quick else each for each in found]
 
 
 def chosenContestants(

@@ -24,6 +24,9 @@ FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
 PATIENCE = 60.0
 """Seconds that a measurement may last beyond the time it was given."""
 
+SLOWEST = 10_000
+"""How many of the messages that a measurement counts are to be done a second, at least."""
+
 NO_COMPILER = (
     "the load generator is a C program and no compiler was found: install one "
     "(on Debian: apt-get install gcc libc6-dev libssl-dev) or name it in CC"
@@ -95,17 +98,19 @@ class Generator:
         @raise GeneratorFailed: if there is no report.
         """
         command = [*self.command(mode, port, pid, load), "--seconds", str(seconds)]
+        count = int(load[load.index("--count") + 1]) if "--count" in load else 0
+        limit = seconds + PATIENCE + count / SLOWEST
         try:
             done = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=seconds + PATIENCE,
+                timeout=limit,
                 preexec_fn=pinned(self.cores),
             )
         except subprocess.TimeoutExpired as error:
-            raise GeneratorFailed(f"no report within {seconds + PATIENCE:g} seconds") from error
+            raise GeneratorFailed(f"no report within {limit:g} seconds") from error
         if done.returncode:
             raise GeneratorFailed(done.stderr.strip() or f"exit status {done.returncode}")
         return parseReport(done.stdout, mode)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.generator import Generator, GeneratorFailed
 from benchmarks.processes import peakMemory, settledMemory, settledWork
+from benchmarks.processes import work as workOf
 from benchmarks.rows import Row
 from benchmarks.servers import Server
 from benchmarks.settings import MAX_PENDING, SETTINGS
@@ -42,12 +43,14 @@ class Work:
 
     @ivar load: the row's arguments for the generator and the setting's credentials.
     @ivar seconds: how long to load the server.
+    @ivar wanted: the keys of the row's figures.
     """
 
     generator: Generator
     server: Server
     load: tuple[str, ...]
     seconds: float
+    wanted: frozenset[str] = frozenset()
 
 
 def notesOf(report: Mapping[str, float]) -> dict[str, float]:
@@ -187,7 +190,48 @@ def measureReplay(work: Work) -> Sample:
     """
     server = work.server
     report = work.generator.run("replay", server.port, server.pid, work.load, work.seconds)
-    return Sample({"rate": report["rate"]}, notesOf(report))
+    figures = {"rate": report["rate"]}
+    if "ping_p99" in work.wanted:
+        figures["ping_p99"] = report["ping_p99_us"] / 1e3
+    return Sample(figures, notesOf(report))
+
+
+def measureRequested(work: Work, mode: str) -> Sample:
+    """
+    @return: what C{mode} of the generator does a second, and its latency in microseconds; of these
+        what the row wants.
+    """
+    server = work.server
+    os.sync()
+    report = work.generator.run(mode, server.port, server.pid, work.load, work.seconds)
+    found = {"rate": report["rate"], "p50": report["p50_us"]}
+    return Sample({key: found[key] for key in found if key in work.wanted}, notesOf(report))
+
+
+def measureOrdered(work: Work) -> Sample:
+    """
+    @return: stored messages a second that an ordered consumer is delivered, and the 99th percentile
+        of PING for another client meanwhile, in milliseconds.
+    """
+    server = work.server
+    report = work.generator.run("ordered", server.port, server.pid, work.load, work.seconds)
+    figures = {"rate": report["rate"], "ping_p99": report["ping_p99_us"] / 1e3}
+    return Sample(figures, notesOf(report))
+
+
+def measureAssets(work: Work) -> Sample:
+    """
+    @return: the processors that streams and consumers keep busy while nobody uses them, and by how
+        many MiB the server's own memory grew for them.
+    """
+    server = work.server
+    before = settledMemory(server.pid, "RssAnon")
+    with work.generator.hold("assets", server.port, server.pid, work.load):
+        grown = settledMemory(server.pid, "RssAnon") - before
+        spent, seconds = settledWork(server.pid), max(4 * work.seconds, 2.0)
+        time.sleep(seconds)
+        cores = (workOf(server.pid) - spent) / seconds
+    return Sample({"cores": max(cores, 1e-4), "memory": max(grown, 1 << 16) / (1 << 20)})
 
 
 def measureLength(work: Work) -> Sample:
@@ -232,6 +276,11 @@ KINDS: Mapping[str, Callable[[Work], Sample]] = {
     "stalled": measureStalled,
     "store": measureStore,
     "replay": measureReplay,
+    "keys": lambda work: measureRequested(work, "put"),
+    "gets": lambda work: measureRequested(work, "get"),
+    "batches": lambda work: measureRequested(work, "batch"),
+    "ordered": measureOrdered,
+    "assets": measureAssets,
     "length": measureLength,
     "restart": measureRestart,
 }
@@ -245,4 +294,5 @@ def measure(generator: Generator, server: Server, row: Row, setting: str, second
     @raise GeneratorFailed: if they cannot be had.
     """
     load = (*row.load, *SETTINGS[setting].load, *server.farLoad)
-    return KINDS[row.kind](Work(generator, server, load, seconds))
+    wanted = frozenset(each.key for each in row.figures)
+    return KINDS[row.kind](Work(generator, server, load, seconds, wanted))

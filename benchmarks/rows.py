@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from benchmarks.figures import Bound, Unit, atLeast, atMost
+from benchmarks.row import Figure, Row
+from benchmarks.streamrows import JETSTREAMS, STREAMS
 
 __all__ = ["QUICK", "ROWS", "Figure", "Row", "choose"]
 
@@ -16,60 +18,6 @@ SIZES = (16, 128, 1024, 16384)
 
 PURE = atLeast(0.15)
 """Of nats-server's throughput, without the compiled lane."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """
-    One number that a row yields, and what it should be.
-
-    @ivar key: its name in the row's measurement.
-    @ivar title: what it is, for a reader; empty where the row has only this one.
-    @ivar fast: bound of the ratio to the base, with the compiled lane.
-    @ivar pure: the same without it.
-    @ivar old: bound of the ratio to the older nats-server, with the compiled lane.
-    @ivar limit: bound of the figure itself, whatever it is compared with, with either lane.
-    """
-
-    key: str
-    unit: Unit
-    title: str = ""
-    fast: Bound | None = None
-    pure: Bound | None = None
-    old: Bound | None = None
-    limit: Bound | None = None
-
-
-@dataclass(frozen=True)
-class Row:
-    """
-    One thing to measure.
-
-    @ivar kind: which function of L{benchmarks.measure} measures it.
-    @ivar load: the load generator's arguments.
-    @ivar setting: the servers' configuration, a name of L{benchmarks.settings}.
-    @ivar against: the setting of our own server to compare with, or C{None} to compare with
-        nats-server.
-    @ivar fresh: whether each round needs a newly started server.
-    @ivar isRelayed: whether ours is compared with the relay, which reads no configuration.
-    """
-
-    key: str
-    title: str
-    kind: str
-    load: tuple[str, ...]
-    figures: tuple[Figure, ...]
-    setting: str = "plain"
-    against: str | None = None
-    fresh: bool = False
-    isRelayed: bool = False
-
-    @property
-    def settings(self) -> tuple[str, ...]:
-        """
-        The settings that our own server is measured with.
-        """
-        return (self.setting,) if self.against is None else (self.setting, self.against)
 
 
 def target(size: int, small: float) -> Bound:
@@ -201,136 +149,6 @@ STALLED = Row(
     fresh=True,
 )
 
-WINDOW = ("--window", "1024", "--size", "128")
-STORED = Unit.PER_SECOND
-
-STREAMS = (
-    Row(
-        "stream-publish",
-        "acknowledged publishes, 128 B, window 1,024: synced beside not",
-        "store",
-        WINDOW,
-        (
-            Figure("rate", STORED, "acknowledged", atLeast(0.6)),
-            Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
-        ),
-        setting="stream",
-        fresh=True,
-    ),
-    Row(
-        "stream-publish-synced",
-        "acknowledged publishes, 128 B, window 1,024: synced beside synced",
-        "store",
-        WINDOW,
-        (
-            Figure("rate", STORED, "acknowledged", atLeast(8)),
-            Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
-        ),
-        setting="stream-synced",
-        fresh=True,
-    ),
-    Row(
-        "stream-one-synced",
-        "acknowledged publishes, 128 B, one in flight: synced beside synced",
-        "store",
-        ("--window", "1", "--size", "128"),
-        (
-            Figure("rate", STORED, "acknowledged", atLeast(1.0)),
-            Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
-        ),
-        setting="stream-synced",
-        fresh=True,
-    ),
-    Row(
-        "stream-replay",
-        "replay to one subscriber that acknowledges, 128 B",
-        "replay",
-        (*WINDOW, "--count", "200000"),
-        (Figure("rate", STORED, "", atLeast(0.7)),),
-        setting="stream",
-        fresh=True,
-    ),
-    Row(
-        "stream-length",
-        "memory while a stream grows to ten times its length",
-        "length",
-        (*WINDOW, "--count", "500000"),
-        (Figure("memory", Unit.MEBIBYTES, limit=atMost(16)),),
-        setting="stream",
-        fresh=True,
-    ),
-    Row(
-        "stream-restart",
-        "killed with a million stored messages, until it serves again",
-        "restart",
-        (*WINDOW, "--count", "1000000"),
-        (Figure("seconds", Unit.SECONDS, limit=atMost(2)),),
-        setting="stream",
-        fresh=True,
-    ),
-)
-
-THOUSAND = ("--window", "1000", "--size", "128")
-
-
-def jetstream(key: str, title: str, least: float, setting: str, *load: str) -> Row:
-    """
-    @return: a row of publishes to JetStream on both sides.
-    """
-    figures = (
-        Figure("rate", STORED, "acknowledged", atLeast(least)),
-        Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
-    )
-    title = f"JetStream publishes, 128 B, {title}"
-    return Row(f"jetstream-{key}", title, "store", load, figures, setting=setting, fresh=True)
-
-
-JETSTREAMS = (
-    jetstream("publish", "window 1,000: synced beside not", 1.5, "jetstream", *THOUSAND),
-    jetstream(
-        "publish-eight",
-        "8 publishers: synced beside not",
-        1.5,
-        "jetstream",
-        *(*THOUSAND, "--publishers", "8"),
-    ),
-    jetstream(
-        "publish-ids",
-        "with Nats-Msg-Id, window 1,000: synced beside not",
-        1.5,
-        "jetstream",
-        *(*THOUSAND, "--headers"),
-    ),
-    jetstream(
-        "publish-synced", "window 1,000: synced beside synced", 50, "jetstream-synced", *THOUSAND
-    ),
-    jetstream(
-        "one-synced",
-        "one in flight: synced beside synced",
-        1.0,
-        "jetstream-synced",
-        *("--window", "1", "--size", "128"),
-    ),
-    Row(
-        "jetstream-push",
-        "JetStream replay to a push consumer that acknowledges, 128 B",
-        "replay",
-        (*THOUSAND, "--count", "200000"),
-        (Figure("rate", STORED, "", atLeast(1.5)),),
-        setting="jetstream",
-        fresh=True,
-    ),
-    Row(
-        "jetstream-pull",
-        "JetStream replay to a pull consumer that acknowledges, 500 a request, 128 B",
-        "replay",
-        (*THOUSAND, "--count", "200000", "--in-flight", "500"),
-        (Figure("rate", STORED, "", atLeast(2.0)),),
-        setting="jetstream",
-        fresh=True,
-    ),
-)
-
 LINKS = (
     ("route", "two nodes, route"),
     ("gateway", "two clusters, gateway"),
@@ -438,7 +256,15 @@ def table() -> Iterator[Row]:
 
 ROWS = tuple(table())
 
-QUICK = ("*-128", "request-*", "memory-idle", "memory-subscriptions", "storm", "stalled")
+QUICK = (
+    "*-128",
+    "request-*",
+    "memory-idle",
+    "memory-subscriptions",
+    "storm",
+    "stalled",
+    *(row.key for row in JETSTREAMS if row.quick),
+)
 """What C{--quick} measures unless rows are named."""
 
 

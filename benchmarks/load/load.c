@@ -29,6 +29,11 @@ static const char usage[] =
     "  store          publish to a stream, --window unacknowledged at most, while another client sends PING\n"
     "  replay         store --count messages, then have them delivered to one subscriber that acknowledges\n"
     "  answer         connect to the stream that is there, and end\n"
+    "  put            --publishers store messages on --subjects subjects of a key-value bucket, one in flight each\n"
+    "  get            direct gets of the last message of a subject, or with --wild by sequence, --in-flight at a time\n"
+    "  batch          direct gets of --window messages each\n"
+    "  ordered        replay to an ordered consumer, or with --wild to one with a filter, while another client sends PING\n"
+    "  assets         make --connections streams and --count consumers, print a line, keep them until stdin ends\n"
     "where: --host A --port N --user U --password P --tls --timeout SECONDS --server-pid N\n"
     "       --far-port N --far-pid N (a second server, linked with the first: subscribers and responders go there)\n"
     "load:  --seconds S or --count N, --publishers N --subscribers N --fanout --queue NAME --wild\n"
@@ -114,6 +119,7 @@ int main(int argc, char **argv) {
         {"traffic", runTraffic}, {"request", runRequests}, {"idle", runIdle}, {"subscriptions", runSubscriptions},
         {"storm", runStorm}, {"stalled", runStalled}, {"mirror", runMirror}, {"relay", runRelay},
         {"store", runStore}, {"replay", runReplay}, {"answer", runAnswer},
+        {"put", runPut}, {"get", runGet}, {"batch", runBatch}, {"ordered", runOrdered}, {"assets", runAssets},
     };
     readOptions(argc, argv);
     signal(SIGPIPE, SIG_IGN);

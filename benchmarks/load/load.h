@@ -69,6 +69,11 @@ void runRelay(void);
 void runStore(void);
 void runReplay(void);
 void runAnswer(void);
+void runPut(void);
+void runGet(void);
+void runBatch(void);
+void runOrdered(void);
+void runAssets(void);
 
 /* traffic.c: the wire text that traffic, stalled and mirror share */
 extern const char headerBlock[];

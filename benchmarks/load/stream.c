@@ -2,7 +2,7 @@
  *
  * A server that answers NATS Streaming's discovery is spoken to in that protocol, any other in JetStream's. */
 #define _GNU_SOURCE
-#include "load.h"
+#include "stream.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 20, ROOM = 1 << 20, MOST_SAMPLES = 1 << 20, MOST_PUBLISHERS = 64 };
-enum { ANSWERS = 1, ACKS, HEARTBEATS, DELIVERIES }; /* subscription ids */
+enum { MOST_SAMPLES = 1 << 20, MOST_PUBLISHERS = 64 };
 
 #define DISCOVER "_STAN.discover.test-cluster"
 #define CREATE "$JS.API.STREAM.CREATE.LOAD"
@@ -22,20 +21,6 @@ enum { ANSWERS = 1, ACKS, HEARTBEATS, DELIVERIES }; /* subscription ids */
 #define PULLED "$JS.API.CONSUMER.DURABLE.CREATE.LOAD.pulls"
 #define NEXT "$JS.API.CONSUMER.MSG.NEXT.LOAD.pulls"
 #define IDENTIFIER "NATS/1.0\r\nNats-Msg-Id: %08x%08x\r\n\r\n"
-
-/* A message that came; every pointer is into the buffer of the session and holds until the next one is read. */
-struct message {
-    int sid;
-    const char *reply, *body;
-    size_t replyLength, bodyLength;
-};
-
-struct session {
-    struct link link;
-    char *in, inbox[64], clientID[64], subject[128], subscribe[128], close[128];
-    size_t have, at;
-    bool streaming; /* NATS Streaming, not JetStream */
-};
 
 /* ---- protocol buffers: strings and small numbers are all that is needed */
 
@@ -80,7 +65,7 @@ static uint64_t field(const struct message *message, int wanted, const char **te
 
 /* ---- the session */
 
-static void sendPublication(struct session *me, const char *subject, const char *reply, const char *body, size_t length) {
+void sendPublication(struct session *me, const char *subject, const char *reply, const char *body, size_t length) {
     char head[512];
     int k = snprintf(head, sizeof head, "PUB %s %s %zu\r\n", subject, reply, length);
     linkSend(&me->link, head, (size_t) k);
@@ -89,7 +74,7 @@ static void sendPublication(struct session *me, const char *subject, const char 
 }
 
 /* Take a message out of the buffer, if a whole one is there. Answers PING and heartbeats by itself. */
-static bool takeMessage(struct session *me, struct message *message) {
+bool takeMessage(struct session *me, struct message *message) {
     for (char *line, *end; (end = memchr(line = me->in + me->at, '\n', me->have - me->at));) {
         size_t length = (size_t) (end - line) + 1;
         if (*line == '-') fail("%.*s", (int) length, line);
@@ -107,7 +92,7 @@ static bool takeMessage(struct session *me, struct message *message) {
         size_t size = strtoul(words[count - 1], NULL, 10);
         if (me->have - me->at < length + size + 2) return false;
         bool replied = count == (headers ? 6 : 5);
-        *message = (struct message){.sid = atoi(words[2]), .body = line + length, .bodyLength = size};
+        *message = (struct message){.sid = atoi(words[2]), .subject = words[1], .body = line + length, .bodyLength = size};
         if (replied) {
             message->reply = words[3];
             message->replyLength = (size_t) (strchr(words[3], ' ') - words[3]);
@@ -124,7 +109,7 @@ static bool takeMessage(struct session *me, struct message *message) {
     return false;
 }
 
-static void readMore(struct session *me) {
+void readMore(struct session *me) {
     memmove(me->in, me->in + me->at, me->have - me->at);
     me->have -= me->at;
     me->at = 0;
@@ -135,7 +120,7 @@ static void readMore(struct session *me) {
     me->have += (size_t) k;
 }
 
-static struct message await(struct session *me, int sid) {
+struct message awaitMessage(struct session *me, int sid) {
     struct message message;
     for (;;) {
         while (takeMessage(me, &message))
@@ -144,11 +129,11 @@ static struct message await(struct session *me, int sid) {
     }
 }
 
-static struct message ask(struct session *me, const char *subject, const char *body, size_t length) {
+struct message ask(struct session *me, const char *subject, const char *body, size_t length) {
     char reply[96];
     snprintf(reply, sizeof reply, "%s.answer", me->inbox);
     sendPublication(me, subject, reply, body, length);
-    return await(me, ANSWERS);
+    return awaitMessage(me, ANSWERS);
 }
 
 static void copyField(char *out, size_t room, const struct message *message, int number) {
@@ -174,12 +159,12 @@ static bool connectStreaming(struct session *me) {
     return true;
 }
 
-static void checkJson(struct message answer) {
+void checkJson(struct message answer) {
     if (memmem(answer.body, answer.bodyLength, "\"error\"", 7) || *answer.body != '{')
         fail("%.*s", (int) answer.bodyLength, answer.body);
 }
 
-static void openSession(struct session *me, bool create) {
+void enterSession(struct session *me) {
     static int opened;
     char text[512];
     linkOpen(&me->link, 0);
@@ -190,6 +175,10 @@ static void openSession(struct session *me, bool create) {
                      me->inbox, ACKS, me->inbox, HEARTBEATS);
     linkSend(&me->link, text, (size_t) k);
     awaitPong(&me->link);
+}
+
+static void openSession(struct session *me, bool create) {
+    enterSession(me);
     me->streaming = connectStreaming(me);
     if (me->streaming) return;
     strcpy(me->subject, "load");
@@ -285,6 +274,8 @@ static atomic_bool isOver;
 static uint32_t *samples;
 static long sampled;
 
+static pthread_t pinging;
+
 static void *pingOther(void *argument) {
     struct link *link = argument;
     while (!atomic_load(&isOver) && sampled < MOST_SAMPLES) {
@@ -295,6 +286,21 @@ static void *pingOther(void *argument) {
         usleep(1000);
     }
     return NULL;
+}
+
+void startPinging(void) {
+    static struct link other;
+    linkOpen(&other, 0);
+    samples = obtain(sizeof *samples * MOST_SAMPLES);
+    if (pthread_create(&pinging, NULL, pingOther, &other)) fail("pthread_create");
+}
+
+long stopPinging(uint32_t **sorted) {
+    atomic_store(&isOver, true);
+    pthread_join(pinging, NULL);
+    sortSamples(samples, sampled);
+    *sorted = samples;
+    return sampled;
 }
 
 /* ---- the modes */
@@ -314,16 +320,13 @@ static void *publishOther(void *argument) {
 
 void runStore(void) {
     struct session me = {0};
-    struct link other;
-    pthread_t thread;
+    uint32_t *sorted;
     struct publisher *others = obtain(sizeof *others * MOST_PUBLISHERS);
     int more = opt.publishers - 1;
     if (more >= MOST_PUBLISHERS) fail("too many publishers");
     openSession(&me, true);
     for (int i = 0; i < more; i++) openSession(&others[i].session, false);
-    linkOpen(&other, 0);
-    samples = obtain(sizeof *samples * MOST_SAMPLES);
-    if (pthread_create(&thread, NULL, pingOther, &other)) fail("pthread_create");
+    startPinging();
     double begin = now(), own = ownSeconds(), server = serverSeconds();
     for (int i = 0; i < more; i++) {
         others[i].until = begin + opt.seconds;
@@ -337,14 +340,12 @@ void runStore(void) {
     }
     free(others);
     double wall = now() - begin, serverShare = share(server, serverSeconds(), wall), ownShare = share(own, ownSeconds(), wall);
-    atomic_store(&isOver, true);
-    pthread_join(thread, NULL);
-    sortSamples(samples, sampled);
+    long count = stopPinging(&sorted);
     closeSession(&me);
     printf("{\"mode\":\"store\",\"protocol\":\"%s\",\"acknowledged\":%ld,\"seconds\":%.6f,\"rate\":%.1f,\"ping_p50_us\":%.2f,"
            "\"ping_p99_us\":%.2f,\"ping_max_us\":%.2f,\"generator_cores\":%.3f,\"server_cores\":%.3f}\n",
-           me.streaming ? "streaming" : "jetstream", acked, wall, (double) acked / wall, microseconds(samples, sampled, 0.5),
-           microseconds(samples, sampled, 0.99), microseconds(samples, sampled, 1.0), ownShare, serverShare);
+           me.streaming ? "streaming" : "jetstream", acked, wall, (double) acked / wall, microseconds(sorted, count, 0.5),
+           microseconds(sorted, count, 0.99), microseconds(sorted, count, 1.0), ownShare, serverShare);
 }
 
 static void startDelivery(struct session *me, char *ackTo, size_t room) {
@@ -410,6 +411,7 @@ void runReplay(void) {
     openSession(&me, true);
     long count = publishAll(&me, 0, opt.count ? opt.count : 100000), got = 0;
     openSession(&reader, false);
+    startPinging();
     double begin = now(), own = ownSeconds(), server = serverSeconds();
     bool pulls = opt.inFlight > 1;
     if (pulls) startPulling(&reader);
@@ -429,11 +431,14 @@ void runReplay(void) {
         if (exhausted) pull(&reader);
     }
     double wall = now() - begin, serverShare = share(server, serverSeconds(), wall), ownShare = share(own, ownSeconds(), wall);
+    uint32_t *sorted;
+    long pings = stopPinging(&sorted);
     closeSession(&reader);
     closeSession(&me);
-    printf("{\"mode\":\"replay\",\"protocol\":\"%s\",\"messages\":%ld,\"seconds\":%.6f,\"rate\":%.1f,\"generator_cores\":%.3f,"
-           "\"server_cores\":%.3f}\n",
-           me.streaming ? "streaming" : "jetstream", got, wall, (double) got / wall, ownShare, serverShare);
+    printf("{\"mode\":\"replay\",\"protocol\":\"%s\",\"messages\":%ld,\"seconds\":%.6f,\"rate\":%.1f,\"ping_p99_us\":%.2f,"
+           "\"generator_cores\":%.3f,\"server_cores\":%.3f}\n",
+           me.streaming ? "streaming" : "jetstream", got, wall, (double) got / wall, microseconds(sorted, pings, 0.99), ownShare,
+           serverShare);
 }
 
 /* Whether the server serves: it does when this ends. */

@@ -107,6 +107,21 @@ def test_jetstreamTargets() -> None:
     assert "sync_interval: always" in SETTINGS["jetstream-synced"].theirs
 
 
+def test_storedTargets() -> None:
+    """What is stored in JetStream is read as fast as is aimed at, and less of it where it is to be
+    quick."""
+    least = {"put": 1.2, "get": 1.2, "batch": 2.0, "ordered": 2.0, "filter": 1.0}
+    for key, bound in least.items():
+        assert row(f"jetstream-{key}").figures[0].fast == Bound(bound, least=True)
+    for key in ("direct", "last"):
+        assert row(f"jetstream-{key}").figures[0].fast == Bound(1.0, least=False)
+    assert row("jetstream-idle").figures[0].limit == Bound(0.01, least=False)
+    assert row("jetstream-filter").figures[1].limit == Bound(20, least=False)
+    for each in (one for one in ROWS if one.quick and "--count" in one.load):
+        counts = [int(load[load.index("--count") + 1]) for load in (each.quick, each.load)]
+        assert counts[0] <= min(counts[1], 100_000)
+
+
 def test_streamTargets() -> None:
     """Streams, always synced, are aimed at nats-server's that are not synced, and that are."""
     assert row("stream-publish").figures[0].fast == Bound(0.6, least=True)

@@ -30,6 +30,8 @@ LINKED = [f"{kind}{rest}" for kind, _ in LINKS for rest in ("-16", "-queue-128",
 
 STREAMS = [row.key for row in choose(["stream-*"])]
 
+STORED = [f"jetstream-{each}" for each in ("put", "get", "batch", "ordered")]
+
 SMALL = {
     "--connections": "5",
     "--established": "2",
@@ -107,6 +109,7 @@ def plain(reference: Contestant) -> Iterator[Server]:
         "storm",
         *LINKED,
         *STREAMS,
+        *STORED,
     ],
 )
 def test_rowAgainstNatsServer(key: str, generator: Generator, reference: Contestant) -> None:

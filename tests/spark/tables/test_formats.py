@@ -10,6 +10,7 @@ import pytest
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.formats import FORMATS, formOf, tableAt
+from natsbroker.spark.tables.snapshots import TableError
 
 
 def test_new(tmp_path: Path) -> None:
@@ -29,3 +30,10 @@ def test_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("natsbroker.spark.tables.formats.importlib.import_module", gone)
     with pytest.raises(OptionError, match=r"pip install 'natsbroker\[delta\]'"):
         tableAt(tmp_path, "delta")
+
+
+def test_former(tmp_path: Path) -> None:
+    """What an earlier version made is refused with the command that converts it."""
+    (tmp_path / "_nb").mkdir()
+    with pytest.raises(TableError, match="natsbroker spark convert --archive"):
+        tableAt(tmp_path)

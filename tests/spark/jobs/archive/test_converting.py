@@ -1,0 +1,102 @@
+"""
+The job C{convert}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from natsbroker.spark import cli
+from natsbroker.spark.tables.checking import SCHEMA, readFiles
+from natsbroker.spark.tables.formats import FORMATS, tableAt
+from tests.spark.tablecontract import dated
+
+LOG = {"kind": "stream", "name": "S", "scope": "", "identity": "2026-01-01T00:00:00Z"}
+
+
+def former(root: Path, *ranges: tuple[int, int], partition: str = "") -> None:
+    """An archive as earlier versions made them; each fifth sequence is not there."""
+    (root / "_nb").mkdir(parents=True)
+    (root / "data").mkdir()
+    files = []
+    for start, stop in ranges:
+        rows = [batch for batch in dated(start, stop, 10) if batch["seq"][0].as_py() % 5]
+        entry: dict[str, Any] = {"path": "", "start": start, "stop": stop, "rows": len(rows)}
+        if rows:
+            entry["path"] = f"data/{start}.parquet"
+            pq.write_table(pa.Table.from_batches(rows, SCHEMA), root / entry["path"])
+            data = (root / entry["path"]).read_bytes()
+            entry.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+        files.append({"bytes": 0, "sha256": "", "first_time": 0, "last_time": 0, **entry})
+    found = {"format": 1, "version": 7, "table": "t", "log": LOG, "start": ranges[0][0]}
+    found.update(files=files, lost=[[6, 8]], written=1.0, partition=partition, stop=ranges[-1][1])
+    (root / "_nb" / "0000000007.json").write_text(json.dumps(found))
+    (root / "_nb" / "0000000006.json").write_text("an older one")
+
+
+def ran(root: Path, *more: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and the line of JSON."""
+    out = io.StringIO()
+    given = ("--archive", str(root / "old"), "--to", str(root / "new"), "--master", "inline")
+    code = cli.main(("convert", *given, *more), out, io.StringIO())
+    return code, json.loads(out.getvalue() or "{}")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("partition", ["", "date"])
+def test_same(tmp_path: Path, form: str, partition: str) -> None:
+    """The table has the same messages of the same log, and what was lost is lost; once."""
+    former(tmp_path / "old", (1, 15), (15, 16), (16, 33), partition=partition)
+    for _ in range(2):
+        code, summary = ran(tmp_path, "--format", form)
+        assert (code, summary["rows"], summary["start"], summary["stop"]) == (0, 26, 1, 33)
+    snapshot = tableAt(tmp_path / "new").require()
+    assert (snapshot.log.name, snapshot.lost, snapshot.partition) == ("S", ((6, 8),), partition)
+    rows = [
+        (row["seq"], row["data"])
+        for tile in snapshot.tiles
+        for batch in readFiles(tmp_path / "new", tile.files)
+        for row in batch.to_pylist()
+    ]
+    assert rows == [(n, b"%d" % n) for n in range(1, 33) if n % 5]
+
+
+def test_goesOn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversion that was broken off goes on where it was."""
+    monkeypatch.setattr("natsbroker.spark.jobs.archive.converting._RANGES", 1)
+    former(tmp_path / "old", (1, 10), (10, 20))
+    second = tmp_path / "old" / "data" / "10.parquet"
+    data = second.read_bytes()
+    second.write_bytes(data[:-1] + b"x")
+    code, summary = ran(tmp_path)
+    assert (code, "file: sequences 10 to 19: data/10.parquet" in summary["error"]) == (3, True)
+    assert tableAt(tmp_path / "new").require().stop == 10
+    second.write_bytes(data)
+    assert ran(tmp_path)[1]["stop"] == 20
+
+
+def test_damaged(tmp_path: Path) -> None:
+    """Other bytes than were written are an error, and so is a file that is gone."""
+    former(tmp_path / "old", (1, 10))
+    path = tmp_path / "old" / "data" / "1.parquet"
+    pq.write_table(pq.read_table(path), path, compression="gzip")
+    assert "has other bytes than were written" in ran(tmp_path)[1]["error"]
+    path.unlink()
+    assert "No such file" in ran(tmp_path)[1]["error"]
+
+
+def test_noArchive(tmp_path: Path) -> None:
+    """Where there is none, or a table of decode, that is the error."""
+    (tmp_path / "old" / "_nb").mkdir(parents=True)
+    code, summary = ran(tmp_path)
+    assert (code, "there is no archive of an earlier version" in summary["error"]) == (3, True)
+    (tmp_path / "old" / "_nb" / "columns-0000000000.ddl").write_text("x INT")
+    assert "decode the log or its archive again" in ran(tmp_path)[1]["error"]
