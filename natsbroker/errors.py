@@ -164,6 +164,7 @@ CLASSIC_ERRORS = {
 COMPRESSION_MODE = WireError('unsupported route compression mode "%s"', "Protocol Violation")
 #: Input that is no S2 stream; the peer could not read an answer.
 S2_DAMAGED = WireError("", "Read Error")
+FRAMES_DAMAGED = WireError("", "Read Error")
 #: The settings ask for another compression, which two servers agree on only in the beginning.
 RENEGOTIATION = WireError("", "Client Closed")
 

@@ -36,7 +36,9 @@ __all__ = [
     "decodeRecords",
     "encodeRecords",
     "gatherBlocks",
+    "maskBytes",
     "readAcks",
+    "readFrames",
     "readPublishes",
     "storedRecords",
     "writeMessages",
@@ -59,6 +61,10 @@ LinkLane: Any = None
 #: Collects what clients send to a consumer, acknowledgements in runs. Where it is C{None},
 #: L{natsbroker.accounts.batches.Batcher} collects them as messages.
 AckCollector: Any = None
+
+#: Steps in front of L{natsbroker.websocket.frames}; C{None} where they are not compiled.
+maskBytes: Any = None
+readFrames: Any = None
 
 #: Steps in front of L{natsbroker.storage.records}, of L{natsbroker.storage.exports}, of
 #: L{natsbroker.jetstream.streams.publish} and of Google's protobuf library, for what comes in bulk;

@@ -47,7 +47,7 @@ def row(ours: str = "", others: str = "", typing: str = "") -> Row:
 _BASE = "interfaces errors advisories subjects wire files"
 _ROOMS = (
     f"{_BASE} hot config connections accounts clients links routes gateways leafnodes auth"
-    " streaming jetstream storage export monitoring server client"
+    " websocket streaming jetstream storage export monitoring server client"
 )
 _TWISTED = "twisted zope constantly automat"
 _TLS = "OpenSSL service_identity cryptography"
@@ -72,6 +72,7 @@ MAP: dict[str, Row] = {
     "routes": row(_ROOMS, _TWISTED),
     "gateways": row(_ROOMS, _TWISTED),
     "leafnodes": row(_ROOMS, _TWISTED),
+    "websocket": row(_ROOMS, f"{_TWISTED} wsproto h11"),
     "auth": row(_ROOMS, f"{_TWISTED} {_TLS} {_AUTH}"),
     "storage": row(f"{_BASE} hot config server", f"{_TWISTED} lmdb psycopg xxhash google_crc32c"),
     "streaming": row(_ROOMS, f"{_TWISTED} google cryptography"),

@@ -53,6 +53,13 @@ class AuthorizerSelection:
         verifyObject(IAuthorizer, first)
         return first
 
+    def made(self, settings: Settings) -> IAuthorizer | None:
+        """
+        @return: an authorizer for the users of the settings; C{None} where others decide.
+        @raise ValueError: if the settings leave open who may connect.
+        """
+        return None if self.chosen is not None else self._configured(settings)
+
     def _configured(self, settings: Settings) -> IAuthorizer:
         authorizer = authorizerFrom(settings, self._checks)
         service = settings.authorization.auth_callout

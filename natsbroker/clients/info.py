@@ -21,6 +21,7 @@ class ServerInfo:
         less.
     @ivar nb_export: 0 where nothing is stored that could be exported.
     @ivar connect_urls: where else clients can connect, as C{host:port}.
+    @ivar ws_connect_urls: the same for clients over WebSocket, which get them as C{connect_urls}.
     """
 
     server_id: str
@@ -40,6 +41,7 @@ class ServerInfo:
     cluster: str = ""
     cluster_dynamic: bool = False
     connect_urls: tuple[str, ...] = ()
+    ws_connect_urls: tuple[str, ...] = ()
     ldm: bool = False
     xkey: str = ""
     nb_export: int = 0

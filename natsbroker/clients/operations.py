@@ -277,4 +277,7 @@ class ClientOperations(PeerSession):
     def __str__(self) -> str:
         peer = self.peer
         options = self.options if self._isConnected else {}
-        return clientLabel(peer.host, peer.port, self.cid, options, self.grant)
+        letters = "wid" if peer.connectionType == "WEBSOCKET" else "cid"
+        return clientLabel(
+            peer.host, peer.port, self.cid, options, self.grant, letters, peer.forwardedFor
+        )

@@ -4,6 +4,8 @@ The client connection kind: protocol and factory for any Twisted stream transpor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from twisted.internet.interfaces import IAddress
@@ -20,13 +22,15 @@ from natsbroker.wire.grants import Security
 
 class ClientProtocol(SessionProtocol):
     """
-    @ivar isSecured: see L{natsbroker.connections.peer.ClientPeer}.
+    The attributes are those of L{natsbroker.connections.peer.ClientPeer}.
     """
 
     connectionType = "STANDARD"
     certificate: Any = None
     tls: Security | None = None
     isSecured = False
+    credentials: Mapping[str, str] = MappingProxyType({})
+    forwardedFor = ""
 
     def __init__(self, context: ClientContext) -> None:
         super().__init__()
@@ -35,7 +39,7 @@ class ClientProtocol(SessionProtocol):
         self.session: ClientSession | None = None
 
     @property
-    def _owner(self) -> ClientSession | None:
+    def owner(self) -> ClientSession | None:
         return self.session
 
     def connectionMade(self) -> None:

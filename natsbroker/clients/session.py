@@ -155,6 +155,8 @@ class ClientSession(ClientOperations):
             self.close(errors.BAD_ARGUMENTS)
             return
         self.options.update(given)
+        for name, value in self.peer.credentials.items():
+            self.options[name] = self.options.get(name) or value
         if self._isConnected:
             self._leaveAccount()
         self._isConnected = True

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from natsbroker.leafnodes.settings import Leafnodes
     from natsbroker.routes.settings import Cluster
     from natsbroker.streaming.settings import Streaming
+    from natsbroker.websocket.settings import Websocket
 
 __all__ = [
     "DEFAULT_PORT",
@@ -64,6 +65,7 @@ __all__ = [
     "SubjectPermission",
     "TLSSettings",
     "User",
+    "Websocket",
     "changed",
 ]
 
@@ -79,6 +81,7 @@ _LOADED_LATE = {
     "Leafnodes": "leafnodes.settings",
     "RemoteGateway": "gateways.settings",
     "Streaming": "streaming.settings",
+    "Websocket": "websocket.settings",
 }
 """The blocks that few configurations have, and the module of each: it loads with its first use,
 since defining a frozen class costs a start half a millisecond."""
@@ -206,6 +209,7 @@ class Settings:
     cluster: Cluster | None = None
     gateway: Gateway | None = None
     leafnodes: Leafnodes | None = None
+    websocket: Websocket | None = None
     jetstream: JetStream = field(default_factory=JetStream)
     fast_lane: bool = True
     max_subject_shapes: int = 1024

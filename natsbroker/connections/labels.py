@@ -20,13 +20,24 @@ def inQuotes(text: str | bytes) -> str:
 
 
 def clientLabel(
-    host: str, port: int, cid: int, options: Mapping[str, Any], grant: Grant | None
+    host: str,
+    port: int,
+    cid: int,
+    options: Mapping[str, Any],
+    grant: Grant | None,
+    letters: str = "cid",
+    forwardedFor: str = "",
 ) -> str:
     """
     A client at the beginning of a log line: where it comes from and its number, and once it is let
     in, its own description and who it is.
+
+    @param letters: begin the number.
+    @param forwardedFor: the address that a proxy says it has; empty for none.
     """
-    label = f"{host}:{port} - cid:{cid}"
+    label = f"{host}:{port} - {letters}:{cid}"
+    if forwardedFor:
+        label = f"[{forwardedFor}]/{label}" if ":" in forwardedFor else f"{forwardedFor}/{label}"
     if grant is None:
         return label
     version = options.get("version")

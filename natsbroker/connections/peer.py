@@ -4,6 +4,7 @@ What a session, of a client or of a link, needs of its transport.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from natsbroker.wire.grants import Security
@@ -66,9 +67,14 @@ class LinkPeer(AnyPeer, Protocol):
 class ClientPeer(AnyPeer, Protocol):
     """
     @ivar isSecured: whether what is written is encrypted.
+    @ivar credentials: members of CONNECT that the transport brought, for a client that does not
+        say them itself.
+    @ivar forwardedFor: the address that a proxy says the client has; empty for none.
     """
 
     connectionType: str
     certificate: Any
     tls: Security | None
     isSecured: bool
+    credentials: Mapping[str, str]
+    forwardedFor: str

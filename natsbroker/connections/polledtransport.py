@@ -41,7 +41,7 @@ class _Relay:
         self._protocol.readConnectionLost()
 
     def internalFailure(self) -> None:
-        self._protocol.link.internalFailure()
+        self._protocol.internalFailure()
 
     def outboxOverflowed(self) -> None:
         """
@@ -128,6 +128,15 @@ def pollTransport(poller: Any, transport: Any, session: PolledSession) -> Any:
     return PolledTransport(poller.sockets, transport, session)
 
 
+def pollStream(poller: Any, transport: Any, protocol: Any, batch: hot.FlushBatch) -> Any:
+    """
+    As L{pollTransport}, for a protocol that stands between the socket and a session to come.
+    """
+    if poller is None or type(transport) not in (tcp.Server, tcp.Client):
+        return transport
+    return PolledTransport(poller.sockets, transport, _Relay(protocol, batch))
+
+
 def relayed(stream: Any, protocol: Any, batch: hot.FlushBatch) -> Any:
     """
     @param stream: what L{pollTransport} gave.
@@ -144,9 +153,9 @@ def unsentBy(transport: Any) -> int:
     that keeps them elsewhere. Those of TLS count as they are encrypted. (The C{max_pending} of
     nats-server counts all that was not sent.)
     """
-    if isinstance(transport, PolledTransport):
-        return transport.unsent
     while not hasattr(transport, "dataBuffer"):
+        if isinstance(transport, PolledTransport):
+            return transport.unsent
         transport = getattr(transport, "transport", None)
         if transport is None:
             return 0

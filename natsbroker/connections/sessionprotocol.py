@@ -5,6 +5,7 @@ session, and a TLS handshake.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,12 +23,13 @@ from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
 _log = Logger(namespace="natsbroker")
 
 #: How long a closed connection may take to send what waits, in seconds, before it is cut.
-_LINGER = 1.0
+LINGER = 1.0
 
 
-@implementer(IPushProducer, IHalfCloseableProtocol)
-class SessionProtocol(Protocol):
+class StreamProtocol(Protocol):
     """
+    A stream that may be encrypted: the timer and the TLS handshake before a session begins.
+
     @ivar connection: the OpenSSL connection that we made for it; C{None} so far, or if the
         transport does TLS by itself.
     """
@@ -41,9 +43,11 @@ class SessionProtocol(Protocol):
         self._timer: Any = None
         self._records: Records | None = None
 
-    @property
-    def _owner(self) -> PeerSession | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _failed(self, problem: str) -> None:
+        """
+        The handshake failed, or took too long: close the connection.
+        """
 
     def _schedule(self, reactor: Any, delay: float, call: Callable[[], None]) -> None:
         self._timer = reactor.callLater(delay, call)
@@ -61,17 +65,6 @@ class SessionProtocol(Protocol):
     def _late(self) -> None:
         self._timer = None
         self._failed("handshake timeout")
-
-    def _failed(self, problem: str) -> None:
-        session = self._owner
-        if session is not None:
-            self._logFailure(problem)
-            session.close(errors.TLS_HANDSHAKE, abort=True)
-
-    def _logFailure(self, problem: str) -> None:
-        _log.error(
-            "{session} - TLS handshake error: {problem}", session=str(self._owner), problem=problem
-        )
 
     def _peerCertificate(self) -> Any:
         found = self._stream.getPeerCertificate()
@@ -98,6 +91,27 @@ class SessionProtocol(Protocol):
         else:
             self._records.send(data)
 
+    def abort(self) -> None:
+        self._stream.abortConnection()
+
+
+@implementer(IPushProducer, IHalfCloseableProtocol)
+class SessionProtocol(StreamProtocol):
+    @property
+    def owner(self) -> PeerSession | None:
+        raise NotImplementedError
+
+    def _failed(self, problem: str) -> None:
+        session = self.owner
+        if session is not None:
+            self._logFailure(problem)
+            session.close(errors.TLS_HANDSHAKE, abort=True)
+
+    def _logFailure(self, problem: str) -> None:
+        _log.error(
+            "{session} - TLS handshake error: {problem}", session=str(self.owner), problem=problem
+        )
+
     def finish(self) -> None:
         """
         A peer that does not take the rest is cut soon.
@@ -105,28 +119,25 @@ class SessionProtocol(Protocol):
         self._stopTimer()
         self._stream.unregisterProducer()
         self._stream.loseConnection()
-        if self._owner is not None:
-            self._schedule(self._owner.context.reactor, _LINGER, self.abort)
-
-    def abort(self) -> None:
-        self._stream.abortConnection()
+        if self.owner is not None:
+            self._schedule(self.owner.context.reactor, LINGER, self.abort)
 
     def readConnectionLost(self) -> None:
-        if self._owner is not None:
-            self._owner.inputEnded()
+        if self.owner is not None:
+            self.owner.inputEnded()
 
     def writeConnectionLost(self) -> None:
         self.abort()
 
     def pauseProducing(self) -> None:
-        if self._owner is not None:
-            self._owner.outbox.pause(partial(unsentBy, self._stream))
-            self._owner.writeBlocked()
+        if self.owner is not None:
+            self.owner.outbox.pause(partial(unsentBy, self._stream))
+            self.owner.writeBlocked()
 
     def resumeProducing(self) -> None:
-        if self._owner is not None:
-            self._owner.writeProgressed()
-            self._owner.outbox.resume()
+        if self.owner is not None:
+            self.owner.writeProgressed()
+            self.owner.outbox.resume()
 
     def stopProducing(self) -> None:
         """

@@ -17,7 +17,7 @@ from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Logging, Settings
 from natsbroker.connections.wheel import DeadlineWheel
-from natsbroker.interfaces import IGatewayInterestPolicy, IMessageBus
+from natsbroker.interfaces import IAuthorizer, IGatewayInterestPolicy, IMessageBus
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ class LinkDependencies:
     @ivar checks: compare the passwords of leafnodes.
     @ivar policy: makes what decides which messages other clusters receive.
     @ivar systemBus: gives the bus of the system account; C{None} without one.
+    @ivar authorizerFor: makes the authorizer of clients from settings; gives C{None} where settings
+        do not make it.
     """
 
     reactor: Any
@@ -91,3 +93,4 @@ class LinkDependencies:
     checks: PasswordChecks
     policy: Callable[[], IGatewayInterestPolicy]
     systemBus: Callable[[], IMessageBus | None]
+    authorizerFor: Callable[[Settings], IAuthorizer | None]

@@ -152,6 +152,48 @@ class GatewayKind:
         pages.contribute(monitoring)
 
 
+class WebSocketKind:
+    """
+    Clients and leafnodes whose transport is a WebSocket: it has no links and no page of its own.
+    """
+
+    name = "websocket"
+    key = "websocket"
+    dialect = "ws"
+    page = ""
+    reloadError = "config reload not supported for Websocket"
+
+    def read(self, root: ParsedBlock, diagnostics: Diagnostics, read: Callable[[str], str]) -> Any:
+        from natsbroker.websocket.reading import websocketFrom
+
+        return websocketFrom(root, diagnostics, read)
+
+    def check(self, settings: Settings, root: ParsedBlock, diagnostics: Diagnostics) -> Settings:
+        if settings.websocket is None:
+            return settings
+        from natsbroker.websocket.reading import checkWebsocket
+
+        checkWebsocket(settings.websocket, settings, root, diagnostics)
+        return settings
+
+    def isConfigured(self, settings: Settings) -> bool:
+        return settings.websocket is not None and bool(settings.websocket.port)
+
+    def accounts(self, settings: Settings) -> Iterable[str]:
+        return ()
+
+    def makePage(self, state: Any) -> Any:
+        raise NotImplementedError("the kind has no page")
+
+    def makeService(self, host: Any, links: Any) -> Any:
+        from natsbroker.websocket.service import WebSocketService
+
+        return WebSocketService(links.dependencies, host, links)
+
+    def contribute(self, service: Any, monitoring: Any) -> None:
+        monitoring.varz.contributions["websocket"] = service.varz
+
+
 #: Services are made and closed in this order, since gateways need the cluster; they listen and
 #: announce their addresses in the opposite one, as nats-server does.
-KINDS: tuple[Any, ...] = (LeafnodeKind(), RouteKind(), GatewayKind())
+KINDS: tuple[Any, ...] = (LeafnodeKind(), RouteKind(), GatewayKind(), WebSocketKind())

@@ -19,10 +19,9 @@ from natsbroker import errors, hot
 from natsbroker.connections.peer import LinkPeer, placeOf
 from natsbroker.connections.polledtransport import pollTransport, relayed
 from natsbroker.connections.sessionprotocol import SessionProtocol
-from natsbroker.connections.tls import NOT_PINNED, isPinned
 from natsbroker.links.link import Link
 from natsbroker.links.s2link import S2Link
-from natsbroker.links.tls import LinkTLS, nameProblem
+from natsbroker.links.tls import LinkTLS
 
 #: Makes the session of a connection.
 MakeLink = Callable[[LinkPeer], Link]
@@ -44,7 +43,7 @@ class LinkProtocol(SessionProtocol):
         self.link: Link | None = None
 
     @property
-    def _owner(self) -> Link | None:
+    def owner(self) -> Link | None:
         return self.link
 
     def connectionMade(self) -> None:
@@ -80,10 +79,7 @@ class LinkProtocol(SessionProtocol):
         tls, link = self._tls, self.link
         if tls is None or link is None or link.reason:
             return
-        certificate = self._peerCertificate()
-        problem = "" if isPinned(certificate, tls.settings.pinned_certs) else NOT_PINNED
-        if self._name is not None and not tls.settings.insecure:
-            problem = problem or nameProblem(certificate, self._name)
+        problem = tls.problem(self._peerCertificate(), self._name)
         if problem:
             self._failed(problem)
             return
@@ -109,6 +105,10 @@ class LinkProtocol(SessionProtocol):
             self._s2.received(data)
         elif self.link is not None:
             self.link.received(data)
+
+    def internalFailure(self) -> None:
+        if self.link is not None:
+            self.link.internalFailure()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._stopTimer()

@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from zope.interface import implementer
 
 from natsbroker.config.tls import TLSSettings
-from natsbroker.connections.tls import ConnectionCreator
+from natsbroker.connections.tls import NOT_PINNED, ConnectionCreator, isPinned
 from natsbroker.connections.tlsrecords import SealedConnection
 
 
@@ -44,6 +44,18 @@ class LinkTLS:
         if name is None:
             return ConnectionCreator(self.context)
         return DialledConnections(self.dialling, name, owner)
+
+    def problem(self, certificate: Any, name: str | None) -> str:
+        """
+        @param certificate: the peer's; C{None} if it has none.
+        @param name: as for L{creator}.
+        @return: why the peer is not the one that it should be; empty if it is.
+        """
+        if not isPinned(certificate, self.settings.pinned_certs):
+            return NOT_PINNED
+        if name is None or self.settings.insecure:
+            return ""
+        return nameProblem(certificate, name)
 
 
 @implementer(IOpenSSLClientConnectionCreator)

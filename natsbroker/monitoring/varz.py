@@ -60,6 +60,7 @@ class Varz:
             "tls_required": info.tls_required or None,
             "tls_verify": info.tls_verify or None,
             "connect_urls": list(info.connect_urls) or None,
+            "ws_connect_urls": list(info.ws_connect_urls) or None,
             "max_connections": limits.max_connections,
             "max_subscriptions": limits.max_subscriptions or None,
             "ping_interval": nanoseconds(limits.ping_interval),

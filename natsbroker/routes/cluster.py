@@ -151,7 +151,7 @@ class Routes(Membership):
             self.gateways.memberLeft(member.gatewayUrl)
         if not member:
             del self.members[member.serverId]
-        if wasLast and (member.urls or member.leafUrls):
+        if wasLast and any(member.addresses):
             self.changed()
 
     def linkGone(self, route: Route) -> None:

@@ -104,12 +104,12 @@ class ClusterGossip:
         if document.server_id != route.remoteId:
             self._heardOf(document)
         elif document.ldm:
-            self._setUrls(route, ())
+            self._useAddresses(route, None)
         else:
             before, route.document = route.document, document
             if before is not None and before.permitExport != document.permitExport:
                 route.repeat()
-            self._setUrls(route, document.connect_urls, document.leafnode_urls)
+            self._useAddresses(route, document)
 
     def tellGateways(self, member: Member, document: ServerDocument) -> None:
         gateways, first = self._cluster.gateways, member.first
@@ -127,10 +127,13 @@ class ClusterGossip:
             id=logText(route.remoteId),
         )
 
-    def _setUrls(self, route: Route, urls: tuple[str, ...], leafUrls: tuple[str, ...] = ()) -> None:
+    def _useAddresses(self, route: Route, document: ServerDocument | None) -> None:
         member = self._cluster.members.get(route.remoteId)
-        if member is not None and (member.urls, member.leafUrls) != (urls, leafUrls):
-            member.urls, member.leafUrls = urls, leafUrls
+        if member is None:
+            return
+        before = member.addresses
+        member.useAddresses(document)
+        if member.addresses != before:
             self._cluster.changed()
 
     def _heardOf(self, document: ServerDocument) -> None:

@@ -17,7 +17,7 @@ little later. Here is known more:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from natsbroker.accounts.registry import LinkBuses
@@ -84,6 +84,25 @@ class Member:
         self.urls: tuple[str, ...] = ()
         self.gatewayUrl = ""
         self.leafUrls: tuple[str, ...] = ()
+        self.webSocketUrls: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[tuple[str, ...], ...]:
+        """
+        Where the member can be reached: by clients, by leafnodes, by clients over WebSocket.
+        """
+        return self.urls, self.leafUrls, self.webSocketUrls
+
+    def useAddresses(self, document: ServerDocument | None) -> None:
+        """
+        @param document: an INFO of the member; C{None} where it can be reached no more.
+        """
+        if document is None:
+            self.urls = self.leafUrls = self.webSocketUrls = ()
+            return
+        self.urls = document.connect_urls
+        self.leafUrls = document.leafnode_urls
+        self.webSocketUrls = document.ws_connect_urls
 
     def placeFor(self, route: Route, index: int) -> int | None:
         """
@@ -159,6 +178,7 @@ class Membership(LinkRegistry[Route]):
         self.terms = terms
         self.members: dict[str, Member] = {}
         self.urls: tuple[str, ...] = ()
+        self.webSocketUrls: tuple[str, ...] = ()
         self.leafPlace = ""
         self.isLeaving = False
         self.changed = changed
@@ -171,11 +191,12 @@ class Membership(LinkRegistry[Route]):
     def document(
         self, account: str, index: int, mode: GossipMode, compression: str = ""
     ) -> dict[str, Any]:
-        urls = () if self.isLeaving or not self.terms.advertises else self.urls
+        tells = self.terms.advertises and not self.isLeaving
         return infoDocument(
             self.identity,
             self.terms,
-            connect_urls=list(urls),
+            connect_urls=list(self.urls if tells else ()),
+            ws_connect_urls=list(self.webSocketUrls if tells else ()),
             compression=compression,
             leafnode_urls=[self.leafPlace] if self.leafPlace and not self.isLeaving else [],
             ldm=self.isLeaving,
@@ -211,11 +232,23 @@ class Membership(LinkRegistry[Route]):
         """
         The addresses for clients in the whole cluster, those of this broker first.
         """
+        return self._advertised(self.urls, (each.urls for each in self.members.values()))
+
+    def webSocketConnectUrls(self) -> tuple[str, ...]:
+        """
+        The same for clients over WebSocket.
+        """
+        others = (each.webSocketUrls for each in self.members.values())
+        return self._advertised(self.webSocketUrls, others)
+
+    def _advertised(
+        self, own: tuple[str, ...], others: Iterable[tuple[str, ...]]
+    ) -> tuple[str, ...]:
         if not self.terms.advertises:
             return ()
-        found = dict.fromkeys(() if self.isLeaving else self.urls)
-        for member in self.members.values():
-            found.update(dict.fromkeys(member.urls))
+        found = dict.fromkeys(() if self.isLeaving else own)
+        for urls in others:
+            found.update(dict.fromkeys(urls))
         return tuple(found)
 
     def leafUrls(self) -> tuple[str, ...]:

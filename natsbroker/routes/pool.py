@@ -77,8 +77,7 @@ class RoutePool:
         self._makeWay(there, route)
         route.begin(self._cluster.accountsOf(route, member))
         if isFirst:
-            member.urls = document.connect_urls
-            member.leafUrls = document.leafnode_urls
+            member.useAddresses(document)
             self._gossip.tell(route, member)
             self._gossip.tellGateways(member, document)
             self._cluster.changed()

@@ -86,6 +86,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
             "cluster": cluster.terms.name,
             "cluster_dynamic": cluster.terms.isDynamic,
             "connect_urls": cluster.connectUrls(),
+            "ws_connect_urls": cluster.webSocketConnectUrls(),
         }
 
     def location(self) -> tuple[str, Sequence[str]]:

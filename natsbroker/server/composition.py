@@ -275,6 +275,7 @@ class BrokerParts:
             self._checks,
             partial(self._plugins.gatewayPolicy, self._host, settings, given.gatewayPolicy),
             self._systemBus,
+            self.authority.made,
         )
         others = self._plugins.connectionKinds(settings, given.connectionKinds)
         self._otherKinds = {kind.name for kind in others}

@@ -6,8 +6,10 @@ The client's bytes, whole or tampered with, reach the session as if by Twisted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from random import Random
+from types import MappingProxyType
 
 from OpenSSL import SSL
 
@@ -40,6 +42,8 @@ class SealedPeer:
 
     host, port, connectionType, certificate = "127.0.0.1", 1, "STANDARD", None
     tls: Security | None = None
+    credentials: Mapping[str, str] = MappingProxyType({})
+    forwardedFor = ""
     isSecured = True
 
     def __init__(self, world: World) -> None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from natsbroker import hot
@@ -28,6 +29,8 @@ class SocketPeer:
 
     host, port, connectionType, certificate = "127.0.0.1", 1, "STANDARD", None
     tls: Security | None = None
+    credentials: Mapping[str, str] = MappingProxyType({})
+    forwardedFor = ""
     isSecured = False
 
     def __init__(self, world: World, poller: Any, end: socket.socket) -> None:

@@ -168,10 +168,10 @@ class TestErrors:
 
     def test_notSupportedYet(self) -> None:
         """A key whose feature is missing is read, checked and reported."""
-        reading, findings = readingOf("websocket { advertise: c, port: x }")
-        websocket = reading.block("websocket")
-        assert websocket is not None
-        assert websocket.text("advertise") == "c"
+        reading, findings = readingOf("mqtt { js_domain: c, port: x }")
+        mqtt = reading.block("mqtt")
+        assert mqtt is not None
+        assert mqtt.text("js_domain") == "c"
         assert [type(error).__name__ for error in findings.errors] == [
             "ConfigError",
             "NotSupportedYet",

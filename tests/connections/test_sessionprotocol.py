@@ -41,7 +41,7 @@ class Spoken(SessionProtocol):
         self.reactor = Clock()
 
     @property
-    def _owner(self) -> Any:
+    def owner(self) -> Any:
         return self.session
 
     @property

@@ -115,6 +115,7 @@ def test_contract(kind: Any) -> None:
         cluster { name: C1, listen: "127.0.0.1:6222" }
         leafnodes { listen: "127.0.0.1:7422" }
         gateway { name: C1, listen: "127.0.0.1:7222" }
+        websocket { listen: "127.0.0.1:8080", no_tls: true }
         """
     ).broker
     assert verifyObject(IConnectionKind, kind) and verifyObject(ILinks, broker.links)
@@ -124,7 +125,8 @@ def test_contract(kind: Any) -> None:
     Host.around(broker).start()
     [url] = broker.addresses()[kind.key]
     assert url.startswith(f"{kind.dialect}://")
-    assert broker.monitoring.pages[kind.page] is broker.monitoring.links[kind.name]
+    if kind.page:
+        assert broker.monitoring.pages[kind.page] is broker.monitoring.links[kind.name]
 
 
 def test_uniqueNames() -> None:

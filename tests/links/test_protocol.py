@@ -35,6 +35,10 @@ class FakeTLS:
         self.names.append(name)
         return self
 
+    def problem(self, certificate: Any, name: str | None) -> str:
+        context: Any = None
+        return LinkTLS(context, context, self.settings).problem(certificate, name)
+
 
 class Shown:
     """A certificate as pyOpenSSL gives it."""

@@ -76,6 +76,7 @@ class Threads(LinkService[str]):
             unused,
             unused,
             unused,
+            unused,
         )
         super().__init__(dependencies, self.limits)
         self.registry: LinkRegistry[Any] = LinkRegistry(self.context)

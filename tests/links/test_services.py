@@ -19,7 +19,10 @@ ALL = """
     cluster { name: C1, listen: "127.0.0.1:6222" }
     leafnodes { listen: "127.0.0.1:7422" }
     gateway { name: C1, listen: "127.0.0.1:7222" }
+    websocket { listen: "127.0.0.1:8080", no_tls: true }
 """
+
+NOWHERE: dict[str, list[str]] = {"cluster": [], "leafnodes": [], "gateway": [], "websocket": []}
 
 
 def links(text: str) -> Links:
@@ -33,8 +36,8 @@ def links(text: str) -> Links:
 def test_brokerWithoutLinks() -> None:
     """A broker without any of them has none, listens nowhere, and tells its clients nothing."""
     found = links('listen: "127.0.0.1:4222"')
-    assert list(found) == [] and [found.find(each.name) for each in found.kinds] == [None] * 3
-    assert found.addresses() == {"cluster": [], "leafnodes": [], "gateway": []}
+    assert list(found) == [] and [found.find(each.name) for each in found.kinds] == [None] * 4
+    assert found.addresses() == NOWHERE
     assert (found.clientInfo(), found.countPeers()) == ({}, 0)
 
 
@@ -45,6 +48,7 @@ def test_everything() -> None:
         "cluster": 1,
         "leafnodes": 1,
         "gateway": 1,
+        "websocket": 1,
     }
     assert found.clientInfo()["cluster"] == "C1"
 
@@ -70,7 +74,7 @@ def test_hub() -> None:
     found = links(ALL)
     hub: Any = object()
     found.usePoller(hub)
-    assert [service.context.poller for service in found] == [hub] * 3
+    assert [service.context.poller for service in found] == [hub] * 4
 
 
 def test_neighbours() -> None:
@@ -94,4 +98,4 @@ def test_stops() -> None:
     host = Host(ALL).start()
     host.broker.stopService()
     host.settle()
-    assert host.broker.links.addresses() == {"cluster": [], "leafnodes": [], "gateway": []}
+    assert host.broker.links.addresses() == NOWHERE

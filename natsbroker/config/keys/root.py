@@ -246,9 +246,7 @@ ROOT = BlockSchema(
     store_dir=Key(STRING, aliases="storedir"),
     default_js_domain=Key(MapType(Key(STRING), name="a map of strings")),
     streaming=Key(STREAMING, restart="Streaming"),
-    websocket=Key(
-        WEBSOCKET, aliases="ws", unsupported=Unsupported("WebSocket"), restart="Websocket"
-    ),
+    websocket=Key(WEBSOCKET, aliases="ws"),
     mqtt=Key(MQTT, unsupported=Unsupported("MQTT"), restart="MQTT"),
 )
 

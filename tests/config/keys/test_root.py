@@ -310,7 +310,7 @@ def test_restarts() -> None:
     assert restarts()["jetstream.store_dir"] == "jetstream storage directory"
     assert restarts()["operator.resolver"] == "AccountResolver"
     assert restarts()["cluster.name"] == "cluster name"
-    deferred = {"mqtt", "websocket"}
+    deferred = {"mqtt"}
     for path in restarts():
         made: object = Settings(cluster=Cluster())
         for name in path.split(".") if path.partition(".")[0] not in deferred else ():

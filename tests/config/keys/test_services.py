@@ -18,10 +18,6 @@ VALID = [
     "jetstream { unique_tag: 'az:' }",
     "jetstream { max_outstanding_catchup: 64MB }",
     "jetstream { limits { batch { max_msgs: 10 } } }",
-    """websocket {
-        listen: "127.0.0.1:-1", no_tls: true, origins: ["http://a"], handshake_timeout: 2
-        headers { X-A: b }, authorization { user: a, pass: b, timeout: 1 }
-    }""",
     "mqtt { port: -1, ack_wait: '1m', max_inflight: 10, stream_replicas: 1 }",
     "ocsp { mode: always, urls: [a] }",
     "ocsp_cache { type: local, save_interval: 10 }",
@@ -37,6 +33,10 @@ def test_valid(text: str) -> None:
 
 
 SUPPORTED = [
+    """websocket {
+        listen: "127.0.0.1:-1", no_tls: true, origins: ["http://a"], handshake_timeout: 2
+        headers { X-A: b }, authorization { user: a, pass: b, timeout: 1 }
+    }""",
     "jetstream: enabled",
     """jetstream {
         store_dir: "js", max_mem: 1GB, max_file: 10G, domain: d, sync: always, strict: false

@@ -1,0 +1,250 @@
+"""
+WebSocket frames without a transport: bytes of the connection into bytes of the NATS protocol, and
+back.
+
+The bytes of NATS may be cut into messages and frames anywhere. wsproto reads the frames; in front
+of it the compiled lane takes what is most of all traffic: data frames that are neither compressed
+nor parts of a message. Text is taken as bytes, as nats-server does.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from wsproto.frame_protocol import FrameProtocol, Opcode, ParseFailed
+
+from natsbroker import hot
+from natsbroker.websocket.deflate import THRESHOLD, Inflation, deflated
+
+#: How much of a frame is decoded at once, and compressed in one message: peers refuse a message
+#: that is longer than their C{max_payload}.
+_PIECE = 1 << 16
+
+#: How long frames for browsers are, as nats-server has them.
+FOR_BROWSERS = 4096
+
+_FIN = 0x80
+_COMPRESSED = 0x40
+_MASKED = 0x80
+_MOST_CONTROL = 125
+_TWO, _EIGHT = 126, 127
+_WIDTHS = {_TWO: 2, _EIGHT: 8}
+
+
+class FramingError(Exception):
+    """
+    What came is no WebSocket.
+
+    @ivar code: of the close frame that says so.
+    """
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFrame:
+    """
+    @ivar payload: of a PING or PONG.
+    @ivar code: of a close frame; C{None} for one without.
+    """
+
+    opcode: Opcode
+    payload: bytes = b""
+    code: int | None = None
+
+
+class FrameReader:
+    def __init__(self, isMasked: bool, inflation: Inflation | None = None) -> None:
+        """
+        @param isMasked: whether the peer masks its frames; others are refused.
+        @param inflation: C{None} where compression was not agreed on.
+        """
+        self._isMasked = isMasked
+        self._frames = FrameProtocol(not isMasked, [] if inflation is None else [inflation])
+        self._input = bytearray()
+        self._isWhole = True
+        # Of the frame that is being read: how much of it is still to come, and the mask of the rest
+        # where the lane reads it.
+        self._rest = 0
+        self._key: int | None = None
+
+    def feed(self, data: bytes) -> None:
+        self._input += data
+
+    def next(self) -> bytes | ControlFrame | None:
+        """
+        @return: payload, or a control frame; C{None} when more has to come first.
+        @raise FramingError: if the connection has to end.
+        """
+        while self._input:
+            plain = self._plain()
+            if plain:
+                return plain
+            piece = self._piece()
+            if not piece:
+                break
+            found = self._decoded(piece)
+            if found:
+                return found
+        return None
+
+    def _plain(self) -> bytes:
+        if hot.readFrames is None or not self._isWhole or (self._rest and self._key is None):
+            return b""
+        plain: bytes
+        plain, used, self._rest, key = hot.readFrames(
+            self._input, self._isMasked, self._rest, self._key or 0
+        )
+        self._key = key if self._rest else None
+        del self._input[:used]
+        return plain
+
+    def _piece(self) -> bytearray:
+        """
+        The beginning of the next frame, or what goes on with this one.
+        """
+        size = 0
+        if not self._rest:
+            size = self._header()
+            if not size:
+                return bytearray()
+        taken = min(self._rest, _PIECE, len(self._input) - size)
+        self._rest -= taken
+        piece = self._input[: size + taken]
+        del self._input[: size + taken]
+        return piece
+
+    def _header(self) -> int:
+        """
+        @return: how long the header of the next frame is; 0 while it has not come.
+        """
+        data = self._input
+        if len(data) < 2:
+            return 0
+        length = data[1] & ~_MASKED
+        width = _WIDTHS.get(length, 0)
+        size = 2 + width + (4 if data[1] & _MASKED else 0)
+        if len(data) < size:
+            return 0
+        self._rest = int.from_bytes(data[2 : 2 + width], "big") if width else length
+        opcode = data[0] & 0x0F
+        if opcode == Opcode.TEXT:
+            data[0] += Opcode.BINARY - Opcode.TEXT
+        if opcode < Opcode.CLOSE:
+            self._isWhole = bool(data[0] & _FIN)
+        return size
+
+    def _decoded(self, piece: bytearray) -> bytes | ControlFrame | None:
+        try:
+            self._frames.receive_bytes(bytes(piece))
+            for frame in self._frames.received_frames():
+                return _found(frame.opcode, frame.payload)
+        except ParseFailed as error:
+            raise FramingError(int(error.code), str(error)) from error
+        return None
+
+
+def _found(opcode: Opcode, payload: Any) -> bytes | ControlFrame:
+    if opcode is Opcode.CLOSE:
+        code, reason = payload
+        isThere = code != _NO_CODE
+        return ControlFrame(opcode, reason.encode(), int(code) if isThere else None)
+    return ControlFrame(opcode, bytes(payload)) if opcode.iscontrol() else bytes(payload)
+
+
+#: Stands for a close frame without a code.
+_NO_CODE = 1005
+
+
+class FrameWriter:
+    def __init__(
+        self,
+        isMasked: bool = False,
+        isCompressed: bool = False,
+        longest: int = 0,
+        isWhole: bool = False,
+    ) -> None:
+        """
+        @param longest: how long frames are, in bytes; 0 for any length.
+        @param isWhole: the peer does not understand compressed messages in several frames.
+        """
+        self._isMasked = isMasked
+        self._isCompressed = isCompressed
+        self._longest = longest
+        self._isWhole = isWhole
+
+    def frames(self, data: bytes) -> bytes:
+        if not self._isCompressed:
+            return b"".join(self._cut(data, self._longest))
+        return b"".join(
+            frame
+            for start in range(0, len(data), _PIECE)
+            for frame in self._message(data[start : start + _PIECE])
+        )
+
+    def _message(self, data: bytes) -> list[bytes]:
+        if len(data) <= THRESHOLD:
+            return self._cut(data, self._longest)
+        longest = 0 if self._isWhole else self._longest
+        pieces = _pieces(deflated(data), longest)
+        last = len(pieces) - 1
+        found: list[bytes] = []
+        for number, piece in enumerate(pieces):
+            first = Opcode.CONTINUATION if number else Opcode.BINARY | _COMPRESSED
+            found += self._frame(first | (_FIN if number == last else 0), piece)
+        return found
+
+    def _cut(self, data: bytes, longest: int) -> list[bytes]:
+        first = _FIN | Opcode.BINARY
+        return [part for piece in _pieces(data, longest) for part in self._frame(first, piece)]
+
+    def control(self, opcode: Opcode, payload: bytes = b"") -> bytes:
+        return b"".join(self._frame(_FIN | opcode, payload))
+
+    def close(self, code: int | None, reason: bytes = b"") -> bytes:
+        """
+        @param reason: UTF-8; shortened where it is too long.
+        """
+        if code is None:
+            return self.control(Opcode.CLOSE)
+        if len(reason) > _MOST_CONTROL - 2:
+            reason = reason[: _MOST_CONTROL - 5].decode("utf-8", "ignore").encode() + b"..."
+        return self.control(Opcode.CLOSE, struct.pack("!H", code) + reason)
+
+    def _frame(self, first: int, payload: bytes) -> tuple[bytes, ...]:
+        mask = _MASKED if self._isMasked else 0
+        length = len(payload)
+        if length < _TWO:
+            header = bytes((first, mask | length))
+        elif length < 1 << 16:
+            header = struct.pack("!BBH", first, mask | _TWO, length)
+        else:
+            header = struct.pack("!BBQ", first, mask | _EIGHT, length)
+        if not mask:
+            return header, payload
+        key = os.urandom(4)
+        return header, key, masked(payload, key)
+
+
+def _pieces(data: bytes, longest: int) -> list[bytes]:
+    if not 0 < longest < len(data):
+        return [data]
+    return [data[start : start + longest] for start in range(0, len(data), longest)]
+
+
+def masked(data: bytes, key: bytes) -> bytes:
+    """
+    @param key: four bytes. The same key takes the mask off again.
+    """
+    if hot.maskBytes is not None:
+        done: bytes = hot.maskBytes(data, int.from_bytes(key, "little"))
+        return done
+    count = len(data)
+    whole = (key * (count // 4 + 1))[:count]
+    number = int.from_bytes(data, "little") ^ int.from_bytes(whole, "little")
+    return number.to_bytes(count, "little")

@@ -1,0 +1,261 @@
+"""
+WebSocket connections over Twisted transports: TLS, the HTTP handshake, then frames for a session
+above.
+
+Until the handshake is done there is no session, and the peer has only so much time. Plain TCP goes
+through the poller where there is one.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from twisted.internet.interfaces import (
+    IHalfCloseableProtocol,
+    IHandshakeListener,
+    IPushProducer,
+)
+from twisted.internet.protocol import connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.connections.peer import placeOf
+from natsbroker.connections.polledtransport import pollStream
+from natsbroker.connections.sessionprotocol import LINGER, StreamProtocol
+from natsbroker.connections.tls import securityOf
+from natsbroker.errors import logText
+from natsbroker.links.context import LinkContext
+from natsbroker.links.tls import LinkTLS
+from natsbroker.websocket.deflate import Inflation
+from natsbroker.websocket.frames import FOR_BROWSERS, FrameReader, FrameWriter
+from natsbroker.websocket.transport import WebSocketTransport
+from natsbroker.websocket.upgrade import ServerHandshake, Upgrade
+from natsbroker.wire.grants import Security
+
+_log = Logger(namespace="natsbroker")
+
+#: How many bytes a compressed message may have where messages of NATS have no limit.
+_UNLIMITED = 64 << 20
+
+
+@implementer(IPushProducer, IHalfCloseableProtocol, IHandshakeListener)
+class WebSocketProtocol(StreamProtocol):
+    """
+    @ivar certificate: the peer's, once TLS is there.
+    """
+
+    def __init__(
+        self, context: LinkContext, tls: LinkTLS | None, timeout: float, name: str | None = None
+    ) -> None:
+        """
+        @param tls: C{None} without TLS.
+        @param timeout: seconds for the HTTP handshake.
+        @param name: the name in the peer's certificate; C{None} on an accepted connection.
+        """
+        super().__init__()
+        self._context = context
+        self._tls = tls
+        self._timeout = timeout
+        self._name = name
+        self._inlet: hot.Decoder | None = None
+        self._frames: WebSocketTransport | None = None
+        self._above: Any = None
+        self.certificate: Any = None
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """
+        The stream is there, and encrypted if it is to be.
+        """
+
+    @abstractmethod
+    def _shake(self, data: bytes) -> None:
+        """
+        Take input of the HTTP handshake.
+        """
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def tls(self) -> Security | None:
+        if self._tls is None:
+            return None
+        return securityOf(self.connection, self.certificate, True)
+
+    def connectionMade(self) -> None:
+        transport: Any = self.transport
+        self.host, self.port = placeOf(transport.getPeer())
+        for option in ("setTcpNoDelay", "setTcpKeepAlive"):
+            if hasattr(transport, option):
+                getattr(transport, option)(True)
+        self._stream = transport
+        context, tls = self._context, self._tls
+        if tls is None:
+            self._stream = pollStream(context.poller, transport, self, context.batch)
+        self._stream.registerProducer(self, True)
+        if tls is None:
+            self._prepare()
+        else:
+            creator = tls.creator(self._name, self)
+            self._startHandshake(context.reactor, creator, tls.settings.timeout)
+
+    def handshakeCompleted(self) -> None:
+        self._stopTimer()
+        if self._tls is None:
+            return
+        certificate = self._peerCertificate()
+        problem = self._tls.problem(certificate, self._name)
+        if problem:
+            self._failed(problem)
+            return
+        self.certificate = certificate
+        if self.connection is not None:
+            inlet = hot.Decoder()
+            if self._useRecords(self.connection, self._context.fastLane, inlet, self._unsealed):
+                self._inlet = inlet
+        self._prepare()
+
+    def _unsealed(self) -> None:
+        if self._inlet is not None:
+            self.dataReceived(self._inlet.take())
+
+    def _prepare(self) -> None:
+        self._schedule(self._context.reactor, self._timeout, self._tooLate)
+        self._begin()
+
+    def _tooLate(self) -> None:
+        self._timer = None
+        self._report("websocket handshake error: timeout")
+        self.abort()
+
+    def _failed(self, problem: str) -> None:
+        self._report(f"TLS handshake error: {problem}")
+        self.abort()
+
+    def _report(self, problem: str) -> None:
+        _log.error("{peer} - {problem}", peer=str(self), problem=logText(problem))
+
+    def _carry(self, above: Any, upgrade: Upgrade, rest: bytes) -> None:
+        """
+        Speak frames from here on.
+
+        @param above: the protocol of a client or a leafnode.
+        @param rest: the first input.
+        """
+
+        def limit() -> int:
+            decoder = above.owner.decoder
+            most: int = decoder.maxControlLine
+            return most + (_UNLIMITED if decoder.maxPayload < 0 else decoder.maxPayload)
+
+        self._stopTimer()
+        isAccepted = self._name is None
+        reader = FrameReader(
+            upgrade.isMasked and isAccepted,
+            Inflation(limit) if upgrade.isCompressed else None,
+        )
+        writer = FrameWriter(
+            upgrade.isMasked and not isAccepted,
+            upgrade.isCompressed,
+            FOR_BROWSERS if upgrade.isBrowser else 0,
+            upgrade.isSafari,
+        )
+        frames = WebSocketTransport(self._context.reactor, self, self._stream, reader, writer)
+        self._frames, self._above = frames, above
+        frames.carry(above, lambda: above.owner)
+        if rest:
+            frames.received(rest)
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._frames is None:
+            self._shake(data)
+        else:
+            self._frames.received(data)
+
+    def _end(self) -> None:
+        """
+        Send what waits, then close.
+        """
+        self._stopTimer()
+        self._stream.unregisterProducer()
+        self._stream.loseConnection()
+        self._schedule(self._context.reactor, LINGER, self.abort)
+
+    def internalFailure(self) -> None:
+        session = None if self._above is None else self._above.owner
+        if session is None:
+            _log.failure("{peer} - Internal failure", peer=str(self))
+            self.abort()
+        else:
+            session.internalFailure()
+
+    def pauseProducing(self) -> None:
+        if self._frames is not None:
+            self._frames.blocked()
+
+    def resumeProducing(self) -> None:
+        if self._frames is not None:
+            self._frames.unblocked()
+
+    def stopProducing(self) -> None:
+        """
+        C{connectionLost} follows.
+        """
+
+    def readConnectionLost(self) -> None:
+        if self._above is None:
+            self.abort()
+        else:
+            self._above.readConnectionLost()
+
+    def writeConnectionLost(self) -> None:
+        self.abort()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._stopTimer()
+        if self.connection is not None:
+            self.connection.forget()
+        if self._above is not None:
+            self._above.connectionLost(reason)
+
+
+class AcceptedWebSocket(WebSocketProtocol):
+    def __init__(self, service: Any, context: LinkContext, tls: LinkTLS | None) -> None:
+        """
+        @param service: the L{natsbroker.websocket.service.WebSocketService}.
+        """
+        super().__init__(context, tls, service.block.handshake_timeout)
+        self._service = service
+        self._handshake = ServerHandshake(
+            service.terms, tls is not None, service.date, self._report
+        )
+
+    def _begin(self) -> None:
+        self._service.handshakes.add(self)
+
+    def _shake(self, data: bytes) -> None:
+        handshake = self._handshake
+        answer = handshake.received(data)
+        if answer:
+            self.write(answer)
+        if handshake.upgrade is not None:
+            self._accept(handshake.upgrade)
+        elif handshake.isOver:
+            self._end()
+
+    def _accept(self, upgrade: Upgrade) -> None:
+        self._service.handshakes.discard(self)
+        above = self._service.protocolFor(self, upgrade)
+        if above is None:
+            self._report("Not configured to accept leaf node connections")
+            self._end()
+        else:
+            self._carry(above, upgrade, self._handshake.rest)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._service.handshakes.discard(self)
+        super().connectionLost(reason)

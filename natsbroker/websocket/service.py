@@ -1,0 +1,241 @@
+"""
+The listener for WebSocket connections of clients and leafnodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from email.utils import formatdate
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+
+from natsbroker.clients.listener import joined
+from natsbroker.clients.protocol import ClientProtocol
+from natsbroker.config.diff import Change
+from natsbroker.config.model import Settings
+from natsbroker.config.tls import TLSSettings
+from natsbroker.connections.tlscontext import contextFrom
+from natsbroker.interfaces import IAuthorizer, IBrokerHost, ILinks
+from natsbroker.links.context import LinkContext, LinkDependencies
+from natsbroker.links.listener import LinkPort
+from natsbroker.links.service import ConnectionService
+from natsbroker.links.settings import advertised
+from natsbroker.links.tls import LinkTLS
+from natsbroker.monitoring.formats import nanoseconds, number
+from natsbroker.server.hostaddresses import addressesOf
+from natsbroker.server.reload import Step
+from natsbroker.websocket.context import WebSocketContext
+from natsbroker.websocket.origins import OriginCheck
+from natsbroker.websocket.protocol import AcceptedWebSocket
+from natsbroker.websocket.settings import Websocket
+from natsbroker.websocket.upgrade import HandshakeTerms, Upgrade
+
+_log = Logger(namespace="natsbroker")
+
+#: By the key of the block that names a cookie: the member of CONNECT that the cookie stands for.
+_COOKIES = {
+    "jwt_cookie": "jwt",
+    "user_cookie": "user",
+    "pass_cookie": "pass",
+    "token_cookie": "auth_token",
+}
+
+
+def termsFrom(block: Websocket) -> HandshakeTerms:
+    cookies = {getattr(block, key): member for key, member in _COOKIES.items()}
+    return HandshakeTerms(
+        OriginCheck.fromSettings(block.same_origin, block.allowed_origins),
+        block.compression,
+        block.headers,
+        {name: member for name, member in cookies.items() if name},
+    )
+
+
+def tlsFrom(block: Websocket) -> LinkTLS | None:
+    """
+    @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
+    """
+    if block.tls is None:
+        return None
+    context = contextFrom(block.tls)
+    return LinkTLS(context, context, block.tls)
+
+
+def loginSettings(settings: Settings, block: Websocket) -> Settings:
+    """
+    The settings with the logins of the block at the top level.
+    """
+    settings = replace(settings, tls=block.tls)
+    if not block.asksItself:
+        return settings
+    return replace(
+        settings,
+        no_auth_user=block.no_auth_user,
+        authorization=replace(
+            settings.authorization, user=block.user, password=block.password, token=block.token
+        ),
+    )
+
+
+def mapsCertificates(tls: TLSSettings | None) -> bool:
+    return tls is not None and tls.verify_and_map
+
+
+class WebSocketFactory(Factory):
+    """
+    @ivar tls: for the connections to come.
+    """
+
+    noisy = False
+
+    def __init__(self, service: WebSocketService, tls: LinkTLS | None) -> None:
+        self.tls = tls
+        self._service = service
+
+    def buildProtocol(self, addr: IAddress | None) -> AcceptedWebSocket:
+        protocol = AcceptedWebSocket(self._service, self._service.context, self.tls)
+        protocol.factory = self
+        return protocol
+
+
+class WebSocketService(ConnectionService):
+    """
+    @ivar handshakes: the connections that are no WebSockets yet.
+    """
+
+    def __init__(self, dependencies: LinkDependencies, host: IBrokerHost, links: ILinks) -> None:
+        """
+        @raise ValueError: if the settings make no sense, or a certificate is no good.
+        """
+        settings, clients = dependencies.settings, dependencies.clients
+        block = self.block = settings.websocket or Websocket()
+        self.terms = termsFrom(block)
+        self.handshakes: set[AcceptedWebSocket] = set()
+        self._dependencies = dependencies
+        self._host: Any = host
+        self._links = links
+        self.context = LinkContext(
+            dependencies.reactor, clients.batch, clients.wheel, dependencies.random
+        )
+        self.context.fastLane = settings.fast_lane
+        self._authorizerFor(settings)
+        self.clients = WebSocketContext(
+            clients, block, lambda: self._authorizerFor(self._host.settings)
+        )
+        self._factory = WebSocketFactory(self, tlsFrom(block))
+        self._port = LinkPort(
+            dependencies.reactor,
+            block.host,
+            block.port,
+            self._factory,
+            "websocket",
+            block.scheme,
+        )
+
+    def _authorizerFor(self, settings: Settings) -> IAuthorizer | None:
+        """
+        @return: C{None} where clients over WebSocket log in as all others do.
+        @raise ValueError: if the settings leave open who may connect.
+        """
+        block = self.block
+        if not block.asksItself and mapsCertificates(block.tls) == mapsCertificates(settings.tls):
+            return None
+        return self._dependencies.authorizerFor(loginSettings(settings, block))
+
+    def date(self) -> str:
+        return formatdate(self._dependencies.reactor.seconds(), usegmt=True)
+
+    def usePoller(self, poller: Any) -> None:
+        self.context.poller = poller
+
+    async def open(self, settings: Settings) -> None:
+        await self._port.open()
+        self.clients.port = self._port.number
+        route: Any = self._links.find("route")
+        if route is not None:
+            route.cluster.webSocketUrls = self._urlsToTell()
+
+    def _urlsToTell(self) -> tuple[str, ...]:
+        block, port = self.block, self._port.number
+        if block.advertise:
+            return (joined(*advertised(block.advertise, port)),)
+        return tuple(joined(each, port) for each in addressesOf(block.host))
+
+    def announce(self) -> None:
+        block = self.block
+        _log.info(
+            "Listening for websocket clients on {scheme}://{where}",
+            scheme=block.scheme,
+            where=str(self._port),
+        )
+        if block.tls is None:
+            _log.warn("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
+
+    def urls(self) -> Sequence[str]:
+        return self._port.urls()
+
+    def leave(self) -> None:
+        ensureDeferred(self._port.close())
+
+    async def stopListening(self) -> None:
+        await self._port.close()
+        for each in list(self.handshakes):
+            each.abort()
+
+    def protocolFor(self, below: AcceptedWebSocket, upgrade: Upgrade) -> Any:
+        """
+        @return: a protocol for what the peer is; C{None} if such peers are not expected.
+        """
+        if upgrade.isLeafnode:
+            return None
+        above = ClientProtocol(self.clients)
+        above.connectionType = "WEBSOCKET"
+        above.credentials = upgrade.credentials
+        above.forwardedFor = upgrade.forwardedFor
+        above.certificate = below.certificate
+        above.tls = below.tls
+        above.isSecured = above.tls is not None
+        return above
+
+    def plan(self, settings: Settings, changes: Sequence[Change]) -> Step:
+        before, block = self.block, settings.websocket or Websocket()
+        if block.port < 0:
+            block = replace(block, port=before.port)
+        for each in fields(Websocket):
+            if each.name != "tls" and getattr(before, each.name) != getattr(block, each.name):
+                raise ValueError("config reload not supported for Websocket")
+        if (before.tls is None) != (block.tls is None):
+            raise ValueError("config reload not supported for Websocket: TLS on or off")
+        tls = tlsFrom(block)
+        self._authorizerFor(settings)
+
+        def apply() -> None:
+            self.block = self.clients.block = block
+            self._factory.tls = tls
+
+        return apply
+
+    def varz(self) -> Mapping[str, Any]:
+        block = self.block
+        tls = block.tls
+        told = {
+            "host": block.host,
+            "port": self._port.number,
+            "advertise": block.advertise,
+            "no_auth_user": block.no_auth_user,
+            "jwt_cookie": block.jwt_cookie,
+            "handshake_timeout": nanoseconds(block.handshake_timeout),
+            "auth_timeout": number(block.timeout),
+            "no_tls": block.no_tls,
+            "tls_map": mapsCertificates(tls),
+            "tls_pinned_certs": [] if tls is None else sorted(tls.pinned_certs),
+            "same_origin": block.same_origin,
+            "allowed_origins": list(block.allowed_origins),
+            "compression": block.compression,
+        }
+        return {key: value for key, value in told.items() if value}

@@ -1,0 +1,51 @@
+"""
+The C{websocket} block as frozen values. docs/reference/configuration.md has the meaning of each
+key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from natsbroker.config.tls import TLSSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Websocket:
+    """
+    @ivar timeout: seconds until a client must have logged in; 0 for that of other clients, as
+        C{ping_interval}.
+    """
+
+    host: str = "0.0.0.0"
+    port: int = 0
+    advertise: str = ""
+    no_tls: bool = False
+    tls: TLSSettings | None = None
+    same_origin: bool = False
+    allowed_origins: tuple[str, ...] = ()
+    handshake_timeout: float = 2.0
+    compression: bool = False
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    timeout: float = 0.0
+    jwt_cookie: str = ""
+    user_cookie: str = ""
+    pass_cookie: str = ""
+    token_cookie: str = ""
+    no_auth_user: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    ping_interval: float = 0.0
+
+    @property
+    def scheme(self) -> str:
+        return "ws" if self.tls is None else "wss"
+
+    @property
+    def asksItself(self) -> bool:
+        """
+        Whether the block has logins of its own, which replace those of the top level.
+        """
+        return bool(self.user or self.token or self.no_auth_user)

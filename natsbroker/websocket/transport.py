@@ -1,0 +1,227 @@
+"""
+A WebSocket as a transport: a session above it reads and writes the bytes of NATS, and cannot tell
+the difference.
+
+Input is decoded no faster than the session takes it, and in one turn of the event loop no more
+than a connection without frames brings, however well it is compressed. Answers to PING do not pile
+up for a peer that does not read: it gets the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.interfaces import ITransport
+from twisted.logger import Logger
+from wsproto.frame_protocol import Opcode
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.connections.peersession import PeerSession
+from natsbroker.websocket.closing import closeCode
+from natsbroker.websocket.frames import ControlFrame, FrameReader, FrameWriter, FramingError
+
+_log = Logger(namespace="natsbroker")
+
+#: How many bytes a session is given in one turn of the event loop.
+_IN_A_TURN = 1 << 18
+
+
+@implementer(ITransport)
+class WebSocketTransport:
+    """
+    @ivar transport: what carries the frames, TLS included.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        below: Any,
+        stream: Any,
+        reader: FrameReader,
+        writer: FrameWriter,
+    ) -> None:
+        """
+        @param below: the protocol of the connection, whose C{write} sends bytes.
+        @param stream: what that protocol uses of its transport, or in the transport's place.
+        """
+        self.transport = stream
+        self._reactor = reactor
+        self._below = below
+        self._reader = reader
+        self._writer = writer
+        self._above: Any = None
+        self._session: Callable[[], PeerSession | None] = _noSession
+        self._producer: Any = None
+        self._closing = b""
+        self._pong: bytes | None = None
+        self._isFull = self._isPaused = self._isLater = self._isBusy = False
+        self._isMore = self._isInputOver = self._isOver = False
+
+    def carry(self, above: Any, session: Callable[[], PeerSession | None]) -> None:
+        """
+        @param above: the protocol of a client or of a leafnode.
+        @param session: gives its session.
+        """
+        self._above = above
+        self._session = session
+        above.makeConnection(self)
+
+    # For the protocol above.
+
+    def write(self, data: bytes) -> None:
+        if data and not self._isOver:
+            self._below.write(self._writer.frames(data))
+
+    def writeSequence(self, data: Any) -> None:
+        self.write(b"".join(data))
+
+    def loseConnection(self) -> None:
+        """
+        The last frame says why the session ended.
+        """
+        if self._isOver:
+            return
+        self._isOver = True
+        self._below.write(self._closing or self._farewell())
+        self.transport.loseConnection()
+
+    def _farewell(self) -> bytes:
+        session = self._session()
+        reason = "" if session is None else session.reason
+        reason = reason or errors.AUTH_GONE.reason
+        return self._writer.close(closeCode(reason), reason.encode())
+
+    def abortConnection(self) -> None:
+        self._isOver = True
+        self.transport.abortConnection()
+
+    def getPeer(self) -> Any:
+        return self._below.transport.getPeer()
+
+    def getHost(self) -> Any:
+        return self._below.transport.getHost()
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self._producer = producer
+
+    def unregisterProducer(self) -> None:
+        self._producer = None
+
+    def pauseProducing(self) -> None:
+        self._isPaused = True
+        self.transport.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        """
+        The session wants more: first what was read already.
+        """
+        self._isPaused = False
+        if self._isInputOver or self._isOver:
+            return
+        if self._isMore and not self._isBusy:
+            self._later()
+        elif not self._isLater:
+            self.transport.resumeProducing()
+
+    # For the protocol below.
+
+    def received(self, data: bytes) -> None:
+        if not (self._isInputOver or self._isOver):
+            self._reader.feed(data)
+            self._isMore = True
+            if not (self._isLater or self._isPaused):
+                self._proceed()
+
+    def blocked(self) -> None:
+        self._isFull = True
+        if self._producer is not None:
+            self._producer.pauseProducing()
+
+    def unblocked(self) -> None:
+        self._isFull = False
+        pong, self._pong = self._pong, None
+        if pong is not None and not self._isOver:
+            self._answer(pong)
+        if self._producer is not None:
+            self._producer.resumeProducing()
+
+    def _later(self) -> None:
+        """
+        Go on in another turn, and read nothing before.
+        """
+        if not self._isLater:
+            self._isLater = True
+            self.transport.pauseProducing()
+            self._reactor.callLater(0, self._continue)
+
+    def _continue(self) -> None:
+        self._isLater = False
+        if self._isOver or self._isInputOver or self._isPaused:
+            return
+        self._proceed()
+        if not (self._isOver or self._isInputOver or self._isPaused or self._isLater):
+            self.transport.resumeProducing()
+
+    def _proceed(self) -> None:
+        self._isBusy = True
+        try:
+            self._deliver()
+        except FramingError as error:
+            self._broken(error)
+        finally:
+            self._isBusy = False
+
+    def _deliver(self) -> None:
+        left = _IN_A_TURN
+        while not (self._isPaused or self._isOver or self._isInputOver):
+            if left <= 0:
+                self._later()
+                break
+            found = self._reader.next()
+            if found is None:
+                self._isMore = False
+                break
+            if isinstance(found, bytes):
+                left -= len(found)
+                self._above.dataReceived(found)
+            else:
+                left -= _CONTROL
+                self._controlled(found)
+
+    def _controlled(self, frame: ControlFrame) -> None:
+        if frame.opcode is Opcode.PING:
+            self._answer(frame.payload)
+        elif frame.opcode is Opcode.CLOSE:
+            self._end(self._writer.close(frame.code, frame.payload))
+            self._above.readConnectionLost()
+
+    def _answer(self, payload: bytes) -> None:
+        if self._isFull:
+            self._pong = payload
+        else:
+            self._below.write(self._writer.control(Opcode.PONG, payload))
+
+    def _broken(self, error: FramingError) -> None:
+        session = self._session()
+        _log.error("{peer} - read error: {why}", peer=str(session), why=str(error))
+        self._end(self._writer.close(error.code, str(error).encode()))
+        if session is not None:
+            session.close(errors.FRAMES_DAMAGED)
+
+    def _end(self, closing: bytes) -> None:
+        """
+        Read no more. The session may have something to say before the last frame.
+        """
+        self._isInputOver = True
+        self._closing = closing
+        self.transport.pauseProducing()
+
+
+#: What a control frame counts of a turn.
+_CONTROL = 1024
+
+
+def _noSession() -> PeerSession | None:
+    return None

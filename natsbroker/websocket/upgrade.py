@@ -1,0 +1,328 @@
+"""
+The HTTP request that a WebSocket begins with, and the answer to it, as the side that accepts sees
+them; without a transport.
+
+A request is refused as nats-server refuses it, and the connection may try again until its time for
+the handshake is over. h11 reads requests, and bounds their headers.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from ipaddress import ip_address
+from types import MappingProxyType
+from urllib.parse import urlsplit
+
+import h11
+
+from natsbroker.websocket.deflate import NAME, OFFER
+from natsbroker.websocket.origins import OriginCheck
+
+#: How many bytes the headers of a request may have.
+_LARGEST = 1 << 16
+
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+NO_MASKING = "Nats-No-Masking"
+
+#: The end of the path of leafnodes, and of MQTT.
+LEAFNODE_PATH = "/leafnode"
+_MQTT_PATH = "/mqtt"
+
+
+def acceptKey(key: bytes) -> str:
+    return base64.b64encode(hashlib.sha1(key + _GUID).digest()).decode("ascii")
+
+
+@dataclass(frozen=True)
+class HandshakeTerms:
+    """
+    @ivar headers: that go into each answer that accepts, as they stand in the settings.
+    @ivar cookies: by the name of a cookie, the member of CONNECT that it stands for.
+    """
+
+    origins: OriginCheck = field(default_factory=OriginCheck)
+    compression: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """
+    What the two sides have agreed on.
+
+    @ivar credentials: members of CONNECT that came as cookies.
+    @ivar forwardedFor: the address that a proxy says the client has; empty for none.
+    @ivar isBrowser: whether the client says that it is one.
+    @ivar isSafari: whether it does not understand compressed messages in several frames.
+    """
+
+    isLeafnode: bool = False
+    isCompressed: bool = False
+    isMasked: bool = True
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    forwardedFor: str = ""
+    isBrowser: bool = False
+    isSafari: bool = False
+
+
+class HandshakeRefused(Exception):
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class ServerHandshake:
+    """
+    @ivar upgrade: C{None} until a request was accepted.
+    @ivar rest: what came behind the request that was accepted.
+    @ivar isOver: whether the connection ends when the answer is sent.
+    """
+
+    def __init__(
+        self,
+        terms: HandshakeTerms,
+        isTLS: bool,
+        date: Callable[[], str],
+        report: Callable[[str], None],
+    ) -> None:
+        """
+        @param date: gives the time as HTTP has it.
+        @param report: called with the reason of each refusal.
+        """
+        self.upgrade: Upgrade | None = None
+        self.rest = b""
+        self.isOver = False
+        self._terms = terms
+        self._isTLS = isTLS
+        self._date = date
+        self._report = report
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST)
+        self._request: h11.Request | None = None
+
+    def received(self, data: bytes) -> bytes:
+        """
+        @return: what is to be sent; perhaps nothing.
+        """
+        answer = b""
+        try:
+            self._http.receive_data(data)
+            while self.upgrade is None and not self.isOver:
+                event = self._http.next_event()
+                if isinstance(event, h11.Request):
+                    self._request = event
+                    _checkLine(event)
+                elif isinstance(event, h11.EndOfMessage):
+                    answer += self._answered()
+                elif event is h11.NEED_DATA or event is h11.PAUSED:
+                    break
+                elif isinstance(event, h11.ConnectionClosed):
+                    self.isOver = True
+        except h11.RemoteProtocolError as error:
+            self._report(str(error))
+            self.isOver = True
+            answer += _unreadable(HTTPStatus(error.error_status_hint), str(error))
+        return answer
+
+    def _answered(self) -> bytes:
+        request = self._request
+        if request is None:
+            raise RuntimeError("the end of a request without its beginning")
+        try:
+            headers = _Headers(request)
+            upgrade, answer = self._accepted(request, headers)
+        except HandshakeRefused as refusal:
+            self._report(f"websocket handshake error: {refusal}")
+            return self._refused(refusal.status)
+        rest, _ = self._http.trailing_data
+        if rest:
+            self._report("websocket handshake error: client sent data before handshake is complete")
+            self.isOver = True
+            return b""
+        self.upgrade = upgrade
+        return answer
+
+    def _accepted(self, request: h11.Request, headers: _Headers) -> tuple[Upgrade, bytes]:
+        path = urlsplit(request.target.decode("latin-1")).path
+        if path.endswith(_MQTT_PATH):
+            raise HandshakeRefused(HTTPStatus.NOT_FOUND, "mqtt websocket endpoint not enabled")
+        if request.method != b"GET":
+            raise HandshakeRefused(HTTPStatus.METHOD_NOT_ALLOWED, "request method must be GET")
+        if not headers.first("host"):
+            raise HandshakeRefused(HTTPStatus.BAD_REQUEST, "'Host' missing in request")
+        for name, token in (("Upgrade", "websocket"), ("Connection", "upgrade")):
+            if token not in headers.tokens(name):
+                raise HandshakeRefused(HTTPStatus.BAD_REQUEST, f"invalid value for header '{name}'")
+        key = headers.first("sec-websocket-key")
+        if not key:
+            raise HandshakeRefused(HTTPStatus.BAD_REQUEST, "key missing")
+        if not _isKey(key):
+            raise HandshakeRefused(HTTPStatus.BAD_REQUEST, "invalid websocket key")
+        if "13" not in headers.tokens("sec-websocket-version"):
+            raise HandshakeRefused(HTTPStatus.BAD_REQUEST, "invalid version")
+        origin = headers.first("origin") or headers.first("sec-websocket-origin")
+        problem = self._terms.origins.problem(origin, headers.first("host"), self._isTLS)
+        if problem:
+            raise HandshakeRefused(HTTPStatus.FORBIDDEN, f"origin not allowed: {problem}")
+        upgrade = self._upgradeFor(path, headers)
+        return upgrade, self._agreement(acceptKey(key.encode("latin-1")), upgrade)
+
+    def _upgradeFor(self, path: str, headers: _Headers) -> Upgrade:
+        isLeafnode = path.endswith(LEAFNODE_PATH)
+        isCompressed = self._terms.compression and offersDeflate(headers.all(_EXTENSIONS))[0]
+        isMasked = headers.first(NO_MASKING.lower()) != "true"
+        forwarded = headers.first("x-forwarded-for")
+        forwarded = forwarded if _isAddress(forwarded) else ""
+        if isLeafnode:
+            return Upgrade(True, isCompressed, isMasked, forwardedFor=forwarded)
+        agent = headers.first("user-agent")
+        isBrowser = agent.startswith("Mozilla/")
+        return Upgrade(
+            False,
+            isCompressed,
+            isMasked,
+            self._credentials(headers),
+            forwarded,
+            isBrowser,
+            isBrowser and "Version/" in agent and "Safari/" in agent,
+        )
+
+    def _credentials(self, headers: _Headers) -> Mapping[str, str]:
+        known = self._terms.cookies
+        found = {known[name]: value for name, value in headers.cookies() if name in known}
+        return MappingProxyType(found)
+
+    def _agreement(self, accept: str, upgrade: Upgrade) -> bytes:
+        lines = [
+            "HTTP/1.1 101 Switching Protocols",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Accept: {accept}",
+        ]
+        if upgrade.isCompressed:
+            lines.append(f"Sec-WebSocket-Extensions: {OFFER}")
+        if not upgrade.isMasked:
+            lines.append(f"{NO_MASKING}: true")
+        lines += [f"{name}: {value}" for name, value in self._terms.headers.items()]
+        return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("utf-8", "surrogateescape")
+
+    def _refused(self, status: HTTPStatus) -> bytes:
+        body = f"{status.phrase}\n".encode("ascii")
+        http = self._http
+        response = h11.Response(
+            status_code=status,
+            reason=status.phrase.encode("ascii"),
+            headers=[
+                ("Content-Type", "text/plain; charset=utf-8"),
+                ("Sec-Websocket-Version", "13"),
+                ("X-Content-Type-Options", "nosniff"),
+                ("Date", self._date()),
+                ("Content-Length", str(len(body))),
+            ],
+        )
+        request = self._request
+        isBodyless = request is not None and request.method == b"HEAD"
+        parts = [http.send(response)]
+        if not isBodyless:
+            parts.append(http.send(h11.Data(data=body)))
+        parts.append(http.send(h11.EndOfMessage()))
+        self._request = None
+        if http.our_state is h11.DONE and http.their_state is h11.DONE:
+            http.start_next_cycle()
+        else:
+            self.isOver = True
+        return b"".join(part for part in parts if part)
+
+
+def _checkLine(request: h11.Request) -> None:
+    """
+    @raise h11.RemoteProtocolError: for a first line that h11 takes and Go's library does not.
+    """
+    if not request.http_version.startswith(b"1."):
+        raise h11.RemoteProtocolError(_VERSION, HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+    if request.method != b"OPTIONS" and not urlsplit(request.target).path.startswith(b"/"):
+        raise h11.RemoteProtocolError("a path that does not begin with a slash")
+
+
+_VERSION = "unsupported protocol version"
+
+#: What Go's library adds to the status, by the error.
+_DETAILS = {_VERSION: _VERSION, "Missing mandatory Host: header": "missing required Host header"}
+
+
+def _unreadable(status: HTTPStatus, problem: str) -> bytes:
+    """
+    The answer to what is no request, in the words of Go's library.
+    """
+    detail = _DETAILS.get(problem)
+    line = f"{int(status)} {status.phrase}" + (f": {detail}" if detail else "")
+    return (
+        f"HTTP/1.1 {line}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Connection: close\r\n\r\n{line}"
+    ).encode("ascii")
+
+
+_EXTENSIONS = "sec-websocket-extensions"
+
+
+class _Headers:
+    def __init__(self, request: h11.Request) -> None:
+        self._headers = [
+            (name.decode("latin-1"), value.decode("utf-8", "surrogateescape"))
+            for name, value in request.headers
+        ]
+
+    def all(self, name: str) -> list[str]:
+        return [value for each, value in self._headers if each == name]
+
+    def first(self, name: str) -> str:
+        return next((value for each, value in self._headers if each == name), "")
+
+    def tokens(self, name: str) -> set[str]:
+        """
+        The values of a list, in lower case.
+        """
+        parts = (part for value in self.all(name.lower()) for part in value.split(","))
+        return {part.strip(" \t").lower() for part in parts}
+
+    def cookies(self) -> list[tuple[str, str]]:
+        found = []
+        for line in self.all("cookie"):
+            for part in line.split(";"):
+                name, equals, value = part.strip(" \t").partition("=")
+                if equals:
+                    found.append((name, value.strip('"') if value.startswith('"') else value))
+        return found
+
+
+def offersDeflate(values: list[str]) -> tuple[bool, bool]:
+    """
+    @param values: those of C{Sec-WebSocket-Extensions}.
+    @return: whether compression is among them, and whether without context takeover on both sides.
+    """
+    for extension in (part for value in values for part in value.split(",")):
+        name, *parameters = (each.strip(" \t").lower() for each in extension.split(";"))
+        if name == NAME:
+            return True, set(OFFER.split("; ")[1:]) <= set(parameters)
+    return False, False
+
+
+def _isKey(key: str) -> bool:
+    try:
+        return len(base64.b64decode(key.encode("latin-1"), validate=True)) == 16
+    except (binascii.Error, UnicodeEncodeError):
+        return False
+
+
+def _isAddress(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,247 @@
+"""
+Tests for L{natsbroker.websocket.upgrade}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from natsbroker.websocket.origins import OriginCheck
+from natsbroker.websocket.upgrade import (
+    HandshakeTerms,
+    ServerHandshake,
+    Upgrade,
+    acceptKey,
+    offersDeflate,
+)
+
+DATE = b"Thu, 01 Jan 1970 00:00:00 GMT"
+
+HEADERS = {
+    "Host": "localhost:80",
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Version": "13",
+}
+
+AGREED = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
+)
+
+
+def asking(changes: dict[str, str | None] | None = None, line: str = "GET / HTTP/1.1") -> bytes:
+    """
+    A request. A header that is changed to C{None} is left out.
+    """
+    headers: dict[str, str | None] = {**HEADERS, **(changes or {})}
+    lines = [line, *(f"{name}: {value}" for name, value in headers.items() if value is not None)]
+    return "".join(f"{each}\r\n" for each in [*lines, ""]).encode()
+
+
+class Handshake(ServerHandshake):
+    def __init__(self, isTLS: bool = False, **terms: Any) -> None:
+        self.reports: list[str] = []
+        super().__init__(HandshakeTerms(**terms), isTLS, DATE.decode, self.reports.append)
+
+
+def upgraded(changes: dict[str, str | None], line: str = "GET / HTTP/1.1", **terms: Any) -> Upgrade:
+    handshake = Handshake(**terms)
+    assert handshake.received(asking(changes, line)).startswith(AGREED)
+    assert handshake.upgrade is not None
+    return handshake.upgrade
+
+
+def test_acceptKey() -> None:
+    """The example of RFC 6455."""
+    assert acceptKey(b"dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+
+
+class TestAccepting:
+    def test_plain(self) -> None:
+        """The answer names the key and nothing that was not asked for."""
+        handshake = Handshake(compression=True)
+        assert handshake.received(asking()) == AGREED + b"\r\n"
+        assert handshake.upgrade == Upgrade()
+        assert not handshake.isOver
+        assert handshake.reports == []
+
+    def test_pieces(self) -> None:
+        """A request may come byte by byte."""
+        handshake = Handshake()
+        answers = [handshake.received(bytes([each])) for each in asking()]
+        assert b"".join(answers) == AGREED + b"\r\n"
+        assert answers[-1]
+
+    def test_everything(self) -> None:
+        """Compression, no masking and headers of the settings stand in nats-server's order."""
+        handshake = Handshake(compression=True, headers={"X-One": "1"})
+        request = asking(
+            {
+                "Sec-WebSocket-Extensions": "x-other, Permessage-Deflate; client_max_window_bits",
+                "Nats-No-Masking": "true",
+                "Connection": "keep-alive, Upgrade",
+            }
+        )
+        assert handshake.received(request) == (
+            AGREED + b"Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; "
+            b"client_no_context_takeover\r\nNats-No-Masking: true\r\nX-One: 1\r\n\r\n"
+        )
+        assert handshake.upgrade == Upgrade(isCompressed=True, isMasked=False)
+
+    def test_noCompression(self) -> None:
+        """Compression that the settings do not offer is not agreed on."""
+        assert not upgraded({"Sec-WebSocket-Extensions": "permessage-deflate"}).isCompressed
+
+    @pytest.mark.parametrize(
+        ("path", "isLeafnode"),
+        [("/", False), ("/leafnode", True), ("/some/leafnode?x=/y", True), ("/leafnodes", False)],
+    )
+    def test_paths(self, path: str, isLeafnode: bool) -> None:
+        """The end of the path tells leafnodes from clients."""
+        assert upgraded({}, f"GET {path} HTTP/1.1").isLeafnode is isLeafnode
+
+    def test_cookies(self) -> None:
+        """Cookies that the settings name are members of CONNECT, others are nothing."""
+        cookie = 'a=1; user="bob"; other=x; token=t=t; flag'
+        known = {"user": "user", "token": "auth_token", "jwt": "jwt"}
+        found = upgraded({"Cookie": cookie}, cookies=known).credentials
+        assert dict(found) == {"user": "bob", "auth_token": "t=t"}
+
+    def test_noCookiesForLeafnodes(self) -> None:
+        """Leafnodes log in with CONNECT alone."""
+        line = "GET /leafnode HTTP/1.1"
+        assert not upgraded({"Cookie": "user=x"}, line, cookies={"user": "user"}).credentials
+
+    def test_secrets(self) -> None:
+        """Credentials are not in the text of an upgrade."""
+        found = upgraded({"Cookie": "t=canary"}, cookies={"t": "auth_token"})
+        assert "canary" not in repr(found)
+
+    @pytest.mark.parametrize(
+        ("text", "address"), [("10.0.0.1", "10.0.0.1"), ("::1", "::1"), ("a, b", ""), ("x", "")]
+    )
+    def test_forwarded(self, text: str, address: str) -> None:
+        """A proxy may name one address, and nothing else."""
+        assert upgraded({"X-Forwarded-For": text}).forwardedFor == address
+
+    @pytest.mark.parametrize(
+        ("agent", "isBrowser", "isSafari"),
+        [
+            ("Go-http-client/1.1", False, False),
+            ("Mozilla/5.0 Chrome/1 Safari/537", True, False),
+            ("Mozilla/5.0 Version/17 Safari/605", True, True),
+        ],
+    )
+    def test_browsers(self, agent: str, isBrowser: bool, isSafari: bool) -> None:
+        """Browsers are known by what they call themselves."""
+        found = upgraded({"User-Agent": agent})
+        assert (found.isBrowser, found.isSafari) == (isBrowser, isSafari)
+
+    def test_early(self) -> None:
+        """Frames that come with the request, before the answer, end the connection."""
+        handshake = Handshake()
+        assert handshake.received(asking() + b"\x82") == b""
+        assert handshake.isOver
+        assert handshake.upgrade is None
+
+
+def refusal(status: str, extra: bytes = b"") -> bytes:
+    body = status.partition(" ")[2].encode() + b"\n"
+    return (
+        b"HTTP/1.1 %b\r\nContent-Type: text/plain; charset=utf-8\r\nSec-Websocket-Version: 13\r\n"
+        b"X-Content-Type-Options: nosniff\r\nDate: %b\r\nContent-Length: %d\r\n%b\r\n%b"
+        % (status.encode(), DATE, len(body), extra, body)
+    )
+
+
+class TestRefusing:
+    @pytest.mark.parametrize(
+        ("changes", "line", "status", "reason"),
+        [
+            ({}, "POST / HTTP/1.1", "405 Method Not Allowed", "request method must be GET"),
+            ({}, "GET /mqtt HTTP/1.1", "404 Not Found", "mqtt websocket endpoint not enabled"),
+            ({"Upgrade": None}, "", "400 Bad Request", "invalid value for header 'Upgrade'"),
+            ({"Connection": "x"}, "", "400 Bad Request", "invalid value for header 'Connection'"),
+            ({"Sec-WebSocket-Key": None}, "", "400 Bad Request", "key missing"),
+            ({"Sec-WebSocket-Key": "abc="}, "", "400 Bad Request", "invalid websocket key"),
+            ({"Sec-WebSocket-Key": "YWJj"}, "", "400 Bad Request", "invalid websocket key"),
+            ({"Sec-WebSocket-Version": "12"}, "", "400 Bad Request", "invalid version"),
+            (
+                {"Origin": "http://evil"},
+                "",
+                "403 Forbidden",
+                "origin not allowed: not in the allowed list",
+            ),
+            (
+                {"Sec-WebSocket-Origin": "http://evil"},
+                "",
+                "403 Forbidden",
+                "origin not allowed: not in the allowed list",
+            ),
+        ],
+    )
+    def test_reasons(
+        self, changes: dict[str, str | None], line: str, status: str, reason: str
+    ) -> None:
+        """Each fault has its status; the reason is for the log alone."""
+        handshake = Handshake(origins=OriginCheck.fromSettings(False, ["http://good"]))
+        assert handshake.received(asking(changes, line or "GET / HTTP/1.1")) == refusal(status)
+        assert handshake.reports == [f"websocket handshake error: {reason}"]
+        assert handshake.upgrade is None
+
+    def test_asksAgain(self) -> None:
+        """After a refusal the connection may ask again."""
+        handshake = Handshake()
+        assert handshake.received(asking({"Sec-WebSocket-Version": "1"})).startswith(
+            b"HTTP/1.1 400"
+        )
+        assert handshake.received(asking()) == AGREED + b"\r\n"
+
+    def test_closes(self) -> None:
+        """A client that wants no other request is closed behind the refusal."""
+        handshake = Handshake()
+        answer = handshake.received(asking({"Connection": "close"}))
+        assert answer == refusal("400 Bad Request", b"Connection: close\r\n")
+        assert handshake.isOver
+
+    @pytest.mark.parametrize(
+        ("data", "status"),
+        [
+            (b"\x16\x03\x01\x00\r\n\r\n", b"400 Bad Request"),
+            (b"CONNECT {}\r\n\r\n", b"400 Bad Request"),
+            (b"GET / HTTP/1.1\r\n\r\n", b"400 Bad Request"),
+            (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 70_000, b"431 Request Header"),
+        ],
+    )
+    def test_noRequest(self, data: bytes, status: bytes) -> None:
+        """What is no request, or too long, is answered once and the connection ends."""
+        handshake = Handshake()
+        answer = handshake.received(data)
+        assert answer.startswith(b"HTTP/1.1 " + status)
+        assert b"Connection: close\r\n" in answer
+        assert handshake.isOver
+        assert len(handshake.reports) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([], (False, False)),
+        (["x-webkit-deflate-frame"], (False, False)),
+        (["permessage-deflate"], (True, False)),
+        (
+            [
+                "a",
+                "permessage-deflate; server_no_context_takeover; client_no_context_takeover",
+            ],
+            (True, True),
+        ),
+    ],
+)
+def test_offersDeflate(values: list[str], found: tuple[bool, bool]) -> None:
+    """Compression is offered with or without context takeover."""
+    assert offersDeflate(values) == found
