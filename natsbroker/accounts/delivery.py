@@ -342,7 +342,7 @@ def isDeserted(kind: Kind, group: Group, message: Message) -> bool:
 def _isGone(member: hot.Subscription) -> bool:
     """
     Whether a member of a queue group gets no more messages. A client's subscriptions close all at
-    once, and the shadows of each in a later turn, if there are many.
+    once, and the shadows of each in a later batch, if there are many.
     """
     if isinstance(member, hot.Shadow) and not member.closed:
         member = member.original

@@ -2,7 +2,7 @@
 The interest of an account, derived from its subscriptions.
 
 Watchers learn of the first and the last subscription to a pattern (in a group), and of every change
-of a group's weight; a late watcher receives the present interest, at once or over several turns.
+of a group's weight; a late watcher receives the present interest, at once or over several batches.
 Interest that ends before its turn is left out. Without watchers nothing is counted.
 """
 

@@ -105,7 +105,7 @@ class ClientSession(ClientOperations):
         Handle what is in the decoder. What fails in here ends the connection.
         """
         if not self.reason and self._admission.login is None and not self._isQueued:
-            self._inTurn(self._frames)
+            self._inBatch(self._frames)
 
     def _frames(self) -> None:
         decoder, dispatch, batch = self.decoder, _DISPATCH, self._batch
@@ -186,7 +186,7 @@ class ClientSession(ClientOperations):
             tls=peer.tls,
             granted=self.grant,
         )
-        if self._admission.ask(state, request, partial(self._inTurn, self._answered)):
+        if self._admission.ask(state, request, partial(self._inBatch, self._answered)):
             self._handshakeBy = self.context.reactor.seconds() + self.context.limits.auth_timeout
             self._schedule()
             if not isHeld:

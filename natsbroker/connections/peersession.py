@@ -134,7 +134,7 @@ class PeerSession(ABC):
             self.decoder.append(data)
             self.proceed()
 
-    def _inTurn(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _inBatch(self, call: Callable[..., None], *arguments: Any) -> None:
         batch = self._batch
         batch.enter()
         try:
@@ -292,9 +292,9 @@ class PeerSession(ABC):
             return None
         limits, stuck = self.context.limits, self._stuckSince
         if self._handshakeBy is not None and now >= self._handshakeBy:
-            self._inTurn(self._handshakeLate)
+            self._inBatch(self._handshakeLate)
         elif self._expires is not None and now >= self._expires:
-            self._inTurn(self.close, errors.AUTH_EXPIRED)
+            self._inBatch(self.close, errors.AUTH_EXPIRED)
         elif stuck is not None and now >= stuck + limits.write_deadline:
             if self.toleratesProgress and self.outbox.sent > self._sentBefore:
                 self.writeBlocked()
@@ -304,9 +304,9 @@ class PeerSession(ABC):
         else:
             action = self._keepalive.timePassed(now, self._lastHeard(), limits.ping_max)
             if action is KeepaliveAction.PING:
-                self._inTurn(self._pingDue)
+                self._inBatch(self._pingDue)
             elif action is KeepaliveAction.STALE:
-                self._inTurn(self.close, errors.STALE)
+                self._inBatch(self.close, errors.STALE)
         return None if self.reason else self._nextDeadline()
 
     def _lastHeard(self) -> float:

@@ -38,12 +38,12 @@ class ISubscriber(Interface):
 
 class IBatchSubscriber(ISubscriber):
     """
-    A subscriber that takes all messages of one turn in one call, for throughput.
+    A subscriber that takes all messages of one batch in one call, for throughput.
     """
 
     def deliverMany(messages: list[tuple[Message, Any]]) -> None:
         """
-        Receive messages with their tags, in order. Called once when the turn ends, instead of
+        Receive messages with their tags, in order. Called once when the batch ends, instead of
         C{deliver}, whose rules hold. Messages that were published before a subscription was
         cancelled are included.
         """
@@ -64,7 +64,7 @@ class IRunSubscriber(ISubscriber):
 
     def deliverRuns(runs: list[tuple[Run, Any]]) -> None:
         """
-        Receive runs with their tags, in order. Called once when the turn ends, instead of
+        Receive runs with their tags, in order. Called once when the batch ends, instead of
         C{deliver}, whose rules hold; but the lists of payloads belong to the subscriber. Messages
         that were published before a subscription was cancelled are included.
         """
@@ -294,7 +294,7 @@ class IMessageBus(IPublisher):
     def cancelAll(subscriptions: Iterable[ISubscription]) -> None:
         """
         Cancel many subscriptions of the account. None of them receives another message. Memory is
-        freed, and the end of interest is announced, in the turns that follow.
+        freed, and the end of interest is announced, in the batches that follow.
         """
 
     def hasInterest(subject: bytes) -> bool:
@@ -312,7 +312,7 @@ class IMessageBus(IPublisher):
         Report the interest of the account to a watcher: the present interest and every change.
 
         @param interestFilter: selects subscriptions; by default those of this broker.
-        @param isPatient: whether the present interest may be reported over several turns, with
+        @param isPatient: whether the present interest may be reported over several batches, with
             changes in between.
         @param whenTold: called when the present interest has been reported.
         @return: called to end it.

@@ -101,7 +101,7 @@ class AcceptedLeaf(LeafLink):
             granted=self.grant,
         )
         login = self._login = Login(
-            lambda grant: self._inTurn(lambda: self._answered(decided, grant))
+            lambda grant: self._inBatch(lambda: self._answered(decided, grant))
         )
         login.ask(self.leafs.authorizer(), request)
         if login.waiting:
@@ -238,7 +238,7 @@ class AcceptedLeaf(LeafLink):
         if grant.expires > self.context.reactor.seconds():
             self._watchExpiry(grant)
         else:
-            self._inTurn(lambda: self.close(errors.AUTH_EXPIRED))
+            self._inBatch(lambda: self.close(errors.AUTH_EXPIRED))
 
     def _stopExpiry(self) -> None:
         timer, self._expiry = self._expiry, None

@@ -96,7 +96,7 @@ class DialledLeaf(LeafLink):
 
     def secured(self) -> None:
         if self._document is not None:
-            self._inTurn(self._agreeOnCompression)
+            self._inBatch(self._agreeOnCompression)
 
     def _agreeOnCompression(self) -> None:
         """

@@ -153,7 +153,7 @@ class Link(PeerSession):
     def opened(self) -> None:
         self.isOpen = True
         self._schedule()
-        self._inTurn(self._enter)
+        self._inBatch(self._enter)
         if not self.reason:
             _log.info("{link} - {what} connection created", link=str(self), what=self.CREATED)
 
@@ -163,7 +163,7 @@ class Link(PeerSession):
 
     def proceed(self) -> None:
         if not self.reason and not self.isHeld and not self._isQueued:
-            self._inTurn(self._frames)
+            self._inBatch(self._frames)
 
     def _frames(self) -> None:
         decoder, handlers = self.decoder, self.handlers
@@ -256,7 +256,7 @@ class Link(PeerSession):
 
     def useCompression(self, wanted: Compression) -> None:
         if not self.reason and self.compression.change(wanted, self.roundTrip):
-            self._inTurn(lambda: self.close(errors.RENEGOTIATION))
+            self._inBatch(lambda: self.close(errors.RENEGOTIATION))
 
     def say(self, line: bytes) -> None:
         if self.context.tracing:

@@ -18,9 +18,9 @@ from natsbroker.links.s2stream import LARGEST, S2Decoder, S2Encoder, S2Error
 
 _log = Logger(namespace="natsbroker")
 
-#: How many decoded bytes a session is given at once, and in one turn of the event loop.
+#: How many decoded bytes a session is given at once, and in one iteration of the reactor.
 _AT_ONCE = 1 << 16
-_IN_A_TURN = 1 << 18
+_IN_AN_ITERATION = 1 << 18
 
 
 class S2Link:
@@ -72,9 +72,9 @@ class S2Link:
 
     def _decode(self) -> None:
         """
-        Give the session what has come, but for what is for a later turn.
+        Give the session what has come, but for what is for a later iteration.
         """
-        link, decoder, left = self._link, self._decoder, _IN_A_TURN
+        link, decoder, left = self._link, self._decoder, _IN_AN_ITERATION
         while not (link.reason or self._isPaused or decoder.isStarved):
             if left <= 0:
                 self._later()
@@ -90,7 +90,7 @@ class S2Link:
 
     def _later(self) -> None:
         """
-        Go on in another turn, and read nothing from the transport before.
+        Go on in another iteration, and read nothing from the transport before.
         """
         if not self._isLater:
             self._isLater = True

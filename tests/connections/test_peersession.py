@@ -85,7 +85,7 @@ class Taker(PeerSession):
 
     def take(self, call: Callable[..., None], *arguments: Any) -> None:
         """Have something happen."""
-        self._inTurn(call, *arguments)
+        self._inBatch(call, *arguments)
 
     def atEnd(self, call: Callable[[], None]) -> None:
         """Have something happen when the turn ends."""
