@@ -28,6 +28,7 @@ from natsbroker.monitoring.state import BrokerState
 
 if TYPE_CHECKING:
     from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
+    from natsbroker.gateways.service import GatewayService
     from natsbroker.monitoring.model import MonitoringModel
 
 #: nats-server's words for its modes.
@@ -58,6 +59,11 @@ class Gatewayz:
     def __init__(self, state: BrokerState) -> None:
         self._state = state
         self.gateways: GatewayPages | None = None
+
+    def contribute(self, service: GatewayService, monitoring: MonitoringModel) -> None:
+        self.gateways = GatewayPages(service.gateways, service.switchAfter, service.advice.rowFor)
+        monitoring.varz.contributions["gateway"] = self.gateways.varz
+        monitoring.varz.statistics["gateways"] = service.gateways
 
     def __call__(self, query: Query) -> Answer:
         return Answer(200, JSON, bodyOf(self.steps(_Wanted(query))))
@@ -196,11 +202,6 @@ class GatewayPages:
     gateways: GatewayRegistry
     switchAfter: int
     advice: Advice = lambda gateway, account: None
-
-    def contribute(self, monitoring: MonitoringModel) -> None:
-        monitoring.links["gateway"].gateways = self
-        monitoring.varz.contributions["gateway"] = self.varz
-        monitoring.varz.statistics["gateways"] = self.gateways
 
     @property
     def name(self) -> str:

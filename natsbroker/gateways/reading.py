@@ -26,26 +26,25 @@ from natsbroker.links.settings import (
 from natsbroker.routes.settings import splitRoute
 
 
-def gatewayFrom(
+def readBlock(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Gateway | None:
     block = root.block("gateway")
     if block is None:
         return None
+    keys = listenerKeys(block, findings, Gateway)
     login = loginOf(block)
-    keys = listenerKeys(block, login, findings, "advertise")
     if login.block("permissions") is not None:
         message = "gateways have no permissions: nats-server ignores them, and so does natsbroker"
         findings.warnings.append(
             ConfigError(message, login.pathTo("permissions"), login.place("permissions"))
         )
-    return Gateway(
-        **keys,
-        tls=_tls(block, findings, read),
-        gateways=tuple(_remote(each, findings, read) for each in block.blocks("gateways")),
-        reject_unknown_cluster=block.flag("reject_unknown_cluster"),
-        interest=_interest(block.block("interest")),
-    )
+    own = {
+        "tls": _tls(block, findings, read),
+        "gateways": tuple(_remote(each, findings, read) for each in block.blocks("gateways")),
+        "interest": _interest(block.block("interest")),
+    }
+    return Gateway(**{**keys, **own})
 
 
 def _interest(block: ParsedBlock | None) -> InterestPolicy:
@@ -70,7 +69,7 @@ def _tls(
     return None if tls is None else replace(tls, verify=True)
 
 
-def checkGateway(
+def checkBlock(
     settings: Settings, gateway: Gateway, root: ParsedBlock, findings: Diagnostics
 ) -> Settings:
     """

@@ -32,7 +32,7 @@ from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
 from natsbroker.links.settingsmapper import backoffTerms
-from natsbroker.routes.cluster import Routes
+from natsbroker.routes.service import RouteService
 from natsbroker.server.reload import Step
 from natsbroker.wire.values import Kind
 
@@ -51,11 +51,11 @@ class GatewayService(LinkService[str]):
     @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
     """
 
-    def __init__(self, dependencies: LinkDependencies, cluster: Routes | None) -> None:
+    def __init__(self, dependencies: LinkDependencies, routes: RouteService | None) -> None:
         settings = dependencies.settings
         block = settings.gateway or Gateway()
         super().__init__(dependencies, limitsFrom(settings, block))
-        self._cluster = cluster
+        cluster = self._cluster = None if routes is None else routes.cluster
         chosen = dependencies.policy()
         self.switchAfter = int(getattr(chosen, "switchAfter", 0))
         self._policy = policy = AdvisedPolicy(chosen, dependencies.reactor.seconds)

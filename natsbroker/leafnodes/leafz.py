@@ -30,8 +30,19 @@ _EACH = 8
 
 class Leafz:
     def __init__(self, state: BrokerState) -> None:
-        self.view: LeafPages | None = None
+        self.leafs: Iterable[LeafLink] = ()
         self._state = state
+
+    def contribute(self, service: LeafnodeService, monitoring: MonitoringModel) -> None:
+        leafs = self.leafs = service.leafs
+        monitoring.varz.statistics["leafs"] = leafs
+        monitoring.varz.contributions |= {
+            "leaf": lambda: _varz(service),
+            "leafnodes": lambda: len(leafs),
+        }
+        monitoring.accountz.countLeafnodes = self._countIn
+        monitoring.accstatz.countLeafnodes = self._countIn
+        monitoring.accstatz.leafTraffic = self._trafficIn
 
     def __call__(self, query: Query) -> Answer:
         steps = self.steps(flag(query, "subs"), text(query, "acc"))
@@ -41,10 +52,8 @@ class Leafz:
         """
         @param account: whose are shown; empty for all.
         """
-        view = self.view
-        leafs: Iterable[LeafLink] = () if view is None else view.leafs()
         # A leafnode that goes while rows are made leaves its account.
-        wanted = [(each, each.account) for each in leafs if account in ("", each.account)]
+        wanted = [(each, each.account) for each in self.leafs if account in ("", each.account)]
         head: Row = {
             "server_id": self._state.context.info.server_id,
             "now": instant(self._state.seconds()),
@@ -52,6 +61,17 @@ class Leafz:
         }
         yield b""
         return Listing(head, "leafs", _rows(wanted, isListed))
+
+    def _countIn(self, account: str) -> int:
+        return sum(leaf.account == account for leaf in self.leafs)
+
+    def _trafficIn(self, account: str) -> tuple[int, int, int, int]:
+        sums = [0, 0, 0, 0]
+        for leaf in self.leafs:
+            if leaf.account == account:
+                for kind, count in enumerate(leaf.counts):
+                    sums[kind] += count
+        return sums[0], sums[1], sums[2], sums[3]
 
 
 def _rows(leafs: list[tuple[LeafLink, str]], isListed: bool) -> Iterator[Row | None]:
@@ -75,48 +95,21 @@ def _rows(leafs: list[tuple[LeafLink, str]], isListed: bool) -> Iterator[Row | N
         yield row
 
 
-class LeafPages:
-    def __init__(self, service: LeafnodeService) -> None:
-        self._service = service
-
-    def contribute(self, monitoring: MonitoringModel) -> None:
-        leafs = self._service.leafs
-        monitoring.links["leaf"].view = self
-        monitoring.varz.statistics["leafs"] = leafs
-        monitoring.varz.contributions |= {"leaf": self.varz, "leafnodes": lambda: len(leafs)}
-        monitoring.accountz.countLeafnodes = self._countIn
-        monitoring.accstatz.countLeafnodes = self._countIn
-        monitoring.accstatz.leafTraffic = self._trafficIn
-
-    def leafs(self) -> Iterable[LeafLink]:
-        return self._service.leafs
-
-    def _countIn(self, account: str) -> int:
-        return sum(leaf.account == account for leaf in self._service.leafs)
-
-    def _trafficIn(self, account: str) -> tuple[int, int, int, int]:
-        sums = [0, 0, 0, 0]
-        for leaf in self._service.leafs:
-            if leaf.account == account:
-                for kind, count in enumerate(leaf.counts):
-                    sums[kind] += count
-        return sums[0], sums[1], sums[2], sums[3]
-
-    def varz(self) -> dict[str, Any]:
-        block, service = self._service.block, self._service
-        tls = block.tls
-        listens = bool(service.port)
-        told = {
-            "host": block.host if listens else "",
-            "port": service.port,
-            "auth_timeout": number(handshakeOf(block)) if listens else 0,
-            "tls_timeout": number((tls or TLSSettings()).timeout) * listens,
-            "tls_required": tls is not None and listens,
-            "tls_verify": tls is not None and tls.verify and listens,
-            "remotes": [_remote(each) for each in block.remotes],
-            "write_deadline": nanoseconds(block.write_deadline),
-        }
-        return {key: value for key, value in told.items() if value}
+def _varz(service: LeafnodeService) -> dict[str, Any]:
+    block = service.block
+    tls = block.tls
+    listens = bool(service.port)
+    told = {
+        "host": block.host if listens else "",
+        "port": service.port,
+        "auth_timeout": number(handshakeOf(block)) if listens else 0,
+        "tls_timeout": number((tls or TLSSettings()).timeout) * listens,
+        "tls_required": tls is not None and listens,
+        "tls_verify": tls is not None and tls.verify and listens,
+        "remotes": [_remote(each) for each in block.remotes],
+        "write_deadline": nanoseconds(block.write_deadline),
+    }
+    return {key: value for key, value in told.items() if value}
 
 
 def _remote(remote: RemoteLeaf) -> dict[str, Any]:

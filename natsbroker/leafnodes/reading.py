@@ -5,9 +5,10 @@ Reading and checking the C{leafnodes} block.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
+from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.config.tls import tlsOf
 from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf, splitRemote
 from natsbroker.links.compression import AUTO
@@ -15,7 +16,7 @@ from natsbroker.links.compressionsettings import AUTOMATIC, compressionOf
 from natsbroker.links.settings import (
     advertiseProblems,
     certificateProblems,
-    listenAddress,
+    listenerKeys,
     loginOf,
     negativeProblems,
     urlProblems,
@@ -29,62 +30,41 @@ _OLDEST = (2, 8, 0)
 _COUNTED = ("timeout", "reconnect", "dial_timeout", "write_deadline")
 
 
-def leafnodesFrom(
+def readBlock(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Leafnodes | None:
     block = root.block("leafnodes")
     if block is None:
         return None
-    default = Leafnodes()
-    host, port = listenAddress(block, findings)
+    keys = listenerKeys(block, findings, Leafnodes)
     login = loginOf(block)
-    findings.refuseEmpty(login, "user", "pass", "nkey")
+    findings.refuseEmpty(login, "nkey")
     for each in login.blocks("users"):
         findings.refuseEmpty(each, "user")
-    return Leafnodes(
-        host=host or default.host,
-        port=port,
-        user=login.text("user"),
-        password=login.text("pass"),
-        nkey=login.text("nkey"),
-        account=login.text("account"),
-        users=tuple(
-            LeafUser(each.text("user"), each.text("pass"), each.text("account"))
-            for each in login.blocks("users")
-        ),
-        timeout=login.seconds("timeout"),
-        remotes=tuple(_remote(each, findings, read) for each in block.blocks("remotes")),
-        reconnect=block.seconds("reconnect", default.reconnect),
-        dial_timeout=block.seconds("dial_timeout", default.dial_timeout),
-        tls=tlsOf(block, findings, read),
-        advertise=block.text("advertise"),
-        no_advertise=block.flag("no_advertise"),
-        min_version=block.text("min_version"),
-        isolate=block.flag("isolate_leafnode_interest"),
-        write_deadline=block.seconds("write_deadline"),
-        compression=compressionOf(block, findings, AUTOMATIC, AUTO),
+    users = (
+        LeafUser(each.text("user"), each.text("pass"), each.text("account"))
+        for each in login.blocks("users")
     )
+    own = {
+        "nkey": login.text("nkey"),
+        "account": login.text("account"),
+        "users": tuple(users),
+        "remotes": tuple(_remote(each, findings, read) for each in block.blocks("remotes")),
+        "tls": tlsOf(block, findings, read),
+        "isolate": block.flag("isolate_leafnode_interest"),
+        "compression": compressionOf(block, findings, AUTOMATIC, AUTO),
+    }
+    return Leafnodes(**{**keys, **own})
 
 
 def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> RemoteLeaf:
-    remote = RemoteLeaf(
-        urls=block.texts("urls"),
-        account=block.text("account"),
-        credentials=block.text("credentials"),
-        nkey=block.text("nkey"),
-        tls=tlsOf(block, findings, read),
-        hub=block.flag("hub"),
-        deny_imports=block.texts("deny_imports"),
-        deny_exports=block.texts("deny_exports"),
-        no_randomize=block.flag("no_randomize"),
-        isolate=block.flag("isolate_leafnode_interest"),
-        request_isolation=block.flag("request_isolation"),
-        first_info_timeout=block.seconds("first_info_timeout", 1.0),
-        dial_timeout=block.seconds("dial_timeout"),
-        disabled=block.flag("disabled"),
-        ignore_discovered_servers=block.flag("ignore_discovered_servers"),
-        compression=compressionOf(block, findings, AUTOMATIC, AUTO),
-    )
+    own = {
+        "urls": block.texts("urls"),
+        "tls": tlsOf(block, findings, read),
+        "isolate": block.flag("isolate_leafnode_interest"),
+        "compression": compressionOf(block, findings, AUTOMATIC, AUTO),
+    }
+    remote = RemoteLeaf(**{**block.fieldsOf(RemoteLeaf), **own})
     findings.errorsAt(block, _remoteProblems(remote))
     return remote
 
@@ -114,17 +94,17 @@ def seedOf(text: str) -> bytes | None:
         return None
 
 
-def checkLeafnodes(
-    leafnodes: Leafnodes,
-    accounts: Iterable[str],
-    isOperated: bool,
-    root: ParsedBlock,
-    findings: Diagnostics,
-) -> None:
+def checkBlock(
+    settings: Settings, leafnodes: Leafnodes, root: ParsedBlock, findings: Diagnostics
+) -> Settings:
     block = root.blockOrEmpty("leafnodes")
     findings.errorsAt(block, _problems(leafnodes))
-    check = _operatedProblems if isOperated else _accountProblems
-    findings.errorsAt(block, check(leafnodes, {"", *accounts}))
+    accounts = {"", GLOBAL_ACCOUNT, *settings.accounts}
+    if not settings.no_system_account:
+        accounts.add(settings.system_account)
+    check = _operatedProblems if settings.operator.isOn else _accountProblems
+    findings.errorsAt(block, check(leafnodes, accounts))
+    return settings
 
 
 def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:

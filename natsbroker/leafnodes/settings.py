@@ -30,10 +30,6 @@ def splitRemote(url: str) -> RemoteURL:
 
 @dataclass(frozen=True, slots=True)
 class LeafUser:
-    """
-    A login for leafnodes.
-    """
-
     user: str
     password: str = field(default="", repr=False)
     account: str = ""
@@ -104,3 +100,7 @@ class Leafnodes:
     isolate: bool = False
     write_deadline: float = 0.0
     compression: Compression = AUTOMATIC
+
+    @property
+    def isOn(self) -> bool:
+        return True

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
-from zope.interface import alsoProvides, implementer
+from zope.interface import classImplements, implementer
 
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
@@ -24,12 +24,11 @@ from natsbroker.interfaces import (
     IPeerService,
 )
 from natsbroker.links.context import LinkDependencies
-from natsbroker.links.kinds import KINDS
+from natsbroker.links.kinds import KINDS, LinkKind
 from natsbroker.server.reload import Planner, Step, nothing
 
-for _kind in KINDS:
-    # Their modules load without zope.interface.
-    alsoProvides(_kind, IConnectionKind)
+# Its module loads without zope.interface.
+classImplements(LinkKind, IConnectionKind)
 
 
 @implementer(ILinks)

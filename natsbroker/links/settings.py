@@ -37,29 +37,31 @@ class ListenerSettings:
     write_deadline: float = 0.0
     insecure_listen: bool = False
 
+    @property
+    def isOn(self) -> bool:
+        return bool(self.port)
+
 
 def listenerKeys(
-    block: ParsedBlock, login: ParsedBlock, findings: Diagnostics, advertise: str
+    block: ParsedBlock, findings: Diagnostics, kind: type, advertise: str = "advertise"
 ) -> dict[str, Any]:
     """
-    The fields of L{ListenerSettings} but C{tls}.
+    The fields of a block that its own keys, C{listen} and C{authorization} have.
 
+    @param kind: the class of the block.
     @param advertise: the key of the field.
     """
     host, port = listenAddress(block, findings)
+    login = loginOf(block)
     findings.refuseEmpty(login, "user", "pass")
     return {
-        "name": block.text("name"),
+        **block.fieldsOf(kind),
         "host": host or ListenerSettings().host,
         "port": port,
         "user": login.text("user"),
         "password": login.text("pass"),
         "timeout": login.seconds("timeout"),
         "advertise": block.text(advertise),
-        "connect_retries": block.integer("connect_retries"),
-        "connect_backoff": block.flag("connect_backoff"),
-        "write_deadline": block.seconds("write_deadline"),
-        "insecure_listen": block.flag("insecure_listen"),
     }
 
 

@@ -111,11 +111,9 @@ class TrafficModel:
         if gateways is not None:
             for name, link in (*gateways.outbound(), *gateways.inbound()):
                 yield "", "gateway", name, link.link.number, link.link.counts
-        cluster = pages.links["route"].cluster
-        for route in () if cluster is None else cluster.routes():
+        for route in pages.links["route"].routes():
             yield route.account, "route", route.remote, route.number, route.counts
-        leafs = pages.links["leaf"].view
-        for leaf in () if leafs is None else leafs.leafs():
+        for leaf in pages.links["leaf"].leafs:
             yield leaf.account, "leaf", leaf.name, leaf.number, leaf.counts
 
     def _cut(self) -> Iterator[tuple[str, int]]:

@@ -211,6 +211,12 @@ class Membership(LinkRegistry[Route]):
     def admits(self, user: str, password: str) -> bool:
         return isLogin((self.terms.user, self.terms.password), user, password)
 
+    def placed(self) -> list[Route]:
+        """
+        The routes that belong to a member.
+        """
+        return [route for member in self.members.values() for route in member]
+
     def isDedicated(self, account: str) -> bool:
         known = account in self.terms.dedicated or account in self._learned
         return known and self.buses.busOf(account) is not None

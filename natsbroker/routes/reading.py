@@ -10,6 +10,7 @@ from dataclasses import replace
 from natsbroker.auth.reading import permissionsFrom
 from natsbroker.auth.settings import Permissions
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
+from natsbroker.config.model import Settings
 from natsbroker.config.tls import tlsOf
 from natsbroker.links.compression import FAST
 from natsbroker.links.compressionsettings import ACCEPTED, compressionOf
@@ -29,33 +30,22 @@ from natsbroker.routes.settings import DIALECTS, Cluster, splitRoute
 _COUNTED = ("connect_retries", "ping_max", "ping_interval", "write_deadline", "timeout")
 
 
-def clusterFrom(
+def readBlock(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Cluster | None:
     block = root.block("cluster")
     if block is None:
         return None
-    default = Cluster()
-    login = loginOf(block)
-    return Cluster(
-        **listenerKeys(block, login, findings, "cluster_advertise"),
-        permissions=_permissions(block, login, findings),
-        routes=block.texts("routes"),
-        tls=tlsOf(block, findings, read),
-        no_advertise=block.flag("no_advertise"),
-        pool_size=block.integer("pool_size", default.pool_size),
-        accounts=block.texts("accounts"),
-        ping_interval=block.seconds("ping_interval"),
-        ping_max=block.integer("ping_max"),
-        compression=compressionOf(block, findings, ACCEPTED, FAST),
-        dialect=block.text("dialect", default.dialect),
-    )
+    own = {
+        "permissions": _permissions(block, findings),
+        "tls": tlsOf(block, findings, read),
+        "compression": compressionOf(block, findings, ACCEPTED, FAST),
+    }
+    return Cluster(**{**listenerKeys(block, findings, Cluster, "cluster_advertise"), **own})
 
 
-def _permissions(
-    block: ParsedBlock, login: ParsedBlock, findings: Diagnostics
-) -> Permissions | None:
-    for place in (block, login):
+def _permissions(block: ParsedBlock, findings: Diagnostics) -> Permissions | None:
+    for place in (block, loginOf(block)):
         inner = place.block("permissions")
         if inner is None:
             continue
@@ -67,12 +57,14 @@ def _permissions(
     return None
 
 
-def checkCluster(cluster: Cluster, root: ParsedBlock, findings: Diagnostics) -> Cluster:
+def checkBlock(
+    settings: Settings, cluster: Cluster, root: ParsedBlock, findings: Diagnostics
+) -> Settings:
     findings.errorsAt(root.blockOrEmpty("cluster"), _problems(cluster))
     if cluster.tls is not None and not cluster.tls.verify:
         # Members always show each other their certificates.
-        return replace(cluster, tls=replace(cluster.tls, verify=True))
-    return cluster
+        cluster = replace(cluster, tls=replace(cluster.tls, verify=True))
+    return replace(settings, cluster=cluster)
 
 
 def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:

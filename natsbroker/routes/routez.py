@@ -7,7 +7,7 @@ A row is bounded, however much a peer is subscribed to.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.clients.listener import joined
@@ -37,22 +37,32 @@ _EACH = 96
 
 class Routez:
     def __init__(self, state: BrokerState) -> None:
-        self.cluster: ClusterPages | None = None
+        self.routes: Callable[[], Iterable[Route]] = tuple
+        self.permissions: Callable[[], Mapping[str, Any]] = dict
         self._state = state
+
+    def contribute(self, service: RouteService, monitoring: MonitoringModel) -> None:
+        cluster = service.cluster
+        self.routes = cluster.placed
+        self.permissions = lambda: cluster.terms.shownPermissions
+        monitoring.varz.statistics["routes"] = cluster
+        monitoring.varz.contributions |= {
+            "cluster": lambda: _varz(service),
+            "routes": lambda: len(cluster.placed()),
+            "remotes": lambda: len(cluster.members),
+        }
 
     def __call__(self, query: Query) -> Answer:
         return Answer(200, JSON, bodyOf(self.steps(*askedFor(query))), isLong=True)
 
     def steps(self, isListed: bool, isDetailed: bool) -> Generator[bytes, None, Listing]:
-        now, cluster = self._state.seconds(), self.cluster
-        info = self._state.context.info
-        routes = [] if cluster is None else list(cluster.routes())
+        now, info = self._state.seconds(), self._state.context.info
+        routes, permissions = list(self.routes()), dict(self.permissions())
         head: Row = {
             "server_id": info.server_id,
             "server_name": info.server_name,
             "now": instant(now),
         }
-        permissions = {} if cluster is None else dict(cluster.permissions())
         head |= permissions
         head["num_routes"] = len(routes)
         yield b""
@@ -99,44 +109,22 @@ def _interest(route: Route, isDetailed: bool) -> Iterator[tuple[int, str | Row]]
         yield size, subscriptionRow(each.pattern, each.queue, told, delivered, route.number)
 
 
-class ClusterPages:
-    def __init__(self, membership: RouteService) -> None:
-        self._membership = membership
-
-    def contribute(self, monitoring: MonitoringModel) -> None:
-        cluster = self._membership.cluster
-        monitoring.links["route"].cluster = self
-        monitoring.varz.statistics["routes"] = cluster
-        monitoring.varz.contributions |= {
-            "cluster": self.varz,
-            "routes": lambda: len(list(self.routes())),
-            "remotes": lambda: len(cluster.members),
-        }
-
-    def routes(self) -> Iterable[Route]:
-        for member in self._membership.cluster.members.values():
-            yield from member
-
-    def permissions(self) -> Mapping[str, Any]:
-        return self._membership.cluster.terms.shownPermissions
-
-    def varz(self) -> dict[str, Any]:
-        """
-        The member C{cluster} of C{/varz}. URLs are without passwords.
-        """
-        block = self._membership.block
-        cluster = self._membership.cluster
-        hasTLS = block.tls is not None
-        told = {
-            "name": cluster.terms.name,
-            "addr": block.host,
-            "cluster_port": self._membership.port,
-            "auth_timeout": number(cluster.context.limits.handshake),
-            "urls": [joined(each.host, each.port) for each in cluster.terms.targets],
-            "tls_timeout": number((block.tls or TLSSettings()).timeout),
-            "tls_required": hasTLS,
-            "tls_verify": hasTLS,
-            "pool_size": block.pool_size,
-            "write_deadline": nanoseconds(block.write_deadline),
-        }
-        return {key: value for key, value in told.items() if value}
+def _varz(service: RouteService) -> dict[str, Any]:
+    """
+    The member C{cluster} of C{/varz}. URLs are without passwords.
+    """
+    block, cluster = service.block, service.cluster
+    hasTLS = block.tls is not None
+    told = {
+        "name": cluster.terms.name,
+        "addr": block.host,
+        "cluster_port": service.port,
+        "auth_timeout": number(cluster.context.limits.handshake),
+        "urls": [joined(each.host, each.port) for each in cluster.terms.targets],
+        "tls_timeout": number((block.tls or TLSSettings()).timeout),
+        "tls_required": hasTLS,
+        "tls_verify": hasTLS,
+        "pool_size": block.pool_size,
+        "write_deadline": nanoseconds(block.write_deadline),
+    }
+    return {key: value for key, value in told.items() if value}

@@ -12,7 +12,7 @@ from natsbroker.config.tls import tlsOf
 from natsbroker.links.settings import (
     advertiseProblems,
     certificateProblems,
-    listenAddress,
+    listenerKeys,
     loginOf,
     negativeProblems,
 )
@@ -26,38 +26,31 @@ _PREFIX = "sec-websocket-"
 _COUNTED = ("handshake_timeout", "timeout", "ping_interval")
 
 
-def websocketFrom(
+def readBlock(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Websocket | None:
     block = root.block("websocket")
     if block is None:
         return None
-    default = Websocket()
-    host, port = listenAddress(block, findings)
+    keys = listenerKeys(block, findings, Websocket)
     login = loginOf(block)
-    findings.refuseEmpty(login, "user", "pass", "token")
-    return Websocket(
-        **{
-            **block.fieldsOf(Websocket),
-            "host": host or default.host,
-            "port": port,
-            "tls": tlsOf(block, findings, read),
-            "headers": block.mapping("headers", str),
-            "user": login.text("user"),
-            "password": login.text("pass"),
-            "token": login.text("token"),
-            "timeout": login.seconds("timeout"),
-        }
-    )
+    findings.refuseEmpty(login, "token")
+    own = {
+        "tls": tlsOf(block, findings, read),
+        "headers": block.mapping("headers", str),
+        "token": login.text("token"),
+    }
+    return Websocket(**{**keys, **own})
 
 
-def checkWebsocket(
-    websocket: Websocket, settings: Settings, root: ParsedBlock, findings: Diagnostics
-) -> None:
+def checkBlock(
+    settings: Settings, websocket: Websocket, root: ParsedBlock, findings: Diagnostics
+) -> Settings:
     if websocket.port:
         block = root.blockOrEmpty("websocket")
         findings.errorsAt(block, _problems(websocket))
         findings.errorsAt(block, _loginProblems(websocket, settings))
+    return settings
 
 
 def _problems(websocket: Websocket) -> Iterator[tuple[str, str]]:

@@ -40,6 +40,10 @@ class Websocket:
     ping_interval: float = 0.0
 
     @property
+    def isOn(self) -> bool:
+        return bool(self.port)
+
+    @property
     def scheme(self) -> str:
         return "ws" if self.tls is None else "wss"
 

@@ -274,7 +274,10 @@ def test_shown() -> None:
     """The pages have it, and what becomes of connections."""
     node = Joined()
     stage = Stage()
-    GatewayPages(node.gateways, 7).contribute(stage.model)
+    service = SimpleNamespace(
+        gateways=node.gateways, switchAfter=7, advice=SimpleNamespace(rowFor=None)
+    )
+    stage.model.links["gateway"].contribute(service, stage.model)
     node.gateways.ended["Stale Connection"] += 2
     assert stage.page("/gatewayz")["name"] == "A"
     page = stage.page("/varz")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
 
 from natsbroker.leafnodes.leafz import Leafz
-from natsbroker.leafnodes.registry import LeafLink
 from natsbroker.monitoring.answers import complete
 from tests.leafnodes.leaves import Broker, Wire
 from tests.leafnodes.pairs import HUB, SPOKE, Leafy
@@ -17,24 +15,12 @@ from tests.monitoring.staging import Stage
 from tests.server.support import Host, settingsOf
 
 
-class View:
-    """
-    The leafnodes of a broker.
-    """
-
-    def __init__(self, *wires: Wire) -> None:
-        self._wires = wires
-
-    def leafs(self) -> Iterable[LeafLink]:
-        return [wire.leaf for wire in self._wires]
-
-
 def showing(*wires: Wire) -> Stage:
     """
     The pages of a broker with these leafnodes.
     """
     stage = Stage()
-    stage.model.links["leaf"].view = View(*wires)
+    stage.model.links["leaf"].leafs = [wire.leaf for wire in wires]
     return stage
 
 
@@ -105,7 +91,7 @@ def test_gone() -> None:
     wire = broker.spoke()
     wire.send(b"LS+ foo\r\n")
     page = Leafz(cast(Any, Stage().model.links["leaf"]._state))
-    page.view = cast(Any, View(wire))
+    page.leafs = [wire.leaf]
     listing = complete(page.steps(True))
     wire.transport.hangUp()
     broker.settle()

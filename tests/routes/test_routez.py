@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from natsbroker.monitoring.answers import complete
-from natsbroker.routes.route import Route
-from natsbroker.routes.routez import ClusterPages
 from natsbroker.routes.service import RouteService
 from tests.monitoring.staging import Stage
 from tests.routes.brokers import Member
 from tests.routes.clusters import Node, Wire, info
-
-
-class View:
-    """
-    The routes of a member.
-    """
-
-    def __init__(self, *wires: Wire, **permissions: Any) -> None:
-        self._wires = wires
-        self._permissions = permissions
-
-    def routes(self) -> Iterable[Route]:
-        return [wire.route for wire in self._wires]
-
-    def permissions(self) -> Mapping[str, Any]:
-        return self._permissions
 
 
 def showing(*wires: Wire, **permissions: Any) -> Stage:
@@ -37,7 +18,9 @@ def showing(*wires: Wire, **permissions: Any) -> Stage:
     The pages of a broker with these routes.
     """
     stage = Stage()
-    stage.model.links["route"].cluster = View(*wires, **permissions)
+    page = stage.model.links["route"]
+    page.routes = lambda: [wire.route for wire in wires]
+    page.permissions = lambda: permissions
     return stage
 
 
@@ -179,7 +162,7 @@ def test_contributed() -> None:
     """The pages of any model show it."""
     membership: RouteService = Member("permissions { import: a }").start().membership
     stage = Stage()
-    ClusterPages(membership).contribute(stage.model)
+    stage.model.links["route"].contribute(membership, stage.model)
     page = stage.page("/routez")
     assert page["import"] == {"allow": ["a"]}
     assert stage.page("/varz")["cluster"]["name"] == "C1"
