@@ -173,3 +173,6 @@ class _NoCreator:
 
     def creator(self, name: str | None, owner: Any = None) -> Any:
         return None
+
+    def problem(self, certificate: Any, name: str | None) -> str:
+        return ""
