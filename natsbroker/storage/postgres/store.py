@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -318,40 +319,31 @@ class Renewing:
         """
         @param lease: how many seconds leases last.
         """
-        self._reactor = reactor
-        self._interval = lease / RENEWALS
         self._renew = renew
         self._renewed = renewed
         self._works = True
-        self._isOver = False
-        self._call: IDelayedCall | None = None
-        self._later(None)
+        self._loop = LoopingCall(self._now)
+        self._loop.clock = reactor
+        self._loop.start(lease / RENEWALS, now=False)
 
     def stop(self) -> None:
-        self._isOver = True
-        call, self._call = self._call, None
-        if call is not None:
-            call.cancel()
+        if self._loop.running:
+            self._loop.stop()
 
-    def _now(self) -> None:
-        self._call = None
-        self._renew().addCallbacks(self._done, self._failed).addBoth(self._later)
+    def _now(self) -> Deferred[None]:
+        return self._renew().addCallbacks(self._done, self._failed)
 
     def _done(self, held: Renewed) -> None:
         self._works = True
-        if not self._isOver:
+        if self._loop.running:
             self._renewed(held)
 
     def _failed(self, failure: Failure) -> None:
-        failure.trap(StoreError)
-        if self._works and not self._isOver:
+        if not failure.check(StoreError):
+            _log.failure("Renewing the leases failed", failure)
+        elif self._works and self._loop.running:
             self._works = False
             _log.error("The leases cannot be renewed: {why}", why=failure.getErrorMessage())
-
-    def _later(self, result: object) -> object:
-        if not self._isOver:
-            self._call = self._reactor.callLater(self._interval, self._now)
-        return result
 
 
 class Waiting:

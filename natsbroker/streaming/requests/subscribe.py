@@ -38,14 +38,9 @@ _log = Logger(namespace="natsbroker.streaming")
 
 @dataclass(frozen=True)
 class _CheckedRequest:
-    """
-    @ivar last: the highest sequence that was given in the channel when it came.
-    """
-
     asked: Any
     requester: Requester
     client: StreamingClient
-    last: int
 
 
 async def startAfter(channel: Channel, asked: Any, last: int, now: int) -> int:
@@ -80,14 +75,14 @@ class SubscribeHandler:
 
     def subscribe(self, message: Message) -> None:
         try:
-            asked, requester, client = self._checked(message)
-            channel = self._context.channels.demand(asked.subject)
+            request = self._checked(message)
+            channel = self._context.channels.demand(request.asked.subject)
         except Refused as refused:
             self._context.replies.subscription(message.reply, str(refused))
         else:
-            self._context.run(self._serve(message.reply, channel, asked, requester, client))
+            self._context.run(self._serve(message.reply, channel, request))
 
-    def _checked(self, message: Message) -> tuple[Any, Requester, StreamingClient]:
+    def _checked(self, message: Message) -> _CheckedRequest:
         try:
             asked = SubscriptionRequest.FromString(message.payload)
         except Malformed:
@@ -112,28 +107,21 @@ class SubscribeHandler:
             inbox and not _mayHear(requester, inbox)
         ):
             raise Refused(errors.NOT_AUTHORIZED)
-        return asked, requester, client
+        return _CheckedRequest(asked, requester, client)
 
-    async def _serve(
-        self,
-        reply: bytes,
-        channel: Channel,
-        asked: Any,
-        requester: Requester,
-        client: StreamingClient,
-    ) -> None:
+    async def _serve(self, reply: bytes, channel: Channel, request: _CheckedRequest) -> None:
         channel.users += 1
         self._context.inactivity.joined(channel)
         try:
             await channel.whenOpen()
             last = channel.log.nextSequence - 1
             await channel.settled()
-            request = _CheckedRequest(asked, requester, client, min(last, channel.bounds.last))
-            subscription = await self._made(channel, request)
+            last = min(last, channel.bounds.last)
+            subscription = await self._made(channel, request, last)
         except (Refused, StoreError) as error:
             _log.debug(
                 "[Client:{id}] Cannot subscribe to {name}: {why}",
-                id=client.clientID,
+                id=request.client.clientID,
                 name=channel.name,
                 why=str(error),
             )
@@ -153,9 +141,13 @@ class SubscribeHandler:
         else:
             self._context.delivery.pump(subscription.group)
 
-    async def _made(self, channel: Channel, request: _CheckedRequest) -> ChannelSubscription:
-        asked = request.asked
-        start = await startAfter(channel, asked, request.last, self._context.now())
+    async def _made(
+        self, channel: Channel, request: _CheckedRequest, last: int
+    ) -> ChannelSubscription:
+        """
+        @param last: the highest sequence that was given in the channel when the request came.
+        """
+        start = await startAfter(channel, request.asked, last, self._context.now())
         if not request.client.isRegistered:
             raise Refused(errors.UNKNOWN_CLIENT_ID)
         if channel.isDeleted:
