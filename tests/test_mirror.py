@@ -41,7 +41,6 @@ ELSEWHERE = {
     "storage/policy.py": _PARTS,
     "storage/threaded.py": _PARTS,
     "storage/watching.py": _PARTS,
-    "storage/memorylog.py": "held by tests/storage/test_memory.py",
     "storage/lmdb/backlog.py": _PARTS,
     "storage/lmdb/blocklog.py": _PARTS,
     "storage/lmdb/cache.py": _PARTS,

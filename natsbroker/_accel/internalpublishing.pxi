@@ -192,16 +192,22 @@ cdef class InternalPublisher:
                 self.give(<Subscription> subscription, subject, <bytes?> payload)
         return len(receivers)
 
-    def publishRecords(
-        self, bytes subject not None, list records not None, bytes prefix not None,
-        uint64_t number, int64_t pending, Py_ssize_t most, bint isShown,
-    ):
+    def publishRecords(self, run):
         """
-        Put stored messages into their receivers' outboxes; see
-        L{natsbroker.jetstream.recordsender.RecordSender.deliver}.
+        Put stored messages into their receivers' outboxes.
 
+        @param run: a L{natsbroker.interfaces.records.RecordRun}.
         @return: how many messages they were, and their size; zeros leave them to the readable path.
         """
+        cdef bytes subject, prefix
+        cdef list records
+        cdef uint64_t number
+        cdef int64_t pending
+        cdef Py_ssize_t most
+        cdef bint isShown
+        subject, records, prefix, number, pending, most, isShown = run
+        if subject is None or records is None or prefix is None:
+            raise TypeError("a run has a subject, records and a prefix")
         cdef tuple receivers = self.receiversOf(subject)
         cdef tuple record
         cdef Stored stored
@@ -254,8 +260,7 @@ cdef class InternalPublisher:
         int64_t pending, uint64_t last, Py_ssize_t most,
     ):
         """
-        Put stored messages into their receivers' outboxes as answers of a direct get; see
-        L{natsbroker.jetstream.recordsender.RecordSender.answer}.
+        Put stored messages into their receivers' outboxes as answers of a direct get.
 
         @return: how many messages they were; 0 leaves them to the readable path.
         """

@@ -16,7 +16,7 @@ from random import Random
 
 from natsbroker.connections.backlog import BYTES, DIVISIBLE, FRAME
 from natsbroker.connections.outbox import Outbox
-from natsbroker.interfaces.records import Record
+from natsbroker.interfaces.records import Record, RecordRun
 from natsbroker.subjects.matcher import Matcher, Matches, TrafficCounter
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.subjects.subscription import Shadow, Subscription
@@ -321,19 +321,9 @@ class InternalPublisher:
     def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
         return 0
 
-    def publishRecords(
-        self,
-        subject: bytes,
-        records: Sequence[Record],
-        prefix: bytes,
-        number: int,
-        pending: int,
-        most: int,
-        isShown: bool,
-    ) -> tuple[int, int]:
+    def publishRecords(self, run: RecordRun) -> tuple[int, int]:
         """
-        Put stored messages into their receivers' outboxes; see
-        L{natsbroker.jetstream.recordsender.RecordSender.deliver}.
+        Put stored messages into their receivers' outboxes.
 
         @return: how many messages they were, and their size; zeros leave them to the readable path.
         """
@@ -349,8 +339,12 @@ class InternalPublisher:
         most: int,
     ) -> int:
         """
-        The same for the answers of a direct get; see
-        L{natsbroker.jetstream.recordsender.RecordSender.answer}.
+        Put stored messages into their receivers' outboxes as answers of a direct get.
+
+        @param pending: the messages that the request selects and that are not sent.
+        @param last: the sequence of the message before.
+        @param most: stop behind the message with which the subjects, headers and payloads reach it.
+        @return: how many messages they were; 0 leaves them to the readable path.
         """
         return 0
 

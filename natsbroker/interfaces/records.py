@@ -5,6 +5,7 @@ The values and the errors of streaming persistence.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,6 +55,27 @@ class Record(NamedTuple):
     subject: bytes
     headers: bytes
     payload: bytes
+
+
+class RecordRun(NamedTuple):
+    """
+    Records on their way to one receiver of a consumer, for the first time.
+
+    @ivar subject: of the receiver, who sees the messages under the subjects of the stream.
+    @ivar prefix: the acknowledgement subject without its numbers.
+    @ivar number: the consumer sequence of the first message.
+    @ivar pending: messages that the consumer has after the first one.
+    @ivar most: stop before the message with which the size would exceed it.
+    @ivar isShown: whether sizes count the subjects of the stream, and not C{subject}.
+    """
+
+    subject: bytes
+    records: Sequence[Record]
+    prefix: bytes
+    number: int
+    pending: int
+    most: int
+    isShown: bool
 
 
 @dataclass(frozen=True, slots=True)

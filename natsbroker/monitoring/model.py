@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
-from natsbroker.accounts.account import Account
 from natsbroker.accounts.accountz import Accountz
 from natsbroker.accounts.accstatz import Accstatz
 from natsbroker.accounts.subsz import Subsz
 from natsbroker.clients.connz import Connz, Namers
-from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IConnectionKind
 from natsbroker.jetstream.health import jetStreamCheck
@@ -22,7 +20,6 @@ from natsbroker.jetstream.jsz import Jsz, accountsOf, varzOf
 from natsbroker.monitoring.answers import HTML, Answer, Page, textAnswer
 from natsbroker.monitoring.healthz import HealthCheck, Healthz
 from natsbroker.monitoring.metrics import Metrics
-from natsbroker.monitoring.process import ProcessUsage
 from natsbroker.monitoring.queries import BadQuery, Query
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.monitoring.statsz import Statsz
@@ -31,8 +28,8 @@ from natsbroker.monitoring.varz import Varz
 
 class MonitoringModel:
     """
-    The pages of one broker. Services contribute to L{varz}, L{accountz} and L{healthz}, and give
-    their links to the pages in L{links}.
+    The pages of one broker, whose clock is the reactor of the client connections. Services add to
+    L{varz}, L{accountz} and L{healthz}, and give their links to the pages in L{links}.
 
     @ivar links: the pages of connection kinds, by the kind's name.
     @ivar pages: by path, as C{/varz}; more may be added.
@@ -40,32 +37,22 @@ class MonitoringModel:
 
     def __init__(
         self,
-        context: ClientContext,
-        accounts: Iterable[Account],
-        settings: Settings,
-        startTime: float,
+        state: BrokerState,
         healthChecks: Iterable[HealthCheck] = (),
-        process: ProcessUsage | None = None,
         namers: Namers | None = None,
-        loadTime: float | None = None,
         kinds: Iterable[IConnectionKind] = (),
         jetstream: Callable[[], Any] = lambda: None,
     ) -> None:
         """
-        @param context: of the client connections; its reactor is the clock.
-        @param accounts: all accounts; iterated again for each request.
-        @param loadTime: of the settings; by default C{startTime}.
         @param jetstream: gives L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None}.
         """
-        loaded = startTime if loadTime is None else loadTime
-        process = process or ProcessUsage(context.reactor.seconds)
-        self._state = BrokerState(context, accounts, settings, startTime, loaded, process)
-        self.clock = context.reactor
-        self.host = settings.monitoring.http_host
+        self._state = state
+        self.clock = state.context.reactor
+        self.host = state.settings.monitoring.http_host
         self.requests: dict[str, int] = {}
         self.varz = Varz(self._state, self.requests)
-        self.connz = Connz(context, namers or Namers())
-        self.subsz = Subsz(context, accounts)
+        self.connz = Connz(state.context, namers or Namers())
+        self.subsz = Subsz(state.context, state.accounts)
         self.healthz = Healthz([*healthChecks, jetStreamCheck(jetstream)])
         self.accountz = Accountz(self._state)
         self.accstatz = Accstatz(self._state)

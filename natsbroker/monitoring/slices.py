@@ -4,13 +4,13 @@ Long answers, made in slices of time: clients are served in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.task import Cooperator
 
-from natsbroker.monitoring.answers import collected
+from natsbroker.monitoring.answers import Pause, Steps, collected
 
 #: Seconds of work on answers before the reactor runs.
 SLICE = 0.002
@@ -39,6 +39,15 @@ class Slices:
             task.stop()
             raise
         return made
+
+    async def result(self, steps: Steps) -> Any:
+        results: list[Any] = []
+
+        def work() -> Generator[Pause, None, None]:
+            results.append((yield from steps))
+
+        await self.made(work())
+        return results[0]
 
 
 def _sliceEnd(seconds: Callable[[], float]) -> Callable[[], bool]:

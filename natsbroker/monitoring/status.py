@@ -11,7 +11,7 @@ Nothing is published without a subscriber.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import Service
@@ -20,7 +20,6 @@ from twisted.logger import Logger
 
 from natsbroker.auth.responder import Describe
 from natsbroker.interfaces import IMessageBus
-from natsbroker.monitoring.answers import Pause
 from natsbroker.monitoring.slices import Slices
 from natsbroker.wire.clientinfo import compact
 from natsbroker.wire.values import Message
@@ -82,12 +81,7 @@ class StatusReports(Service):
             reporting.addErrback(lambda why: _log.failure("The status cannot be published", why))
 
     async def _report(self, bus: IMessageBus, subject: bytes) -> None:
-        made: list[Any] = []
-
-        def steps() -> Generator[Pause, None, None]:
-            made.append((yield from self._model().statsz.steps()))
-
-        await self._slices.made(steps())
+        status = await self._slices.result(self._model().statsz.steps())
         if self.running:
-            document = {"server": self._describe(), "statsz": made[0]}
+            document = {"server": self._describe(), "statsz": status}
             bus.publish(Message(subject, compact(document)))

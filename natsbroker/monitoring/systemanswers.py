@@ -6,7 +6,7 @@ Long answers are made a little at a time, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from natsbroker.auth.responder import Describe
 from natsbroker.jetstream.jsz import JszQuery, accountsOf, accountSteps
 from natsbroker.jetstream.model.gojson import JsonError
-from natsbroker.monitoring.answers import Pause, bodyOf, compact
+from natsbroker.monitoring.answers import bodyOf, compact
 from natsbroker.monitoring.healthz import HealthQuery
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.queries import BadQuery
@@ -144,12 +144,7 @@ class SystemAnswers:
         if name == "PING":
             wanted = asked.options.get("accounts") or None
         isComplete = bool(asked.options.get("include_unused"))
-        rows: list[dict[str, Any]] = []
-
-        def steps() -> Generator[Pause, None, None]:
-            rows.extend((yield from self._model.accstatz.rows(wanted, isComplete)))
-
-        await self._slices.made(steps())
+        rows = await self._slices.result(self._model.accstatz.rows(wanted, isComplete))
         if not rows and wanted is not None:
             return None
         server = self._describe()

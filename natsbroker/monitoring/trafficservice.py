@@ -6,27 +6,223 @@ in a channel if one is configured::
     $NB.EVENT.INTEREST.<server id>      rows of interest, local and of other clusters
 
 Rows that do not fit into one message come in several, numbered by C{part} of C{parts}. Without a
-subscriber and without a channel no event is made.
+subscriber and without a channel no event is made::
+
+    services { traffic { interval: "10s", depth: 2, top: 1000, channel: "NB_EVENTS" } }
+
+Rows are of what came since the last event, without members that are zero. Rows with a prefix are
+exact sums over published messages; rows without one come from the counters of connections.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from twisted.application.service import Service
+from twisted.application.service import IService, Service
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.interfaces import IBrokerHost, IInterestWatcher, IMessageBus
+from natsbroker.advisories import Advisory, ClientDisconnected, GatewayUnwanted
+from natsbroker.interfaces import (
+    IBrokerHost,
+    IBrokerService,
+    IInterestWatcher,
+    IMessageBus,
+    IObserver,
+)
 from natsbroker.monitoring.formats import decoded
-from natsbroker.monitoring.subjecttraffic import prefixOf
-from natsbroker.monitoring.traffic import Row, TrafficModel
+from natsbroker.monitoring.model import MonitoringModel
+from natsbroker.monitoring.subjecttraffic import REST, SubjectTraffic, prefixOf
+from natsbroker.streaming.channelwriter import ChannelWriter
+from natsbroker.wire.durations import secondsFrom
 from natsbroker.wire.instants import instant
+
+_KNOWN = ("account", "channel", "depth", "interval", "top")
+
+#: The ranges of the numbers. Rows are made in one step of the reactor, so C{top} is bounded.
+_INTERVAL = (0.1, 3600.0)
+_DEPTH = (1, 16)
+_TOP = (1, 20_000)
+
+
+@implementer(IBrokerService)
+class TrafficPlugin:
+    name = "traffic"
+
+    def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> IService:
+        for key in section:
+            if key not in _KNOWN:
+                raise ValueError(f'unknown field "{key}"')
+        writer = _writerFrom(host, section.get("channel"))
+        service: IService = TrafficService(
+            host,
+            _busFrom(host, section.get("account")),
+            _intervalFrom(section.get("interval", 10)),
+            _countFrom("depth", section.get("depth", 2), *_DEPTH),
+            _countFrom("top", section.get("top", 1000), *_TOP),
+            writer,
+        )
+        return service
+
+
+READY_MADE = (TrafficPlugin(),)
+
+
+def _busFrom(host: IBrokerHost, name: object) -> Any:
+    settings = host.settings
+    if name is None:
+        return None if settings.no_system_account else host.bus(settings.system_account)
+    try:
+        return host.bus(str(name))
+    except KeyError:
+        raise ValueError(f"there is no account {name}") from None
+
+
+def _writerFrom(host: IBrokerHost, channel: object) -> ChannelWriter | None:
+    if channel is None:
+        return None
+    streaming = host.settings.streaming
+    if streaming is None:
+        raise ValueError("channel needs a streaming block")
+    bus, prefix = host.bus(streaming.account), streaming.discover_prefix
+    return ChannelWriter(bus, host.reactor, str(channel), streaming.cluster_id, prefix)
+
+
+def _intervalFrom(value: object) -> float:
+    try:
+        seconds = secondsFrom(value) if isinstance(value, str) else float(str(value))
+    except ValueError:
+        seconds = -1.0
+    low, high = _INTERVAL
+    if isinstance(value, bool) or not low <= seconds <= high:
+        raise ValueError(f"interval must be {low:g} to {high:g} seconds")
+    return seconds
+
+
+def _countFrom(name: str, value: object, low: int, high: int) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{name} must be a number from {low} to {high}")
+    return value
+
+
+Row = dict[str, Any]
+
+_SLOW = "Slow Consumer"
+
+#: The kind of peer by the name of the link statistics.
+_BOOKS = {"routes": "route", "gateways": "gateway", "leafs": "leaf"}
+
+_COUNTS = ("msgs_in", "bytes_in", "msgs_out", "bytes_out")
+
+
+@implementer(IObserver)
+class TrafficModel:
+    def __init__(self, monitoring: MonitoringModel, depth: int, most: int) -> None:
+        self._monitoring = monitoring
+        self._depth = depth
+        self._most = most
+        self._subjects = SubjectTraffic(depth, most)
+        self._buses: dict[str, IMessageBus] = {}
+        self._unwanted: dict[tuple[str, str, bytes], list[int]] = {}
+        self._slow: Counter[str] = Counter()
+        self._links: dict[tuple[str, str, str, int], tuple[int, ...]] = {}
+        self._books: dict[str, int] = {}
+
+    def watch(self, bus: IMessageBus) -> None:
+        name = bus.account
+        self._buses[name] = bus
+        bus.matcher.counterFor = partial(self._subjects.counterOf, name)
+        bus.matcher.changed(b">")
+
+    def stop(self) -> None:
+        buses, self._buses = self._buses, {}
+        for bus in buses.values():
+            bus.matcher.counterFor = None
+            bus.matcher.changed(b">")
+
+    def observe(self, advisory: Advisory) -> None:
+        if isinstance(advisory, GatewayUnwanted):
+            key = (advisory.account, advisory.gateway, prefixOf(advisory.subject, self._depth))
+            if key not in self._unwanted and len(self._unwanted) >= self._most:
+                key = (advisory.account, advisory.gateway, REST)
+            counts = self._unwanted.setdefault(key, [0, 0, 0])
+            counts[0] += 1
+            counts[1] += advisory.size
+            counts[2] += advisory.isTold
+        elif isinstance(advisory, ClientDisconnected) and advisory.reason.startswith(_SLOW):
+            self._slow[advisory.account] += 1
+
+    def take(self) -> list[Row]:
+        rows: dict[tuple[str, str, str, str], Counter[str]] = {}
+
+        def row(account: str, kind: str, peer: str, prefix: bytes) -> Counter[str]:
+            return rows.setdefault((account, kind, peer, decoded(prefix)), Counter())
+
+        counted, displaced = self._subjects.take()
+        for name in displaced or ():
+            for bus in self._buses.values() if not name else filter(None, [self._buses.get(name)]):
+                bus.matcher.changed(b">")
+        for each in counted:
+            messages, size, copies, copiedSize = each.figures
+            one = row(each.account, "client", "", each.prefix)
+            one.update(dict(zip(_COUNTS, (messages, size, copies, copiedSize), strict=True)))
+            if not each.isWanted:
+                one["no_interest"] += messages
+            for gateway in each.gateways:
+                one = row(each.account, "gateway", gateway, each.prefix)
+                one.update(msgs_out=messages, bytes_out=size)
+        unwanted, self._unwanted = self._unwanted, {}
+        for (account, gateway, prefix), (messages, size, told) in unwanted.items():
+            one = row(account, "gateway", gateway, prefix)
+            one.update(msgs_in=messages, bytes_in=size, no_interest=messages, rs_minus_sent=told)
+        slow, self._slow = self._slow, Counter()
+        for account, count in slow.items():
+            row(account, "client", "", b"")["slow_drops"] += count
+        for account, kind, peer, counts in self._passed():
+            row(account, kind, peer, b"").update(dict(zip(_COUNTS, counts, strict=True)))
+        for kind, count in self._cut():
+            row("", kind, "", b"")["slow_drops"] += count
+        return [_shownRow(key, counts) for key, counts in rows.items() if any(counts.values())]
+
+    def _passed(self) -> Iterator[tuple[str, str, str, tuple[int, ...]]]:
+        before, self._links = self._links, {}
+        for account, kind, peer, number, counts in self._linkTraffic():
+            key = (account, kind, peer, number)
+            self._links[key] = counts
+            old = before.get(key, (0, 0, 0, 0))
+            yield account, kind, peer, tuple(a - b for a, b in zip(counts, old, strict=True))
+
+    def _linkTraffic(self) -> Iterable[tuple[str, str, str, int, tuple[int, ...]]]:
+        pages = self._monitoring
+        gateways = pages.links["gateway"].gateways
+        if gateways is not None:
+            for name, link in (*gateways.outbound(), *gateways.inbound()):
+                yield "", "gateway", name, link.link.number, link.link.counts
+        for route in pages.links["route"].routes():
+            yield route.account, "route", route.remote, route.number, route.counts
+        for leaf in pages.links["leaf"].leafs:
+            yield leaf.account, "leaf", leaf.name, leaf.number, leaf.counts
+
+    def _cut(self) -> Iterator[tuple[str, int]]:
+        for name, kind in _BOOKS.items():
+            book = self._monitoring.varz.statistics.get(name)
+            if book is not None:
+                before, self._books[name] = self._books.get(name, 0), book.slow
+                yield kind, book.slow - before
+
+
+def _shownRow(key: tuple[str, str, str, str], counts: Counter[str]) -> Row:
+    account, kind, peer, prefix = key
+    row: Row = {"account": account, "peer_kind": kind, "peer": peer, "subject_prefix": prefix}
+    row.update((name, count) for name, count in counts.items() if count)
+    return row
+
 
 _log = Logger(namespace="natsbroker.monitoring")
 
@@ -76,20 +272,18 @@ class TrafficService(Service):
         interval: float,
         depth: int,
         most: int,
-        store: Callable[[bytes], object] | None = None,
-        closed: Callable[[], object] = lambda: None,
+        writer: ChannelWriter | None = None,
     ) -> None:
         """
         @param bus: of the account that receives the events; C{None} for none.
-        @param closed: called after the last event.
+        @param writer: stores the events; closed after the last one.
         """
         self._host = host
         self._bus = bus
         self._interval = interval
         self._depth = depth
         self._most = most
-        self._store = store
-        self._closed = closed
+        self._writer = writer
         self._model: TrafficModel | None = None
         self._interests: dict[str, InterestByPrefix] = {}
         self._end: Callable[[], None] = lambda: None
@@ -125,7 +319,8 @@ class TrafficService(Service):
         self._end()
         for name in list(self._interests):
             self._forget(name)
-        self._closed()
+        if self._writer is not None:
+            self._writer.close()
         stopping: Deferred[None] | None = super().stopService()  # type: ignore[no-untyped-call]
         return stopping
 
@@ -147,8 +342,9 @@ class TrafficService(Service):
         subject = prefix + server["id"].encode()
         isHeard = self._bus is not None and self._bus.hasInterest(subject)
         # The rows of traffic are taken in any case: an event covers one interval.
-        found = rows() if isHeard or self._store is not None or kind == "traffic" else []
-        if not isHeard and self._store is None:
+        isWanted = isHeard or self._writer is not None
+        found = rows() if isWanted or kind == "traffic" else []
+        if not isWanted:
             return
         pieces = list(_pieces(found, min(_LARGEST, int(self._host.settings.max_payload) // 2)))
         for part, piece in enumerate(pieces):
@@ -165,8 +361,8 @@ class TrafficService(Service):
             text = f'{head}, "rows": [{",".join(piece)}]}}'.encode()
             if isHeard and self._bus is not None:
                 self._bus.publishInternal(subject, text)
-            if self._store is not None:
-                self._store(text)
+            if self._writer is not None:
+                self._writer.write(text)
 
     @property
     def _cluster(self) -> str:

@@ -408,12 +408,19 @@ class BrokerParts:
             storeCheck,
         )
         from natsbroker.monitoring.model import MonitoringModel
+        from natsbroker.monitoring.process import ProcessUsage
+        from natsbroker.monitoring.state import BrokerState
 
+        host, process = self._host, ProcessUsage(self._reactor.seconds)
         return MonitoringModel(
-            self.clients,
-            self.accounts,
-            self._host.settings,
-            self._host.startTime,
+            BrokerState(
+                self.clients,
+                self.accounts,
+                host.settings,
+                host.startTime,
+                self._loadTime,
+                process,
+            ),
             healthChecks=[
                 listeningCheck(self.listeners.closed),
                 pollingCheck(lambda: "" if self.poller is None else self.poller.trouble),
@@ -421,7 +428,6 @@ class BrokerParts:
                 lossCheck(lambda: self._store.losses if self._store else ()),
             ],
             namers=Namers(self.authority.nameOf, described),
-            loadTime=self._loadTime,
             kinds=self.links.kinds,
             jetstream=lambda: self.jetstream,
         )

@@ -34,7 +34,7 @@ Find = Callable[[Any], Iterable[Any]]
 BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
     IAuthorizerPlugin: lambda: import_module("natsbroker.auth.plugins").READY_MADE,
     IGatewayPolicyPlugin: lambda: import_module("natsbroker.gateways.policies").READY_MADE,
-    IBrokerService: lambda: import_module("natsbroker.monitoring.trafficplugin").READY_MADE,
+    IBrokerService: lambda: import_module("natsbroker.monitoring.trafficservice").READY_MADE,
 }
 """The plugins that need no installation, by interface; their modules load when one is looked up."""
 

@@ -5,20 +5,305 @@ Deferred has fired when it is returned. What was appended is not copied: the byt
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
-from natsbroker.interfaces import IStateStore, IStoreWatcher, IStreamLog, IStreamStore
-from natsbroker.interfaces.records import NoSuchLog, StoreClosed, StoreError
-from natsbroker.storage.checks import checkChanges, checkLogName, checkSpace
-from natsbroker.storage.memorylog import MemoryLog
-from natsbroker.storage.policy import Aging
+from natsbroker.interfaces import (
+    IExportableLog,
+    IHeldLog,
+    IStateStore,
+    IStoreWatcher,
+    IStreamLog,
+    IStreamStore,
+    ISubjectIndexedLog,
+)
+from natsbroker.interfaces.records import (
+    Entry,
+    LogBounds,
+    Matching,
+    NoSuchLog,
+    Record,
+    Retention,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    SubjectTally,
+)
+from natsbroker.storage.checks import checkChanges, checkHold, checkLogName, checkSkip, checkSpace
+from natsbroker.storage.exports import Page, StoredLog
+from natsbroker.storage.policy import Aging, Policy
+from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
 from natsbroker.storage.watching import StoreHealth
+from natsbroker.subjects.grammar import matches
+
+
+def _sizeOf(record: Record) -> int:
+    return len(record.subject) + len(record.headers) + len(record.payload)
+
+
+class _Records:
+    """
+    Records by sequence and by subject. What was deleted leaves its sequence in C{_order} until
+    that is mostly such leftovers; C{_head} is where to look for the oldest record.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[int, Record] = {}
+        self._order: list[int] = []
+        self._head = 0
+        self.bySubject: dict[bytes, dict[int, None]] = {}
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(self, record: Record) -> None:
+        """
+        Take a record with a higher sequence than all before.
+        """
+        self._records[record.sequence] = record
+        self._order.append(record.sequence)
+        self.bySubject.setdefault(record.subject, {})[record.sequence] = None
+        self.size += _sizeOf(record)
+
+    def remove(self, sequence: int) -> bool:
+        record = self._records.pop(sequence, None)
+        if record is None:
+            return False
+        same = self.bySubject[record.subject]
+        del same[sequence]
+        if not same:
+            del self.bySubject[record.subject]
+        self.size -= _sizeOf(record)
+        if len(self._order) > 64 and len(self._order) > 2 * len(self._records):
+            self._order = [each for each in self._order if each in self._records]
+            self._head = 0
+        return True
+
+    def at(self, sequence: int) -> Record:
+        return self._records[sequence]
+
+    def fromSequence(self, sequence: int) -> Iterator[Record]:
+        order, records = self._order, self._records
+        for index in range(bisect_left(order, sequence, self._head), len(order)):
+            record = records.get(order[index])
+            if record is not None:
+                yield record
+
+    def oldest(self) -> Record | None:
+        order, records = self._order, self._records
+        while self._head < len(order):
+            record = records.get(order[self._head])
+            if record is not None:
+                return record
+            self._head += 1
+        return None
+
+    def sequenceAt(self, timestamp: int) -> int | None:
+        live = [each for each in self._order if each in self._records]
+        index = bisect_left(live, timestamp, key=lambda each: self._records[each].timestamp)
+        return live[index] if index < len(live) else None
+
+
+def _checkEntries(batch: Sequence[Entry]) -> int:
+    total = 0
+    for subject, headers, payload, _ in batch:
+        if len(subject) > LARGEST_SUBJECT:
+            raise ValueError(f"a subject of {len(subject)} bytes is too long")
+        size = len(subject) + len(headers) + len(payload)
+        if size > LARGEST_RECORD:
+            raise ValueError(f"a record of {size} bytes is too large")
+        total += size
+    return total
+
+
+@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
+class MemoryLog(StoredLog):
+    def __init__(
+        self, name: str, hasRoom: Callable[[int], bool], now: Callable[[], int], aging: Aging
+    ) -> None:
+        super().__init__(name, int.from_bytes(os.urandom(8), "little"), Policy())
+        self._hasRoom = hasRoom
+        self._now = now
+        self._aging = aging
+        self.nextSequence = 1
+        self._rows = _Records()
+        self._lastTime = 0
+
+    @property
+    def size(self) -> int:
+        return self._rows.size
+
+    def append(self, batch: Sequence[Entry]) -> Deferred[range]:
+        size = _checkEntries(batch)
+        if self.closed is not None:
+            return fail(self.closed)
+        if batch and not self._hasRoom(size):
+            return fail(StoreFull("the store in memory is full"))
+        first = self.nextSequence
+        now = self._now()
+        for subject, headers, payload, timestamp in batch:
+            self._lastTime = max(timestamp or now, self._lastTime)
+            self._rows.add(Record(self.nextSequence, self._lastTime, subject, headers, payload))
+            self.nextSequence += 1
+        if self.policy.retention.perSubject:
+            self._enforcePerSubject({entry[0] for entry in batch})
+        self.enforce()
+        return succeed(range(first, self.nextSequence))
+
+    def read(
+        self, sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Deferred[list[Record]]:
+        if self.closed is not None:
+            return fail(self.closed)
+        found: list[Record] = []
+        for record in self._rows.fromSequence(sequence) if limit > 0 else ():
+            found.append(record)
+            maxBytes -= _sizeOf(record)
+            if len(found) >= limit or maxBytes <= 0:
+                break
+        return succeed(found)
+
+    def bounds(self) -> LogBounds:
+        oldest = self._rows.oldest()
+        first = self.nextSequence if oldest is None else oldest.sequence
+        last = self.nextSequence - 1
+        return LogBounds(first, last, len(self._rows), self._rows.size, self._lastTime)
+
+    def sequenceAt(self, timestamp: int) -> Deferred[int]:
+        if self.closed is not None:
+            return fail(self.closed)
+        return succeed(self._rows.sequenceAt(timestamp) or self.nextSequence)
+
+    def retain(self, retention: Retention) -> None:
+        self.policy.retention = retention
+        if retention.age and self.closed is None:
+            self._aging.want(self, self.enforce)
+        else:
+            self._aging.forget(self)
+        if retention.perSubject:
+            self._enforcePerSubject(list(self._rows.bySubject))
+        self.enforce()
+
+    def enforce(self) -> None:
+        policy, rows = self.policy, self._rows
+        age = policy.retention.age
+        limit = self._holdFloor()
+        cutoff = self._now() - age if age else 0
+        while (oldest := rows.oldest()) is not None and oldest.sequence < limit:
+            isOld = age and oldest.timestamp < cutoff
+            if not (isOld or policy.isExceeded(len(rows), rows.size)):
+                break
+            rows.remove(oldest.sequence)
+
+    def _enforcePerSubject(self, subjects: Collection[bytes]) -> None:
+        limit = self._holdFloor()
+        for subject in subjects:
+            sequences = self._rows.bySubject.get(subject, {})
+            excess = len(sequences) - self.policy.retention.perSubject
+            for sequence in list(islice(sequences, max(excess, 0))):
+                if sequence < limit:
+                    self._rows.remove(sequence)
+
+    def _holdFloor(self) -> int:
+        """
+        The first sequence that must not go by rule.
+        """
+        return min(self.policy.holds.values(), default=self.nextSequence)
+
+    def discardBefore(self, sequence: int) -> Deferred[int]:
+        if self.closed is not None:
+            return fail(self.closed)
+        limit = min(sequence, self._holdFloor())
+        while (oldest := self._rows.oldest()) is not None and oldest.sequence < limit:
+            self._rows.remove(oldest.sequence)
+        return succeed(self.bounds().first)
+
+    def delete(self, sequences: Collection[int]) -> Deferred[int]:
+        if self.closed is not None:
+            return fail(self.closed)
+        return succeed(sum(map(self._rows.remove, sequences)))
+
+    def skipTo(self, sequence: int) -> Deferred[None]:
+        checkSkip(sequence, self.nextSequence)
+        if self.closed is not None:
+            return fail(self.closed)
+        self.nextSequence = sequence
+        return succeed(None)
+
+    def hold(self, name: str, floor: int) -> Deferred[None]:
+        checkHold(self.policy.holds, name)
+        if self.closed is not None:
+            return fail(self.closed)
+        self.policy.holds[name] = floor
+        self.enforce()
+        return succeed(None)
+
+    def release(self, name: str) -> Deferred[None]:
+        if self.closed is not None:
+            return fail(self.closed)
+        self.policy.holds.pop(name, None)
+        self.retain(self.policy.retention)
+        return succeed(None)
+
+    def lastFor(self, subject: bytes) -> Deferred[Record | None]:
+        if self.closed is not None:
+            return fail(self.closed)
+        sequences = self._rows.bySubject.get(subject)
+        if not sequences:
+            return succeed(None)
+        return succeed(self._rows.at(next(reversed(sequences))))
+
+    def subjects(
+        self, pattern: bytes, after: bytes = b"", limit: int = 0
+    ) -> Deferred[dict[bytes, SubjectTally]]:
+        if self.closed is not None:
+            return fail(self.closed)
+        found = sorted(
+            each for each in self._rows.bySubject if each > after and matches(pattern, each)
+        )
+        tallies = {}
+        for subject in found[:limit] if limit else found:
+            sequences = self._rows.bySubject[subject]
+            tallies[subject] = SubjectTally(
+                len(sequences), next(iter(sequences)), next(reversed(sequences))
+            )
+        return succeed(tallies)
+
+    def readMatching(
+        self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Deferred[Matching]:
+        if self.closed is not None:
+            return fail(self.closed)
+        found: list[Record] = []
+        for record in self._rows.fromSequence(sequence):
+            if len(found) >= limit or maxBytes <= 0:
+                return succeed(Matching(found, record.sequence))
+            if any(matches(each, record.subject) for each in patterns):
+                found.append(record)
+                maxBytes -= _sizeOf(record)
+        return succeed(Matching(found, self.nextSequence))
+
+    def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
+        if self.closed is not None:
+            return fail(self.closed)
+        found: list[Record] = []
+        for record in self._rows.fromSequence(start):
+            if record.sequence >= stop:
+                break
+            found.append(record)
+            maxBytes -= _sizeOf(record)
+            if maxBytes <= 0:
+                return succeed(Page(found, record.sequence + 1, []))
+        return succeed(Page(found, stop, []))
 
 
 @implementer(IStateStore)

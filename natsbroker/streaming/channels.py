@@ -7,7 +7,9 @@ a channel can be read as a stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from typing import Any
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.logger import Logger
@@ -18,9 +20,64 @@ from natsbroker.export.logs import ILogDirectory
 from natsbroker.interfaces import IStateStore, IStreamLog, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming import errors
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.streaming.delivery import Run
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.model import Channel
 from natsbroker.streaming.settings import Streaming
+
+
+class InactivityTimers:
+    """
+    Deletes inactive channels: those with a limit on inactivity, after that time without an active
+    subscription and without a new message, unless a subscription or an append is in progress or a
+    job holds messages.
+    """
+
+    def __init__(
+        self,
+        deadlines: Deadlines,
+        run: Run,
+        delete: Callable[[Channel], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._deadlines = deadlines
+        self._run = run
+        self._delete = delete
+
+    def created(self, channel: Channel) -> None:
+        self.used(channel)
+        self.left(channel)
+
+    def used(self, channel: Channel) -> None:
+        channel.lastActivity = self._deadlines.now()
+
+    def left(self, channel: Channel) -> None:
+        if channel.limits.max_inactivity and not channel.isWatched and not channel.isDeleted:
+            self.used(channel)
+            self._watch(channel, channel.limits.max_inactivity)
+
+    def joined(self, channel: Channel) -> None:
+        inactivity, channel.inactivity = channel.inactivity, None
+        if inactivity is not None:
+            inactivity.cancel()
+
+    def _watch(self, channel: Channel, seconds: float) -> None:
+        self.joined(channel)
+        channel.inactivity = self._deadlines.after(seconds, partial(self._passed, channel))
+
+    def _passed(self, channel: Channel) -> None:
+        channel.inactivity = None
+        if channel.isWatched or channel.isDeleted:
+            return
+        maximum = channel.limits.max_inactivity
+        rest = maximum - (self._deadlines.now() - channel.lastActivity)
+        if channel.inFlight or channel.users or channel.isHeld:
+            rest = maximum
+        if rest > 1e-9:
+            self._watch(channel, rest)
+        else:
+            self._run(self._delete(channel))
+
 
 _log = Logger(namespace="natsbroker.streaming")
 

@@ -11,10 +11,9 @@ from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
-from natsbroker.streaming.channels import Channels
+from natsbroker.streaming.channels import Channels, InactivityTimers
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import ChannelDelivery, Run, TrafficCounters
-from natsbroker.streaming.inactivity import InactivityTimers
 from natsbroker.streaming.ledger import Ledger, ledgerSpace
 from natsbroker.streaming.model import Channel, StreamingClient
 from natsbroker.streaming.names import RequestSubjects

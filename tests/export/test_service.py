@@ -10,7 +10,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.export.logs import ILogConsumer
 from natsbroker.interfaces import ISubscriber
-from natsbroker.storage.memorylog import MemoryLog
+from natsbroker.storage.memory import MemoryLog
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message

@@ -4,11 +4,13 @@ Sending stored messages: the lane sends what the readable path does.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.interfaces.records import Record
+from natsbroker.interfaces.records import Record, RecordRun
 from natsbroker.jetstream.recordsender import RecordSender, Sent
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
@@ -37,9 +39,10 @@ RECORDS = [
 ]
 
 
-def sender(world: World) -> RecordSender:
-    """What sends to the clients."""
-    return RecordSender(world.accounts["$G"].busFor(Kind.INTERNAL))
+def deliver(world: World, *run: Any) -> Sent:
+    """What is sent to the clients."""
+    sender = RecordSender(world.accounts["$G"].busFor(Kind.INTERNAL))
+    return sender.deliver(RecordRun(*run))
 
 
 def frames(names: Names, records: list[Record], most: int, isShown: bool) -> list[object]:
@@ -49,7 +52,7 @@ def frames(names: Names, records: list[Record], most: int, isShown: bool) -> lis
         plain, withHeaders = world.client(), world.client(HEADERS)
         plain.send(b"SUB d 1\r\nSUB * 22\r\n")
         withHeaders.send(b"SUB d 333\r\n")
-        sent = sender(world).deliver(b"d", records, PREFIX, 9, 2, most, isShown)
+        sent = deliver(world, b"d", records, PREFIX, 9, 2, most, isShown)
         traffic = [each.session.traffic for each in (plain, withHeaders)]
         # The order of subscriptions with one subject is the router's.
         return [sent, sorted(plain.receive().split(b"MSG ")), withHeaders.receive(), traffic]
@@ -85,7 +88,7 @@ def test_numbers(names: Names) -> None:
         client = world.client(HEADERS)
         client.send(b"SUB d 1\r\n")
         size = sum(len(each.subject + each.headers + each.payload) for each in RECORDS)
-        sent = sender(world).deliver(b"d", RECORDS, PREFIX, 9, 2, 10_000, True)
+        sent = deliver(world, b"d", RECORDS, PREFIX, 9, 2, 10_000, True)
         lines = client.receive().split(b"\r\n")
         acks = [line.split()[3] for line in lines if b"MSG " in line]
         assert [line.split()[1] for line in lines if b"MSG " in line] == [
@@ -105,10 +108,10 @@ def test_nobody(names: Names) -> None:
     """Nothing is sent to nobody, and no more after the receiver's end."""
     with using(names):
         world = World()
-        assert sender(world).deliver(b"d", RECORDS, PREFIX, 1, 0, 10_000, True) == Sent(0, 0)
+        assert deliver(world, b"d", RECORDS, PREFIX, 1, 0, 10_000, True) == Sent(0, 0)
         client = world.client(HEADERS)
         client.send(b"SUB d 1\r\nUNSUB 1 2\r\n")
-        sent = sender(world).deliver(b"d", RECORDS, PREFIX, 1, 0, 10_000, True)
+        sent = deliver(world, b"d", RECORDS, PREFIX, 1, 0, 10_000, True)
         assert sent.messages == 2
         assert client.receive().count(b"MSG s.") == 2
 
@@ -121,9 +124,9 @@ def test_services(names: Names) -> None:
         world = World(authorizer=Doorkeeper(lambda hello: Grant(subscribe=denied)))
         client, recorder = world.client(HEADERS), Recorder()
         client.send(b"SUB * 1\r\n")
-        assert sender(world).deliver(b"d", RECORDS, PREFIX, 1, 0, 10_000, True).messages == 0
+        assert deliver(world, b"d", RECORDS, PREFIX, 1, 0, 10_000, True).messages == 0
         world.accounts["$G"].busFor(Kind.INTERNAL).subscribe(b"d", recorder, "tag")
-        assert sender(world).deliver(b"d", RECORDS, PREFIX, 1, 0, 10_000, True).messages == 4
+        assert deliver(world, b"d", RECORDS, PREFIX, 1, 0, 10_000, True).messages == 4
         assert [each.shownSubject for each, _ in recorder.got] == [each.subject for each in RECORDS]
         assert client.receive() == b""
 
@@ -137,5 +140,5 @@ def test_longPrefixes(names: Names, length: int) -> None:
         client = world.client(HEADERS)
         client.send(b"SUB d 1\r\n")
         prefix = b"$JS.ACK." + b"S" * length + b".C."
-        assert sender(world).deliver(b"d", RECORDS[:1], prefix, 1, 0, 10_000, True).messages == 1
+        assert deliver(world, b"d", RECORDS[:1], prefix, 1, 0, 10_000, True).messages == 1
         assert prefix + b"1.7.1.1700000000000000000.0 300\r\n" in client.receive()

@@ -18,6 +18,7 @@ from natsbroker.monitoring.answers import Answer
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.process import ProcessUsage
 from natsbroker.monitoring.resource import monitorSite
+from natsbroker.monitoring.state import BrokerState
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.support import Doorkeeper, Wire, World
@@ -62,9 +63,9 @@ class Stage:
         self.settings = settings or Settings()
         self.process = ProcessUsage(self.world.clock.seconds, lambda: 0.5, lambda: 4096, lambda: 2)
         accounts = [self.world.accounts[name] for name in ("$G", "$SYS", "A", "B")]
-        self.model = MonitoringModel(
-            self.world.context, accounts, self.settings, BEGIN, process=self.process, kinds=KINDS
-        )
+        context = self.world.context
+        state = BrokerState(context, accounts, self.settings, BEGIN, BEGIN, self.process)
+        self.model = MonitoringModel(state, kinds=KINDS)
         self.site = monitorSite(self.model)
 
     def client(self, user: str = "", **options: Any) -> Wire:

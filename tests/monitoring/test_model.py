@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.config.model import Settings
 from natsbroker.monitoring.answers import Answer, jsonAnswer
 from natsbroker.monitoring.healthz import HealthProblem
 from natsbroker.monitoring.model import MonitoringModel
+from natsbroker.monitoring.process import ProcessUsage
 from natsbroker.monitoring.queries import BadQuery, Query
+from natsbroker.monitoring.state import BrokerState
 from tests.monitoring.staging import BEGIN, Stage, monitoring
 
 
@@ -81,17 +82,24 @@ def test_attributes() -> None:
     assert model.clock.seconds() == BEGIN
 
 
+def stateOf(stage: Stage, process: ProcessUsage) -> BrokerState:
+    """A broker with no accounts."""
+    return BrokerState(stage.world.context, [], stage.settings, BEGIN, BEGIN, process)
+
+
 def test_healthChecks() -> None:
     """Checks that were given are asked."""
+    stage = Stage()
     checks = [lambda query: [HealthProblem("bad")]]
-    model = MonitoringModel(Stage().world.context, [], Settings(), BEGIN, checks)
+    model = MonitoringModel(stateOf(stage, stage.process), checks)
     answer = model.answer("/healthz", {})
     assert answer is not None and answer.status == 503
 
 
-def test_processByDefault() -> None:
-    """By default the process is this one."""
-    model = MonitoringModel(Stage().world.context, [], Settings(), BEGIN)
+def test_process() -> None:
+    """The figures of the process are those of this one."""
+    stage = Stage()
+    model = MonitoringModel(stateOf(stage, ProcessUsage(stage.world.clock.seconds)))
     answer = model.answer("/varz", {})
     assert answer is not None
     assert b'"mem": 0,' not in b"".join(answer.body)

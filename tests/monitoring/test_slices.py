@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import chain
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
+from natsbroker.monitoring.answers import PAUSE
 from natsbroker.monitoring.slices import SLICE, Slices
 
 
@@ -94,3 +95,17 @@ def test_failure() -> None:
     clock.pump([0] * 5)
     with pytest.raises(LookupError):
         failures[0].raiseException()
+
+
+def test_result() -> None:
+    """Work in steps has a result."""
+    clock = Clock()
+    results: list[str] = []
+
+    def steps() -> Generator[bytes, None, str]:
+        yield PAUSE
+        return "done"
+
+    ensureDeferred(Slices(clock).result(steps())).addCallback(results.append)
+    clock.pump([0.0] * 4)
+    assert results == ["done"]

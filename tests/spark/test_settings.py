@@ -4,10 +4,16 @@ Options: what is read, what is refused.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.logs.columns import COLUMNS
 from natsbroker.spark.settings import OPTIONS, PLANNED, readOptions
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "spark-options.md"
 
 LEAST = {"servers": "h", "stream": "S"}
 
@@ -109,3 +115,13 @@ def test_namesAreDifferent() -> None:
     """No two options are one in another case, and none is both there and planned."""
     names = [each.name.lower() for each in OPTIONS] + [each.lower() for each in PLANNED]
     assert len(set(names)) == len(names)
+
+
+def test_reference() -> None:
+    """The reference has a row for each option and each column, and names what is planned."""
+    page = REFERENCE.read_text("utf-8")
+    options, _, rest = page.partition("## Columns")
+    rows = re.findall(r"^\| `(.+?)` \| (.+?) \| (?:`(.+?)`)? \| (.+) \|$", options, re.M)
+    assert [row[:3] for row in rows] == [(x.name, x.kind, x.default or "") for x in OPTIONS]
+    assert dict(re.findall(r"^\| `(.+?)` \| `(.+?)` \|$", rest, re.M)) == COLUMNS
+    assert ", ".join(f"`{each}`" for each in PLANNED) in rest

@@ -12,26 +12,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from natsbroker.jetstream.batches.openbatches import LONGEST_ID, OpenBatch, OpenBatches
 from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage, StoredBefore
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.streams.msgheaders import needsNewerApi, withoutHeader
 from natsbroker.jetstream.streams.publishanswers import Arrived, PublishAnswers
-from natsbroker.streaming.deadlines import Deadline
 
 SUFFIX = b".$FI"
 
 BATCHES = 1000
 """The most batches of a stream under way."""
 
-IDLE = 10.0
-"""Seconds without a message after which a batch is forgotten."""
-
 WINDOW = 500
 """The most messages between two answers, of all batches of a stream together."""
 
-_LONGEST_ID = 64
 _START, _APPEND, _COMMIT, _END, _PING = range(5)
 
 
@@ -90,7 +85,7 @@ class FastOutput(Protocol):
     Where messages and answers go, in order.
     """
 
-    def putFast(self, message: CheckedMessage, failed: Callable[[], None], reply: bytes) -> int:
+    def putFast(self, message: CheckedMessage, failed: Callable[[], object], reply: bytes) -> int:
         """
         Have a message stored.
 
@@ -107,7 +102,7 @@ class FastOutput(Protocol):
         """
 
 
-class _FastBatch:
+class _FastBatch(OpenBatch):
     """
     A batch under way.
 
@@ -122,7 +117,6 @@ class _FastBatch:
         self.flow = flow
         self.window = window
         self.last = self.answered = self.sequence = 0
-        self.idle: Deadline | None = None
 
     def advance(self, batches: int) -> bool:
         """
@@ -143,7 +137,7 @@ class _FastBatch:
         return True
 
 
-class FastBatches:
+class FastBatches(OpenBatches[_FastBatch]):
     """
     The batches of one stream.
     """
@@ -160,23 +154,12 @@ class FastBatches:
         @param prepared: gives the subject to store for the one published to.
         @param following: gives the sequence that the stream uses next.
         """
-        self._stream = stream
+        super().__init__(stream)
         self._output = output
         self._checks = checks
         self._prepared = prepared
         self._following = following
         self._answers = PublishAnswers(stream.name, stream.account.domain)
-        self._batches: dict[bytes, _FastBatch] = {}
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def close(self) -> None:
-        """
-        Forget all batches.
-        """
-        for batchId in list(self._batches):
-            self._forget(batchId)
 
     def take(self, message: Arrived) -> None:
         """
@@ -210,17 +193,13 @@ class FastBatches:
             self._refuse(place, batch, outcome, message.reply)
 
     def _placeOf(self, message: Arrived) -> FastPlace:
-        config = self._stream.config
-        if config.sealed:
-            raise errors.STREAM_SEALED()
-        if 0 <= config.max_msg_size < len(message.headers) + len(message.payload):
-            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
-        if not config.allow_batched:
+        self._checkMessage(message)
+        if not self._stream.config.allow_batched:
             raise errors.BATCH_PUBLISH_DISABLED()
         place = placeOf(message.reply)
         if place is None:
             raise errors.BATCH_PUBLISH_INVALID_PATTERN()
-        if len(place.batchId) > _LONGEST_ID:
+        if len(place.batchId) > LONGEST_ID:
             raise errors.BATCH_PUBLISH_INVALID_BATCH_ID()
         return place
 
@@ -232,31 +211,6 @@ class FastBatches:
         window = 1 if self._batches else min(WINDOW, place.flow)
         batch = self._batches[place.batchId] = _FastBatch(place.goesOn, place.flow, window)
         return batch
-
-    def _withoutLevel(self, batchId: bytes, message: Arrived) -> Arrived:
-        """
-        Check the API level that a message asks for, which is not stored.
-        """
-        if b"Nats-Required-Api-Level" not in message.headers:
-            return message
-        if needsNewerApi(message.headers):
-            self._forget(batchId)
-            raise errors.REQUIRED_API_LEVEL()
-        headers = withoutHeader(message.headers, b"Nats-Required-Api-Level")
-        return message._replace(headers=headers)
-
-    def _waitFor(self, batchId: bytes, batch: _FastBatch) -> None:
-        """
-        Forget a batch that gets no more messages.
-        """
-        if batch.idle is not None:
-            batch.idle.cancel()
-        batch.idle = self._stream.account.deadlines.after(IDLE, partial(self._forget, batchId))
-
-    def _forget(self, batchId: bytes) -> None:
-        batch = self._batches.pop(batchId, None)
-        if batch is not None and batch.idle is not None:
-            batch.idle.cancel()
 
     def _check(self, message: Arrived) -> CheckedMessage | StoredBefore | JetStreamError:
         staged = self._checks.begin(False)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from natsbroker.interfaces.records import Record
+from natsbroker.interfaces.records import Record, RecordRun
 from natsbroker.jetstream.consumers.core import ConsumerCore
 from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
 from natsbroker.jetstream.recordsender import Sent
@@ -217,14 +217,13 @@ class ConsumerDeliverer:
         isShown: bool,
     ) -> Sent:
         """
-        Send messages and count their deliveries; see L{RecordSender.deliver}.
+        Send messages and count their deliveries; see L{RecordRun}.
         """
         core = self.core
         number = core.pending.delivered + 1
         most = min(most, SLICE_BYTES - self._sliceBytes)
-        sent = core.account.records.deliver(
-            reply, records, core.ackPrefix, number, pending, most, isShown
-        )
+        run = RecordRun(reply, records, core.ackPrefix, number, pending, most, isShown)
+        sent = core.account.records.deliver(run)
         if sent.messages:
             self._sliceBytes += sent.size
             core.deliveredRun(records[: sent.messages], now)

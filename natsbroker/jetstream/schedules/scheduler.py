@@ -5,10 +5,10 @@ Publishes scheduled messages when they are due.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from natsbroker.interfaces.records import Record, StoreError
@@ -23,9 +23,9 @@ from natsbroker.jetstream.schedules.checks import (
     ZONE,
     scheduleOf,
 )
+from natsbroker.jetstream.schedules.duequeue import DueMessage, DueQueue
 from natsbroker.jetstream.schedules.patterns import scheduledTime, zoneOf
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.streaming.deadlines import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -33,12 +33,9 @@ if TYPE_CHECKING:
 PAUSE = 0.25
 """Seconds between two looks at what is due, at least, as in nats-server."""
 
-LONGEST_WAIT = 86_400.0
-
 RETRY = 2_000_000_000
 """Nanoseconds after which a message is published again that was not stored."""
 
-_SECOND = 1_000_000_000
 _NOT_COPIED = (
     b"Nats-Schedule",
     b"Nats-Expected-",
@@ -49,24 +46,6 @@ _NOT_COPIED = (
 """What the headers of a schedule begin with that a message of it does not have."""
 
 _log = Logger(namespace="natsbroker.jetstream")
-
-
-class _Schedule(NamedTuple):
-    """
-    A schedule that is waiting.
-
-    @ivar sequence: of its message.
-    @ivar time: when it is due, in nanoseconds since 1970.
-    """
-
-    sequence: int
-    time: int
-
-
-class _Due(NamedTuple):
-    sequence: int
-    time: int
-    subject: bytes
 
 
 def producedHeaders(schedule: Record, origin: Record, following: bytes) -> bytes:
@@ -99,10 +78,8 @@ class MessageScheduler:
 
     def __init__(self, stream: ExpiringStream) -> None:
         self._stream = stream
-        self._known: dict[bytes, _Schedule] = {}
-        self._queue: list[tuple[int, int, bytes]] = []
-        self._timer: Deadline | None = None
-        self._isPublishing = self._isClosed = False
+        self._known: dict[bytes, DueMessage] = {}
+        self._queue = DueQueue(stream, self._publishAll, PAUSE)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -116,7 +93,7 @@ class MessageScheduler:
                 self._note(record, MessageHeaders(record.headers))
             elif self._known:
                 self._known.pop(record.subject, None)
-        self._schedule()
+        self._queue.schedule()
 
     def _note(self, record: Record, known: MessageHeaders) -> None:
         scheduler = known.get(SCHEDULER)
@@ -125,7 +102,7 @@ class MessageScheduler:
         except JetStreamError:
             first = None  # A source or a snapshot can have brought it here.
         if first is not None:
-            self._add(record.subject, _Schedule(record.sequence, first))
+            self._add(DueMessage(first, record.sequence, record.subject))
         elif not scheduler:
             self._known.pop(record.subject, None)
         following = known.get(NEXT)
@@ -136,59 +113,35 @@ class MessageScheduler:
                 time = int(parseTime(following.decode("latin-1")))
             except ValueError:
                 return
-            self._add(scheduler, self._known[scheduler]._replace(time=time))
+            self._add(self._known[scheduler]._replace(time=time))
 
-    def _add(self, subject: bytes, schedule: _Schedule) -> None:
-        self._known[subject] = schedule
-        heappush(self._queue, (schedule.time, schedule.sequence, subject))
+    def _add(self, schedule: DueMessage) -> None:
+        self._known[schedule.subject] = schedule
+        self._queue.add(schedule)
+
+    def _isKnown(self, schedule: DueMessage) -> bool:
+        return self._known.get(schedule.subject) == schedule
 
     def close(self) -> None:
         """
         Publish nothing any more.
         """
-        self._isClosed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._queue.close()
 
-    def _schedule(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._queue and not (self._isPublishing or self._isClosed):
-            account = self._stream.account
-            wait = (self._queue[0][0] - account.now()) / _SECOND
-            seconds = min(max(wait, PAUSE), LONGEST_WAIT)
-            self._timer = account.deadlines.after(seconds, self._due)
-
-    def _due(self) -> None:
-        self._timer = None
-        self._isPublishing = True
-        self._stream.account.run(self._publishAll())
-
-    @inlineCallbacks
-    def _publishAll(self) -> Generator[Deferred[Any], Any, None]:
-        now = self._stream.account.now()
-        due: list[_Due] = []
-        while self._queue and self._queue[0][0] <= now:
-            time, sequence, subject = heappop(self._queue)
-            if self._known.get(subject) == (sequence, time):
-                due.append(_Due(sequence, time, subject))
+    def _publishAll(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:
+        due = sorted(filter(self._isKnown, due), key=attrgetter("sequence"))
         try:
-            for each in sorted(due):
+            for each in due:
                 yield from self._publish(each, now)
             self._stream.publisher.flush()
             yield self._stream.settle()
         except StoreError as error:
             name, why = self._stream.name, str(error)
             _log.error("Schedules of stream {name} have to wait: {why}", name=name, why=why)
-        for sequence, time, subject in due:
-            if self._known.get(subject) == (sequence, time):
-                self._add(subject, _Schedule(sequence, now + RETRY))
-        self._isPublishing = False
-        self._schedule()
+        for each in filter(self._isKnown, due):
+            self._add(each._replace(time=now + RETRY))
 
-    def _publish(self, due: _Due, now: int) -> Generator[Deferred[Any], Any, None]:
+    def _publish(self, due: DueMessage, now: int) -> Generator[Deferred[Any], Any, None]:
         stream = self._stream
         schedule = yield stream.get(due.sequence)
         if schedule is None:
@@ -212,6 +165,6 @@ class MessageScheduler:
         target = known.get(b"Nats-Schedule-Target")
         stream.publisher.takeIf(target, headers, origin.payload, due.subject, due.sequence)
 
-    def _forget(self, due: _Due) -> None:
-        if self._known.get(due.subject) == (due.sequence, due.time):
+    def _forget(self, due: DueMessage) -> None:
+        if self._isKnown(due):
             del self._known[due.subject]

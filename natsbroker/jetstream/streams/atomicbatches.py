@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from natsbroker.jetstream.batches.openbatches import LONGEST_ID, OpenBatch, OpenBatches
 from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.streams.msgheaders import (
-    MessageHeaders,
-    expectedSequence,
-    needsNewerApi,
-    withHeader,
-    withoutHeader,
-)
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence, withHeader
 from natsbroker.jetstream.streams.publishanswers import Arrived
-from natsbroker.streaming.deadlines import Deadline
 
 SIZE = 1000
 """The most messages of a batch."""
@@ -28,45 +22,26 @@ SIZE = 1000
 BATCHES = 50
 """The most batches of a stream under way."""
 
-IDLE = 10.0
-"""Seconds without a message after which a batch is abandoned."""
 
-_LONGEST_ID = 64
-
-
-class _AtomicBatch:
+class _AtomicBatch(OpenBatch):
     """
-    A batch under way.
-
     @ivar size: the bytes of its messages.
     """
 
     def __init__(self) -> None:
         self.messages: list[Arrived] = []
         self.size = 0
-        self.idle: Deadline | None = None
 
 
-class AtomicBatches:
+class AtomicBatches(OpenBatches[_AtomicBatch]):
     """
     The batches of one stream.
     """
 
     def __init__(self, stream: PublishedStream, checks: BatchChecks) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._checks = checks
         self._budget = stream.account.batches
-        self._batches: dict[bytes, _AtomicBatch] = {}
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def close(self) -> None:
-        """
-        Forget all batches.
-        """
-        for batchId in list(self._batches):
-            self._forget(batchId)
 
     def take(
         self,
@@ -93,13 +68,14 @@ class AtomicBatches:
         if commit not in (b"", b"1", b"eob"):
             self._forget(batchId)
             raise errors.ATOMIC_PUBLISH_INVALID_BATCH_COMMIT()
-        message = self._withoutLevel(batchId, message, known)
+        message = self._withoutLevel(batchId, message)
         self._waitFor(batchId, batch)
         if number != len(batch.messages) + 1 or size < 1:
-            raise self._abandoned(batchId, "incomplete", errors.ATOMIC_PUBLISH_INCOMPLETE_BATCH())
+            self._abandon(batchId, "incomplete")
+            raise errors.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
         if size > SIZE:
-            error = errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=SIZE)
-            raise self._abandoned(batchId, "large", error)
+            self._abandon(batchId, "large")
+            raise errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=SIZE)
         if not commit:
             self._keep(batchId, batch, message)
             return []
@@ -124,21 +100,17 @@ class AtomicBatches:
     def _keep(self, batchId: bytes, batch: _AtomicBatch, message: Arrived) -> None:
         size = len(message.subject) + len(message.headers) + len(message.payload)
         if not self._budget.allows(size):
-            error = errors.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()
-            raise self._abandoned(batchId, "large", error)
+            self._abandon(batchId, "large")
+            raise errors.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()
         batch.messages.append(message)
         batch.size += size
         self._budget.size += size
 
     def _numberOf(self, message: Arrived, batchId: bytes, known: MessageHeaders) -> int:
-        config = self._stream.config
-        if config.sealed:
-            raise errors.STREAM_SEALED()
-        if 0 <= config.max_msg_size < len(message.headers) + len(message.payload):
-            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
-        if not config.allow_atomic:
+        self._checkMessage(message)
+        if not self._stream.config.allow_atomic:
             raise errors.ATOMIC_PUBLISH_DISABLED()
-        if len(batchId) > _LONGEST_ID:
+        if len(batchId) > LONGEST_ID:
             raise errors.ATOMIC_PUBLISH_INVALID_BATCH_ID()
         number = expectedSequence(known.get(b"Nats-Batch-Sequence"))
         if not 0 <= number < 1 << 64:
@@ -156,44 +128,15 @@ class AtomicBatches:
         batch = self._batches[batchId] = _AtomicBatch()
         return batch
 
-    def _withoutLevel(self, batchId: bytes, message: Arrived, known: MessageHeaders) -> Arrived:
-        """
-        Check the API level that a message asks for, which is not stored.
-        """
-        if not known.get(b"Nats-Required-Api-Level"):
-            return message
-        if needsNewerApi(message.headers):
-            raise self._abandoned(batchId, "unsupported", errors.REQUIRED_API_LEVEL())
-        headers = withoutHeader(message.headers, b"Nats-Required-Api-Level")
-        return message._replace(headers=headers)
+    def _forget(self, batchId: bytes) -> _AtomicBatch | None:
+        batch = super()._forget(batchId)
+        if batch is not None:
+            self._budget.batches -= 1
+            self._budget.size -= batch.size
+        return batch
 
-    def _waitFor(self, batchId: bytes, batch: _AtomicBatch) -> None:
-        """
-        Abandon a batch that gets no more messages.
-        """
-        if batch.idle is not None:
-            batch.idle.cancel()
-
-        def passed() -> None:
-            batch.idle = None
-            self._abandoned(batchId, "timeout", errors.ATOMIC_PUBLISH_INCOMPLETE_BATCH())
-
-        batch.idle = self._stream.account.deadlines.after(IDLE, passed)
-
-    def _forget(self, batchId: bytes) -> None:
-        batch = self._batches.pop(batchId)
-        self._budget.batches -= 1
-        self._budget.size -= batch.size
-        if batch.idle is not None:
-            batch.idle.cancel()
-
-    def _abandoned(self, batchId: bytes, reason: str, error: JetStreamError) -> JetStreamError:
-        """
-        Forget a batch, and advise of it.
-
-        @return: C{error}.
-        """
-        self._forget(batchId)
+    def _abandon(self, batchId: bytes, reason: str) -> None:
+        super()._abandon(batchId, reason)
         name = self._stream.name
         self._stream.account.advise(
             f"ADVISORY.STREAM.BATCH_ABANDONED.{name}",
@@ -202,4 +145,3 @@ class AtomicBatches:
             batch=batchId.decode("utf-8", "replace"),
             reason=reason,
         )
-        return error

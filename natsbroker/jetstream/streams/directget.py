@@ -201,7 +201,8 @@ class DirectGetResponder:
         if len(records) > 1 and not isPlain and not answer.isFull:
             stream, some = self._stream, list(records[: answer.room])
             state = (answer.pending, answer.last, answer.left)
-            sent = stream.account.records.answer(reply, some, stream.name.encode(), *state)
+            publisher = stream.account.records.publisher
+            sent = publisher.publishAnswers(reply, some, stream.name.encode(), *state)
             for record in some[:sent]:
                 answer.add(record)
         for record in records[sent:]:

@@ -5,17 +5,16 @@ Messages with a time to live, and when they end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.contracts import ExpiringStream
+from natsbroker.jetstream.schedules.duequeue import DueMessage, DueQueue
 from natsbroker.jetstream.streams.markers import MessageEnds
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.streaming.deadlines import Deadline
 from natsbroker.wire.durations import nanosecondsFrom
 
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ SECOND = 1_000_000_000
 
 NEVER = -1
 """The time to live of a message that has no end."""
-
-LONGEST_WAIT = 86_400.0
-"""Seconds after which the next end is looked at again, however far away it is."""
 
 RETRY = SECOND
 """Nanoseconds after which a removal that failed is tried again."""
@@ -64,9 +60,7 @@ class MessageExpiry:
     def __init__(self, stream: ExpiringStream) -> None:
         self._stream = stream
         self._removal = MessageEnds(stream)
-        self._ends: list[tuple[int, int]] = []
-        self._timer: Deadline | None = None
-        self._isRemoving = self._isClosed = False
+        self._ends = DueQueue(stream, self._remove)
 
     def stored(self, records: Sequence[Record]) -> None:
         """
@@ -76,39 +70,17 @@ class MessageExpiry:
             if b"Nats-TTL:" in record.headers:
                 ttl = parseTtl(MessageHeaders(record.headers).get(b"Nats-TTL"))
                 if ttl > 0:
-                    heappush(self._ends, (record.timestamp + ttl, record.sequence))
-        self._schedule()
+                    self._ends.add(DueMessage(record.timestamp + ttl, record.sequence, b""))
+        self._ends.schedule()
 
     def close(self) -> None:
         """
         Remove nothing any more.
         """
-        self._isClosed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._ends.close()
 
-    def _schedule(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._ends and not (self._isRemoving or self._isClosed):
-            account = self._stream.account
-            wait = max(self._ends[0][0] - account.now(), 0) / SECOND
-            self._timer = account.deadlines.after(min(wait, LONGEST_WAIT), self._due)
-
-    def _due(self) -> None:
-        self._timer = None
-        self._isRemoving = True
-        self._stream.account.run(self._remove())
-
-    @inlineCallbacks
-    def _remove(self) -> Generator[Deferred[Any], Any, None]:
-        now = self._stream.account.now()
-        over = []
-        while self._ends and self._ends[0][0] <= now:
-            over.append(heappop(self._ends)[1])
-        over.sort()
+    def _remove(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:
+        over = sorted(each.sequence for each in due)
         try:
             left = [each.sequence for each in (yield from self._end(over))]
         except StoreError as error:
@@ -116,9 +88,7 @@ class MessageExpiry:
             _log.error("Cannot remove messages of stream {name}: {why}", name=name, why=why)
             left = over
         for sequence in left:
-            heappush(self._ends, (now + RETRY, sequence))
-        self._isRemoving = False
-        self._schedule()
+            self._ends.add(DueMessage(now + RETRY, sequence, b""))
 
     def _end(self, sequences: list[int]) -> Generator[Deferred[Any], Any, list[Record]]:
         """

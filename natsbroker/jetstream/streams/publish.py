@@ -276,7 +276,7 @@ class StreamPublisher:
             if self._batch is not None and self._keepsNothing and not self._isWanted(subject):
                 self._batch.unwanted.append(len(self._batch.entries) - 1)
 
-    def putFast(self, message: CheckedMessage, failed: Callable[[], None], reply: bytes) -> int:
+    def putFast(self, message: CheckedMessage, failed: Callable[[], object], reply: bytes) -> int:
         """
         Put a message of a fast batch into the batch to append.
 

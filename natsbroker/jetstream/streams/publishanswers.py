@@ -109,7 +109,7 @@ class StreamBatch:
         self.rollups: list[tuple[bytes, int]] = []
         self.copies: list[tuple[int, Callable[[int, Entry], None]]] = []
         self.unwanted: list[int] = []
-        self.failures: list[tuple[bytes, Callable[[], None]]] = []
+        self.failures: list[tuple[bytes, Callable[[], object]]] = []
         self.size = 0
 
     def records(self, skip: int) -> list[Record]:

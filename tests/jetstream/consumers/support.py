@@ -23,8 +23,7 @@ from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.model.timestamps import Timestamp
 from natsbroker.jetstream.recordsender import RecordSender
-from natsbroker.storage.memory import MemoryStore
-from natsbroker.storage.memorylog import MemoryLog
+from natsbroker.storage.memory import MemoryLog, MemoryStore
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.values import Kind, Message

@@ -12,8 +12,9 @@ from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFull
 from natsbroker.jetstream.batches.budget import BatchBudget
+from natsbroker.jetstream.batches.openbatches import IDLE
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy
-from natsbroker.jetstream.streams.atomicbatches import BATCHES, IDLE, SIZE
+from natsbroker.jetstream.streams.atomicbatches import BATCHES, SIZE
 from natsbroker.jetstream.streams.stream import Stream
 from tests.jetstream.support import Stage
 

@@ -1,0 +1,90 @@
+"""
+What the two kinds of batches have in common while they are under way.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Generic, TypeVar
+
+from natsbroker.jetstream.contracts import PublishedStream
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.streams.msgheaders import needsNewerApi, withoutHeader
+from natsbroker.jetstream.streams.publishanswers import Arrived
+from natsbroker.streaming.deadlines import Deadline
+
+IDLE = 10.0
+"""Seconds without a message after which a batch is abandoned."""
+
+LONGEST_ID = 64
+
+
+class OpenBatch:
+    """
+    @ivar idle: ends the batch if it gets no more messages.
+    """
+
+    idle: Deadline | None = None
+
+
+Batch = TypeVar("Batch", bound=OpenBatch)
+
+
+class OpenBatches(Generic[Batch]):
+    """
+    The batches of one kind in one stream.
+    """
+
+    def __init__(self, stream: PublishedStream) -> None:
+        self._stream = stream
+        self._batches: dict[bytes, Batch] = {}
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def close(self) -> None:
+        """
+        Forget all batches.
+        """
+        for batchId in list(self._batches):
+            self._forget(batchId)
+
+    def _checkMessage(self, message: Arrived) -> None:
+        config = self._stream.config
+        if config.sealed:
+            raise errors.STREAM_SEALED()
+        if 0 <= config.max_msg_size < len(message.headers) + len(message.payload):
+            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
+
+    def _withoutLevel(self, batchId: bytes, message: Arrived) -> Arrived:
+        """
+        Check the API level that a message asks for, which is not stored.
+        """
+        if b"Nats-Required-Api-Level" not in message.headers:
+            return message
+        if needsNewerApi(message.headers):
+            self._abandon(batchId, "unsupported")
+            raise errors.REQUIRED_API_LEVEL()
+        headers = withoutHeader(message.headers, b"Nats-Required-Api-Level")
+        return message._replace(headers=headers)
+
+    def _waitFor(self, batchId: bytes, batch: Batch) -> None:
+        """
+        Abandon a batch that gets no more messages.
+        """
+        if batch.idle is not None:
+            batch.idle.cancel()
+        passed = partial(self._abandon, batchId, "timeout")
+        batch.idle = self._stream.account.deadlines.after(IDLE, passed)
+
+    def _abandon(self, batchId: bytes, reason: str) -> None:
+        """
+        End a batch that cannot be committed.
+        """
+        self._forget(batchId)
+
+    def _forget(self, batchId: bytes) -> Batch | None:
+        batch = self._batches.pop(batchId, None)
+        if batch is not None and batch.idle is not None:
+            batch.idle.cancel()
+        return batch

@@ -1,0 +1,99 @@
+"""
+Messages of a stream that something happens to at a time: when they end, or when a schedule is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from twisted.internet.defer import Deferred, inlineCallbacks
+
+from natsbroker.jetstream.contracts import ExpiringStream
+from natsbroker.streaming.deadlines import Deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+LONGEST_WAIT = 86_400.0
+"""Seconds after which the next time is looked at again, however far away it is."""
+
+_SECOND = 1_000_000_000
+
+
+class DueMessage(NamedTuple):
+    """
+    @ivar time: when it is due, in nanoseconds since 1970.
+    """
+
+    time: int
+    sequence: int
+    subject: bytes
+
+
+class DueQueue:
+    """
+    The messages of one stream in the order of their times, with one timer for the first of them.
+    """
+
+    def __init__(
+        self,
+        stream: ExpiringStream,
+        handle: Callable[[list[DueMessage], int], Generator[Deferred[Any], Any, None]],
+        pause: float = 0.0,
+    ) -> None:
+        """
+        @param handle: handles what is due at a time in nanoseconds, one call after the other, and
+            adds again what it could not handle.
+        @param pause: seconds between two looks, at least.
+        """
+        self._stream = stream
+        self._handle = handle
+        self._pause = pause
+        self._queue: list[DueMessage] = []
+        self._timer: Deadline | None = None
+        self._isHandling = self._isClosed = False
+
+    def add(self, message: DueMessage) -> None:
+        """
+        Add a message; L{schedule} sets the timer.
+        """
+        heappush(self._queue, message)
+
+    def schedule(self) -> None:
+        """
+        Set the timer for the first message.
+        """
+        self._cancel()
+        if self._queue and not (self._isHandling or self._isClosed):
+            account = self._stream.account
+            wait = max((self._queue[0].time - account.now()) / _SECOND, self._pause)
+            self._timer = account.deadlines.after(min(wait, LONGEST_WAIT), self._due)
+
+    def close(self) -> None:
+        """
+        Handle nothing any more.
+        """
+        self._isClosed = True
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _due(self) -> None:
+        self._timer = None
+        self._isHandling = True
+        self._stream.account.run(self._handleDue())
+
+    @inlineCallbacks
+    def _handleDue(self) -> Generator[Deferred[Any], Any, None]:
+        now = self._stream.account.now()
+        due = []
+        while self._queue and self._queue[0].time <= now:
+            due.append(heappop(self._queue))
+        yield from self._handle(due, now)
+        self._isHandling = False
+        self.schedule()

@@ -1,0 +1,87 @@
+"""
+What becomes due, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from natsbroker.jetstream.schedules.duequeue import LONGEST_WAIT, DueMessage, DueQueue
+from tests.jetstream.support import SECOND, Stage
+
+
+class _Place:
+    """
+    A queue and what it handled.
+
+    @ivar blocks: what the next calls wait for.
+    """
+
+    def __init__(self, pause: float = 0.0) -> None:
+        self.stage = Stage()
+        self.queue = DueQueue(self.stage.stream(), self._handle, pause)
+        self.handled: list[list[int]] = []
+        self.blocks: list[Deferred[Any]] = []
+
+    def _handle(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:
+        assert all(each.time <= now for each in due)
+        self.handled.append([each.sequence for each in due])
+        while self.blocks:
+            yield self.blocks.pop()
+
+    def add(self, seconds: float, sequence: int) -> None:
+        time = self.stage.now() + round(seconds * SECOND)
+        self.queue.add(DueMessage(time, sequence, b"s.a"))
+        self.queue.schedule()
+
+    def passes(self, seconds: float) -> list[list[int]]:
+        """What is handled meanwhile."""
+        self.stage.clock.advance(seconds)
+        self.stage.settle()
+        handled, self.handled = self.handled, []
+        return handled
+
+
+def test_order() -> None:
+    """Messages are due in the order of their times, those of one look together."""
+    place = _Place()
+    for seconds, sequence in ((2, 1), (1, 2), (1, 3), (LONGEST_WAIT + 5, 4)):
+        place.add(seconds, sequence)
+    assert place.passes(0.5) == []
+    assert place.passes(0.5) == [[2, 3]]
+    assert place.passes(1) == [[1]]
+    assert place.passes(LONGEST_WAIT) == [[]]
+    assert place.passes(5) == [[4]]
+
+
+def test_pause() -> None:
+    """There is a time between two looks."""
+    place = _Place(0.25)
+    place.add(0, 1)
+    assert place.passes(0.2) == []
+    assert place.passes(0.05) == [[1]]
+
+
+def test_busy() -> None:
+    """What becomes due while messages are handled waits for the end of that."""
+    place = _Place()
+    waited: Deferred[None] = Deferred()
+    place.blocks.append(waited)
+    place.add(1, 1)
+    assert place.passes(1) == [[1]]
+    place.add(1, 2)
+    assert place.passes(2) == []
+    waited.callback(None)
+    assert place.passes(0) == [[2]]
+
+
+def test_closed() -> None:
+    """A closed queue handles nothing, whatever is added."""
+    place = _Place()
+    place.add(1, 1)
+    place.queue.close()
+    place.add(1, 2)
+    assert place.passes(2) == []
