@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import select
 from functools import partial
-from socket import socket
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet import main, tcp
@@ -115,20 +114,11 @@ class PolledServer(tcp.Server):
     A server's side of a TCP connection whose bytes go through a L{SocketPoller}.
     """
 
-    def __init__(
-        self,
-        poller: SocketPoller,
-        sock: socket,
-        protocol: Any,
-        client: Any,
-        server: Any,
-        number: int,
-        reactor: Any,
-    ) -> None:
+    def __init__(self, poller: SocketPoller, *arguments: Any) -> None:
         self._poller = poller
         self._socket: PolledSocket | None = None
         self._session: ClientSession | None = None
-        super().__init__(sock, protocol, client, server, number, reactor)
+        super().__init__(*arguments)
 
     def attachSession(self, session: ClientSession) -> None:
         self._session = session

@@ -43,7 +43,7 @@ class AcceptedLeaf(LeafLink):
         if self.compression.wanted.isOffered:
             self.isQuiet = True
             self.decoder.dialect = FROM_NEW_LEAF
-        nonce = base64.urlsafe_b64encode(leafs.nonceBytes(11)).rstrip(b"=")
+        nonce = base64.urlsafe_b64encode(leafs.clients.nonceBytes(11)).rstrip(b"=")
         self._nonce = nonce.decode("ascii")
         self._options: dict[str, Any] | None = None
         self._connect = LeafConnect()
@@ -103,7 +103,7 @@ class AcceptedLeaf(LeafLink):
         login = self._login = Login(
             lambda grant: self._inBatch(lambda: self._answered(decided, grant))
         )
-        login.ask(self.leafs.authorizer(), request)
+        login.ask(self.leafs.authorizer, request)
         if login.waiting:
             self.isHeld = True
             self._hold()
@@ -148,7 +148,7 @@ class AcceptedLeaf(LeafLink):
         who = f'User "{options["user"]}"' if options.get("user") else "no user"
         _log.error("{link} - authentication error - {who}", link=str(self), who=logText(who))
         reason = errors.AUTHORIZATION.reason
-        self.leafs.notify(LeafRefused(self.number, self.peer.host, reason))
+        self.leafs.clients.notify(LeafRefused(self.number, self.peer.host, reason))
         self.close(errors.AUTHORIZATION)
 
     def _problem(self) -> tuple[Any, ...] | None:

@@ -4,7 +4,6 @@ Leafnode connections: what dialled and accepted ones share, and the registry of 
 
 from __future__ import annotations
 
-import os
 import string
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
@@ -12,21 +11,19 @@ from typing import Any, Protocol
 from twisted.logger import Logger
 
 from natsbroker import errors
-from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.advisories import Advisory, LeafConnected, LeafDisconnected
+from natsbroker.advisories import LeafConnected, LeafDisconnected
 from natsbroker.config.addresses import RemoteURL
-from natsbroker.config.model import Settings
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.errors import logText
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules, domainDenials
+from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules, domainDenials, encoded
 from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
 from natsbroker.leafnodes.terms import connectOptions, infoDocument
-from natsbroker.leafnodes.traffic import LeafTraffic
+from natsbroker.leafnodes.traffic import LeafTraffic, leafAccount
 from natsbroker.links.compression import Compression
-from natsbroker.links.context import LinkContext
+from natsbroker.links.context import LinkContext, LinkDependencies
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.link import Link
 from natsbroker.links.registry import LinkRegistry
@@ -137,19 +134,10 @@ class LeafLink(Link):
             raise RuntimeError("a leafnode begins before it has a grant")
         self.agreed()
         self.usePayload(grant)
-        leafs = self.leafs
-        traffic = self.traffic = LeafTraffic(
-            self,
-            bus,
-            self.kind,
-            rules,
-            grant,
-            self.cluster.encode("utf-8", "surrogateescape"),
-            self._describe,
-            leafs.loopSubjectOf(grant.account),
-            headers and not leafs.settings.no_header_support,
-            self.isIsolated,
-        )
+        self.outbox.headers = headers and not self.leafs.settings.no_header_support
+        target = leafAccount(self, self.kind, encoded(self.cluster), grant, self._describe)
+        loopSubject = self.leafs.loopSubjectOf(grant.account)
+        traffic = self.traffic = LeafTraffic(self, bus, target, rules, loopSubject, self.isIsolated)
         self.handlers.update(traffic.handlers)
         traffic.tell()
 
@@ -199,26 +187,23 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         self,
         context: LinkContext,
         identity: LinkIdentity,
-        accounts: AccountRegistry,
-        settings: Settings,
-        authorizer: Callable[[], IAuthorizer],
+        dependencies: LinkDependencies,
+        authorizer: IAuthorizer | None,
         cluster: Callable[[], str],
         redial: Callable[[LeafRemote], None],
-        notify: Callable[[Advisory], None],
-        nonceBytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """
+        @param authorizer: of leafnodes; C{None} for that of clients.
         @param redial: called with the remote when a dialled connection is gone.
         """
         super().__init__(context)
         self.identity = identity
-        self.accounts = accounts
-        self.settings = settings
-        self.authorizer = authorizer
+        self.accounts = dependencies.accounts
+        self.clients = dependencies.clients
+        self.settings = dependencies.settings
         self.cluster = cluster
-        self.notify = notify
-        self.nonceBytes = nonceBytes
         self.isLeaving = False
+        self._authorizer = authorizer
         self._redial = redial
         self._urls: tuple[str, ...] = ()
         self._loopSubjects: dict[str, bytes] = {}
@@ -239,6 +224,10 @@ class LeafRegistry(LinkRegistry[LeafLink]):
             jetStream.will_extend,
             jetStream.default_domains,
         )
+
+    @property
+    def authorizer(self) -> IAuthorizer:
+        return self._authorizer or self.clients.authorizer
 
     @property
     def block(self) -> Leafnodes:
@@ -292,13 +281,14 @@ class LeafRegistry(LinkRegistry[LeafLink]):
                 _log.warn("{link} - Replacing connection from same server", link=str(leaf))
                 break
         user = "" if leaf.grant is None else leaf.grant.user
-        self.notify(LeafConnected(leaf.number, leaf.account, user))
+        self.clients.notify(LeafConnected(leaf.number, leaf.account, user))
 
     def linkEnding(self, leaf: LeafLink) -> None:
         grant = leaf.grant
         if grant is None:
             return
-        self.notify(LeafDisconnected(leaf.number, grant.account, grant.user, leaf.reason))
+        advisory = LeafDisconnected(leaf.number, grant.account, grant.user, leaf.reason)
+        self.clients.notify(advisory)
         leaf.grant = None
         self.accounts.dismiss(grant, leaf.kind)
 

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from natsbroker.advisories import Advisory
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.interfaces import IAuthorizer
 from natsbroker.leafnodes.accepting import AcceptedLeaf
 from natsbroker.leafnodes.dialling import DialledLeaf
 from natsbroker.leafnodes.protocol import LeafFactory
@@ -59,17 +57,13 @@ class LeafnodeService(LinkService[LeafRemote]):
         block = settings.leafnodes or Leafnodes()
         super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
-        self._own = authorizerFrom(settings, block, dependencies.checks)
         self.leafs = LeafRegistry(
             self.context,
             identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
-            dependencies.accounts,
-            settings,
-            self._authorizer,
+            dependencies,
+            authorizerFrom(settings, block, dependencies.checks),
             self.clusterName,
             self._redial,
-            self._notify,
-            dependencies.clients.nonceBytes,
         )
         self._factory = LeafFactory(partial(AcceptedLeaf, self.leafs), acceptingTLSFrom(block))
         self._port = LinkPort(
@@ -87,12 +81,6 @@ class LeafnodeService(LinkService[LeafRemote]):
     @property
     def block(self) -> Leafnodes:
         return self._settings.leafnodes or Leafnodes()
-
-    def _authorizer(self) -> IAuthorizer:
-        return self._own or self._clients.authorizer
-
-    def _notify(self, advisory: Advisory) -> None:
-        self._clients.notify(advisory)
 
     def clusterName(self) -> str:
         """

@@ -9,7 +9,6 @@ circulate.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from zope.interface import implementer
 
@@ -43,16 +42,18 @@ class LeafAccount:
     """
     The peer's account: the target of messages to it, and the origin of messages from it.
 
+    @ivar kind: what the peer is to us.
     @ivar cluster: the peer's; empty for none.
     @ivar grant: the permissions of messages from there.
     @ivar replies: the requests that may be answered; C{None} if answers need no request.
     """
 
-    __slots__ = ("_describe", "cluster", "grant", "outbox", "prefix", "replies")
+    __slots__ = ("_describe", "cluster", "grant", "kind", "outbox", "prefix", "replies")
 
     def __init__(
         self,
         outbox: hot.Outbox,
+        kind: Kind,
         cluster: bytes,
         grant: Grant,
         describe: Callable[[], ClientInfo],
@@ -61,6 +62,7 @@ class LeafAccount:
         self.outbox = outbox
         self.prefix = b""
         self._describe = describe
+        self.kind = kind
         self.cluster = cluster
         self.grant = grant
         self.replies = replies
@@ -89,33 +91,37 @@ class _DirectAccount(LeafAccount):
     __slots__ = ()
 
 
+def leafAccount(
+    link: Link, kind: Kind, cluster: bytes, grant: Grant, describe: Callable[[], ClientInfo]
+) -> LeafAccount:
+    outbox = link.outbox
+    if grant.responses is None:
+        return _DirectAccount(outbox, kind, cluster, grant, describe)
+    replies = ReplyTracker(grant.responses, link.context.reactor.seconds)
+    return LeafAccount(outbox, kind, cluster, grant, describe, replies)
+
+
 class LeafTraffic:
     def __init__(
         self,
         link: Link,
         bus: IMessageBus,
-        peer: Kind,
+        target: LeafAccount,
         rules: LeafRules,
-        grant: Grant,
-        cluster: bytes,
-        describe: Callable[[], ClientInfo],
         loopSubject: bytes,
-        headers: bool,
         isIsolated: bool,
     ) -> None:
         """
-        @param peer: what the peer is to us.
         @param loopSubject: the subject that shows that our own interest comes back.
         @param isIsolated: the peer gets no interest of other leafnodes.
         """
         self._link = link
         self._bus = bus
-        self._isHub = peer is Kind.SPOKE
+        self.target = target
+        self._isHub = target.kind is Kind.SPOKE
         self._rules = rules
         self._loopSubject = loopSubject
         self._account = bus.account.encode("utf-8", "surrogateescape")
-        link.outbox.headers = headers
-        self.target = self._targetFor(grant, cluster, describe)
         self.interest = RemoteInterest(lambda _: bus, lambda *_: self.target, link, rules)
         self.handlers: dict[int, Handler] = {
             ops.LS_PLUS: link.parsing(
@@ -127,44 +133,34 @@ class LeafTraffic:
             ops.LMSG: self._message,
             ops.HMSG: self._message,
         }
-        kinds = _TOLD[peer]
+        kinds = _TOLD[target.kind]
         self._interestFilter = InterestFilter(
             kinds - _LEAFS if isIsolated else kinds,
             includesImports=True,
-            exclude=self.target,
-            cluster=cluster,
+            exclude=target,
+            cluster=target.cluster,
             loopSubject=LOOP_SUBJECT,
         )
         self._announcer: InterestAdvertiser | None = None
-        self._useLane(peer, cluster)
+        self._useLane()
 
-    def _useLane(self, peer: Kind, cluster: bytes) -> None:
+    def _useLane(self) -> None:
         """
         Use the fast lane, unless each answer is to be counted.
         """
-        link, gate = self._link, self._rules.incoming
-        self._lane = partial(self._useLane, peer, cluster)
-        if hot.LinkLane is None or not link.context.fastLane or self.target.replies is not None:
+        link, target, gate = self._link, self.target, self._rules.incoming
+        if hot.LinkLane is None or not link.context.fastLane or target.replies is not None:
             return
         link.lane = hot.LinkLane(
             link.decoder,
             link.outbox,
             self._account,
             False,
-            int(peer),
-            cluster,
+            int(target.kind),
+            target.cluster,
             None if gate.isOpen else gate,
         )
         link.lane.matchers[self._account] = self._bus.matcher
-
-    def _targetFor(
-        self, grant: Grant, cluster: bytes, describe: Callable[[], ClientInfo]
-    ) -> LeafAccount:
-        outbox = self._link.outbox
-        if grant.responses is None:
-            return _DirectAccount(outbox, cluster, grant, describe)
-        now = self._link.context.reactor.seconds
-        return LeafAccount(outbox, cluster, grant, describe, ReplyTracker(grant.responses, now))
 
     def tell(self) -> None:
         self._announcer = InterestAdvertiser(
@@ -182,7 +178,7 @@ class LeafTraffic:
         if rules == self._rules:
             return
         self._rules = rules
-        self._lane()
+        self._useLane()
         self.interest.permit(rules)
         if self._announcer is not None:
             self._announcer.permit(rules)

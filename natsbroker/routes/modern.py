@@ -30,6 +30,7 @@ from natsbroker.subjects.interestfilter import InterestFilter, clusterOf
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import route
 from natsbroker.wire.mapped import splitReply
+from natsbroker.wire.serverinfo import ServerDocument
 from natsbroker.wire.values import Kind, Message
 
 _log = Logger(namespace="natsbroker")
@@ -88,24 +89,22 @@ class ModernTraffic:
         link: Link,
         buses: LinkBuses,
         permissions: RoutePermissions,
-        headers: bool,
-        namesOrigin: bool,
-        account: str = "",
-        takesOrigin: bool = False,
-        replyRouter: GatewayReplyRouter | None = None,
+        document: ServerDocument,
+        account: str,
+        replyRouter: GatewayReplyRouter | None,
     ) -> None:
         """
-        @param namesOrigin: whether the peer names the origin when interest of a leafnode ends.
-        @param takesOrigin: whether it understands of which leafnode interest and messages are.
+        @param document: the peer's INFO: whether it understands of which leafnode interest and
+            messages are, and names the origin when interest of a leafnode ends.
+        @param account: the one that the route is dedicated to; empty for none.
         @param replyRouter: takes answers that came from other clusters; C{None} without gateways.
         """
         self._link = link
         self._buses = buses
         self._permissions = permissions
-        link.outbox.headers = headers
-        self._namesOrigin = namesOrigin
-        self._takesOrigin = takesOrigin
-        self._interestFilter = _NAMING if takesOrigin else None
+        self._namesOrigin = document.lnocu
+        self._takesOrigin = document.lnoc
+        self._interestFilter = _NAMING if document.lnoc else None
         self._replyRouter = replyRouter
         self._dedicated = account.encode("utf-8", "surrogateescape")
         self._targets: dict[tuple[bytes, bytes], RouteAccount] = {}

@@ -317,17 +317,9 @@ class Route(Link):
         cluster = self._cluster
         buses, permissions = cluster.buses, cluster.terms.permissions
         if not self.isClassic:
-            headers = document.headers and cluster.terms.headers
-            return ModernTraffic(
-                self,
-                buses,
-                permissions,
-                headers,
-                document.lnocu,
-                self.account,
-                document.lnoc,
-                cluster.replyRouter,
-            )
+            self.outbox.headers = document.headers and cluster.terms.headers
+            router = cluster.replyRouter
+            return ModernTraffic(self, buses, permissions, document, self.account, router)
         traffic = ClassicTraffic(self, buses, permissions, not document.proto)
         traffic.isVerbose = self._connect is not None and self._connect.verbose
         return traffic

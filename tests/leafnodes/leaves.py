@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 
 from twisted.internet.task import Clock
@@ -26,7 +27,7 @@ from natsbroker.leafnodes.registry import LeafLink, LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
 from natsbroker.links.compression import NO_COMPRESSION
-from natsbroker.links.context import LinkLimits
+from natsbroker.links.context import LinkDependencies, LinkLimits
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.tls import LinkTLS
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -124,19 +125,30 @@ class Broker(AccountNode):
         self.decider = Decider()
         self.redialled: list[tuple[LeafRemote, float]] = []
         self.advisories: list[Advisory] = []
+        leafnodes = Leafnodes(**{"compression": NO_COMPRESSION, **block})
+        clients: Any = SimpleNamespace(
+            notify=self.advisories.append, nonceBytes=lambda count: b"n" * count
+        )
+        unused: Any = None
+        dependencies = LinkDependencies(
+            self.clock,
+            replace(settings or Settings(), leafnodes=leafnodes),
+            clients,
+            self.buses,
+            f"ID-{name}",
+            self.random,
+            unused,
+            unused,
+            unused,
+            unused,
+        )
         self.leafs = LeafRegistry(
             self.context,
             LinkIdentity(f"ID-{name}", name, "127.0.0.1", 7422, f"{name}:7422"),
-            self.buses,
-            replace(
-                settings or Settings(),
-                leafnodes=Leafnodes(**{"compression": NO_COMPRESSION, **block}),
-            ),
-            lambda: IAuthorizer(self.decider),
+            dependencies,
+            IAuthorizer(self.decider),
             lambda: cluster,
             lambda remote: self.redialled.append((remote, remote.takeDelay())),
-            self.advisories.append,
-            lambda count: b"n" * count,
         )
 
     def remote(self, tls: LinkTLS | None = None, **changes: Any) -> LeafRemote:

@@ -153,7 +153,7 @@ class SuperWorld(World):
         super().start(number)
         service = self.brokers[number].leafnodes
         if service is not None:
-            service.leafs.nonceBytes = self.random.randbytes
+            service.leafs.clients.nonceBytes = self.random.randbytes
 
     def _watch(self, wire: Wire, data: bytes) -> None:
         ends = {wire.target.getHost().port, wire.source.getHost().port}
