@@ -89,16 +89,12 @@ class Admission:
     def withdraw(self) -> Login | None:
         """
         End the wait for the authorizer's answer.
-
-        @return: the question, if one was open.
         """
         login, self.login = self.login, None
         return login
 
     def decide(self, grant: Grant | None, options: Mapping[str, Any]) -> EndedSubscriptions | None:
         """
-        Act upon the authorizer's answer.
-
         @return: what another grant does to the subscriptions, to be used up; C{None} if the client
             was let into an account.
         @raise LoginRefused: if it is not let in.

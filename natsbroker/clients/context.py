@@ -53,9 +53,6 @@ class Connections:
     """
 
     def __init__(self, remember: int = REMEMBERED) -> None:
-        """
-        @param remember: how many are remembered after their end; 0 for none.
-        """
         self.total = 0
         self.slow: dict[str, int] = {}
         self.ended: dict[str, int] = {}

@@ -36,10 +36,6 @@ _DISCONNECT = "io.nats.server.advisory.v1.client_disconnect"
 @implementer(IObserver)
 @dataclass(frozen=True, eq=False)
 class ClientEvents:
-    """
-    @ivar bus: gives the system account's bus; C{None} while there is none.
-    """
-
     bus: Callable[[], IMessageBus | None]
     session: Callable[[int], ClientSession | None]
     server: Callable[[], str]

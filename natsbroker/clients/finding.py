@@ -34,8 +34,6 @@ def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str)
 
 def kick(connections: Connections, cid: int) -> bool:
     """
-    Close one connection.
-
     @return: false if there is none with this number.
     """
     session = sessionOf(connections, cid)
@@ -47,8 +45,6 @@ def kick(connections: Connections, cid: int) -> bool:
 def askToLeave(connections: Connections, cid: int) -> bool:
     """
     Tell one client to connect to another server.
-
-    @return: false if there is none with this number.
     """
     session = sessionOf(connections, cid)
     if session is not None:

@@ -151,8 +151,6 @@ class PortListener:
     def use(self, factory: Factory, poller: SocketPoller | None) -> None:
         """
         Use another factory for the connections to come.
-
-        @param poller: as for L{accelerate}; C{None} for Twisted's own transports.
         """
         self._factory = factory
         port: Any = self.port

@@ -35,8 +35,6 @@ _NOBODY = Grant()
 
 class ClientOperations(PeerSession):
     """
-    The base of L{natsbroker.clients.session.ClientSession}.
-
     @ivar options: those of CONNECT, with the defaults for the others.
     @ivar _isConnected: whether there was a CONNECT, or a guest became a user without one.
     @ivar _isGreeted: whether the client had its first PONG after CONNECT.
@@ -269,9 +267,6 @@ class ClientOperations(PeerSession):
 
     @property
     def lastActivity(self) -> float:
-        """
-        When the client last sent anything but PONG.
-        """
         return self.decoder.heard
 
     def __str__(self) -> str:

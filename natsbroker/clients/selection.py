@@ -75,8 +75,6 @@ _RANKS: Mapping[str, Rank] = {
 @dataclass(frozen=True, slots=True)
 class Selection:
     """
-    The parameters of C{/connz} that choose.
-
     @ivar cid: the only one that is wanted; 0 for any. The other filters do not hold for it.
     @ivar filter_subject: a subject that some subscription must have in common; empty for none.
     """

@@ -32,9 +32,6 @@ def splitAddress(text: str) -> tuple[str, int]:
 
 
 def checkPort(port: int) -> int:
-    """
-    Return the port if a listener can have it: 0 to 65535, or -1 for a random one.
-    """
     if not -1 <= port <= 65535:
         raise ValueError(f"invalid port {port}")
     return port

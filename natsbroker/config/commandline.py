@@ -62,7 +62,7 @@ def invocationFrom(
     arguments: Sequence[str], environment: Mapping[str, str], read: Callable[[str], str] = readText
 ) -> Invocation:
     """
-    @raise UsageError: for wrong flags.
+    @raise CommandLineError: for wrong flags.
     @raise ConfigError: for every other error: exit with 1.
     """
     try:

@@ -41,8 +41,6 @@ def differences(old: Settings, new: Settings) -> list[Change]:
 def reloadProblems(changes: list[Change]) -> list[str]:
     """
     List the changes that need a restart; a port that becomes random stays as it is.
-
-    @return: a sentence for each in nats-server's words; empty if a reload is enough.
     """
     problems = []
     for change in changes:

@@ -137,8 +137,6 @@ def _withTLS(
     settings: Settings, given: Mapping[str, FlagValue], read: Callable[[str], str]
 ) -> Settings:
     """
-    Put the certificate of the flags in the place of the file's.
-
     The rest of the file's C{tls} block stays: a flag must not weaken its ciphers and versions.
     """
     if given.get("tls") is False:

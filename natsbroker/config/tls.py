@@ -17,8 +17,6 @@ from natsbroker.wire.durations import secondsFrom
 @dataclass(frozen=True, slots=True)
 class TLSSettings:
     """
-    A C{tls} block.  The files are named, not read.
-
     @ivar certs: every (certificate, key) pair of paths, C{cert_file} and C{key_file} first.
     @ivar handshake_first_fallback: seconds to wait for a handshake before INFO is sent
         in the clear after all; 0 for no such fallback.

@@ -75,10 +75,6 @@ class WorkBudget(Protocol):
 
 
 class WorkQueue:
-    """
-    The entries that wait for a share, first come, first served.
-    """
-
     __slots__ = ("_batch", "_entries", "_isScheduled", "_schedule")
 
     def __init__(self, batch: WorkBudget, schedule: Callable[[Callable[[], None]], object]) -> None:

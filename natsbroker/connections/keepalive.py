@@ -22,8 +22,6 @@ class KeepaliveAction(Enum):
 
 class Keepalive:
     """
-    The PINGs of one connection.
-
     @ivar due: when L{timePassed} wants to be called next.
     @ivar roundTrip: the last measured round trip; 0.0 before the first.
     """
@@ -32,7 +30,6 @@ class Keepalive:
 
     def __init__(self, interval: float, now: float, jitter: float) -> None:
         """
-        @param interval: between PINGs.
         @param jitter: from 0.0 to 1.0: how much of a fifth of the delay is added to the first.
         """
         first = min(interval, FIRST_PING)

@@ -43,7 +43,6 @@ class FlushBatch:
     @ivar work: how much was done so far, in the units of L{natsbroker.connections.backlog}.
     @ivar until: the C{work} at which whatever runs leaves the rest for later.
     @ivar round: the C{work} at which a round of batches ends: each begins with what is left of it.
-    @ivar backlog: what was left for later.
     """
 
     HIGH = 1 << 20
@@ -100,9 +99,6 @@ class FlushBatch:
         self._depth += 1
 
     def leave(self) -> None:
-        """
-        The outermost call flushes.
-        """
         self._depth -= 1
         if not self._depth:
             self.until = UNLIMITED
@@ -168,7 +164,6 @@ class FlushBatch:
 
 class Outbox:
     """
-    @ivar limit: how many bytes may wait.
     @ivar headers: whether the peer understands headers; if not, they are stripped.
     @ivar echo: whether the peer wants its own messages back.
     @ivar direct: whether messages may be put in without telling the owner; false for an owner that
@@ -349,10 +344,6 @@ def _nothing() -> int:
 
 
 class _ClosedOwner:
-    """
-    Whose an outbox is when it was closed.
-    """
-
     def outboxOverflowed(self) -> None:
         """
         What is closed cannot overflow.

@@ -27,10 +27,6 @@ def placeOf(address: Any) -> tuple[str, int]:
 
 
 class AnyPeer(Protocol):
-    """
-    What the transports of clients and of links have in common.
-    """
-
     host: str
     port: int
 

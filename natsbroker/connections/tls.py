@@ -56,8 +56,6 @@ def isPinned(certificate: Any, pins: frozenset[str]) -> bool:
 
 class Begin(Enum):
     """
-    When a handshake begins.
-
     @cvar AFTER_INFO: when INFO was sent in the clear.
     @cvar FIRST: at once; INFO comes after it.
     @cvar FIRST_OR_INFO: when the client begins it; if it does not soon, as C{AFTER_INFO}.
@@ -91,7 +89,6 @@ class TLSTerms:
     """
     How TLS is done on a listener. A reload replaces the whole.
 
-    @ivar begin: when the handshake begins.
     @ivar optional: whether the client may do without it, with C{Begin.FIRST_OR_INFO}.
     """
 

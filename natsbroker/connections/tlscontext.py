@@ -74,8 +74,6 @@ def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
 def pagesCreatorFrom(tls: TLSSettings) -> ConnectionCreator:
     """
     For the monitoring pages: as those of clients, but the peer needs no certificate.
-
-    @raise TLSSettingsError: if the files or names are not right.
     """
     return ConnectionCreator(contextFrom(replace(tls, verify=False)))
 
@@ -112,7 +110,6 @@ def bothContextsFrom(tls: TLSSettings) -> tuple[Context, Context]:
     checked, unless C{insecure} is set.
 
     @return: for answering, and for dialling.
-    @raise TLSSettingsError: if the files or names are not right.
     """
     return contextFrom(replace(tls, verify=True)), diallingContextFrom(tls)
 
@@ -121,8 +118,6 @@ def diallingContextFrom(tls: TLSSettings) -> Context:
     """
     An OpenSSL context for dialling. The peer's certificate is always checked, unless C{insecure} is
     set.
-
-    @raise TLSSettingsError: if the files or names are not right.
     """
     checking = replace(tls, verify=not tls.insecure)
     with _placed(tls):

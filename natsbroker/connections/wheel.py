@@ -24,8 +24,6 @@ class HasDeadline(Protocol):
 
 class DeadlineWheel:
     """
-    Buckets of equal width.
-
     @cvar WIDTH: the width of a bucket in seconds, which is how late a call may be.
     """
 

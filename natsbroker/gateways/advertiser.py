@@ -121,7 +121,6 @@ class GatewayAdvertiser:
         Refuse a subject that no plain subscription wants, unless it was refused before.
 
         @param switches: decides by the number of refusals whether all interest is sent instead.
-        @param now: seconds since the epoch.
         @return: whether anything was sent.
         """
         if self.isAll or subject in self.refused:

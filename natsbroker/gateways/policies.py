@@ -115,9 +115,6 @@ class SwitchingPolicy(ListeningPolicy):
 
 
 def switchAfterOf(section: Mapping[str, Any]) -> int:
-    """
-    @raise ValueError: if the section is not valid.
-    """
     _refuseOthers(section, ("switch_after",))
     count = section.get("switch_after") or SWITCH_AFTER
     if type(count) is not int or count < 0:

@@ -97,9 +97,6 @@ class GatewayLink(Link):
     def _informedAgain(self, document: ServerDocument) -> None: ...
 
     def _misdirected(self, *_: object) -> None:
-        """
-        Handle an operation that only the other side may send on this connection.
-        """
         self.close(errors.WRONG_DIRECTION)
 
     def begin(self, traffic: Any) -> None:
@@ -331,7 +328,6 @@ class GatewayGossip:
     def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
         """
         @param url: where the new member listens for gateways; empty for nowhere.
-        @param say: sends a line to it.
         """
         gateways = self._gateways
         if url:

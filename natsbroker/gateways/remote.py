@@ -29,7 +29,6 @@ _LONGEST = 30.0
 
 class Remote:
     """
-    @ivar name: of its gateway.
     @ivar settings: C{None} for a cluster known from gossip.
     @ivar failures: the number of connections in a row that ended before they started.
     """

@@ -79,7 +79,6 @@ class ReplyNames:
 @dataclass(frozen=True, slots=True)
 class GatewayDependencies:
     """
-    @ivar ourName: the name of our gateway.
     @ivar buses: to the accounts, which are L{natsbroker.accounts.account.GatewayBus}es.
     @ivar member: gives the route for an account to the member of our cluster with a hash; C{None}
         if there is none.

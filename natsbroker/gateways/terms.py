@@ -43,9 +43,6 @@ class GatewayTerms:
 
 
 def termsFrom(settings: Settings, block: Gateway, tellsAll: bool) -> GatewayTerms:
-    """
-    @raise natsbroker.connections.tlscontext.TLSSettingsError: if files or names are not right.
-    """
     tls = linkTLSFrom(block.tls)
     remoteTLS = {each.name: linkTLSFrom(each.tls) or tls for each in block.gateways}
     return GatewayTerms(settings, block, tls, remoteTLS, tellsAll)
@@ -54,8 +51,6 @@ def termsFrom(settings: Settings, block: Gateway, tellsAll: bool) -> GatewayTerm
 def placeOf(text: str) -> RemoteURL:
     """
     Read the address of a gateway: C{host:port}, perhaps with a scheme.
-
-    @raise ValueError: if the text is no address.
     """
     parts = urlsplit(text if "//" in text else f"nats-gw://{text}")
     host, port = parts.hostname, parts.port
@@ -109,8 +104,6 @@ def gossipDocument(
 ) -> dict[str, Any]:
     """
     An INFO with the URLs of another gateway.
-
-    @param name: of the gateway.
     """
     return {
         **NOBODY,

@@ -40,8 +40,6 @@ _TOKEN_LENGTH = 22
 
 class LeafPeer(LinkPeer, Protocol):
     """
-    The transport of a leafnode connection.
-
     @ivar isSecured: the transport is encrypted.
     @ivar certificate: the peer's verified certificate; C{None} without one.
     """
@@ -305,9 +303,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
             leaf.close(errors.LEAF_REMOVED)
 
     def reauthorize(self, account: str | None = None) -> None:
-        """
-        @param account: only in this account; C{None} for all.
-        """
         for leaf in self:
             if account in (None, leaf.account):
                 leaf.reauthorize()

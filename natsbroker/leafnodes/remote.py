@@ -24,10 +24,8 @@ _PART = re.compile(r"-{3,}[^-\n]*-{3,}\r?\n([\w.=-]+)\r?\n-{3,}[^-\n]*-{3,}")
 
 class LeafRemote:
     """
-    @ivar settings: a reload replaces them.
     @ivar current: the address that was dialled last.
     @ivar delay: further seconds before it is dialled after the next loss.
-    @ivar isWanted: it is dialled at all.
     """
 
     def __init__(self, settings: RemoteLeaf, tls: LinkTLS | None, random: Random) -> None:
@@ -67,7 +65,6 @@ class LeafRemote:
         """
         What CONNECT proves. The file of credentials is read each time.
 
-        @param nonce: of the peer's INFO.
         @raise ValueError: if there is no such file, or it is malformed.
         """
         path, seed = self.settings.credentials, self.settings.nkey

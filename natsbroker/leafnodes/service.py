@@ -50,9 +50,6 @@ class LeafnodeService(LinkService[LeafRemote]):
         dependencies: LinkDependencies,
         cluster: Callable[[], RouteService | None],
     ) -> None:
-        """
-        @raise ValueError: if the settings make no sense, or a certificate is no good.
-        """
         settings = dependencies.settings
         block = settings.leafnodes or Leafnodes()
         super().__init__(dependencies, limitsFrom(settings, block))

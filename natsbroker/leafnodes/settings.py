@@ -38,8 +38,6 @@ class LeafUser:
 @dataclass(frozen=True, slots=True)
 class RemoteLeaf:
     """
-    One of the C{remotes}.
-
     @ivar dial_timeout: 0 for that of the block.
     @ivar compression: of the connection; that of the block is for accepted connections.
     """

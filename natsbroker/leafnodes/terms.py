@@ -31,9 +31,6 @@ _PROTO = 2
 def infoDocument(
     identity: LinkIdentity, settings: Settings, cluster: str, **connection: Any
 ) -> dict[str, Any]:
-    """
-    @param connection: the members for one connection at one moment.
-    """
     tls = (settings.leafnodes or Leafnodes()).tls
     return {
         **identity.head(_PROTO),
@@ -102,7 +99,6 @@ def authorizerFrom(
 ) -> IAuthorizer | None:
     """
     @return: C{None} for the authorizer of clients.
-    @raise ValueError: if the settings are not valid.
     """
 
     def somebody(name: str, password: str, account: str) -> UserEntry:
@@ -135,9 +131,6 @@ def _isOpen(settings: Settings) -> bool:
 
 
 def acceptingTLSFrom(leafnodes: Leafnodes) -> LinkTLS | None:
-    """
-    @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
-    """
     tls = leafnodes.tls
     if tls is None or not leafnodes.port:
         return None
@@ -146,9 +139,6 @@ def acceptingTLSFrom(leafnodes: Leafnodes) -> LinkTLS | None:
 
 
 def diallingTLSFrom(remote: RemoteLeaf) -> LinkTLS:
-    """
-    @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
-    """
     tls = remote.tls or TLSSettings()
     isRequired = remote.tls is not None or any(splitRemote(url).isTLS for url in remote.urls)
     context = diallingContextFrom(tls)

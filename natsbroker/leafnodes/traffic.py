@@ -42,7 +42,6 @@ class LeafAccount:
     """
     The peer's account: the target of messages to it, and the origin of messages from it.
 
-    @ivar kind: what the peer is to us.
     @ivar cluster: the peer's; empty for none.
     @ivar grant: the permissions of messages from there.
     @ivar replies: the requests that may be answered; C{None} if answers need no request.

@@ -25,8 +25,6 @@ LEVELS = (UNCOMPRESSED, FAST, "s2_better", "s2_best")
 @dataclass(frozen=True, slots=True)
 class Compression:
     """
-    What one side wants.
-
     @ivar mode: C{OFF}, C{ACCEPT}, C{UNSUPPORTED}, C{AUTO} or one of L{LEVELS}.
     @ivar thresholds: of C{AUTO}: the longest round trip, in seconds, at which each of L{LEVELS} is
         used; 0 for a level that is not used. Empty for any other mode.
@@ -83,7 +81,6 @@ NO_COMPRESSION = Compression()
 
 class LinkCompression:
     """
-    @ivar wanted: what our side wants.
     @ivar mode: of the link once it is agreed on, as L{Compression.selected} gives it; before, our
         side's own.
     @ivar level: what our side sends at: one of L{LEVELS}, C{OFF} or C{UNSUPPORTED}. It is what
@@ -104,10 +101,6 @@ class LinkCompression:
         return self.mode in (AUTO, *LEVELS)
 
     def select(self, peer: str) -> None:
-        """
-        @param peer: the mode in the peer's first INFO; empty for none.
-        @raise ValueError: if it is unknown.
-        """
         self.mode = self.wanted.selected(peer)
         self._isAgreed = True
         if not self.isOn:

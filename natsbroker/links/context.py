@@ -26,13 +26,9 @@ class LinkLimits:
     Sizes in bytes, times in seconds.
 
     @ivar handshake: the limit until the peer has introduced itself.
-    @ivar ping_max: unanswered PINGs.
-    @ivar max_control_line: bytes after the operation on a line.
     @ivar max_payload: bytes of headers and payload. It bounds memory: members of a cluster do not
         apply the limits of their clients to each other.
-    @ivar max_pending: bytes that may wait for the peer.
     @ivar write_deadline: the longest time in which it takes nothing of what waits.
-    @ivar stall: whether publishers, and links, wait for receivers that lag.
     """
 
     handshake: float = 2.0

@@ -50,10 +50,6 @@ NOBODY = {**LinkIdentity("", "", "").head(0), "version": "", "headers": False, "
 def identityAt(
     settings: Settings, serverId: str, host: str, port: int, ip: str = "", gateway: str = ""
 ) -> LinkIdentity:
-    """
-    @param ip: the URL at which routes, or the address at which leafnodes, can dial it.
-    @param gateway: the address at which gateways can.
-    """
     return LinkIdentity(serverId, settings.server_name or serverId, host, port, ip, gateway)
 
 

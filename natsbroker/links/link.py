@@ -237,7 +237,6 @@ class Link(PeerSession):
 
     def _select(self, peer: str) -> bool:
         """
-        @param peer: the mode in the peer's first INFO; empty for none.
         @return: whether the mode of the link is known; else the link is closed.
         """
         try:
@@ -310,9 +309,6 @@ class Link(PeerSession):
         self._over()
 
     def inputEnded(self) -> None:
-        """
-        The peer sends no more: there is nothing left to do for it.
-        """
         if not self.reason and not self._isDeferred(self.inputEnded):
             self.reason = "Client Closed"
             self._over()

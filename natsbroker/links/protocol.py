@@ -151,8 +151,6 @@ class LinkProtocol(SessionProtocol):
 
 class LinkFactory(Factory):
     """
-    Makes a L{LinkProtocol}, or the protocol of a subclass.
-
     @ivar tls: for the connections to come.
     """
 

@@ -115,9 +115,6 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         """
 
     async def _listen(self) -> None:
-        """
-        Listen, and from now on dial.
-        """
         await self._port.open()
         self._identify()
         self._diallers.open()

@@ -127,9 +127,6 @@ class Links:
             service.announce()
 
     def reauthorize(self, account: str | None) -> None:
-        """
-        @param account: ask about the peers of one account; C{None} for all.
-        """
         for service in self._peers():
             service.reauthorize(account)
 

@@ -20,10 +20,6 @@ Problem = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
-    """
-    What C{cluster} and C{gateway} have in common.
-    """
-
     name: str = ""
     host: str = "0.0.0.0"
     port: int = 0

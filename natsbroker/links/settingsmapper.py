@@ -56,7 +56,4 @@ def backoffTerms(settings: Settings, block: ListenerSettings, isConfigured: bool
 
 
 def linkTLSFrom(tls: TLSSettings | None) -> LinkTLS | None:
-    """
-    @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
-    """
     return None if tls is None else LinkTLS(*bothContextsFrom(tls), tls)

@@ -25,8 +25,6 @@ from natsbroker.connections.tlsrecords import SealedConnection
 @dataclass(frozen=True, slots=True)
 class LinkTLS:
     """
-    A reload replaces the whole.
-
     @ivar isRequired: for dialled leafnodes: it is used even if the peer does not require it.
     """
 
@@ -48,7 +46,6 @@ class LinkTLS:
     def problem(self, certificate: Any, name: str | None) -> str:
         """
         @param certificate: the peer's; C{None} if it has none.
-        @param name: as for L{creator}.
         @return: why the peer is not the one that it should be; empty if it is.
         """
         if not isPinned(certificate, self.settings.pinned_certs):

@@ -67,8 +67,6 @@ def prevails(newcomer: Route, there: Route, ours: str, now: float) -> bool:
 class Member:
     """
     @ivar isPooled: whether it shares connections among accounts.
-    @ivar pool: the connections by their place in the pool.
-    @ivar dedicated: the connections that are dedicated to an account.
     @ivar size: how many connections the pool is to have.
     @ivar urls: where clients can connect to it, as C{leafUrls} for leafnodes.
     @ivar gatewayUrl: where gateways can; empty for nowhere.
@@ -107,7 +105,6 @@ class Member:
     def placeFor(self, route: Route, index: int) -> int | None:
         """
         @param index: the place that the peer named, if it dialled.
-        @return: C{None} if there is none.
         """
         if not self.isPooled:
             return 0
@@ -155,9 +152,7 @@ class GatewayGossipListener(Protocol):
 class Membership(LinkRegistry[Route]):
     """
     @ivar members: the others, by their ids.
-    @ivar urls: the addresses of this broker's clients.
     @ivar leafPlace: the address for leafnodes that members announce; empty for none.
-    @ivar isLeaving: this broker is a lame duck.
     @ivar changed: called when the addresses for clients, or the cluster's name, have changed.
     @ivar gateways: receives gossip about other clusters; C{None} without gateways.
     @ivar replyRouter: takes replies that members received from other clusters; C{None} without.

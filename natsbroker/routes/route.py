@@ -41,10 +41,6 @@ _HARMLESS = b"'Invalid Subject'"
 
 
 class IRouteOwner(ILinkOwner):
-    """
-    The cluster as its routes see it.
-    """
-
     identity = Attribute("This broker, a L{natsbroker.links.identity.LinkIdentity}.")
     terms = Attribute("The settings in force, a L{natsbroker.routes.terms.ClusterTerms}.")
     buses = Attribute("The accounts' buses, a L{natsbroker.accounts.registry.LinkBuses}.")
@@ -89,7 +85,6 @@ class Route(Link):
         takes over the target of one that was closed in its favour.
     @ivar document: the peer's first INFO.
     @ivar poolIndex: which of the connections to the peer it is; negative before it is one.
-    @ivar isPooled: whether the peer shares connections among accounts.
     @ivar mayRedial: whether its loss is a reason to dial again.
     @ivar wantsMore: whether other connections to the peer are dialled when it has answered a PING,
         since then it is sure that it has let us in.

@@ -78,7 +78,6 @@ class LocalSids:
 class RemoteSid:
     """
     @ivar sid: what the peer calls the interest.
-    @ivar sent: how many messages it had.
     @ivar maximum: the number of messages after which it ends; 0 for never.
     """
 

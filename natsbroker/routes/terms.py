@@ -35,10 +35,7 @@ _CLASSIC_PROTO = 1
 @dataclass(frozen=True, slots=True)
 class RouteTarget:
     """
-    A member to dial.
-
     @ivar isConfigured: whether the settings name it; else another member announced it.
-    @ivar gossip: the mode of the announcement.
     @ivar name: the name in its certificate, if that is not the host.
     """
 
@@ -93,9 +90,6 @@ class ClusterTerms:
 
 
 def infoDocument(identity: LinkIdentity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:
-    """
-    @param connection: the members that belong to the connection.
-    """
     if terms.dialect is RouteDialect.CLASSIC:
         return _classicDocument(identity, terms, connection)
     return {

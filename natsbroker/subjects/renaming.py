@@ -70,7 +70,6 @@ class Renaming:
 
     def __init__(self, theirs: bytes, ours: bytes) -> None:
         """
-        @param ours: see the module.
         @raise InvalidMapping: if one does not lead to the other and back.
         """
         self.keeps = theirs == ours

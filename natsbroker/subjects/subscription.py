@@ -23,8 +23,6 @@ class Subscription:
         be delivered; else C{None}.
     @ivar weight: how many members of the group the subscriber stands for.
     @ivar maximum: it ends after that many messages; 0 for never.
-    @ivar delivered: how many it had.
-    @ivar closed: it has ended; nothing may be delivered any more.
     @ivar owner: whose C{subscriptionCancelled}, C{subscriptionFinished} and
         C{subscriptionReweighed} keep the books: the account.
     """

@@ -36,7 +36,6 @@ class SubjectTransform:
     def __init__(self, source: bytes, destination: bytes, strict: bool = False) -> None:
         """
         @param source: if it ends in C{>}, so must the destination, and the other way round.
-        @param destination: see the module.
         @param strict: whether the transform must be reversible, as imports need it: only wildcards,
             and all of them.
         @raise InvalidMapping: if it cannot be.

@@ -74,8 +74,6 @@ class FrameError(ValueError):
 @dataclass(frozen=True, slots=True)
 class FramePosition:
     """
-    The position of a frame in the log.
-
     @ivar start: the first sequence that was looked at.
     @ivar next: the first one that was not.
     @ivar first: the oldest sequence that may still be stored.

@@ -39,8 +39,6 @@ class Verb(Enum):
 @dataclass(frozen=True, slots=True)
 class Security:
     """
-    How TLS secures a connection.
-
     @ivar cipher: the standard's name of the cipher suite; empty if that is not known.
     @ivar chain: the peer's certificate and those that vouch for it (C{cryptography} X.509
         certificates), after they were verified; empty without.
@@ -57,8 +55,6 @@ class Security:
 @dataclass(frozen=True, slots=True)
 class ConnectRequest:
     """
-    All that is known of a connection that asks to be let in.
-
     @ivar options: what it said in CONNECT, with the wire's spelling; empty if it said nothing. Text
         in it can always be encoded: there are no lone surrogates.
     @ivar certificate: the peer's TLS certificate (a C{cryptography} X.509 certificate) after it was
@@ -93,8 +89,6 @@ Hello = ConnectRequest
 @dataclass(frozen=True, slots=True)
 class Grant:
     """
-    The account, user and permissions of a connection.
-
     @ivar user: how it is named in logs and monitoring; never a secret. Empty for nobody.
     @ivar publish: where it may publish; C{None} for everywhere.
     @ivar subscribe: what it may subscribe to; C{None} for everything.

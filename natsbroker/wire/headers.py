@@ -109,8 +109,6 @@ class Headers:
     def add(self, name: str, value: str) -> None:
         """
         Append a header, whether or not there is one of that name.
-
-        @raise HeaderError: if the name or value cannot be written.
         """
         pair = _checked(name, value)
         self._change().append(pair)
@@ -118,8 +116,6 @@ class Headers:
     def set(self, name: str, value: str) -> None:
         """
         Have one header of that name: in the place of the first, or at the end.
-
-        @raise HeaderError: if the name or value cannot be written.
         """
         pair = _checked(name, value)
         pairs = self._change()

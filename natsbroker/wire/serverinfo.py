@@ -19,8 +19,6 @@ _LARGEST = (1 << 63) - 1
 
 class GossipMode(IntEnum):
     """
-    How gossip about a member spreads.
-
     @cvar DEFAULT: the receiver dials the member and passes nothing on.
     @cvar DISABLED: a server that dials the member tells it not to pass the gossip on either.
     @cvar OVERRIDE: a server that dials the member passes the gossip on.
@@ -33,8 +31,6 @@ class GossipMode(IntEnum):
 
 class GatewayCommand(IntEnum):
     """
-    The command of an INFO between gateways.
-
     @cvar GOSSIP: dial another gateway.
     @cvar ALL_SUBS_START: what follows is all interest of an account.
     @cvar ALL_SUBS_COMPLETE: that was all; every change follows.
@@ -48,8 +44,6 @@ class GatewayCommand(IntEnum):
 @dataclass(frozen=True, slots=True)
 class ServerDocument:
     """
-    What an INFO on a link says.
-
     @ivar host: where the server listens for its like, as it knows itself; with C{port}.
     @ivar ip: where it can be dialled, as a URL; empty where its peer finds that out.
     @ivar cluster_dynamic: its cluster's name was made up, and it takes another one.

@@ -47,8 +47,6 @@ class TableEntry:
 @dataclass(frozen=True, slots=True)
 class TableNode:
     """
-    Keys and values in braces, or a whole file.
-
     A key that is written twice has its last value, and the place of that.
     """
 
