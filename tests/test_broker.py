@@ -305,6 +305,7 @@ class TestStarting:
             "cluster": [],
             "leafnodes": [],
             "gateway": [],
+            "websocket": [],
         }
 
     def test_lines(self) -> None:

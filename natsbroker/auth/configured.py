@@ -223,8 +223,8 @@ def grantFrom(user: User, settings: Settings) -> Grant:
     return Grant(
         account=user.account or GLOBAL_ACCOUNT,
         user=user.user,
-        publish=None if publish is None else PermissionSet(*_patterns(publish)),
-        subscribe=None if subscribe is None else SubscribePermissions(*_patterns(subscribe)),
+        publish=None if publish is None else PermissionSet(*patternsOf(publish)),
+        subscribe=None if subscribe is None else SubscribePermissions(*patternsOf(subscribe)),
         responses=permissions.allow_responses,
         maxPayload=_smaller(limits.max_payload, settings.max_payload),
         maxSubscriptions=_smaller(limits.max_subscriptions, settings.max_subscriptions),
@@ -232,7 +232,7 @@ def grantFrom(user: User, settings: Settings) -> Grant:
     )
 
 
-def _patterns(permission: SubjectPermission) -> tuple[list[bytes] | None, list[bytes]]:
+def patternsOf(permission: SubjectPermission) -> tuple[list[bytes] | None, list[bytes]]:
     allow = permission.allow
     return None if allow is None else encoded(allow), encoded(permission.deny)
 

@@ -5,7 +5,8 @@ then on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from natsbroker.config.model import Settings
 
@@ -38,17 +39,10 @@ class ClientLimits:
 
 
 def limitsFrom(settings: Settings) -> ClientLimits:
-    return ClientLimits(
-        max_connections=settings.max_connections,
-        max_subscriptions=settings.max_subscriptions,
-        max_sub_tokens=settings.max_sub_tokens,
-        max_control_line=settings.max_control_line,
-        max_payload=settings.max_payload,
-        max_pending=settings.max_pending,
-        write_deadline=settings.write_deadline,
-        auth_timeout=settings.authorization.timeout,
-        ping_interval=settings.ping_interval,
-        ping_max=settings.ping_max,
-        headers=not settings.no_header_support,
-        stall=not settings.no_fast_producer_stall,
-    )
+    own: dict[str, Any] = {
+        "auth_timeout": settings.authorization.timeout,
+        "headers": not settings.no_header_support,
+        "stall": not settings.no_fast_producer_stall,
+    }
+    names = {each.name for each in fields(ClientLimits)} - own.keys()
+    return ClientLimits(**{name: getattr(settings, name) for name in names}, **own)

@@ -11,7 +11,6 @@ from typing import Any
 
 from natsbroker.auth.operator.reading import OperatorModeReader
 from natsbroker.auth.reading import AuthorizationReader
-from natsbroker.config.addresses import checkPort
 from natsbroker.config.blocks import Diagnostics, ParsedBlock, plainValues, positionsIn, readTable
 from natsbroker.config.checks import check
 from natsbroker.config.errors import ConfigError, ConfigErrors, Position
@@ -27,6 +26,7 @@ from natsbroker.config.model import (
 )
 from natsbroker.config.tls import tlsOf
 from natsbroker.links.kinds import KINDS
+from natsbroker.links.settings import listenAddress
 from natsbroker.wire.durations import durationText
 
 Override = Callable[[Settings], Settings]
@@ -127,7 +127,7 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
         not given is 0, and the host of the pages is empty.
     """
     defaults = Settings()
-    host, port = _address(root, ("listen", "host", "port"), findings)
+    host, port = listenAddress(root, findings)
     authorization, accounts = AuthorizationReader(findings).read(root)
     router = root.block("router")
     settings = replace(
@@ -157,29 +157,6 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
     return settings
 
 
-def _address(
-    root: ParsedBlock, names: tuple[str, str, str], findings: Diagnostics
-) -> tuple[str, int]:
-    """
-    Find a host and a port, from one key or from two; what stands later in the file wins.
-    """
-    both, hostName, portName = names
-    host, port, givenBy = "", 0, both
-    for name in root.values:
-        if name == both:
-            host, port = root.take(both, tuple) or ("", 0)
-            givenBy = both
-        elif name == hostName:
-            host = root.text(hostName)
-        elif name == portName:
-            port, givenBy = root.integer(portName), portName
-    try:
-        return host, checkPort(port)
-    except ValueError as error:
-        findings.errorAt(root, givenBy, str(error))
-        return host, 0
-
-
 def _tags(root: ParsedBlock) -> tuple[str, ...]:
     tags = (tag.strip().lower() for tag in root.texts("server_tags"))
     return tuple(dict.fromkeys(tag for tag in tags if tag))
@@ -192,8 +169,8 @@ def _logging(root: ParsedBlock) -> Logging:
 
 
 def _monitoring(root: ParsedBlock, findings: Diagnostics) -> Monitoring:
-    _, plainPort = _address(root, ("http", "", "http_port"), findings)
-    _, securePort = _address(root, ("https", "", "https_port"), findings)
+    _, plainPort = listenAddress(root, findings, ("http", "", "http_port"))
+    _, securePort = listenAddress(root, findings, ("https", "", "https_port"))
     addresses = [root.take(name, tuple) for name in root.values if name in ("http", "https")]
     hosts = [str(address[0]) for address in addresses if address]
     pages = Monitoring(**root.fieldsOf(Monitoring))

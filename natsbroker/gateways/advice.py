@@ -12,16 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from twisted.application.service import Service
-from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.export.gatewayadvice import AdviceService, adviceRow
 from natsbroker.gateways.registry import GatewayRegistry
 from natsbroker.interfaces import IGatewayInterestPolicy
-from natsbroker.links.context import LinkDependencies
-from natsbroker.subjects.grammar import isValidLiteral
+from natsbroker.wire.instants import instant
 
 INTEREST_ONLY, OPTIMISTIC = MODES = ("interest-only", "optimistic")
 
@@ -42,6 +38,15 @@ class PolicyAdvice:
     mode: str
     until: float
     most: int | None = None
+
+    def row(self) -> dict[str, Any]:
+        row = {
+            "account": self.account,
+            "gateway": self.gateway,
+            "mode": self.mode,
+            "until": instant(self.until),
+        }
+        return row if self.most is None else {**row, "max_no_interest": self.most}
 
 
 @implementer(IGatewayInterestPolicy)
@@ -107,8 +112,7 @@ class AdvisedPolicy:
 @dataclass(eq=False)
 class GatewayAdvice:
     """
-    Provides L{natsbroker.export.gatewayadvice.Advised}. What is advised holds for the connections
-    that there are at once, and for new ones.
+    What is advised holds for the connections that there are at once, and for new ones.
     """
 
     policy: AdvisedPolicy
@@ -147,31 +151,4 @@ class GatewayAdvice:
 
     def rowFor(self, gateway: str, account: str) -> Mapping[str, Any] | None:
         found = self.policy.adviceOn(gateway, account)
-        return None if found is None else adviceRow(found)
-
-
-class AdviceResponder(Service):
-    """
-    Answers requests about advice while it runs, in the system account.
-    """
-
-    def __init__(self, advice: GatewayAdvice, dependencies: LinkDependencies) -> None:
-        self._advice = advice
-        self._dependencies = dependencies
-        self._answering: AdviceService | None = None
-
-    def startService(self) -> None:
-        super().startService()  # type: ignore[no-untyped-call]
-        dependencies, name = self._dependencies, self._advice.name
-        bus, now = dependencies.systemBus(), dependencies.reactor.seconds
-        if bus is not None and isValidLiteral(name.encode("utf-8", "surrogateescape")):
-            self._answering = AdviceService(
-                bus, name, self._advice, lambda: dependencies.serverId, now
-            )
-
-    def stopService(self) -> Deferred[None] | None:
-        answering, self._answering = self._answering, None
-        if answering is not None:
-            answering.stop()
-        stopping: Deferred[None] | None = super().stopService()  # type: ignore[no-untyped-call]
-        return stopping
+        return None if found is None else found.row()

@@ -12,91 +12,71 @@ publish decides who may ask.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.export.requests import LARGEST, ApiRequest, Reason, Refusal, RequestFields
-from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
+from natsbroker.gateways.advice import MODES, OPTIMISTIC, GatewayAdvice
+from natsbroker.interfaces import ISubscriber, ISubscription
+from natsbroker.links.context import LinkDependencies
+from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.export")
 
-_PREFIX = "$NB.API.GATEWAY."
-
-_MODES = ("interest-only", "optimistic")
+_PREFIX = b"$NB.API.GATEWAY."
 
 _LONGEST = 366 * 86400.0
 """The longest time that advice may last, in seconds."""
 
 
-class Advised(Protocol):
-    def accounts(self) -> Iterable[str]: ...
-
-    def clusters(self) -> Iterable[str]: ...
-
-    def advise(self, account: str, gateway: str, mode: str, until: float, most: int | None) -> Any:
-        """
-        @return: the advice, which holds from now on.
-        @raise ValueError: if it is refused.
-        """
-
-    def withdraw(self, account: str, gateway: str) -> bool: ...
-
-    def advice(self) -> Iterable[Any]: ...
-
-
 @implementer(ISubscriber)
-class AdviceService:
-    def __init__(
-        self,
-        bus: IMessageBus,
-        gateway: str,
-        advised: Advised,
-        server: Callable[[], str],
-        now: Callable[[], float],
-    ) -> None:
-        """
-        @param now: returns the time in seconds since the epoch.
-        """
-        self._bus = bus
-        self._advised = advised
-        self._server = server
-        self._now = now
-        tail = f".{gateway}"
-        self._verbs = {
-            f"{_PREFIX}{verb}{tail}".encode(): serve
-            for verb, serve in (
-                ("ADVISE", self._advise),
-                ("WITHDRAW", self._withdraw),
-                ("ADVICE", self._list),
-            )
-        }
-        pattern = f"{_PREFIX}*{tail}".encode()
-        self._subscription: ISubscription = bus.subscribe(pattern, self)
+class AdviceResponder(Service):
+    """
+    Answers while it runs, in the system account.
+    """
 
-    def stop(self) -> None:
-        self._subscription.cancel()
+    def __init__(self, advice: GatewayAdvice, dependencies: LinkDependencies) -> None:
+        self._advised = advice
+        self._dependencies = dependencies
+        self._subscription: ISubscription | None = None
+        self._verbs = {b"ADVISE": self._advise, b"WITHDRAW": self._withdraw, b"ADVICE": self._list}
+
+    def startService(self) -> None:
+        super().startService()  # type: ignore[no-untyped-call]
+        bus = self._dependencies.systemBus()
+        gateway = self._advised.name.encode("utf-8", "surrogateescape")
+        if bus is not None and isValidLiteral(gateway):
+            self._subscription = bus.subscribe(b"%b*.%b" % (_PREFIX, gateway), self, bus)
+
+    def stopService(self) -> Deferred[None] | None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            subscription.cancel()
+        stopping: Deferred[None] | None = super().stopService()  # type: ignore[no-untyped-call]
+        return stopping
 
     def deliver(self, message: Message, tag: Any) -> None:
-        request = ApiRequest(self._bus, message)
+        request = ApiRequest(tag, message)
         if request.isAnswerable:
-            server = {"server": self._server()}
+            server = {"server": self._dependencies.serverId}
             request.attempt(lambda: request.answer({**self._served(message), **server}))
 
     def _served(self, message: Message) -> dict[str, Any]:
-        serve = self._verbs.get(message.subject)
+        verb = message.subject[len(_PREFIX) :].split(b".")[0]
+        serve = self._verbs.get(verb)
         if serve is None:
-            verb = message.subject[len(_PREFIX) :].split(b".")[0]
             raise Refusal(Reason.NO_REQUEST, verb=verb.decode("utf-8", "backslashreplace"))
         return serve(message.payload)
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
-        Nothing to do: only L{stop} ends it.
+        Nothing to do: only L{stopService} ends it.
         """
 
     def _advise(self, payload: bytes) -> dict[str, Any]:
@@ -108,14 +88,14 @@ class AdviceService:
         if gateway not in self._advised.clusters():
             raise Refusal(Reason.NO_GATEWAY, gateway=gateway)
         mode = fields.text("mode")
-        if mode not in _MODES:
-            raise Refusal(Reason.BAD_REQUEST, why=f"mode must be one of: {', '.join(_MODES)}")
+        if mode not in MODES:
+            raise Refusal(Reason.BAD_REQUEST, why=f"mode must be one of: {', '.join(MODES)}")
         until = _secondsOf(fields.text("until"))
-        if not 0 < until - self._now() <= _LONGEST:
+        if not 0 < until - self._dependencies.reactor.seconds() <= _LONGEST:
             raise Refusal(Reason.BAD_REQUEST, why="until must be in the future, and within a year")
         most: int | None = None
         if "max_no_interest" in fields:
-            if mode != "optimistic":
+            if mode != OPTIMISTIC:
                 raise Refusal(Reason.BAD_REQUEST, why="max_no_interest needs the mode optimistic")
             most = fields.number("max_no_interest", 0, LARGEST)
         try:
@@ -129,7 +109,7 @@ class AdviceService:
             account=account,
             until=instant(until),
         )
-        return {"advice": adviceRow(advice)}
+        return {"advice": advice.row()}
 
     def _withdraw(self, payload: bytes) -> dict[str, Any]:
         fields = RequestFields(payload, ("account", "gateway"))
@@ -140,17 +120,7 @@ class AdviceService:
 
     def _list(self, payload: bytes) -> dict[str, Any]:
         RequestFields(payload, ())
-        return {"advice": [adviceRow(each) for each in self._advised.advice()]}
-
-
-def adviceRow(advice: Any) -> dict[str, Any]:
-    row = {
-        "account": advice.account,
-        "gateway": advice.gateway,
-        "mode": advice.mode,
-        "until": instant(advice.until),
-    }
-    return row if advice.most is None else {**row, "max_no_interest": advice.most}
+        return {"advice": [each.row() for each in self._advised.advice()]}
 
 
 def _secondsOf(text: str) -> float:

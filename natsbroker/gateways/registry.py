@@ -135,7 +135,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         }
         self._traffic = traffic
         self._dial = dial
-        self.isLeaving = False
         self.gossip = GatewayGossip(self)
 
     def document(self) -> dict[str, Any]:
@@ -270,10 +269,7 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
                 link.traffic.accountsChanged()
 
     def leave(self) -> None:
-        """
-        Send other clusters to the other members of ours.
-        """
-        self.isLeaving = True
+        super().leave()
         self.update()
 
 

@@ -18,7 +18,8 @@ from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.gateways.advice import AdviceResponder, AdvisedPolicy, GatewayAdvice
+from natsbroker.gateways.advice import AdvisedPolicy, GatewayAdvice
+from natsbroker.gateways.advicerequests import AdviceResponder
 from natsbroker.gateways.clustermembers import ClusterMembers
 from natsbroker.gateways.gateway import InboundGateway, OutboundGateway
 from natsbroker.gateways.registry import GatewayRegistry
@@ -74,7 +75,7 @@ class GatewayService(LinkService[str]):
             )
         )
         terms = termsFrom(settings, block, policy.tellsAll)
-        self.gateways = GatewayRegistry(
+        self.links = self.gateways = GatewayRegistry(
             self.context,
             identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
             terms,
@@ -93,10 +94,6 @@ class GatewayService(LinkService[str]):
         )
 
     @property
-    def links(self) -> GatewayRegistry:
-        return self.gateways
-
-    @property
     def block(self) -> Gateway:
         return self._settings.gateway or Gateway()
 
@@ -107,12 +104,6 @@ class GatewayService(LinkService[str]):
 
     def neighbours(self) -> float:
         return math.inf
-
-    def leave(self) -> None:
-        self.gateways.leave()
-
-    async def open(self, settings: Settings) -> None:
-        await self._listen()
 
     def connect(self) -> None:
         self._soliciting = self._reactor.callLater(_SOLICIT, self._solicit)

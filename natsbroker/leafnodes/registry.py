@@ -200,7 +200,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         self.clients = dependencies.clients
         self.settings = dependencies.settings
         self.cluster = cluster
-        self.isLeaving = False
         self._authorizer = authorizer
         self._redial = redial
         self._urls: tuple[str, ...] = ()
@@ -316,7 +315,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
                 leaf.useCompression(wanted)
 
     def leave(self) -> None:
-        self.isLeaving = True
+        super().leave()
         self.announce()
 
 

@@ -54,7 +54,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         block = settings.leafnodes or Leafnodes()
         super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
-        self.leafs = LeafRegistry(
+        self.links = self.leafs = LeafRegistry(
             self.context,
             identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
             dependencies,
@@ -72,10 +72,6 @@ class LeafnodeService(LinkService[LeafRemote]):
         }
 
     @property
-    def links(self) -> LeafRegistry:
-        return self.leafs
-
-    @property
     def block(self) -> Leafnodes:
         return self._settings.leafnodes or Leafnodes()
 
@@ -90,7 +86,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         return self._settings.server_name or self._serverId
 
     async def open(self, settings: Settings) -> None:
-        await self._listen()
+        await super().open(settings)
         self.linksChanged()
 
     def connect(self) -> None:
@@ -116,9 +112,6 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     def reauthorize(self, account: str | None) -> None:
         self.leafs.reauthorize(account)
-
-    def leave(self) -> None:
-        self.leafs.leave()
 
     def _identify(self) -> None:
         self.leafs.identity = identityFrom(self._settings, self.block, self._serverId, self.port)

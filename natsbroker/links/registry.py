@@ -25,12 +25,14 @@ class LinkRegistry(Generic[AnyLink]):
     Open links by number. Iterating gives a snapshot. Each kind of link has a subclass.
 
     @ivar isOver: the registry closes: a link that opens later is closed at once.
+    @ivar isLeaving: the broker is a lame duck.
     @ivar ended: the number of links that ended for each reason.
     """
 
     def __init__(self, context: LinkContext) -> None:
         self.context = context
         self.isOver = False
+        self.isLeaving = False
         self.ended: Counter[str] = Counter()
         self._links: dict[int, AnyLink] = {}
         self._waiting: list[Callable[[], None]] = []
@@ -64,6 +66,12 @@ class LinkRegistry(Generic[AnyLink]):
             waiting, self._waiting = self._waiting, []
             for call in waiting:
                 call()
+
+    def leave(self) -> None:
+        """
+        Tell the peers that the broker will stop.
+        """
+        self.isLeaving = True
 
     def close(self, done: Callable[[], None]) -> None:
         self.isOver = True

@@ -91,6 +91,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         to be made of a connection.
     """
 
+    links: LinkRegistry[Any]
     _port: LinkPort
 
     def __init__(self, dependencies: LinkDependencies, limits: LinkLimits) -> None:
@@ -104,17 +105,13 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         self.context.fastLane = dependencies.settings.fast_lane
         self.tracingChanged()
 
-    @property
-    @abstractmethod
-    def links(self) -> LinkRegistry[Any]: ...
-
     @abstractmethod
     def _identify(self) -> None:
         """
         Say where we are listening now.
         """
 
-    async def _listen(self) -> None:
+    async def open(self, settings: Any) -> None:
         await self._port.open()
         self._identify()
         self._diallers.open()
@@ -128,6 +125,9 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
             "DO NOT USE IN PRODUCTION!",
             peers=peers,
         )
+
+    def leave(self) -> None:
+        self.links.leave()
 
     async def stopListening(self) -> None:
         self._diallers.close()

@@ -61,20 +61,25 @@ def listenerKeys(
     }
 
 
-def listenAddress(block: ParsedBlock, findings: Diagnostics) -> tuple[str, int]:
+def listenAddress(
+    block: ParsedBlock,
+    findings: Diagnostics,
+    names: tuple[str, str, str] = ("listen", "host", "port"),
+) -> tuple[str, int]:
     """
-    Where links are listened for: what stands later in the file wins.
+    Find a host and a port, from one key or from two; what stands later in the file wins.
 
     @return: no host where the file names none, and port 0 for nowhere.
     """
-    host, port, givenBy = "", 0, "listen"
+    both, hostName, portName = names
+    host, port, givenBy = "", 0, both
     for name in block.values:
-        found = block.take("listen", tuple) if name == "listen" else None
-        if found:
-            host, port, givenBy = found[0], found[1], name
-        elif name == "host":
+        if name == both:
+            host, port = block.take(both, tuple) or ("", 0)
+            givenBy = both
+        elif name == hostName:
             host = block.text(name)
-        elif name == "port":
+        elif name == portName:
             port, givenBy = block.integer(name), name
     try:
         return host, checkPort(port)

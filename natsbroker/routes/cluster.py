@@ -207,7 +207,7 @@ class Routes(Membership):
                     route.traffic.tell(self.accountsOf(route, member))
 
     def leave(self) -> None:
-        self.isLeaving = True
+        super().leave()
         for member in self.members.values():
             if member.first is not None:
                 member.first.update()

@@ -175,7 +175,6 @@ class Membership(LinkRegistry[Route]):
         self.urls: tuple[str, ...] = ()
         self.webSocketUrls: tuple[str, ...] = ()
         self.leafPlace = ""
-        self.isLeaving = False
         self.changed = changed
         self.gateways: GatewayGossipListener | None = None
         self.replyRouter: GatewayReplyRouter | None = None

@@ -51,7 +51,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
         super().__init__(dependencies, linkLimitsFrom(settings, block))
         self._tls = linkTLSFrom(block.tls)
         self._name = "".join(dependencies.random.choices(_LETTERS, k=_NAME_LENGTH))
-        self.cluster = Routes(
+        self.links = self.cluster = Routes(
             self.context,
             identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
             LinkBuses(dependencies.accounts, Kind.ROUTE),
@@ -65,15 +65,11 @@ class RouteService(LinkService[tuple[str, int, str]]):
         )
 
     @property
-    def links(self) -> Routes:
-        return self.cluster
-
-    @property
     def block(self) -> Cluster:
         return self._settings.cluster or Cluster()
 
     async def open(self, settings: Settings) -> None:
-        await self._listen()
+        await super().open(settings)
         self.cluster.urls = clientUrls(self._settings, settings.host, settings.port)
 
     def connect(self) -> None:
@@ -95,9 +91,6 @@ class RouteService(LinkService[tuple[str, int, str]]):
     def neighbours(self) -> float:
         routes = self.cluster
         return len({route.document.server_id for route in routes if route.document is not None})
-
-    def leave(self) -> None:
-        self.cluster.leave()
 
     def _identify(self) -> None:
         """

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from natsbroker import __version__
+from natsbroker.auth.configured import patternsOf
 from natsbroker.auth.settings import SubjectPermission
 from natsbroker.clients.listener import joined
 from natsbroker.config.model import Settings
@@ -215,20 +216,11 @@ def _permissions(cluster: Cluster) -> tuple[RoutePermissions, dict[str, Any]]:
     shown = {"import": told, "export": taken}
     return (
         RoutePermissions(
-            None if told is None else PermissionSet(*_patterns(told)),
-            None if taken is None else SubscribePermissions(*_patterns(taken)),
+            None if told is None else PermissionSet(*patternsOf(told)),
+            None if taken is None else SubscribePermissions(*patternsOf(taken)),
         ),
         {name: _shown(each) for name, each in shown.items() if each is not None},
     )
-
-
-def _patterns(permission: SubjectPermission) -> tuple[list[bytes] | None, list[bytes]]:
-    allow, deny = permission.allow, permission.deny
-    return None if allow is None else list(map(_bytes, allow)), list(map(_bytes, deny))
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _shown(permission: SubjectPermission) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.application.service import IService
 from twisted.plugin import getPlugins
@@ -30,6 +30,7 @@ from natsbroker.interfaces import (
 
 Find = Callable[[Any], Iterable[Any]]
 
+_Made = TypeVar("_Made")
 
 BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
     IAuthorizerPlugin: lambda: import_module("natsbroker.auth.plugins").READY_MADE,
@@ -84,8 +85,7 @@ class Plugins:
         if given is None:
             plugin = self._plugin(settings, IAuthorizerPlugin, "authorization", name)
         what, make = f'authorization plugin "{plugin.name}"', plugin.makeAuthorizer
-        made: IAuthorizer = _made(what, IAuthorizer, "authorizer", make, host, options)
-        return made
+        return _made(what, IAuthorizer, "authorizer", make, host, options)
 
     def gatewayPolicy(
         self,
@@ -107,10 +107,7 @@ class Plugins:
             name = interest.plugin or self._builtIn[IGatewayPolicyPlugin]()[0].name
             plugin = self._plugin(settings, IGatewayPolicyPlugin, "gateway.interest", name)
         what, make, options = f'gateway policy "{plugin.name}"', plugin.makePolicy, interest.options
-        made: IGatewayInterestPolicy = _made(
-            what, IGatewayInterestPolicy, "policy", make, host, options
-        )
-        return made
+        return _made(what, IGatewayInterestPolicy, "policy", make, host, options)
 
     def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
         name, options = settings.router.plugin, settings.router.options
@@ -120,10 +117,7 @@ class Plugins:
 
         def make(account: str) -> ISubjectRouter:
             what, makeRouter = f'router plugin "{name}"', plugin.makeRouter
-            made: ISubjectRouter = _made(
-                what, ISubjectRouter, "router", makeRouter, account, options
-            )
-            return made
+            return _made(what, ISubjectRouter, "router", makeRouter, account, options)
 
         return make
 
@@ -158,8 +152,7 @@ class Plugins:
         def make(name: str) -> IService:
             section = sections.get(name, {})
             what, makeService = f'service "{name}"', makers[name].makeService
-            made: IService = _made(what, IService, "service", makeService, host, section)
-            return made
+            return _made(what, IService, "service", makeService, host, section)
 
         return [(name, make(name)) for name in makers]
 
@@ -193,8 +186,8 @@ def nameOf(given: object, default: str) -> str:
 
 
 def _made(
-    what: str, interface: InterfaceClass, noun: str, make: Callable[..., Any], *arguments: object
-) -> Any:
+    what: str, interface: type[_Made], noun: str, make: Callable[..., _Made], *arguments: object
+) -> _Made:
     try:
         made = make(*arguments)
         verifyObject(interface, made)

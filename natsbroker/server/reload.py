@@ -47,11 +47,7 @@ def settled(old: Settings, new: Settings, isElsewhere: bool = False) -> Settings
     monitoring = new.monitoring
     for name in ("http_port", "https_port"):
         if getattr(monitoring, name) == RANDOM_PORT and getattr(old.monitoring, name):
-            kept: int = getattr(old.monitoring, name)
-            if name == "http_port":
-                monitoring = replace(monitoring, http_port=kept)
-            else:
-                monitoring = replace(monitoring, https_port=kept)
+            monitoring = replace(monitoring, **{name: getattr(old.monitoring, name)})
     port = old.port if new.port == RANDOM_PORT or isElsewhere else new.port
     host = old.host if isElsewhere else new.host
     return replace(new, host=host, port=port, monitoring=monitoring)

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from natsbroker.export.gatewayadvice import AdviceService
 from natsbroker.gateways.advice import PolicyAdvice
+from natsbroker.gateways.advicerequests import AdviceResponder
 from natsbroker.testing.memory import MemoryBroker
 from tests.server.support import logLines
 
@@ -25,6 +26,8 @@ class Book:
     """
     Takes advice, and nothing comes of it.
     """
+
+    name = "here"
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], PolicyAdvice] = {}
@@ -56,6 +59,17 @@ class Book:
         return self.kept.values()
 
 
+def responder(broker: MemoryBroker, book: Book) -> AdviceResponder:
+    """
+    What answers about advice, running.
+    """
+    dependencies: Any = SimpleNamespace(systemBus=broker.bus, serverId="ID", reactor=broker.reactor)
+    advice: Any = book
+    made = AdviceResponder(advice, dependencies)
+    made.startService()
+    return made
+
+
 class Office:
     """
     Somebody who asks.
@@ -63,9 +77,7 @@ class Office:
 
     def __init__(self, broker: MemoryBroker) -> None:
         self.book = Book()
-        self.service = AdviceService(
-            broker.bus(), "here", self.book, lambda: "ID", broker.reactor.seconds
-        )
+        self.service = responder(broker, self.book)
         self.client = broker.connect({"verbose": False})
         self.client.send(b"SUB _INBOX.1 1\r\n")
 
@@ -95,7 +107,7 @@ def test_advice() -> None:
         assert office.ask("ADVICE")["advice"] == [RIGHT]
         assert office.ask("WITHDRAW", which)["error"]["err_code"] == 20014
         assert office.ask("ADVICE", gateway="there") == {}
-        office.service.stop()
+        office.service.stopService()
         assert office.ask("ADVICE") == {}
 
 
@@ -144,7 +156,7 @@ def test_permissions() -> None:
     ] }"""
     with MemoryBroker(configText=text) as broker:
         book = Book()
-        AdviceService(broker.bus(), "here", book, lambda: "ID", broker.reactor.seconds)
+        responder(broker, book)
         one = broker.connect({"verbose": False, "user": "u", "pass": "p"})
         payload = json.dumps(RIGHT).encode()
         asking = b"PUB $NB.API.GATEWAY.ADVISE.here %b %d\r\n%b\r\n"

@@ -79,14 +79,10 @@ class Threads(LinkService[str]):
             unused,
         )
         super().__init__(dependencies, self.limits)
-        self.registry: LinkRegistry[Any] = LinkRegistry(self.context)
+        self.links: LinkRegistry[Any] = LinkRegistry(self.context)
         self._port = LinkPort(self.reactor, "127.0.0.1", 4, Factory(), "thread", "nats-thread")
         self.places: list[int] = []
         self.dialled: list[str] = []
-
-    @property
-    def links(self) -> LinkRegistry[Any]:
-        return self.registry
 
     def _identify(self) -> None:
         self.places.append(self.port)
@@ -104,9 +100,6 @@ class Threads(LinkService[str]):
 
         self._diallers.dial(name, name, DialTerms(), connect, 0.0)
         self.reactor.advance(0)
-
-    async def open(self, settings: Any) -> None:
-        await self._listen()
 
     def use(self, limits: LinkLimits) -> None:
         """Have other settings."""
@@ -158,7 +151,7 @@ def test_stopListening() -> None:
     threads = Threads()
     begun(threads.open(None))
     link = Thread(threads)
-    threads.registry.linkOpened(link)
+    threads.links.linkOpened(link)
     assert begun(threads.stopListening()).called
     threads.dial("a")
     assert (threads.port, threads.dialled, link.told) == (0, [], [])
@@ -169,10 +162,10 @@ def test_close() -> None:
     threads = Threads()
     begun(threads.open(None))
     link = Thread(threads)
-    threads.registry.linkOpened(link)
+    threads.links.linkOpened(link)
     closing = begun(threads.close())
     assert (threads.port, link.told, closing.called) == (0, ["Server Shutdown"], False)
-    threads.registry.linkGone(link)
+    threads.links.linkGone(link)
     assert closing.called
 
 
@@ -180,7 +173,7 @@ def test_use() -> None:
     """Other settings hold for the links that there are, and so does what is traced."""
     threads = Threads()
     link = Thread(threads)
-    threads.registry.linkOpened(link)
+    threads.links.linkOpened(link)
     limits = LinkLimits(max_payload=10)
     threads.clients.tracing = Logging()
     threads.use(limits)
