@@ -31,6 +31,7 @@ def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Setti
         from natsbroker.streaming.reading import checkStreaming
 
         checkStreaming(settings.streaming, root, findings)
+        checkChannels(settings, root, findings)
     if settings.jetstream.isSet:
         checkJetStream(settings, root, findings)
     checkOperators(settings, root, findings)
@@ -136,6 +137,26 @@ def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics)
         for problem in _problems(settings, name, domain):
             message = f"default_js_domain {problem}"
             findings.error(message, "default_js_domain", root.place("default_js_domain"))
+
+
+def checkChannels(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
+    """
+    See that the accounts that channels are given to have JetStream.
+    """
+    streaming = settings.streaming
+    for name in () if streaming is None else sorted(set(streaming.jetstream_accounts.values())):
+        known = settings.accounts.get(name)
+        if not settings.jetstream.enabled:
+            problem = "JetStream is not enabled"
+        elif settings.operator.isOn or (known is None and name == GLOBAL_ACCOUNT):
+            continue
+        elif known is None:
+            problem = f'references non existing account "{name}"'
+        elif known.jetstream:
+            continue
+        else:
+            problem = f'account "{name}" has no JetStream'
+        findings.errorAt(root.blockOrEmpty("streaming"), "jetstream_accounts", problem)
 
 
 def _problems(settings: Settings, account: str, domain: str) -> Iterator[str]:

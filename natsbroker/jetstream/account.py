@@ -190,11 +190,18 @@ class JetStreamAccount:
         if isinstance(result, Failure) and not result.check(CancelledError, StoreError):
             _log.failure("JetStream of account {name} failed", result, name=self.name)
 
+    @property
+    def ownStreams(self) -> list[Stream]:
+        """
+        The streams that the account's limits count: all but the channels of NATS Streaming.
+        """
+        return [each for each in self.streams.values() if not each.isChannel]
+
     def usage(self, storage: StorageType) -> int:
         """
         The bytes of all streams of one kind of storage.
         """
-        return sum(each.size for each in self.streams.values() if each.config.storage is storage)
+        return sum(each.size for each in self.ownStreams if each.config.storage is storage)
 
     def isBounded(self, storage: StorageType) -> bool:
         """
@@ -239,7 +246,7 @@ class JetStreamAccount:
         """
         return sum(
             max(each.config.max_bytes, 0)
-            for each in self.streams.values()
+            for each in self.ownStreams
             if each.config.storage is storage
         )
 

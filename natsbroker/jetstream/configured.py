@@ -22,6 +22,7 @@ from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.export.configured import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, ILeasedStore, IObserver, IStreamStore
 from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.channels.channelstreams import ChannelStreams
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.figures import JetStreamFigures
 from natsbroker.jetstream.model.limits import AccountAllowance, ConfiguredLimits, JetStreamLimits
@@ -42,10 +43,12 @@ def jetStreamService(
     server: str,
     plugins: Plugins,
     locate: Callable[[str], object] = lambda account: None,
+    channels: ChannelStreams | None = None,
 ) -> tuple[JetStreamService, JetStreamFigures]:
     """
     @param server: the name of this server.
     @param locate: looks up an account that has streams.
+    @param channels: the channels of NATS Streaming that are streams too.
     @return: the service, and what monitoring shows of it.
     @raise natsbroker.errors.BrokerError: if there is no such store.
     """
@@ -74,6 +77,9 @@ def jetStreamService(
             raise StartError(
                 settings.placed("jetstream.backend", "a shared store needs a system account")
             )
+        if channels is not None:
+            text = "a JetStream that brokers share has no channels"
+            raise StartError(settings.placed("streaming.jetstream_accounts", text))
         cluster = "" if settings.cluster is None else settings.cluster.name or CLUSTER
         tags = settings.server_tags
         bus = host.bus(settings.system_account)
@@ -100,11 +106,22 @@ def jetStreamService(
         share,
         lambda bus: exportServiceFor(host, bus),
         locate,
+        channels,
     )
     host.observe(LeavingObserver(service))
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
     figures = JetStreamFigures(service.accounts, jetstream, directory, lambda: service.isRunning)
     return service, figures
+
+
+def channelStreams(settings: Settings) -> ChannelStreams | None:
+    """
+    @return: C{None} if the configuration gives no channel to an account.
+    """
+    streaming = settings.streaming
+    if streaming is None or not streaming.jetstream_accounts:
+        return None
+    return ChannelStreams(streaming.accountOf, streaming.store != "memory")
 
 
 @implementer(IObserver)

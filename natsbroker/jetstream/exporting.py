@@ -15,6 +15,10 @@ NO_DOMAIN = "_"
 
 @implementer(ILogDirectory)
 class StreamDirectory:
+    """
+    Without channels: they are read as such.
+    """
+
     kind = "STREAM"
 
     def __init__(self, account: JetStreamAccount) -> None:
@@ -22,11 +26,13 @@ class StreamDirectory:
         self._account = account
 
     def names(self) -> list[str]:
-        return sorted(self._account.streams)
+        return sorted(each.name for each in self._account.ownStreams)
 
     def find(self, name: str) -> IStreamLog | None:
         stream = self._account.streams.get(name)
-        log: IStreamLog | None = None if stream is None or stream.isDeleted else stream.log
+        if stream is None or stream.isDeleted or stream.isChannel:
+            return None
+        log: IStreamLog = stream.log
         return log
 
     def headerPrefix(self, name: str) -> int:

@@ -24,6 +24,7 @@ from natsbroker.jetstream.api.dispatcher import ApiDispatcher
 from natsbroker.jetstream.api.snapshots import SNAPSHOT_ROUTES
 from natsbroker.jetstream.api.streams import STREAM_ROUTES, usageOf
 from natsbroker.jetstream.batches.budget import BatchBudget
+from natsbroker.jetstream.channels.channelstreams import ChannelStreams
 from natsbroker.jetstream.cluster.accountcluster import AccountCluster
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.cluster.metarequests import MetaResponder
@@ -66,6 +67,7 @@ class JetStreamService(Service):
         share: ShareStore | None = None,
         exporter: Callable[[IMessageBus], ILogConsumer] | None = None,
         locate: Callable[[str], object] = lambda account: None,
+        channels: ChannelStreams | None = None,
     ) -> None:
         """
         @param busOf: the bus of an account.
@@ -79,6 +81,7 @@ class JetStreamService(Service):
         @param exporter: makes what gives the streams of an account to jobs. Brokers that share a
             store do not: each of them would answer for the streams of the others.
         @param locate: has L{change} called for an account with streams, if it has JetStream still.
+        @param channels: the channels of NATS Streaming that are streams too.
         """
         self._busOf = busOf
         self._openFiles = openFiles
@@ -101,6 +104,7 @@ class JetStreamService(Service):
         self._dispatchers: dict[str, ApiDispatcher] = {}
         self._shared: ClusterLeadership | None = None
         self._locate = locate
+        self._channels = channels
         self._wanted: dict[str, AccountAllowance | None] = {}
         self._locks: dict[str, DeferredLock] = {}
         self._isOpen = False
@@ -185,6 +189,8 @@ class JetStreamService(Service):
         if leadership is None:
             # A client may ask at once: its account receives JetStream when it connects.
             await recover(account)
+            if self._channels is not None:
+                await self._channels.serve(account)
             dispatcher.release()
             if self._exporter is not None:
                 exports = self._exporter(account.bus)
@@ -200,6 +206,8 @@ class JetStreamService(Service):
             await exports.end()
         self._dispatchers.pop(name).stop()
         account = self.accounts.pop(name)
+        if self._channels is not None:
+            await self._channels.leave(account)
         for stream in account.streams.values():
             for consumer in list(stream.consumers.values()):
                 await consumer.stop("shutdown")

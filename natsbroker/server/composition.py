@@ -49,6 +49,7 @@ from natsbroker.wire.values import Kind
 if TYPE_CHECKING:
     from natsbroker.auth.callout.callouts import Callouts
     from natsbroker.auth.operator.service import OperatorService
+    from natsbroker.jetstream.channels.channelstreams import ChannelStreams
     from natsbroker.jetstream.figures import JetStreamFigures
     from natsbroker.monitoring.model import MonitoringModel
     from natsbroker.monitoring.service import MonitoringService
@@ -342,6 +343,11 @@ class BrokerParts:
             plugins.services(self._host, settings, self._given.services, self._otherKinds)
         )
         self.streaming: StreamingModel | None = None
+        channels: ChannelStreams | None = None
+        if settings.streaming is not None and settings.streaming.jetstream_accounts:
+            from natsbroker.jetstream.configured import channelStreams
+
+            channels = channelStreams(settings)
         if settings.streaming is not None:
             from natsbroker.streaming.configured import streamingBus, streamingService
             from natsbroker.streaming.monitoring import StreamingModel
@@ -349,7 +355,8 @@ class BrokerParts:
             bus = streamingBus(self._host, settings.streaming)
             if IService.providedBy(bus):
                 self.services["streaming-bus"] = bus
-            service = streamingService(self._host, bus, settings.streaming, plugins)
+            users = [] if channels is None else [channels]
+            service = streamingService(self._host, bus, settings.streaming, plugins, users)
             self.services["streaming"] = self._store = service
             self.streaming = StreamingModel(service)
         if settings.jetstream.enabled:
@@ -358,7 +365,7 @@ class BrokerParts:
             server = settings.server_name or self._keys.id
             operators = self._operators
             locate = (lambda account: None) if operators is None else operators.require
-            jetstream, figures = jetStreamService(self._host, server, plugins, locate)
+            jetstream, figures = jetStreamService(self._host, server, plugins, locate, channels)
             self.services["jetstream"], self.jetstream = jetstream, figures
             figures.nameOf = self.authority.nameOf
             if operators is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.logger import Logger
@@ -86,7 +86,23 @@ def logPrefix(clusterId: str) -> str:
     return f"stan/{clusterId}/"
 
 
+class ChannelWatcher(Protocol):
+    """
+    Learns of channels that come and go. It must not raise.
+    """
+
+    def opened(self, channel: Channel) -> None:
+        """A new channel is open."""
+
+    def dropped(self, channel: Channel) -> None:
+        """A channel is deleted, or could not be created."""
+
+
 class Channels:
+    """
+    @ivar watchers: learn of channels that come and go after the recovery.
+    """
+
     def __init__(
         self,
         store: IStreamStore,
@@ -100,6 +116,7 @@ class Channels:
         self._created = created
         self._channels: dict[str, Channel] = {}
         self._lowered: dict[str, Channel] = {}
+        self.watchers: list[ChannelWatcher] = []
 
     def get(self, name: str) -> Channel | None:
         return self._channels.get(name)
@@ -123,7 +140,7 @@ class Channels:
             raise Refused(errors.TOO_MANY_CHANNELS)
         channel = self._add(name)
         self._created(channel)
-        self._open(channel).addCallbacks(self._opened, self._failed, (name,), {}, (channel,), {})
+        self._open(channel).addCallbacks(self._opened, self._failed, (channel,), {}, (channel,), {})
         return channel
 
     def _add(self, name: str) -> Channel:
@@ -135,8 +152,10 @@ class Channels:
         opening = self._store.open(self._prefix + channel.name).addCallback(channel.opened)
         return opening.addErrback(channel.failed)
 
-    def _opened(self, _: None, name: str) -> None:
-        _log.info('Channel "{name}" has been created', name=name)
+    def _opened(self, _: None, channel: Channel) -> None:
+        _log.info('Channel "{name}" has been created', name=channel.name)
+        for watcher in self.watchers:
+            watcher.opened(channel)
 
     def _failed(self, failure: Failure, channel: Channel) -> None:
         why = failure.getErrorMessage()
@@ -172,6 +191,8 @@ class Channels:
         # Imported channels may have names that differ in case only.
         if self._lowered.get(channel.name.lower()) is channel:
             del self._lowered[channel.name.lower()]
+        for watcher in self.watchers:
+            watcher.dropped(channel)
 
     def __len__(self) -> int:
         return len(self._channels)
@@ -206,3 +227,19 @@ class ChannelDirectory:
 
     def states(self) -> IStateStore:
         return self._store.states(f"pipeline/stan/{self.realm}")
+
+    def statesOf(self, space: str) -> IStateStore:
+        """
+        Another space of state in the same store.
+        """
+        found: IStateStore = self._store.states(space)
+        return found
+
+    def watch(self, watcher: ChannelWatcher) -> None:
+        """
+        Tell a watcher of channels that come and go.
+        """
+        self._channels.watchers.append(watcher)
+
+    def __iter__(self) -> Iterator[Channel]:
+        return iter(self._channels)

@@ -4,7 +4,7 @@ Composition of the streaming service from its settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 
 from natsbroker.errors import BrokerError
 from natsbroker.export.configured import exportServiceFor
+from natsbroker.export.logs import ILogConsumer
 from natsbroker.interfaces import IBrokerHost, IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.server.plugins import Plugins
@@ -64,8 +65,15 @@ def streamingBus(host: IBrokerHost, streaming: Streaming) -> IMessageBus:
 
 
 def streamingService(
-    host: IBrokerHost, bus: Any, streaming: Streaming, plugins: Plugins
+    host: IBrokerHost,
+    bus: Any,
+    streaming: Streaming,
+    plugins: Plugins,
+    logConsumers: Sequence[ILogConsumer] = (),
 ) -> StreamingService:
+    """
+    @param logConsumers: who works with the channels' logs, beside the export service.
+    """
     openStore = storeMaker(host, streaming, plugins)
     maxPayload: Callable[[], int] | None = None
     if streaming.nats_server:
@@ -82,7 +90,7 @@ def streamingService(
         streaming,
         monotonic,
         now,
-        logConsumers=(pipeline,),
+        logConsumers=(pipeline, *logConsumers),
     )
 
 

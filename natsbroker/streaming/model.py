@@ -11,7 +11,7 @@ Except for the log of a channel, nothing here sends, stores or waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from math import inf
@@ -257,6 +257,8 @@ class Channel:
     @ivar lastActivity: the time of the last message, or of the end of the last active subscription,
         by the clock of deadlines.
     @ivar users: the subscribe requests in progress, which prevent deletion.
+    @ivar watchers: called with what has become durable, before subscriptions and publishers hear
+        of it: the sequences, and the records.
     """
 
     def __init__(self, name: str, limits: ChannelLimits) -> None:
@@ -271,6 +273,7 @@ class Channel:
         self.lastActivity = 0.0
         self.inactivity: Deadline | None = None
         self.users = 0
+        self.watchers: list[Callable[[range, Sequence[Entry]], None]] = []
         self._log: IStreamLog | None = None
         self._failure: Failure | None = None
         self._waiting: list[Deferred[None]] = []
@@ -335,12 +338,14 @@ class Channel:
             appending = self.whenOpen().addCallback(lambda _: self.log.append(batch))
         else:
             appending = maybeDeferred(self._log.append, batch)
-        return appending.addBoth(self._appended)
+        return appending.addBoth(self._appended, batch)
 
-    def _appended(self, result: range | Failure) -> range | Failure:
+    def _appended(self, result: range | Failure, batch: list[Entry]) -> range | Failure:
         self.inFlight -= 1
         if not isinstance(result, Failure) and result:
             self.last = result[-1]
+            for watcher in self.watchers:
+                watcher(result, batch)
         return result
 
     def timestamp(self, now: int) -> int:

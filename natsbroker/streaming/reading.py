@@ -39,6 +39,7 @@ def streamingFrom(root: ParsedBlock) -> Streaming | None:
     streaming = Streaming(
         **_given(block, Streaming),
         store_options=options,
+        jetstream_accounts=block.mapping("jetstream_accounts", str),
         **({} if limits is None else _given(limits, Streaming)),
         channels={} if limits is None else _channels(limits),
     )
@@ -54,7 +55,11 @@ def checkStreaming(streaming: Streaming, root: ParsedBlock, findings: Diagnostic
 
 
 def _given(reading: ParsedBlock, kind: type) -> dict[str, Any]:
-    plain = {each.name for each in fields(kind)} - {"channels", "store_options"}
+    plain = {each.name for each in fields(kind)} - {
+        "channels",
+        "store_options",
+        "jetstream_accounts",
+    }
     return {name: value for name, value in reading.values.items() if name in plain}
 
 

@@ -65,6 +65,7 @@ class Streaming(ChannelLimits):
     hb_timeout: float = 10.0
     hb_fail_count: int = 10
     replace_durable: bool = False
+    jetstream_accounts: Mapping[str, str] = field(default_factory=dict)
     nats_server: str = ""
     username: str = ""
     password: str = field(default="", repr=False)
@@ -82,6 +83,14 @@ class Streaming(ChannelLimits):
         covering.remove(narrowest)
         inherited = self._limitsOf(narrowest.encode(), covering)
         return replace(inherited, **dict[str, Any](self.channels[narrowest]))
+
+    def accountOf(self, channel: str) -> str:
+        """
+        The account whose JetStream has a channel as a stream; empty for none.
+        """
+        subject = channel.encode()
+        covering = [each for each in self.jetstream_accounts if matches(each.encode(), subject)]
+        return self.jetstream_accounts[max(covering, key=_narrowness)] if covering else ""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         for name, words in _LIMITS.items():
@@ -105,6 +114,9 @@ class Streaming(ChannelLimits):
         if self.nats_server:
             yield from self._serverProblems()
         yield from self._channelProblems()
+        for name in self.jetstream_accounts:
+            if not _isPattern(name.encode("utf-8", "surrogateescape")):
+                yield "jetstream_accounts", f'invalid channel name "{name}"'
 
     def _serverProblems(self) -> Iterator[tuple[str, str]]:
         try:
@@ -119,11 +131,10 @@ class Streaming(ChannelLimits):
         literals = 0
         for name in self.channels:
             pattern = name.encode("utf-8", "surrogateescape")
-            isLiteral = not hasWildcard(pattern)
-            if not isValidSubject(pattern) or (isLiteral and not isChannel(pattern)):
+            if not _isPattern(pattern):
                 yield "channels", f'invalid channel name "{name}"'
                 return
-            literals += isLiteral
+            literals += not hasWildcard(pattern)
         if 0 < self.max_channels < literals:
             yield (
                 "channels",
@@ -138,6 +149,13 @@ def _narrowness(pattern: str) -> list[int]:
     which they differ decides, C{>} before C{*} before any other.
     """
     return [{">": 0, "*": 1}.get(token, 2) for token in pattern.split(".")]
+
+
+def _isPattern(pattern: bytes) -> bool:
+    """
+    Whether something names a channel, or several with wildcards.
+    """
+    return isValidSubject(pattern) and (hasWildcard(pattern) or isChannel(pattern))
 
 
 def _isName(text: str) -> bool:

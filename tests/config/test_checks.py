@@ -194,3 +194,26 @@ def test_complaints(text: str, complaint: str) -> None:
     """Domains that make no subject, and accounts that have no use for one, are reported."""
     (found,) = complaintsOf(text)
     assert found.endswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "JetStream is not enabled"),
+        ("jetstream {}", 'references non existing account "A"'),
+        ("jetstream {}, accounts { A {} }", 'account "A" has no JetStream'),
+    ],
+)
+def test_channelsOfAccounts(text: str, complaint: str) -> None:
+    """Channels are given only to accounts that have JetStream."""
+    (found,) = complaintsOf(text + "\nstreaming { jetstream_accounts { a: A } }")
+    assert found.endswith(complaint)
+
+
+def test_channelsOfAccount() -> None:
+    """An account with JetStream may have channels."""
+    text = "jetstream {}, accounts { A { jetstream: enabled } }"
+    text += "\nstreaming { jetstream_accounts { a: A } }"
+    streaming = built(text).settings.streaming
+    assert streaming is not None
+    assert streaming.accountOf("a") == "A"

@@ -19,6 +19,7 @@ from natsbroker.config.model import JetStream, Settings
 from natsbroker.jetstream.configured import (
     LeavingObserver,
     allowanceOf,
+    channelStreams,
     limitsIn,
     storeDirectory,
 )
@@ -118,3 +119,11 @@ class TestOperators:
         terms = OperatorLimits(jetstream=True, jetstreamTiers=tiers)
         expected = AccountAllowance(tiers={"R1": JetStreamLimits(max_storage=5)})
         assert allowanceOf(terms) == expected
+
+
+def test_channels() -> None:
+    """Channels are streams only if the configuration gives them to somebody."""
+    for text in ("jetstream {}", "jetstream {}, streaming {}"):
+        assert channelStreams(buildText(text, {}).settings) is None
+    text = 'jetstream {}, streaming { jetstream_accounts { a: "$G" } }'
+    assert channelStreams(buildText(text, {}).settings) is not None

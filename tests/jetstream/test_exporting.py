@@ -26,6 +26,8 @@ def test_directory() -> None:
     assert found.find("C") is None
     assert [found.headerPrefix(each) for each in ("A", "B", "C")] == [0, 4, 0]
     assert found.readSubjects("B") == (b"$JS.API.STREAM.MSG.GET.B", b"$JS.API.DIRECT.GET.B")
+    stage.stream(name="C", subjects=("c",)).isChannel = True
+    assert (found.find("C"), found.names()) == (None, ["A", "B"])
     memory.isDeleted = True
     assert found.find("A") is None
     stage.jetstream.domain = "hub"

@@ -77,6 +77,12 @@ def test_everything() -> None:
     )
 
 
+def test_jetStream() -> None:
+    """Channels are given to accounts by name or pattern."""
+    text = 'jetstream {}, streaming { jetstream_accounts { "a.>": "$G" } }'
+    assert built(text) == Streaming(jetstream_accounts={"a.>": "$G"})
+
+
 def test_otherServer() -> None:
     """Another NATS server, and the login there."""
     text = "streaming { ns: 'nats://a,b:1', user: u, pass: p, token: t, secure: true }"

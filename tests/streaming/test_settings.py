@@ -103,3 +103,19 @@ class TestProblems:
         assert list(Streaming(max_channels=2, channels=named).problems()) == []
         ((_, text),) = Streaming(max_channels=1, channels=named).problems()
         assert text.startswith("too many channels defined (2)")
+
+
+def test_accountOf() -> None:
+    """A channel is given to the account of the narrowest pattern."""
+    accounts = {"a.>": "A", "a.*": "B", "a.b": "C"}
+    streaming = Streaming(jetstream_accounts=accounts)
+    channels = ("a.b", "a.c", "a.b.c", "b")
+    assert [streaming.accountOf(each) for each in channels] == ["C", "B", "A", ""]
+    assert list(streaming.problems()) == []
+
+
+@pytest.mark.parametrize("name", ["a/b", "a..b", ">.a"])
+def test_accountOfNoChannel(name: str) -> None:
+    """What is given must be channels."""
+    problems = list(Streaming(jetstream_accounts={name: "A"}).problems())
+    assert problems == [("jetstream_accounts", f'invalid channel name "{name}"')]

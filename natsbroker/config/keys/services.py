@@ -1,7 +1,8 @@
 """
 The keys of JetStream, WebSocket, MQTT, operator mode, OCSP, proxies, NATS Streaming, and of what
 accounts exchange. Those of C{streaming} are what nats-streaming-server 0.25 reads in
-C{server/conf.go}, and three of our own: C{account}, C{store_options}, and store names.
+C{server/conf.go}, and our own: C{account}, C{store_options}, C{jetstream_accounts}, and store
+names.
 """
 
 from __future__ import annotations
@@ -278,6 +279,7 @@ STREAMING = BlockSchema(
     replace_durable=Key(
         BOOLEAN, aliases="replace_durables replace_duplicate_durable replace_duplicate_durables"
     ),
+    jetstream_accounts=Key(MapType(Key(STRING), name="a map of strings")),
     stan_debug=Key(BOOLEAN, aliases="sd"),
     stan_trace=Key(BOOLEAN, aliases="sv"),
     file_options=Key(ANY_MAP, aliases="file"),

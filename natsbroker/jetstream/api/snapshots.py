@@ -95,7 +95,7 @@ async def _restore(account: JetStreamAccount, request: Request) -> Mapping[str, 
     if "/" in name or "\\" in name:
         raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS()
     config = (await checker(account)).complete(config)
-    if 0 < account.limits.max_streams <= len(account.streams):
+    if 0 < account.limits.max_streams <= len(account.ownStreams):
         raise errors.MAXIMUM_STREAMS_LIMIT()
     if name in account.streams:
         raise errors.STREAM_NAME_EXIST_RESTORE_FAILED()

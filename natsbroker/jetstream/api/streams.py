@@ -5,6 +5,7 @@ The API requests about streams and their messages.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from natsbroker.interfaces.records import Record
@@ -54,7 +55,13 @@ async def checker(account: JetStreamAccount) -> StreamChecker:
     if account.cluster is not None:
         await account.cluster.refresh()
     streams = await configsOf(account)
-    return StreamChecker(streams, account.limits, account.serverLimits, account.members)
+    limits = account.limits
+    channels = [name for name, each in account.streams.items() if each.isChannel]
+    if channels and limits.max_streams > 0:
+        limits = replace(limits, max_streams=limits.max_streams + len(channels))
+    for name in channels:
+        streams[name] = replace(streams[name], max_bytes=-1)
+    return StreamChecker(streams, limits, account.serverLimits, account.members)
 
 
 async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
@@ -84,6 +91,8 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
     (name,) = request.names
     parsed = parseStream(request.body, account.strict)
     stream = account.streams.get(name)
+    if stream is not None and stream.isChannel:
+        raise errors.STREAM_UPDATE(err="the stream is a channel, with the limits of NATS Streaming")
     consumers = (
         {} if stream is None else {key: each.config for key, each in stream.consumers.items()}
     )
@@ -108,6 +117,8 @@ async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, A
         await deleteDamaged(account, request.names[0])
         return _SUCCESS
     stream = findStream(account, request.names[0])
+    if stream.isChannel:
+        raise errors.STREAM_DELETE(err="the stream is a channel, which NATS Streaming deletes")
     for consumer in stream.consumers.values():
         if not consumer.config.direct:
             consumer.core.advise("DELETED", "consumer_action", action="delete")

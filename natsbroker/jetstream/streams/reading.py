@@ -28,7 +28,11 @@ class StreamRecords:
     @ivar config: with all defaults filled in.
     @ivar log: the records. Header blocks of streams in files follow their length in four bytes, so
         that the size of the log and the size that nats-server reports differ by 30 bytes a message.
+    @cvar isChannel: whether NATS Streaming writes and limits the log: then the limits of accounts
+        do not count the stream, and requests cannot change it.
     """
+
+    isChannel = False
 
     def __init__(self, config: StreamConfig, log: Any) -> None:
         self.config = config

@@ -4,16 +4,21 @@ Real NATS Streaming clients while the broker is stopped, or killed, and started 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import nats
 import pytest
 
 from tests.interop.conftest import showLogs
-from tests.interop.servers import OURS_FAST, Server
+from tests.interop.servers import OURS_FAST, PATIENCE, Server
 from tests.interop.stan.programs import READY, runTogether
 
-DISK = 'streaming { store: file, dir: "$DIR/channels" }\n'
+DISK = """
+streaming { store: file, dir: "$DIR/channels", jetstream_accounts { "*.restart": "$G" } }
+jetstream { store_dir: "$DIR" }
+"""
 
 
 def _kill(server: Server) -> None:
@@ -36,11 +41,34 @@ def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
     server.stop()
 
 
+async def _fetched(url: str, stream: str) -> list[bytes]:
+    """
+    What is new for a durable consumer of JetStream, which acknowledges it.
+    """
+    client = await nats.connect(url)
+    context = client.jetstream(timeout=PATIENCE)
+    puller = await context.pull_subscribe("", "d", stream=stream)
+    found = await puller.fetch(2, PATIENCE)
+    for each in found:
+        await each.ack_sync(PATIENCE)
+    await client.close()
+    return [each.data for each in found]
+
+
 def test_stopped(server: Server) -> None:
     """Subscriptions go on when the broker is started again, without reconnecting: nothing that
     was acknowledged comes again, and nothing is left out. Durable ones can also be resumed later,
-    and so can durable queue groups."""
-    for lines in runTogether(server.url, "restart", whenReady=server.restart).values():
+    and so can durable queue groups; and durable consumers of JetStream, which the channel has
+    too."""
+    fetched: list[bytes] = []
+
+    def restart() -> None:
+        fetched.extend(asyncio.run(_fetched(server.url, "py_restart")))
+        server.restart()
+
+    outcome = runTogether(server.url, "restart", whenReady=restart)
+    assert fetched == [b"1", b"2", b"3", b"4"]
+    for lines in outcome.values():
         assert lines["restart"] == [
             {"got": [1, 2], "group": [1, 2]},
             READY,

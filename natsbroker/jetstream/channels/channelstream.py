@@ -1,0 +1,171 @@
+"""
+A channel of NATS Streaming as a stream that consumers read.
+
+The log is that of the channel, so a message is stored once. NATS Streaming alone writes it and
+removes from it; publishes to the stream's subject are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
+from zope.interface import implementer
+
+from natsbroker.interfaces import IStateStore, ISubscriber
+from natsbroker.interfaces.records import Entry, Record
+from natsbroker.jetstream.contracts import StreamAccount
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
+from natsbroker.jetstream.statecopies import CopiedStates
+from natsbroker.jetstream.streams.publishanswers import PublishAnswers
+from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.wire.values import Message
+
+if TYPE_CHECKING:
+    from natsbroker.streaming.model import Channel
+
+WRITTEN_ELSEWHERE = "the stream is a channel of NATS Streaming, whose clients publish to it"
+"""Why a publish is refused."""
+
+
+def streamNameOf(channel: str) -> str:
+    """
+    The name of a channel's stream: names of streams have no full stops.
+    """
+    return channel.replace(".", "_").replace("\\", "_")
+
+
+def channelConfig(name: str, channel: Channel, isInFile: bool) -> StreamConfig:
+    """
+    A channel's limits, as the configuration of a stream.
+
+    @param name: of the stream.
+    """
+    limits = channel.limits
+    return StreamConfig(
+        name=name,
+        description=f"channel {channel.name} of NATS Streaming",
+        subjects=(channel.name,),
+        max_consumers=-1,
+        max_msgs=limits.max_msgs or -1,
+        max_bytes=limits.max_bytes or -1,
+        max_age=round(limits.max_age * 1e9),
+        max_msgs_per_subject=-1,
+        max_msg_size=-1,
+        storage=StorageType.FILE if isInFile else StorageType.MEMORY,
+        num_replicas=1,
+        allow_direct=True,
+        deny_delete=True,
+        deny_purge=True,
+    )
+
+
+@implementer(ISubscriber)
+class PublishRefusal:
+    """
+    Answers publishes to a stream that takes none.
+    """
+
+    def __init__(self, account: StreamAccount, stream: str) -> None:
+        self._account = account
+        answers = PublishAnswers(stream, account.domain)
+        self._answer = answers.error(errors.STREAM_STORE_FAILED(err=WRITTEN_ELSEWHERE))
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        if message.reply:
+            self._account.bus.publishInternal(message.reply, self._answer)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        Not called: the subscription has no maximum.
+        """
+
+
+class ChannelStream(Stream):
+    """
+    A channel, with the consumers of an account.
+    """
+
+    isChannel = True
+
+    def __init__(
+        self,
+        account: StreamAccount,
+        config: StreamConfig,
+        created: int,
+        channel: Channel,
+        states: IStateStore,
+    ) -> None:
+        """
+        @param states: where the consumers are: in the store of the channel, so that what they have
+            acknowledged is never ahead of what it has.
+        """
+        super().__init__(account, config, created, channel.log)
+        self._channel = channel
+        self._states = CopiedStates(states)
+
+    @property
+    def isInFile(self) -> bool:
+        """
+        Never, because records of channels have no length of their headers.
+        """
+        return False
+
+    @property
+    def states(self) -> IStateStore:
+        return self._states
+
+    def serve(self) -> None:
+        """
+        Begin to follow the channel.
+        """
+        self._channel.watchers.append(self._appended)
+        self._subscribe()
+        self._direct.configured()
+
+    def _subscribe(self) -> None:
+        refusal = PublishRefusal(self.account, self.name)
+        self._subscriptions = [self.account.bus.subscribe(self._channel.subject, refusal)]
+
+    def close(self) -> None:
+        if self._appended in self._channel.watchers:
+            self._channel.watchers.remove(self._appended)
+        super().close()
+
+    def settle(self) -> Deferred[None]:
+        """
+        Wait until what was published before is durable, and see what the limits have removed.
+        """
+        return ensureDeferred(self._channel.settled()).addCallback(lambda _: self.evicted())
+
+    def _appended(self, sequences: range, batch: Sequence[Entry]) -> None:
+        """
+        Have consumers deliver what the channel has stored. What fails here is logged, and does not
+        fail the publishers.
+        """
+        taking: Deferred[None] = succeed(None)
+        self.account.run(taking.addCallback(lambda _: self._take(sequences, batch)))
+
+    def _take(self, sequences: range, batch: Sequence[Entry]) -> None:
+        isWatched = bool(self.consumers)
+        records = [
+            Record(sequence, timestamp, subject, headers, payload)
+            for sequence, (subject, headers, payload, timestamp) in zip(
+                sequences, batch if isWatched else (), strict=False
+            )
+        ]
+        self.stored(records, isWatched)
+
+    def stored(self, records: Sequence[Record], isWatched: bool) -> None:
+        """
+        Messages are durable. The limits are the channel's, so none is enforced here.
+        """
+        if isWatched and records:
+            self._tail.add(records)
+            for consumer in list(self.consumers.values()):
+                consumer.stored(records)
+        else:
+            self._tail.clear()
+        self.evicted()

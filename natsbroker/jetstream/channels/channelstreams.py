@@ -1,0 +1,299 @@
+"""
+The channels of NATS Streaming that the configuration gives to accounts, as streams there.
+
+NATS Streaming and JetStream start, stop and stand by independently: the streams are there while
+both serve. What is kept about them is in the store of the channels, a space for each account.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker.export.logs import ILogConsumer
+from natsbroker.interfaces import IStateStore, ISubjectIndexedLog
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.channels.channelstream import ChannelStream, channelConfig, streamNameOf
+from natsbroker.jetstream.consumers.consumer import Consumer
+from natsbroker.jetstream.damage import Unreadable, keptConfig
+from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG
+from natsbroker.jetstream.statecopies import CopiedStates
+from natsbroker.jetstream.streams.recovery import within
+from natsbroker.jetstream.streams.stream import consumerKeys, keyOf
+
+if TYPE_CHECKING:
+    from natsbroker.streaming.channels import ChannelDirectory
+    from natsbroker.streaming.model import Channel
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+
+def channelSpace(clusterId: str, account: str) -> str:
+    """
+    The space of state of an account's consumers of channels.
+    """
+    return f"stan/{clusterId}/jetstream/{sha256(account.encode()).hexdigest()[:16]}"
+
+
+class _Kept:
+    """
+    What is kept about the streams of an account.
+
+    @ivar values: everything, by key.
+    @ivar streams: of each channel its stream, as it was written.
+    @ivar consumers: of each stream the consumers, as they were written.
+    """
+
+    def __init__(self, values: Mapping[bytes, bytes]) -> None:
+        self.values = values
+        self.streams: dict[str, dict[str, Any]] = {}
+        self.consumers: dict[str, list[tuple[dict[str, Any], Any]]] = {}
+        for key, value in values.items():
+            if key.startswith(b"stream/"):
+                found = json.loads(value)
+                self.streams[found["channel"]] = found
+            elif key.startswith(b"consumer/"):
+                self._addConsumer(value)
+
+    def _addConsumer(self, value: bytes) -> None:
+        try:
+            found, config = keptConfig(value, CONSUMER_CONFIG)
+        except Unreadable as error:
+            name, why = error.name or "without a name", str(error)
+            _log.error("Consumer {name} of a channel is not served: {why}", name=name, why=why)
+            return
+        self.consumers.setdefault(found["stream"], []).append((found, config))
+
+    def keysOf(self, stream: str) -> list[bytes]:
+        """
+        The keys of all that is kept about a stream.
+        """
+        keys = [keyOf(b"stream", stream)]
+        for found, _ in self.consumers.get(stream, ()):
+            keys += consumerKeys(stream, found["name"])
+        return keys
+
+
+@implementer(ILogConsumer)
+class ChannelStreams:
+    """
+    Makes streams of channels, and ends them.
+    """
+
+    def __init__(self, accountOf: Callable[[str], str], isInFile: bool) -> None:
+        """
+        @param accountOf: the account that a channel is given to; empty for none.
+        @param isInFile: whether channels survive a restart.
+        """
+        self._accountOf = accountOf
+        self._isInFile = isInFile
+        self._channels: ChannelDirectory | None = None
+        self._accounts: dict[str, JetStreamAccount] = {}
+        self._streams: dict[str, ChannelStream] = {}
+        self._lock = DeferredLock()
+
+    # NATS Streaming.
+
+    def begin(self, catalogue: Any) -> Deferred[None]:
+        """
+        NATS Streaming serves its channels.
+
+        @param catalogue: a L{ChannelDirectory}.
+        """
+        self._channels = catalogue
+        catalogue.watch(self)
+        return self._lock.run(lambda: ensureDeferred(self._serveAll()))
+
+    def end(self) -> Deferred[None]:
+        """
+        NATS Streaming is about to stop: the consumers are written down.
+        """
+        return self._lock.run(lambda: ensureDeferred(self._endAll()))
+
+    def opened(self, channel: Channel) -> None:
+        """
+        There is a new channel.
+        """
+        account = self._accounts.get(self._accountOf(channel.name))
+        if account is not None:
+            adding = self._lock.run(lambda: ensureDeferred(self._added(account, channel)))
+            account.run(adding)
+
+    def dropped(self, channel: Channel) -> None:
+        """
+        A channel is deleted, with the consumers of its stream.
+        """
+        stream = self._streams.pop(channel.name, None)
+        if stream is None:
+            return
+        account: Any = stream.account
+        stream.isDeleted = True
+        changes: dict[bytes, bytes | None] = {stream.stateKey(): None}
+        for consumer in list(stream.consumers.values()):
+            consumer.stop("deleted")
+            changes.update(dict.fromkeys(consumerKeys(stream.name, consumer.name)))
+        stream.close()
+        account.streams.pop(stream.name, None)
+        account.run(stream.states.change(changes))
+        _advise(stream, "DELETED", "delete")
+
+    # JetStream.
+
+    def serve(self, account: JetStreamAccount) -> Deferred[None]:
+        """
+        JetStream serves an account.
+        """
+        self._accounts[account.name] = account
+        return self._lock.run(lambda: ensureDeferred(self._serve(account)))
+
+    def leave(self, account: JetStreamAccount) -> Deferred[None]:
+        """
+        JetStream is about to end its service of an account.
+        """
+        self._accounts.pop(account.name, None)
+        return self._lock.run(lambda: ensureDeferred(self._endThose(account)))
+
+    # Streams.
+
+    async def _serveAll(self) -> None:
+        for account in list(self._accounts.values()):
+            await self._serve(account)
+
+    async def _serve(self, account: JetStreamAccount) -> None:
+        """
+        Make streams of all channels that an account has: first of those that were streams before,
+        which keep their names.
+        """
+        if self._channels is None:
+            return
+        channels = [each for each in self._channels if self._accountOf(each.name) == account.name]
+        if not channels:
+            return
+        try:
+            states = self._statesOf(self._channels, account)
+            kept = await self._load(states, channels)
+            for channel in sorted(channels, key=lambda each: each.name not in kept.streams):
+                await self._add(account, channel, states, kept)
+        except StoreError as error:
+            name, why = account.name, str(error)
+            _log.error("Account {name} has no channels: {why}", name=name, why=why)
+
+    def _statesOf(self, channels: ChannelDirectory, account: JetStreamAccount) -> IStateStore:
+        return channels.statesOf(channelSpace(channels.realm, account.name))
+
+    async def _load(self, states: IStateStore, channels: list[Channel]) -> _Kept:
+        """
+        What is kept, without that of channels that are gone: one of the same name that was created
+        later is another one.
+        """
+        kept = _Kept(await CopiedStates(states).load())
+        identities = {each.name: each.log.identity for each in channels if each.isOpen}
+        changes: dict[bytes, bytes | None] = {}
+        for name, found in list(kept.streams.items()):
+            if identities.get(name) != found["identity"]:
+                changes.update(dict.fromkeys(kept.keysOf(found["name"])))
+                del kept.streams[name]
+                kept.consumers.pop(found["name"], None)
+        if changes:
+            await CopiedStates(states).change(changes)
+        return kept
+
+    async def _added(self, account: JetStreamAccount, channel: Channel) -> None:
+        if self._channels is None or account.name not in self._accounts:
+            return
+        try:
+            await self._add(account, channel, self._statesOf(self._channels, account), _Kept({}))
+        except StoreError as error:
+            name, why = channel.name, str(error)
+            _log.error("Channel {name} is no stream: {why}", name=name, why=why)
+
+    async def _add(
+        self, account: JetStreamAccount, channel: Channel, states: IStateStore, kept: _Kept
+    ) -> None:
+        if channel.name in self._streams or not _isThere(channel):
+            return
+        found = kept.streams.get(channel.name) or self._described(account, channel)
+        name = found["name"]
+        if name in account.streams or name in account.damaged or name in account.opening:
+            text = "Channel {channel} is no stream of account {account}, which has a stream {name}"
+            _log.error(text, channel=channel.name, account=account.name, name=name)
+            return
+        if not ISubjectIndexedLog.providedBy(channel.log):
+            text = "Channel {channel} is no stream: its store has no index of subjects"
+            _log.error(text, channel=channel.name)
+            return
+        account.opening.add(name)
+        try:
+            if channel.name not in kept.streams:
+                value = json.dumps(found).encode()
+                await CopiedStates(states).put(keyOf(b"stream", name), value)
+        finally:
+            account.opening.discard(name)
+        if not _isThere(channel):
+            await CopiedStates(states).delete(keyOf(b"stream", name))
+            return
+        config = channelConfig(name, channel, self._isInFile)
+        stream = ChannelStream(account, config, found["created"], channel, states)
+        await self._start(account, stream, channel, kept)
+
+    def _described(self, account: JetStreamAccount, channel: Channel) -> dict[str, Any]:
+        return {
+            "name": streamNameOf(channel.name),
+            "channel": channel.name,
+            "identity": channel.log.identity,
+            "created": account.now(),
+        }
+
+    async def _start(
+        self, account: JetStreamAccount, stream: ChannelStream, channel: Channel, kept: _Kept
+    ) -> None:
+        for found, config in kept.consumers.get(stream.name, ()):
+            name = found["name"]
+            state = kept.values.get(consumerKeys(stream.name, name)[1])
+            stream.consumers[name] = Consumer(stream, name, config, found["created"], state)
+        self._streams[channel.name] = account.streams[stream.name] = stream
+        stream.serve()
+        for consumer in list(stream.consumers.values()):
+            await consumer.start()
+        if channel.name not in kept.streams:
+            _advise(stream, "CREATED", "create")
+
+    async def _endAll(self) -> None:
+        self._channels = None
+        for name in list(self._streams):
+            await self._end(name)
+
+    async def _endThose(self, account: JetStreamAccount) -> None:
+        for name, stream in list(self._streams.items()):
+            if stream.account is account:
+                await self._end(name)
+
+    async def _end(self, name: str) -> None:
+        stream = self._streams.pop(name, None)
+        if stream is None:
+            return
+        account: Any = stream.account
+        stream.close()
+        account.streams.pop(stream.name, None)
+        for consumer in list(stream.consumers.values()):
+            await within(stream, consumer.stop("shutdown"))
+
+
+def _isThere(channel: Channel) -> bool:
+    return channel.isOpen and not channel.isDeleted
+
+
+def _advise(stream: ChannelStream, event: str, action: str) -> None:
+    stream.account.advise(
+        f"ADVISORY.STREAM.{event}.{stream.name}",
+        "advisory.v1.stream_action",
+        stream=stream.name,
+        action=action,
+    )

@@ -1,0 +1,160 @@
+"""
+Streams of channels that come, go, and come again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from twisted.internet.defer import Deferred, fail
+
+from natsbroker.interfaces.records import StoreFull
+from natsbroker.jetstream.channels.channelstreams import channelSpace
+from tests.jetstream.channels.support import SharedStage
+
+
+class _Full:
+    """
+    State that takes nothing.
+    """
+
+    def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        """Refuse a change."""
+        return fail(StoreFull("the store is full"))
+
+
+def names(stage: SharedStage) -> list[str]:
+    """The streams of the account."""
+    return list(stage.js("STREAM.NAMES")["streams"] or ())
+
+
+def test_given() -> None:
+    """An account has the channels that the narrowest pattern gives to it."""
+    stage = SharedStage({"orders.>": "A", "orders.eu.*": "B", ">": "B"})
+    client = stage.client()
+    for channel in ("orders.us", "orders.eu.x", "other"):
+        client.publish(channel)
+    assert names(stage) == ["orders_us"]
+
+
+def test_restart() -> None:
+    """NATS Streaming starts again: streams are there with their consumers where they were; the time
+    of their creation stays."""
+    stage = SharedStage()
+    client = stage.client()
+    client.publishMany("c", [b"one", b"two", b"three"])
+    stage.settle()
+    stage.durable("c")
+    first, _ = stage.fetch("c", batch=2)
+    stage.answers(first.reply.decode(), b"+ACK")
+    created = stage.js("STREAM.INFO.c")["created"]
+    stage.service.stopService()
+    stage.advance(5)
+    assert names(stage) == []
+    stage.restart()
+    assert names(stage) == ["c"]
+    assert stage.js("STREAM.INFO.c")["created"] == created
+    info = stage.js("CONSUMER.INFO.c.d")
+    assert (info["ack_floor"]["stream_seq"], info["num_ack_pending"]) == (1, 1)
+    assert [each.payload for each in stage.fetch("c")] == [b"three"]
+    client.publish("c", b"four")
+    assert [each.payload for each in stage.fetch("c")] == [b"four"]
+
+
+def test_jetStreamRestarts() -> None:
+    """The same when JetStream starts again, while a client waits."""
+    stage = SharedStage()
+    client = stage.client()
+    client.publish("c", b"one")
+    stage.durable("c")
+    (first,) = stage.fetch("c")
+    stage.answers(first.reply.decode(), b"+ACK")
+    inbox = stage.inbox(b"_INBOX.wait")
+    stage.tell("$JS.API.CONSUMER.MSG.NEXT.c.d", {"batch": 2, "expires": 10**10}, b"_INBOX.wait")
+    stage.settle()
+    stage.stopJetStream()
+    assert b"409 Server Shutdown" in inbox.got[0].headers
+    assert client.publish("c", b"two") == ""
+    stage.restartJetStream()
+    assert [each.payload for each in stage.fetch("c")] == [b"two"]
+
+
+def test_deleted() -> None:
+    """With its channel a stream is deleted, and its consumers; a later channel of the name is
+    another stream."""
+    stage = SharedStage(max_inactivity=10.0)
+    client = stage.client()
+    client.publish("c", b"one")
+    stage.durable("c")
+    inbox = stage.inbox(b"_INBOX.wait")
+    stage.fetch("c")
+    stage.tell("$JS.API.CONSUMER.MSG.NEXT.c.d", {"expires": 10**11}, b"_INBOX.wait")
+    stage.advance(11)
+    assert b"409 Consumer Deleted" in inbox.got[-1].headers
+    assert names(stage) == []
+    client.publish("c", b"two")
+    assert names(stage) == ["c"]
+    assert stage.js("CONSUMER.NAMES.c")["consumers"] == []
+
+
+def test_replaced() -> None:
+    """A channel that was deleted and created again while JetStream had no part in it has none of
+    the consumers of the first one."""
+    stage = SharedStage()
+    client = stage.client()
+    client.publish("c", b"one")
+    stage.durable("c")
+    stage.fetch("c")
+    stage.stopJetStream()
+    channel = stage.service.context.channels.get("c")
+    assert channel is not None
+    stage.service.run(stage.service.context.delete(channel))
+    stage.settle()
+    client.publish("c", b"new")
+    stage.restartJetStream()
+    assert stage.js("CONSUMER.NAMES.c")["consumers"] == []
+    stage.durable("c")
+    assert [each.payload for each in stage.fetch("c")] == [b"new"]
+
+
+def test_nameIsTaken() -> None:
+    """A channel whose name another stream has is no stream; who had the name first keeps it."""
+    stage = SharedStage()
+    client = stage.client()
+    stage.js("STREAM.CREATE.a_b", {"name": "a_b", "subjects": ["x"]})
+    for channel in ("a.b", "c_d", "c.d"):
+        client.publish(channel)
+    assert stage.js("STREAM.INFO.a_b")["config"]["subjects"] == ["x"]
+    assert stage.js("STREAM.INFO.c_d")["config"]["subjects"] == ["c_d"]
+    stage.service.stopService()
+    stage.settle()
+    stage.restart()
+    assert stage.js("STREAM.INFO.c_d")["config"]["subjects"] == ["c_d"]
+    assert names(stage) == ["a_b", "c_d"]
+
+
+def test_advisories() -> None:
+    """Advisories announce the streams of new and deleted channels, as they do others."""
+    stage = SharedStage(max_inactivity=10.0)
+    inbox = stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.>")
+    stage.client().publish("c")
+    stage.advance(11)
+    told = [json.loads(each.payload) for each in inbox.got]
+    assert [(each["stream"], each["action"]) for each in told] == [("c", "create"), ("c", "delete")]
+
+
+def test_fullStore() -> None:
+    """A channel whose stream cannot be written down is none; NATS Streaming goes on."""
+    stage = SharedStage()
+    client = stage.client()
+    client.publish("a")
+    states = stage.store.states
+    stage.store.states = lambda space: _Full() if "jetstream" in space else states(space)
+    assert client.publish("b") == ""
+    assert names(stage) == ["a"]
+
+
+def test_space() -> None:
+    """The longest names fit into the name of a space."""
+    assert len(channelSpace("c" * 64, "A" * 200)) <= 100
