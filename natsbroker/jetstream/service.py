@@ -21,6 +21,7 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import shownStream
 from natsbroker.jetstream.api.consumers import CONSUMER_ROUTES
 from natsbroker.jetstream.api.dispatcher import ApiDispatcher
+from natsbroker.jetstream.api.refusals import ApiRefusals
 from natsbroker.jetstream.api.snapshots import SNAPSHOT_ROUTES
 from natsbroker.jetstream.api.streams import STREAM_ROUTES, usageOf
 from natsbroker.jetstream.batches.budget import BatchBudget
@@ -35,6 +36,8 @@ from natsbroker.jetstream.streams.recovery import recover
 from natsbroker.server.readiness import Readiness
 from natsbroker.storage.leases import StoreWatch
 from natsbroker.streaming.deadlines import Deadlines
+
+ROUTES = (*STREAM_ROUTES, *SNAPSHOT_ROUTES, *CONSUMER_ROUTES)
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -174,14 +177,13 @@ class JetStreamService(Service):
             self._batches,
         )
         account.allowance = allowance
-        routes = (*STREAM_ROUTES, *SNAPSHOT_ROUTES, *CONSUMER_ROUTES)
         if leadership is not None:
             cluster = AccountCluster(leadership, account)
             router = ApiRouter(cluster, lambda: leadership.loads)
-            dispatcher = ApiDispatcher(account, routes, router)
+            dispatcher = ApiDispatcher(account, ROUTES, router)
             _join(leadership, cluster, dispatcher)
         else:
-            dispatcher = ApiDispatcher(account, routes)
+            dispatcher = ApiDispatcher(account, ROUTES)
             dispatcher.hold()
         dispatcher.start()
         self.accounts[name] = account
@@ -222,6 +224,18 @@ class JetStreamService(Service):
         """
         for owner in sorted({ownerOf(log) for log in await files.logs()} - {"", *self._limits}):
             self._locate(owner)
+
+    def refusals(self, system: str) -> ApiRefusals:
+        """
+        @param system: the system account; empty for none.
+        @return: what answers accounts without JetStream.
+        """
+        return ApiRefusals(
+            ROUTES,
+            self.accounts.__contains__,
+            system,
+            lambda: any(each.members is not None for each in self.accounts.values()),
+        )
 
     def change(self, name: str, allowance: AccountAllowance | None) -> None:
         """

@@ -368,6 +368,8 @@ class BrokerParts:
             jetstream, figures = jetStreamService(self._host, server, plugins, locate, channels)
             self.services["jetstream"], self.jetstream = jetstream, figures
             figures.nameOf = self.authority.nameOf
+            refusals = jetstream.refusals(self.accounts.systemAccount)
+            self.accounts.watch(lambda each: refusals.serve(each.name, each.busFor(Kind.LOCAL)))
             if operators is not None:
                 grantJetStream(operators.directory, jetstream)
         for name, each in self.services.items():

@@ -182,7 +182,7 @@ class ApiDispatcher:
     async def _answer(self, request: Request, route: ApiRoute) -> None:
         kind = {"type": f"io.nats.jetstream.api.v1.{route.kind}_response"}
         try:
-            _checkLevel(request.message)
+            checkLevel(request.message)
             result = await route.handler(self._account, request)
         except JetStreamError as error:
             if not await self._hasLeft(request, error):
@@ -258,7 +258,7 @@ def _names(pattern: str, subject: bytes) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _checkLevel(message: Message) -> None:
+def checkLevel(message: Message) -> None:
     """
     @raise JetStreamError: if the request needs a newer API.
     """

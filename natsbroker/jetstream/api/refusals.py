@@ -1,0 +1,126 @@
+"""
+The answers of JetStream's API to accounts that do not have it, and the silence for requests that no
+server knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from zope.interface import implementer
+
+from natsbroker.interfaces import IMessageBus, ISubscriber
+from natsbroker.jetstream.api.dispatcher import PREFIX, ApiRoute, checkLevel
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import encode
+from natsbroker.jetstream.model.requests import parseConsumer, parseUnpin
+from natsbroker.subjects.grammar import matches
+from natsbroker.wire.values import Kind, Message
+
+FAMILIES = (
+    *("*", "STREAM.>", "META.>", "SERVER.>", "ACCOUNT.>"),
+    *("CONSUMER.*", "CONSUMER.*.*", "CONSUMER.*.*.*", "CONSUMER.CREATE.*.*.>"),
+    *("CONSUMER.DURABLE.*.*.*", "CONSUMER.LEADER.*.*.*"),
+)
+"""
+The requests that have an answer or are met with silence, behind the prefix. Pulls and direct gets
+have no responders in an account without JetStream.
+"""
+
+UNANSWERED = ("META.>", "SERVER.>", "ACCOUNT.>")
+"""Requests to the system account that have no answer here."""
+
+_UNREADABLE: dict[str, Callable[[bytes], object]] = {
+    "consumer_create": parseConsumer,
+    "consumer_unpin": parseUnpin,
+}
+"""The kinds of requests that are read before the account is looked at."""
+
+_SILENT = ("", "consumer_reset")
+
+_CLUSTERED = ("stream_leader_stepdown", "stream_remove_peer", "consumer_leader_stepdown")
+
+
+@implementer(ISubscriber)
+class ApiRefusals:
+    """
+    Refuses the requests of accounts that do not have JetStream.
+
+    @ivar isClustered: whether brokers serve the streams together.
+    """
+
+    def __init__(
+        self,
+        routes: tuple[ApiRoute, ...],
+        hasJetStream: Callable[[str], bool],
+        system: str,
+        isClustered: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """
+        @param hasJetStream: tells whether an account, by its name, has JetStream now.
+        @param system: the system account; empty for none.
+        """
+        self._routes = routes
+        self._hasJetStream = hasJetStream
+        self._system = system
+        self.isClustered = isClustered
+
+    def serve(self, name: str, bus: IMessageBus) -> None:
+        """
+        Answer the clients of an account on this broker while it does not have JetStream.
+
+        @param bus: the account's, for services that other brokers do not hear.
+        """
+        for family in (">",) if name == self._system else FAMILIES:
+            bus.subscribe(f"{PREFIX}{family}".encode(), self, (name, bus))
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        name, bus = tag
+        if not message.reply or self._hasJetStream(name) or self._isAnswered(bus, message.subject):
+            return
+        subject = message.subject[len(PREFIX) :]
+        answer = (self._ofSystem if name == self._system else self._refused)(subject, message)
+        if answer is not None:
+            bus.publish(Message(message.reply, encode(answer)))
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        Not called: the subscriptions have no maximum.
+        """
+
+    def _isAnswered(self, bus: Any, subject: bytes) -> bool:
+        """
+        Whether somebody else receives a request: another account, from which this one imports
+        JetStream, or a server behind a link. Clients may just listen.
+        """
+        found = bus.matcher.match(subject)
+        others = sum(each.kind != Kind.CLIENT for each in found.plain) - 1
+        return bool(others or found.links or found.groups)
+
+    def _refused(self, subject: bytes, message: Message) -> Mapping[str, Any] | None:
+        found = (each for each in self._routes if matches(each.subject.encode(), subject))
+        route = next(found, None)
+        if route is None or route.kind in _SILENT:
+            return None
+        try:
+            _UNREADABLE.get(route.kind, bytes)(message.payload)
+            if route.kind in _CLUSTERED and not self.isClustered():
+                raise errors.CLUSTER_REQUIRED()
+            checkLevel(message)
+            raise errors.NOT_ENABLED_FOR_ACCOUNT()
+        except JetStreamError as error:
+            return _failure(route.kind, error, route.missing)
+
+    def _ofSystem(self, subject: bytes, message: Message) -> Mapping[str, Any] | None:
+        if any(matches(each.encode(), subject) for each in UNANSWERED):
+            return None
+        if subject == b"INFO":
+            return self._refused(subject, message)
+        return _failure("system", errors.NOT_ENABLED_FOR_ACCOUNT(), {})
+
+
+def _failure(kind: str, error: JetStreamError, missing: Mapping[str, Any]) -> Mapping[str, Any]:
+    shown = {"type": f"io.nats.jetstream.api.v1.{kind}_response", "error": error.toJSON()}
+    return {**shown, **missing}

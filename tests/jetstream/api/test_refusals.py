@@ -1,0 +1,111 @@
+"""
+The API in accounts that do not have JetStream.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from natsbroker.jetstream.api.refusals import ApiRefusals
+from natsbroker.jetstream.service import ROUTES
+from natsbroker.wire.values import Kind
+from tests.jetstream.support import Inbox, Stage
+
+_NOT_ENABLED = 10039
+
+
+class RefusedStage(Stage):
+    """
+    An account without JetStream, which may receive it.
+    """
+
+    def __init__(self, system: str = "") -> None:
+        super().__init__()
+        self.enabled: set[str] = set()
+        self.refusals = ApiRefusals(ROUTES, self.enabled.__contains__, system)
+        self.refusals.serve("A", self.account.busFor(Kind.LOCAL))
+
+    def ask(self, subject: str, body: bytes = b"", **headers: str) -> Any:
+        """The answer to a request behind C{$JS.API.}; C{None} for silence."""
+        inbox = self.inbox(b"_INBOX.api")
+        self.send(f"$JS.API.{subject}".encode(), body, b"_INBOX.api", **headers)
+        self.settle()
+        return json.loads(inbox.got[0].payload) if inbox.got else None
+
+    def refusal(self, subject: str, body: bytes = b"", **headers: str) -> int:
+        """The number of the error."""
+        number: int = self.ask(subject, body, **headers)["error"]["err_code"]
+        return number
+
+
+def test_answers() -> None:
+    """An answer has the type of its request, and the keys that are always there."""
+    stage = RefusedStage()
+    answer = stage.ask("STREAM.NAMES")
+    assert list(answer) == ["type", "error", "total", "offset", "limit", "streams"]
+    assert answer["type"] == "io.nats.jetstream.api.v1.stream_names_response"
+    assert answer["error"]["err_code"] == _NOT_ENABLED
+
+
+@pytest.mark.parametrize(
+    ("subject", "body", "number"),
+    [
+        ("INFO", b"", _NOT_ENABLED),
+        ("STREAM.CREATE.S", b"zork", _NOT_ENABLED),
+        ("CONSUMER.CREATE.S.c.f", b"", _NOT_ENABLED),
+        ("CONSUMER.CREATE.S.c", b"zork", 10025),
+        ("CONSUMER.DURABLE.CREATE.S.c", b"", _NOT_ENABLED),
+        ("CONSUMER.UNPIN.S.c", b"", 10025),
+        ("CONSUMER.LEADER.STEPDOWN.S.c", b"", 10010),
+    ],
+)
+def test_errors(subject: str, body: bytes, number: int) -> None:
+    """Some requests are read before the account is looked at, and some need a cluster."""
+    assert RefusedStage().refusal(subject, body) == number
+
+
+def test_level() -> None:
+    """A request that needs a newer API says so first."""
+    assert RefusedStage().refusal("INFO", Nats_Required_Api_Level="6") == 10185
+
+
+@pytest.mark.parametrize("subject", ["FOO", "STREAM.CREATE", "META.X", "CONSUMER.RESET.S.c"])
+def test_silence(subject: str) -> None:
+    """Requests that no server knows have a receiver and no answer."""
+    stage = RefusedStage()
+    assert stage.ask(subject) is None
+    assert stage.bus.hasInterest(f"$JS.API.{subject}".encode())
+
+
+@pytest.mark.parametrize("subject", ["CONSUMER.MSG.NEXT.S.c", "DIRECT.GET.S", "DIRECT.GET.S.a"])
+def test_noResponders(subject: str) -> None:
+    """Pulls and direct gets have no receiver."""
+    assert not RefusedStage().bus.hasInterest(f"$JS.API.{subject}".encode())
+
+
+def test_enabled() -> None:
+    """An account that has received JetStream is left to it."""
+    stage = RefusedStage()
+    stage.enabled.add("A")
+    assert stage.ask("INFO") is None
+
+
+def test_imported() -> None:
+    """Another responder answers alone; clients that listen keep nothing from being answered."""
+    stage = RefusedStage()
+    stage.inbox(b">")
+    assert stage.refusal("INFO") == _NOT_ENABLED
+    stage.account.busFor(Kind.INTERNAL).subscribe(b"$JS.API.>", Inbox())
+    assert stage.ask("INFO") is None
+
+
+def test_systemAccount() -> None:
+    """The system account has one type of answer for whatever it may not do."""
+    stage = RefusedStage("A")
+    assert stage.ask("INFO")["type"] == "io.nats.jetstream.api.v1.account_info_response"
+    for subject in ("STREAM.NAMES", "DIRECT.GET.S", "FOO.BAR"):
+        assert stage.ask(subject)["type"] == "io.nats.jetstream.api.v1.system_response"
+    assert stage.ask("META.LEADER.STEPDOWN") is None
