@@ -113,3 +113,49 @@ class RecordsAhead:
 
 
 _NONE: frozenset[int] = frozenset()
+
+MOST_LASTS = 20_000
+"""The most subjects of which a log remembers the last sequence."""
+
+
+class LastSequences:
+    """
+    The last sequences of the subjects that were appended or asked for lately.
+
+    @ivar epoch: how often everything was forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self._known: dict[bytes, int] = {}
+
+    def appended(self, subjects: Sequence[bytes], sequences: range) -> None:
+        """
+        Records are durable.
+        """
+        known = self._known
+        if len(known) > MOST_LASTS:
+            self.clear()
+        known.update(zip(subjects, sequences, strict=True))
+
+    def find(self, subject: bytes) -> int:
+        """
+        The last sequence of a subject, which limits may have let go; 0 if it is not known.
+        """
+        return self._known.get(subject, 0)
+
+    def found(self, subject: bytes, sequence: int, epoch: int) -> None:
+        """
+        Remember what was looked up.
+
+        @param epoch: of the time when the look-up began: what was appended since is known.
+        """
+        if epoch == self.epoch:
+            self._known.setdefault(subject, sequence)
+
+    def forget(self, subject: bytes) -> None:
+        self._known.pop(subject, None)
+
+    def clear(self) -> None:
+        self.epoch += 1
+        self._known.clear()

@@ -6,7 +6,7 @@ fetched them. What is read is verified, record by record; a damaged one is repor
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from natsbroker.interfaces.records import (
 from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.exports import Page, canGather
 from natsbroker.storage.jobs import BarrierJob, Job
-from natsbroker.storage.lmdb.ahead import RecordsAhead
+from natsbroker.storage.lmdb.ahead import LastSequences, RecordsAhead
 from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob, isTallied
 from natsbroker.storage.lmdb.layout import LogRow, Tally
@@ -68,6 +68,7 @@ class LMDBLog(OwnedLog):
         self._cache = cache
         self.version = 0
         self._ahead = RecordsAhead()
+        self._lasts = LastSequences()
 
     def committed(self, row: LogRow, oldest: int | None) -> None:
         self._row = row
@@ -86,6 +87,7 @@ class LMDBLog(OwnedLog):
         following, lastTime = self.nextSequence, self._lastTime
         self.committed(row, None)
         self.rollBack()
+        self._lasts.clear()
         self.nextSequence = max(self.nextSequence, following)
         self._lastTime = max(self._lastTime, lastTime)
 
@@ -108,7 +110,21 @@ class LMDBLog(OwnedLog):
             self._lastTime = encoded.lastTime
             self._indexed = indexed
             self._sole = b"" if indexed else sole
+            if subjects is not None:
+                deferred.addCallback(self._appended, subjects)
         return deferred
+
+    def _appended(self, sequences: range, subjects: Sequence[bytes]) -> range:
+        self._lasts.appended(subjects, sequences)
+        return sequences
+
+    def delete(self, sequences: Collection[int]) -> Deferred[int]:
+        self._lasts.clear()
+        return super().delete(sequences).addBoth(self._deleted)
+
+    def _deleted(self, result: int) -> int:
+        self._lasts.clear()
+        return result
 
     def _ask(self, job: Job) -> Deferred[Any]:
         if self.closed is None and self._row.quarantined:
@@ -190,7 +206,8 @@ class LMDBLog(OwnedLog):
         self, found: list[Record], sequence: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, list[Record]]:
         while len(found) < limit and maxBytes > 0 and sequence <= self._bounds.last:
-            blocks = yield self._fetchBlocks(sequence, min(maxBytes * 2, AHEAD))
+            enough = 1 if limit == 1 else min(maxBytes * 2, AHEAD)
+            blocks = yield self._fetchBlocks(sequence, enough)
             if not blocks:
                 break
             for block in blocks:
@@ -328,6 +345,7 @@ class LMDBLog(OwnedLog):
                     raise RecordDamaged(self.name, sequence)
                 break
             # A newer record may have replaced it meanwhile.
+            self._lasts.forget(subject)
             before = sequence
         return None
 
@@ -340,11 +358,18 @@ class LMDBLog(OwnedLog):
             raise self.closed
         if not self._row.indexed:
             return (yield self._newest()) if subject == self._row.sole else 0
-        ahead = self._ahead.lastOf(subject)
+        known = self._lasts.find(subject)
+        if known >= self._bounds.first:
+            return known
+        ahead, epoch = self._ahead.lastOf(subject), self._lasts.epoch
         if ahead:
             return ahead
         page = yield self._owner.fetch(fetchTallies, self.identity, subject, b"", 1, 1)
-        return page.tallies[0].last if page.tallies and not hasWildcard(subject) else 0
+        if not page.tallies or hasWildcard(subject):
+            return 0
+        last: int = page.tallies[0].last
+        self._lasts.found(subject, last, epoch)
+        return last
 
     @inlineCallbacks
     def subjects(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from natsbroker.interfaces.records import SubjectTally
-from natsbroker.storage.lmdb.ahead import RecordsAhead
+from natsbroker.storage.lmdb.ahead import LastSequences, RecordsAhead
 from natsbroker.storage.lmdb.layout import Tally
 from natsbroker.storage.lmdb.reading import TallyPage
 from natsbroker.storage.lmdb.store import openLMDB
@@ -117,3 +117,36 @@ def test_databaseCaughtUpBefore() -> None:
     assert ahead.merged(page, b"a", b"", 10) == page.tallies
     [tally] = ahead.merged(TallyPage([Tally(b"a", 2, 1, 3)], b"", 4), b"a", b"", 10)
     assert (tally.count, tally.first, tally.last) == (3, 1, 5)
+
+
+def test_lastSequences(stage: Stage) -> None:
+    """The last record of a subject is found again after it was appended, asked for, replaced,
+    deleted and looked up while it was being replaced."""
+    log, wait = stage.log, stage.wait
+    assert wait(log.lastFor(b"a")).sequence == 1
+    stage.put(b"a", b"c")
+    assert wait(log.lastFor(b"a")).sequence == 3
+    asked = [log.lastFor(each) for each in (b"b", b"a", b"c")]
+    appending = log.append([(b"b", b"", b"new", 0)])
+    assert [wait(each).subject for each in asked] == [b"b", b"a", b"c"]
+    wait(appending)
+    assert wait(log.lastFor(b"b")).payload == b"new"
+    assert wait(log.delete([5, 3])) == 2
+    assert wait(log.lastFor(b"b")).sequence == 2
+    assert wait(log.lastFor(b"a")).sequence == 1
+    wait(log.discardBefore(2))
+    assert wait(log.lastFor(b"a")) is None
+    assert wait(log.lastFor(b"c")).sequence == 4
+
+
+def test_lookUpsAfterForgetting() -> None:
+    """What was looked up before everything was forgotten is not remembered, nor what is older than
+    an append."""
+    lasts = LastSequences()
+    epoch = lasts.epoch
+    lasts.appended([b"a"], range(7, 8))
+    lasts.found(b"a", 5, epoch)
+    assert lasts.find(b"a") == 7
+    lasts.clear()
+    lasts.found(b"b", 5, epoch)
+    assert lasts.find(b"b") == 0
