@@ -41,6 +41,7 @@ __all__ = [
     "readFrames",
     "readPublishes",
     "storedRecords",
+    "useShortSlices",
     "writeMessages",
     "writePubAcks",
     "writeStreamAcks",
@@ -57,6 +58,10 @@ Poller: Any = None
 Seal: Any = None
 SyncedWriter: Any = None
 LinkLane: Any = None
+
+#: Asks Linux for short slices of processor time for the calling thread. C{None} where it is not
+#: compiled.
+useShortSlices: Any = None
 
 #: Collects what clients send to a consumer, acknowledgements in runs. Where it is C{None},
 #: L{natsbroker.accounts.batches.Batcher} collects them as messages.

@@ -14,6 +14,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, globalLogBeginner
 from twisted.python.failure import Failure
 
+from natsbroker import hot
 from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.server.logs import ProcessLog
@@ -22,6 +23,10 @@ from natsbroker.server.signals import Signals
 from natsbroker.server.start import failureReason
 
 _log = Logger(namespace="natsbroker")
+
+SLICE = 500_000
+"""Nanoseconds of processor time that the broker asks for at a time. When a message wakes it up it
+works for less than that, and on a busy machine would wait for those who use milliseconds each."""
 
 
 class ServerProcess:
@@ -60,6 +65,8 @@ class ServerProcess:
     def run(self) -> int:
         self._processLog.open()
         globalLogBeginner.beginLoggingTo([self._processLog.observer], redirectStandardIO=False)
+        if hot.useShortSlices is not None:
+            hot.useShortSlices(SLICE)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run()
         self._signals.uninstall()

@@ -12,6 +12,7 @@ import platform
 import re
 import select
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,29 @@ def test_shortSlices(files: Files) -> None:
     found = [scheduling(int(each)) for each in os.listdir("/proc/self/task")]
     policy, nice, _ = scheduling(os.getpid())
     assert found.count((policy, nice, 100_000)) == 1
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or kernel() < (6, 12), reason="slices of threads need Linux 6.12"
+)
+def test_shortSlicesForAThread() -> None:
+    """A thread gets the slices that it asks for, and so does a thread that it starts; the one that
+    started it keeps its own."""
+    found: list[tuple[int, int, int]] = []
+
+    def ask() -> None:
+        hot.useShortSlices(700_000)
+        child = threading.Thread(target=lambda: found.append(scheduling(threading.get_native_id())))
+        child.start()
+        child.join()
+        found.append(scheduling(threading.get_native_id()))
+
+    before = scheduling(os.getpid())
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert found == [(*before[:2], 700_000)] * 2
+    assert scheduling(os.getpid()) == before
 
 
 def test_pieceThenNote(files: Files) -> None:
