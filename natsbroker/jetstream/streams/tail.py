@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from natsbroker.interfaces.records import Matching, Record
-from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.verdicts import SubjectVerdicts
 
 RECORDS = 2048
 BYTES = 4 << 20
@@ -69,8 +69,9 @@ class StreamTail:
             return Matching(found, following)
         chosen: list[Record] = []
         following = records[-1].sequence + 1
+        verdicts = SubjectVerdicts(filters)
         for record in records[start:]:
-            if any(matches(each, record.subject) for each in filters):
+            if verdicts[record.subject]:
                 chosen.append(record)
                 if len(chosen) == limit:
                     following = record.sequence + 1

@@ -43,12 +43,16 @@ from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import Damaged, encodeBatch, sequenceOf, timestampOf
 from natsbroker.storage.threaded import OwnedLog, ThreadedStore
 from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.subjects.verdicts import SubjectVerdicts
 
 AHEAD = 1 << 18
 """How many bytes of blocks are fetched at a time."""
 
 SCANNED = 16384
 """How many records one call looks at in search of subjects."""
+
+TOGETHER = 128
+"""How many records are decoded together in search of subjects."""
 
 TALLIES = 2000
 """How many tallies are looked at in one go."""
@@ -432,7 +436,7 @@ class LMDBLog(OwnedLog):
         if self.closed is not None:
             raise self.closed
         found: list[Record] = []
-        verdicts: dict[bytes, bool] = {}
+        verdicts = SubjectVerdicts(patterns)
         scanned = 0
         sequence = max(sequence, self._bounds.first)
         while scanned < SCANNED and sequence <= self._bounds.last:
@@ -442,9 +446,7 @@ class LMDBLog(OwnedLog):
                 return Matching(found, self._bounds.last + 1)
             for each in blocks:
                 scanned += len(each.sequences)
-                sequence, maxBytes = self._select(
-                    found, each, sequence, patterns, verdicts, limit, maxBytes
-                )
+                sequence, maxBytes = self._select(found, each, sequence, verdicts, limit, maxBytes)
                 if len(found) >= limit or maxBytes <= 0:
                     return Matching(found, sequence)
         return Matching(found, sequence)
@@ -454,34 +456,37 @@ class LMDBLog(OwnedLog):
         found: list[Record],
         block: Block,
         sequence: int,
-        patterns: Sequence[bytes],
-        verdicts: dict[bytes, bool],
+        verdicts: SubjectVerdicts,
         limit: int,
         maxBytes: int,
     ) -> tuple[int, int]:
         bounds = self._bounds
-        for index in range(block.indexOf(sequence), len(block.sequences)):
-            number = block.sequences[index]
-            if number > bounds.last:
-                return bounds.last + 1, maxBytes
-            if number < bounds.first or number in block.dead:
-                continue
-            subject = block.subject(index)
-            verdict = verdicts.get(subject)
-            if verdict is None:
-                verdict = any(matches(each, subject) for each in patterns)
-                verdicts[subject] = verdict
-            try:
-                record = block.record(index) if verdict else None
-            except Damaged as failure:
-                self._damaged(number, number + 1, str(failure))
-                record = None
-            if record is not None:
-                found.append(record)
-                maxBytes -= block.length(index)
-                if len(found) >= limit or maxBytes <= 0:
-                    return number + 1, maxBytes
-        return max(block.last + 1, sequence), maxBytes
+        index = block.indexOf(max(sequence, bounds.first))
+        stop = block.indexOf(bounds.last + 1)
+        while index < stop:
+            records = block.records(index, min(stop, index + TOGETHER), AHEAD)
+            for record in records or self._one(block, index, verdicts):
+                if verdicts[record[2]]:
+                    found.append(record)
+                    maxBytes -= len(record[2]) + len(record[3]) + len(record[4])
+                    if len(found) >= limit or maxBytes <= 0:
+                        return record[0] + 1, maxBytes
+            index += len(records) or 1
+        isAll = stop == len(block.sequences)
+        return max(block.last + 1 if isAll else bounds.last + 1, sequence), maxBytes
+
+    def _one(self, block: Block, index: int, verdicts: SubjectVerdicts) -> list[Record]:
+        """
+        One record of a block, if it is there, whole, and of a subject that is wanted.
+        """
+        number = block.sequences[index]
+        if number in block.dead or not verdicts[block.subject(index)]:
+            return []
+        try:
+            return [block.record(index)]
+        except Damaged as failure:
+            self._damaged(number, number + 1, str(failure))
+            return []
 
     @inlineCallbacks
     def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:

@@ -1,0 +1,30 @@
+"""
+Verdicts about subjects are those of the grammar.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.verdicts import SubjectVerdicts
+
+TOKENS = st.sampled_from([b"a", b"b", b"ab", b"*", b">", b""])
+NAMES = st.lists(TOKENS, min_size=1, max_size=4).map(b".".join)
+PATTERNS = st.sampled_from([b">", b"a.>", b"a.b.>", b"*.>", b"a", b"a.*", b".>", b">.>", b"a..>"])
+
+
+@given(st.lists(NAMES | PATTERNS, max_size=3), st.lists(NAMES, max_size=6))
+def test_asTheGrammar(patterns: list[bytes], subjects: list[bytes]) -> None:
+    """Each subject has the verdict of the grammar, however often it is asked for."""
+    verdicts = SubjectVerdicts(patterns)
+    for subject in subjects * 2:
+        assert verdicts[subject] == any(matches(each, subject) for each in patterns)
+
+
+def test_prefixes() -> None:
+    """A pattern that ends with a wildcard for the rest matches what is longer than it."""
+    verdicts = SubjectVerdicts([b"load.>"])
+    found = [verdicts[each] for each in (b"load.1", b"load", b"load.", b"loads.1", b"load.a.b")]
+    assert found == [True, False, False, False, True]
