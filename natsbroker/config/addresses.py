@@ -39,11 +39,17 @@ def checkPort(port: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RemoteURL:
+    """
+    @ivar path: of the URL of a WebSocket; may be empty.
+    """
+
     host: str
     port: int
     user: str = ""
     password: str | None = field(default=None, repr=False)
     isTLS: bool = False
+    isWebSocket: bool = False
+    path: str = ""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -53,12 +59,15 @@ class RemoteURL:
 _WEBSOCKET = ("ws", "wss")
 
 
-def splitURL(url: str, what: str, schemes: Sequence[str], port: int) -> RemoteURL:
+def splitURL(
+    url: str, what: str, schemes: Sequence[str], port: int, overWebSocket: bool = False
+) -> RemoteURL:
     """
     Read the URL of a server. Errors contain nothing that could be a password.
 
     @param schemes: accepted besides C{tls}; a URL without a scheme has the first one.
-    @raise ValueError: for any other text, and for the URL of a WebSocket.
+    @param overWebSocket: whether the URL of a WebSocket is accepted too.
+    @raise ValueError: for any other text.
     """
     try:
         parts = urlsplit(url if "//" in url else f"{schemes[0]}://{url}")
@@ -66,11 +75,12 @@ def splitURL(url: str, what: str, schemes: Sequence[str], port: int) -> RemoteUR
         found = port if parts.port is None else parts.port
     except ValueError:
         raise ValueError(f"error parsing {what} url") from None
-    if scheme in _WEBSOCKET:
+    isWebSocket = scheme in _WEBSOCKET
+    if isWebSocket and not overWebSocket:
         raise ValueError(
             f"{what}s over WebSocket ({scheme}://) are not supported: use {schemes[0]}:// or tls://"
         )
-    if scheme not in (*schemes, "tls") or not host or not found:
+    if scheme not in (*schemes, "tls", *_WEBSOCKET) or not host or not found:
         raise ValueError(f"error parsing {what} url: it needs a host")
     password = parts.password
     return RemoteURL(
@@ -78,7 +88,9 @@ def splitURL(url: str, what: str, schemes: Sequence[str], port: int) -> RemoteUR
         found,
         unquote(parts.username or ""),
         None if password is None else unquote(password),
-        scheme == "tls",
+        scheme in ("tls", "wss"),
+        isWebSocket,
+        parts.path if isWebSocket else "",
     )
 
 

@@ -95,7 +95,7 @@ class AcceptedLeaf(LeafLink):
             host=peer.host,
             nonce=self._nonce,
             certificate=peer.certificate,
-            connectionType="LEAFNODE",
+            connectionType=peer.connectionType,
             cid=self.number,
             tls=peer.tls,
             granted=self.grant,
@@ -103,7 +103,7 @@ class AcceptedLeaf(LeafLink):
         login = self._login = Login(
             lambda grant: self._inBatch(lambda: self._answered(decided, grant))
         )
-        login.ask(self.leafs.authorizer, request)
+        login.ask(self.leafs.authorizerFor(self.isOverWebSocket), request)
         if login.waiting:
             self.isHeld = True
             self._hold()

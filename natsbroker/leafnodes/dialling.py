@@ -83,7 +83,7 @@ class DialledLeaf(LeafLink):
         self.cluster = document.cluster
         self._learn(document)
         tls = self.target.tls
-        if self.peer.isSecured:
+        if self.peer.isSecured or self.isOverWebSocket:
             self._agreeOnCompression()
         elif not (document.tls_required or (tls and tls.isRequired)):
             self.peer.stayPlain()
@@ -175,13 +175,19 @@ class DialledLeaf(LeafLink):
         return True
 
     def _learn(self, document: ServerDocument) -> None:
-        if self.target.settings.ignore_discovered_servers or not document.leafnode_urls:
+        heard = document.leafnode_urls
+        isTLS = False
+        if self.isOverWebSocket:
+            heard, isTLS = document.ws_connect_urls, self.peer.isSecured
+        if self.target.settings.ignore_discovered_servers or not heard:
             return
         found: list[RemoteURL] = []
-        for text in document.leafnode_urls:
+        for text in heard:
             host, _, port = text.rpartition(":")
             if host and port.isascii() and port.isdigit() and 0 < int(port) < 65536:
-                found.append(RemoteURL(host.strip("[]"), int(port)))
+                place = host.strip("[]"), int(port)
+                framed = self.isOverWebSocket
+                found.append(RemoteURL(*place, isTLS=isTLS, isWebSocket=framed))
             else:
                 _log.error('Error parsing url "{url}"', url=logText(text))
         self.target.learn(found)

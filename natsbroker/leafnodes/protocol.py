@@ -16,6 +16,8 @@ from natsbroker.wire.grants import Security
 
 
 class LeafProtocol(LinkProtocol):
+    connectionType = "LEAFNODE"
+
     def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
         super().__init__(makeLink, tls, name)
         self._isSecured = True

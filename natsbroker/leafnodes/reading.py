@@ -72,7 +72,13 @@ def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str
 def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
     if not remote.urls:
         yield "urls", "a remote needs a url"
-    yield from urlProblems("urls", remote.urls, splitRemote)
+    problems = list(urlProblems("urls", remote.urls, splitRemote))
+    yield from problems
+    if not problems and len({splitRemote(url).isWebSocket for url in remote.urls}) > 1:
+        yield (
+            "urls",
+            "remote leaf node configuration cannot have a mix of websocket and non-websocket urls",
+        )
     if remote.nkey and seedOf(remote.nkey) is None:
         yield "nkey", "Remote leafnode nkey is not a valid seed"
     if remote.nkey and remote.credentials:

@@ -22,7 +22,7 @@ from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules, domainDenials, e
 from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
 from natsbroker.leafnodes.terms import connectOptions, infoDocument
 from natsbroker.leafnodes.traffic import LeafTraffic, leafAccount
-from natsbroker.links.compression import Compression
+from natsbroker.links.compression import OFF, Compression
 from natsbroker.links.context import LinkContext, LinkDependencies
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.link import Link
@@ -40,10 +40,12 @@ _TOKEN_LENGTH = 22
 
 class LeafPeer(LinkPeer, Protocol):
     """
+    @ivar connectionType: C{LEAFNODE}, or C{LEAFNODE_WS} over WebSocket.
     @ivar isSecured: the transport is encrypted.
     @ivar certificate: the peer's verified certificate; C{None} without one.
     """
 
+    connectionType: str
     isSecured: bool
     certificate: object
 
@@ -67,6 +69,8 @@ class LeafLink(Link):
     @ivar kind: what the peer is to us.
     @ivar cluster: the peer's cluster; empty for none.
     @ivar isIsolated: the peer gets no interest of other leafnodes.
+    @ivar isOverWebSocket: the connection is a WebSocket, whose compression is not S2, and which is
+        encrypted from its beginning or never.
     @ivar target: the remote that was dialled; C{None} for an accepted connection.
     """
 
@@ -80,6 +84,9 @@ class LeafLink(Link):
     def __init__(
         self, leafs: LeafRegistry, peer: LeafPeer, kind: Kind, wanted: Compression
     ) -> None:
+        self.isOverWebSocket = peer.connectionType == "LEAFNODE_WS"
+        if self.isOverWebSocket:
+            wanted = Compression(OFF)
         super().__init__(leafs, peer, FROM_LEAF, wanted)
         self.leafs = leafs
         self.kind = kind
@@ -90,6 +97,10 @@ class LeafLink(Link):
         self.isIsolated = leafs.block.isolate
         self.traffic: LeafTraffic | None = None
         self.decoder.maxPayload = leafs.settings.max_payload
+
+    @property
+    def letter(self) -> str:
+        return f"{self.LETTER}_ws" if self.isOverWebSocket else self.LETTER
 
     @property
     def remote(self) -> str:
@@ -200,9 +211,11 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         self.clients = dependencies.clients
         self.settings = dependencies.settings
         self.cluster = cluster
+        self.webSocketAuthorizer: Callable[[], IAuthorizer] = lambda: self.clients.authorizer
         self._authorizer = authorizer
         self._redial = redial
         self._urls: tuple[str, ...] = ()
+        self._webSocketUrls: tuple[str, ...] = ()
         self._loopSubjects: dict[str, bytes] = {}
 
     def __iter__(self) -> Iterator[LeafLink]:
@@ -222,8 +235,9 @@ class LeafRegistry(LinkRegistry[LeafLink]):
             jetStream.default_domains,
         )
 
-    @property
-    def authorizer(self) -> IAuthorizer:
+    def authorizerFor(self, isOverWebSocket: bool) -> IAuthorizer:
+        if self._authorizer is None and isOverWebSocket:
+            return self.webSocketAuthorizer()
         return self._authorizer or self.clients.authorizer
 
     @property
@@ -238,6 +252,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
             self.cluster(),
             **connection,
             leafnode_urls=list(urls or [self.identity.ip]),
+            ws_connect_urls=[] if self.isLeaving else list(self._webSocketUrls),
             ldm=self.isLeaving,
         )
 
@@ -247,9 +262,13 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         cluster = self.cluster()
         return connectOptions(self.identity, self.settings, cluster, remote, url, compression)
 
-    def useUrls(self, urls: Iterable[str]) -> None:
-        before, self._urls = self._urls, tuple(urls)
-        if self._urls != before:
+    def useUrls(self, urls: Iterable[str], webSocketUrls: Iterable[str] = ()) -> None:
+        """
+        @param webSocketUrls: for leafnodes over WebSocket.
+        """
+        before = self._urls, self._webSocketUrls
+        self._urls, self._webSocketUrls = tuple(urls), tuple(webSocketUrls)
+        if before != (self._urls, self._webSocketUrls):
             self.announce()
 
     def announce(self) -> None:

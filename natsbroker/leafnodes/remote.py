@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -59,7 +60,7 @@ class LeafRemote:
         url, login = self.current, self._login
         if url.user or login is None:
             return url
-        return RemoteURL(url.host, url.port, login.user, login.password)
+        return replace(url, user=login.user, password=login.password)
 
     def credentials(self, nonce: str) -> Mapping[str, str]:
         """

@@ -11,13 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.leafnodes.accepting import AcceptedLeaf
 from natsbroker.leafnodes.dialling import DialledLeaf
-from natsbroker.leafnodes.protocol import LeafFactory
+from natsbroker.leafnodes.protocol import LeafFactory, LeafProtocol
 from natsbroker.leafnodes.registry import LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf, splitRemote
@@ -28,12 +29,14 @@ from natsbroker.leafnodes.terms import (
     identityFrom,
     limitsFrom,
 )
+from natsbroker.leafnodes.websockets import DialledWebSocket, WebSocketDialling, overWebSocket
 from natsbroker.links.context import LinkDependencies
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.service import LinkService
 from natsbroker.links.tls import LinkTLS
 from natsbroker.server.reload import Step
+from natsbroker.websocket.protocol import WebSocketProtocol
 
 if TYPE_CHECKING:
     from natsbroker.routes.service import RouteService
@@ -54,6 +57,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         block = settings.leafnodes or Leafnodes()
         super().__init__(dependencies, limitsFrom(settings, block))
         self._cluster = cluster
+        self._webSockets: set[DialledWebSocket] = set()
         self.links = self.leafs = LeafRegistry(
             self.context,
             identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
@@ -105,10 +109,12 @@ class LeafnodeService(LinkService[LeafRemote]):
         """
         place, cluster = self.place, self._cluster()
         others: tuple[str, ...] = ()
+        webSockets: tuple[str, ...] = ()
         if cluster is not None:
             cluster.useLeafPlace(self.told)
             others = cluster.cluster.leafUrls()
-        self.leafs.useUrls(dict.fromkeys([place, *others] if place else others))
+            webSockets = cluster.cluster.webSocketConnectUrls()
+        self.leafs.useUrls(dict.fromkeys([place, *others] if place else others), webSockets)
 
     def reauthorize(self, account: str | None) -> None:
         self.leafs.reauthorize(account)
@@ -158,9 +164,26 @@ class LeafnodeService(LinkService[LeafRemote]):
     def _connect(self, remote: LeafRemote) -> Deferred[Any]:
         url = remote.next()
         _log.debug("Trying to connect as leafnode to remote server on {target}", target=f'"{url}"')
-        factory = LeafFactory(partial(DialledLeaf, self.leafs, remote), remote.tls, remote.name)
+        isPlain = not url.isWebSocket
+        factory: Factory = LeafFactory(
+            partial(DialledLeaf, self.leafs, remote), remote.tls if isPlain else None, remote.name
+        )
+        if not isPlain:
+            factory = WebSocketDialling(
+                self.context, remote, factory, self._webSockets, lambda: self._redial(remote)
+            )
         timeout = remote.settings.dial_timeout or self.block.dial_timeout
         return self._diallers.connect(url.host, url.port, timeout, factory)
+
+    def protocolOver(self, below: WebSocketProtocol) -> LeafProtocol | None:
+        """
+        @param below: an accepted connection whose peer has asked for a leafnode.
+        @return: the leafnode's protocol above it; C{None} if leafnodes are not accepted.
+        """
+        if not self.block.port:
+            return None
+        above = LeafFactory(partial(AcceptedLeaf, self.leafs), None).buildProtocol(None)
+        return overWebSocket(above, below)
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         before, block = self.block, new.leafnodes or Leafnodes()
@@ -241,7 +264,14 @@ class LeafnodeService(LinkService[LeafRemote]):
             )
             self.leafs.useCompression(settings.compression, remote)
 
+    async def stopListening(self) -> None:
+        await super().stopListening()
+        for each in list(self._webSockets):
+            each.abort()
+
     def _drop(self, remote: LeafRemote) -> None:
         remote.isWanted = False
         self._diallers.stop(remote)
+        for each in [each for each in self._webSockets if each.remote is remote]:
+            each.abort()
         self.leafs.hangUp(remote)

@@ -23,9 +23,9 @@ def splitRemote(url: str) -> RemoteURL:
     """
     Errors contain no password.
 
-    @raise ValueError: if the URL is not valid, or names a WebSocket.
+    @raise ValueError: if the URL is not valid.
     """
-    return splitURL(url, "leafnode", _SCHEMES, LEAF_PORT)
+    return splitURL(url, "leafnode", _SCHEMES, LEAF_PORT, overWebSocket=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class RemoteLeaf:
     """
     @ivar dial_timeout: 0 for that of the block.
     @ivar compression: of the connection; that of the block is for accepted connections.
+    @ivar ws_compression: the compression of WebSocket is asked for, where C{urls} are such.
+    @ivar ws_no_masking: masks are to be left out there.
     """
 
     urls: tuple[str, ...] = field(repr=False)
@@ -58,6 +60,8 @@ class RemoteLeaf:
     disabled: bool = False
     ignore_discovered_servers: bool = False
     compression: Compression = AUTOMATIC
+    ws_compression: bool = False
+    ws_no_masking: bool = False
 
     @property
     def localAccount(self) -> str:

@@ -144,6 +144,10 @@ class Link(PeerSession):
         return ""
 
     @property
+    def letter(self) -> str:
+        return self.LETTER
+
+    @property
     def timeoutError(self) -> errors.WireError:
         """
         How a peer is refused that took too long to say who it is.
@@ -341,7 +345,7 @@ class Link(PeerSession):
 
     def __str__(self) -> str:
         host = f"[{self.peer.host}]" if ":" in self.peer.host else self.peer.host
-        return f"{host}:{self.peer.port} - {self.LETTER}:{self.number}"
+        return f"{host}:{self.peer.port} - {self.letter}:{self.number}"
 
 
 def _nothing(*_: object) -> None:

@@ -16,6 +16,27 @@ from natsbroker.interfaces import IAuthorizer
 from natsbroker.websocket.settings import Websocket
 
 
+class AuthorizerSource:
+    """
+    Gives the authorizer of some clients, made from the settings in force.
+    """
+
+    def __init__(self, everyone: ClientContext, make: Callable[[], IAuthorizer | None]) -> None:
+        """
+        @param make: makes it, or gives C{None} for the authorizer of all clients. It is called
+            again whenever that is another one.
+        """
+        self._everyone = everyone
+        self._make = make
+        self._known: tuple[IAuthorizer, IAuthorizer] | None = None
+
+    def __call__(self) -> IAuthorizer:
+        general, known = self._everyone.authorizer, self._known
+        if known is None or known[0] is not general:
+            known = self._known = (general, self._make() or general)
+        return known[1]
+
+
 class WebSocketContext(ClientContext):
     """
     What a reload replaces is read from the context of all clients each time.
@@ -31,15 +52,13 @@ class WebSocketContext(ClientContext):
         makeAuthorizer: Callable[[], IAuthorizer | None],
     ) -> None:
         """
-        @param makeAuthorizer: makes one from the settings in force, or gives C{None} for that of
-            all clients. It is called again whenever that is another one.
+        @param makeAuthorizer: as for L{AuthorizerSource}.
         """
         vars(self).update(vars(everyone))
         self.block = block
         self.port = max(block.port, 0)
         self._everyone = everyone
-        self._makeAuthorizer = makeAuthorizer
-        self._authorizer: tuple[IAuthorizer, IAuthorizer] | None = None
+        self._authorizer = AuthorizerSource(everyone, makeAuthorizer)
 
     @property
     def limits(self) -> ClientLimits:
@@ -64,10 +83,7 @@ class WebSocketContext(ClientContext):
 
     @property
     def authorizer(self) -> IAuthorizer:
-        general, known = self._everyone.authorizer, self._authorizer
-        if known is None or known[0] is not general:
-            known = self._authorizer = (general, self._makeAuthorizer() or general)
-        return known[1]
+        return self._authorizer()
 
     @authorizer.setter
     def authorizer(self, authorizer: IAuthorizer) -> None:

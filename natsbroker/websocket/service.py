@@ -29,7 +29,7 @@ from natsbroker.links.tls import LinkTLS
 from natsbroker.monitoring.formats import nanoseconds, number
 from natsbroker.server.hostaddresses import addressesOf
 from natsbroker.server.reload import Step
-from natsbroker.websocket.context import WebSocketContext
+from natsbroker.websocket.context import AuthorizerSource, WebSocketContext
 from natsbroker.websocket.origins import OriginCheck
 from natsbroker.websocket.protocol import AcceptedWebSocket
 from natsbroker.websocket.settings import Websocket
@@ -147,6 +147,15 @@ class WebSocketService(ConnectionService):
             return None
         return self._dependencies.authorizerFor(loginSettings(settings, block))
 
+    def _leafAuthorizer(self) -> IAuthorizer | None:
+        """
+        Leafnodes log in as at their own port, but the block says who those without a login are.
+        """
+        guest, settings = self.block.no_auth_user, self._host.settings
+        if not guest or guest == settings.no_auth_user:
+            return None
+        return self._dependencies.authorizerFor(replace(settings, no_auth_user=guest))
+
     def date(self) -> str:
         return formatdate(self._dependencies.reactor.seconds(), usegmt=True)
 
@@ -159,6 +168,10 @@ class WebSocketService(ConnectionService):
         route: Any = self._links.find("route")
         if route is not None:
             route.cluster.webSocketUrls = self._urlsToTell()
+        leafs: Any = self._links.find("leaf")
+        if leafs is not None:
+            clients = self._dependencies.clients
+            leafs.leafs.webSocketAuthorizer = AuthorizerSource(clients, self._leafAuthorizer)
 
     def _urlsToTell(self) -> tuple[str, ...]:
         block, port = self.block, self._port.number
@@ -192,7 +205,8 @@ class WebSocketService(ConnectionService):
         @return: a protocol for what the peer is; C{None} if such peers are not expected.
         """
         if upgrade.isLeafnode:
-            return None
+            leafs: Any = self._links.find("leaf")
+            return None if leafs is None else leafs.protocolOver(below)
         above = ClientProtocol(self.clients)
         above.connectionType = "WEBSOCKET"
         above.credentials = upgrade.credentials

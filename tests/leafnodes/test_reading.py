@@ -107,7 +107,7 @@ def test_single() -> None:
     "text, problem",
     [
         ("remotes: [ {} ]", "a remote needs a url"),
-        ('remotes: [ {url: "ws://h:1"} ]', "leafnodes over WebSocket (ws://) are not supported"),
+        ('remotes: [ {urls: ["ws://h:1", "h:2"]} ]', "a mix of websocket and non-websocket urls"),
         ('remotes: [ {url: "http://h:1"} ]', "error parsing leafnode url"),
         ("remotes: [ {url: h, nkey: x} ]", "Remote leafnode nkey is not a valid seed"),
         (
@@ -155,7 +155,6 @@ def test_mistakes(text: str, problem: str) -> None:
     "text",
     [
         "remotes: [ {url: h, proxy { url: p } } ]",
-        "remotes: [ {url: h, ws_compression: true} ]",
         "remotes: [ {url: h, jetstream_cluster_migrate: true} ]",
         "authorization { proxy_required: true }",
         "write_timeout: close",

@@ -35,9 +35,10 @@ def test_badUrl(url: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["ws", "wss"])
 def test_webSocket(scheme: str) -> None:
-    """Leafnodes do not come over WebSocket."""
-    with pytest.raises(ValueError, match=f"WebSocket \\({scheme}://\\) are not supported"):
-        splitRemote(f"{scheme}://h:1")
+    """A remote may be a WebSocket, with a path; the port is that of leafnodes all the same."""
+    isTLS = scheme == "wss"
+    expected = RemoteURL("h", 7422, isTLS=isTLS, isWebSocket=True, path="/a")
+    assert splitRemote(f"{scheme}://h/a") == expected
 
 
 def test_secrets() -> None:

@@ -114,8 +114,6 @@ LEAF_PROXY = BlockSchema(
 
 MIGRATION = BlockSchema("leafnodes.remotes[].jetstream_cluster_migrate", leader_migrate_delay=TIME)
 
-_WEBSOCKET = Unsupported("leafnodes over WebSocket", False)
-
 REMOTE_LEAF = BlockSchema(
     "leafnodes.remotes[]",
     urls=Key(STRING, STRINGS, aliases="url"),
@@ -127,12 +125,8 @@ REMOTE_LEAF = BlockSchema(
     hub=Key(BOOLEAN),
     deny_imports=Key(STRING, STRINGS, aliases="deny_import"),
     deny_exports=Key(STRING, STRINGS, aliases="deny_export"),
-    ws_compression=Key(
-        BOOLEAN,
-        aliases="ws_compress websocket_compress websocket_compression",
-        unsupported=_WEBSOCKET,
-    ),
-    ws_no_masking=Key(BOOLEAN, aliases="websocket_no_masking", unsupported=_WEBSOCKET),
+    ws_compression=Key(BOOLEAN, aliases="ws_compress websocket_compress websocket_compression"),
+    ws_no_masking=Key(BOOLEAN, aliases="websocket_no_masking"),
     jetstream_cluster_migrate=Key(
         BOOLEAN,
         STRING,
