@@ -190,6 +190,9 @@ class LeafLink(Link):
 class LeafRegistry(LinkRegistry[LeafLink]):
     """
     All leafnode connections of one broker; iterating gives those that have started.
+
+    @ivar webSocketAuthorizer: gives the authorizer of leafnodes over WebSocket, where leafnodes
+        have no logins of their own.
     """
 
     def __init__(
