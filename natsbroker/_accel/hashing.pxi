@@ -166,3 +166,6 @@ cdef class Recent:
 
     cdef Py_ssize_t length(self):
         return self.young.used + self.old.used
+
+    cdef list contents(self):
+        return self.young.values + self.old.values

@@ -464,6 +464,9 @@ cdef class Matcher:
     def __len__(self):
         return self.recent.length()
 
+    def remembered(self):
+        return self.recent.contents()
+
 
 @cython.final
 cdef class SidTable:

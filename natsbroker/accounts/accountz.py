@@ -32,14 +32,60 @@ from natsbroker.subjects.renaming import Renaming, numbered
 _RESPONSES = {SINGLETON: "Singleton", STREAM: "Streamed", CHUNKED: "Chunked"}
 
 
-def exchangesOf(account: AccountSettings) -> dict[str, Any]:
-    ordered = sorted(account.mappings, key=lambda mapping: mapping.source)
-    found = {
-        "mappings": {each.source: _destinations(each) for each in ordered},
-        "exports": [_export(each) for each in account.exports],
-        "imports": [_import(each) for each in account.imports],
-    }
+#: The services of the system account: their subjects, and how they answer.
+_SYSTEM_EXPORTS = (
+    ("$SYS.REQ.USER.*.INFO", SINGLETON),
+    ("$SYS.REQ.ACCOUNT.*.CONNZ", STREAM),
+    ("$SYS.REQ.ACCOUNT.*.STATZ", STREAM),
+)
+
+#: What every account may ask about itself: the subject in the system account, that in the account,
+#: and whether the answer is about the client that asks.
+_OWN_USER = ("$SYS.REQ.USER.{}.INFO", "$SYS.REQ.USER.INFO", True)
+_OWN_ACCOUNT = (
+    ("$SYS.REQ.ACCOUNT.{}.CONNZ", "$SYS.REQ.ACCOUNT.PING.CONNZ", False),
+    ("$SYS.REQ.ACCOUNT.{}.CONNZ", "$SYS.REQ.SERVER.PING.CONNZ", False),
+    ("$SYS.REQ.ACCOUNT.{}.STATZ", "$SYS.REQ.ACCOUNT.PING.STATZ", False),
+    _OWN_USER,
+)
+
+
+def exchangesOf(account: AccountSettings | None, name: str, system: str) -> dict[str, Any]:
+    """
+    @param account: its settings; C{None} for an account that they do not mention.
+    @param system: the name of the system account, whose services every account has; empty for none.
+    """
+    mappings: dict[str, Any] = {}
+    exports, imports = _systemExchanges(name, system) if system else ([], [])
+    if account is not None:
+        ordered = sorted(account.mappings, key=lambda mapping: mapping.source)
+        mappings = {each.source: _destinations(each) for each in ordered}
+        exports = [*map(_export, account.exports), *exports]
+        imports = [*map(_import, account.imports), *imports]
+    found = {"mappings": mappings, "exports": exports, "imports": imports}
     return {key: value for key, value in found.items() if value}
+
+
+def _systemExchanges(name: str, system: str) -> tuple[list[Any], list[Any]]:
+    isSystem = name == system
+    exports = [
+        {"subject": subject, "type": "service", "response_type": _RESPONSES[response]}
+        for subject, response in _SYSTEM_EXPORTS
+    ]
+    imports = [
+        {
+            "subject": subject.format(name),
+            "account": system,
+            "to": local,
+            "local_subject": local,
+            "type": "service",
+            "invalid": False,
+            "share": share,
+            "tracking": False,
+        }
+        for subject, local, share in ((_OWN_USER,) if isSystem else _OWN_ACCOUNT)
+    ]
+    return exports if isSystem else [], imports
 
 
 def _destinations(mapping: SubjectMapping) -> list[dict[str, Any]]:
@@ -155,9 +201,9 @@ class Accountz:
             "client_connections": clients,
             "subscriptions": len(account),
         }
-        if name in state.settings.accounts:
-            detail |= exchangesOf(state.settings.accounts[name])
-        return {**detail, "name_tag": name, "sublist_stats": sublistFigures([account])}
+        detail |= exchangesOf(state.settings.accounts.get(name), name, state.systemAccount)
+        figures = yield from sublistFigures([account])
+        return {**detail, "name_tag": name, "sublist_stats": figures}
 
     def _connected(self, name: str) -> Generator[bytes, None, int]:
         count = 0

@@ -77,6 +77,7 @@ class AccountCore:
     @ivar matcher: the cached matches of a subject; the fast lane reads them too.
     @ivar location: gives the name of this broker's cluster, empty for none, and those of the other
         clusters that are joined to it, nearest first.
+    @ivar removals: how many subscriptions were taken out of the router so far.
     """
 
     def __init__(self, name: str, router: ISubjectRouter, given: AccountDependencies) -> None:
@@ -84,6 +85,7 @@ class AccountCore:
         self.random = given.random
         self.clock = given.clock
         self.isSystem = False
+        self.removals = 0
         self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
         self.failed = failed = given.failed
         self._router = router
@@ -122,12 +124,14 @@ class AccountCore:
 
     def detach(self, subscription: hot.Subscription) -> None:
         subscription.closed = True
+        self.removals += 1
         self._router.remove(subscription.pattern, subscription)
         self.matcher.changed(subscription.pattern)
         self.interest.removed(subscription)
 
     def subscriptionCancelled(self, subscription: hot.Subscription) -> None:
         self._batch.work += SUBSCRIPTION
+        self.removals += 1
         pattern = subscription.pattern
         try:
             self._router.remove(pattern, subscription)

@@ -73,10 +73,11 @@ class Subsz:
     def steps(self, wanted: SubscriptionQuery) -> Generator[bytes, None, Listing]:
         accounts = [each for each in self._accounts if wanted.acc in ("", each.name)]
         clock = self._context.reactor
+        figures = yield from sublistFigures(accounts)
         head = {
             "server_id": self._context.info.server_id,
             "now": instant(clock.seconds()),
-            **sublistFigures(accounts),
+            **figures,
             "total": 0,
             "offset": wanted.offset,
             "limit": wanted.limit,
@@ -145,21 +146,38 @@ def _row(subscription: Any, account: str) -> Row:
     )
 
 
-def sublistFigures(accounts: Iterable[Account]) -> dict[str, Any]:
+def sublistFigures(accounts: Iterable[Account]) -> Generator[bytes, None, dict[str, Any]]:
     """
-    The members of nats-server's C{sublist_stats}, summed over some accounts. Insertions, removals
-    and the fan-out of the match cache are not there: accounts do not count them.
+    The members of nats-server's C{sublist_stats}, summed over some accounts. The fan-out is that of
+    the remembered matches.
     """
-    subscriptions = cached = hits = lookups = 0
+    subscriptions = removals = cached = hits = lookups = most = receivers = 0
     for account in accounts:
         matcher = account.matcher
         subscriptions += len(account)
-        cached += len(matcher)
+        removals += account.removals
         hits += matcher.hits
         lookups += matcher.hits + matcher.misses
+        remembered = matcher.remembered()
+        cached += len(remembered)
+        for place, matches in enumerate(remembered):
+            if place % _STEP == _STEP - 1:
+                yield PAUSE
+            count = _fanOut(matches)
+            receivers += count
+            most = max(most, count)
     return {
         "num_subscriptions": subscriptions,
         "num_cache": cached,
+        "num_inserts": subscriptions + removals,
+        "num_removes": removals,
         "num_matches": lookups,
         "cache_hit_rate": number(hits / lookups) if lookups else 0,
+        "max_fanout": most,
+        "avg_fanout": number(receivers / cached) if cached else 0,
     }
+
+
+def _fanOut(matches: Any) -> int:
+    members = sum(len(here) + len(there) for _, here, there in matches.groups)
+    return len(matches.plain) + len(matches.links) + members

@@ -49,11 +49,13 @@ class Connections:
     reason.
 
     @ivar accountTraffic: of closed connections, by account.
+    @ivar stalls: how often a connection was not read because its receivers were behind.
     @ivar accountSlow: how many connections of an account were closed as slow consumers.
     """
 
     def __init__(self, remember: int = REMEMBERED) -> None:
         self.total = 0
+        self.stalls = 0
         self.slow: dict[str, int] = {}
         self.ended: dict[str, int] = {}
         self.closed: deque[ClosedClient] = deque(maxlen=remember)

@@ -5,8 +5,8 @@ The events of the system account about clients that come and go::
     $SYS.ACCOUNT.<account>.DISCONNECT       a client that had been let in is gone
     $SYS.SERVER.<id>.CLIENT.AUTH.ERR        a client was refused for who it is; said of $G as well
 
-The members of nats-server's events in its order (observed of 2.15, whose feature flags are left
-out); no secret among them; where nobody is subscribed, nothing is made.
+The members of nats-server's events in its order (observed of 2.15); no secret among them; where
+nobody is subscribed, nothing is made.
 """
 
 from __future__ import annotations

@@ -6,10 +6,19 @@ newest version of columnar frames that it answers jobs with.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from natsbroker.wire.connect import infoLine
+
+#: What nats-server lets an operator switch in its JetStream, under its names. None of it is here.
+FEATURE_FLAGS: Mapping[str, bool] = {
+    "js_ack_fc_v2": False,
+    "js_api_reply_v2": False,
+    "js_raft_delete_range": False,
+    "js_snapshot_sources": False,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -402,6 +402,12 @@ class ClientSession(ClientOperations):
         if self.subscriptions is not None:
             self.subscriptions.clear()
 
+    def _waitFor(self, outbox: hot.Outbox) -> None:
+        wasStalled = self._stall is not None
+        super()._waitFor(outbox)
+        if self._stall is not None and not wasStalled:
+            self.context.connections.stalls += 1
+
     def _gone(self) -> None:
         context = self.context
         facts, label = self._last or self.factsAtEnd(), str(self)

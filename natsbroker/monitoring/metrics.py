@@ -87,7 +87,7 @@ class Metrics:
         found += self._connections(traffic)
         rows = yield from self._accstatz.rows(None, True)
         found += _accounts(rows)
-        found += self._interest()
+        found += yield from self._interest()
         found += self._links()
         found += yield from _jetStream(accountsOf(self._jetstream()))
         return found
@@ -118,8 +118,8 @@ class Metrics:
             size.add(traffic[place + 1], direction)
         return now, every, slow, messages, size
 
-    def _interest(self) -> Iterable[MetricSeries]:
-        figures = sublistFigures(self._state.accounts)
+    def _interest(self) -> Generator[Pause, None, Iterable[MetricSeries]]:
+        figures = yield from sublistFigures(self._state.accounts)
         interest = MetricSeries("subscriptions", "Subscriptions in all accounts.")
         interest.add(figures["num_subscriptions"])
         cached = MetricSeries("match_cache_entries", "Remembered answers to: who receives it?")

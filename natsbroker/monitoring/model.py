@@ -17,10 +17,10 @@ from natsbroker.config.model import Settings
 from natsbroker.interfaces import IConnectionKind
 from natsbroker.jetstream.health import jetStreamCheck
 from natsbroker.jetstream.jsz import Jsz, accountsOf, varzOf
-from natsbroker.monitoring.answers import HTML, Answer, Page, textAnswer
+from natsbroker.monitoring.answers import HTML, Answer, Page, jsonAnswer, textAnswer
 from natsbroker.monitoring.healthz import HealthCheck, Healthz
 from natsbroker.monitoring.metrics import Metrics
-from natsbroker.monitoring.queries import BadQuery, Query
+from natsbroker.monitoring.queries import BadQuery, Query, flag
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.monitoring.statsz import Statsz
 from natsbroker.monitoring.varz import Varz
@@ -72,6 +72,8 @@ class MonitoringModel:
             "/metrics": metrics,
             "/subsz": self.subsz,
             "/healthz": self.healthz,
+            "/ipqueuesz": _noQueues,
+            "/raftz": _noGroups,
         }
         self.links: dict[str, Any] = {}
         for kind in kinds:
@@ -127,3 +129,18 @@ class MonitoringModel:
             f"<h1>natsbroker {version}</h1>\n<ul>\n{links}</ul>\n</body>\n</html>\n"
         )
         return Answer(200, HTML, iter([page.encode("utf-8")]))
+
+
+def _noQueues(query: Query) -> Answer:
+    """
+    There are no queues between the threads of a Go server.
+    """
+    flag(query, "all")
+    return jsonAnswer({})
+
+
+def _noGroups(query: Query) -> Answer:
+    """
+    There are no Raft groups.
+    """
+    return textAnswer(404, "No Raft nodes registered")

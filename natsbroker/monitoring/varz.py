@@ -1,6 +1,6 @@
 """
-The page C{/varz}, in the order and units of nats-server's. Members of the Go runtime, feature flags
-and the disk semaphore are left out: nothing here corresponds to them.
+The page C{/varz}, in the order and units of nats-server's. The figures of its semaphore in front of
+the disk are left out: nothing here corresponds to them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
+from natsbroker.clients.info import FEATURE_FLAGS
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant, nanoseconds, number, uptime
@@ -89,12 +90,14 @@ class Varz:
             **self.messages(traffic),
             "slow_consumers": sum(troubles["slow_consumer_stats"].values()),
             "stale_connections": sum(troubles["stale_connection_stats"].values()),
+            "stalled_clients": connections.stalls,
             "subscriptions": sum(map(len, state.accounts)),
             "http_req_stats": dict(sorted(self._requests.items())),
             "config_load_time": instant(state.configLoadTime),
             "config_digest": settings.config_digest,
             "tags": list(settings.server_tags) or None,
             "metadata": dict(settings.server_metadata) or None,
+            "feature_flags": dict(FEATURE_FLAGS),
             "system_account": state.systemAccount or None,
             **troubles,
             "natsbroker": info.natsbroker,

@@ -12,7 +12,7 @@ from typing import Any
 from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.nkeys import Signer
 from natsbroker.auth.responder import Describe
-from natsbroker.clients.info import ServerInfo
+from natsbroker.clients.info import FEATURE_FLAGS, ServerInfo
 from natsbroker.config.model import Settings
 from natsbroker.wire.instants import instant
 from natsbroker.wire.nkeys import Role
@@ -60,6 +60,7 @@ def serverDescriber(
             "ver": known.version,
             "tags": list(current.server_tags),
             "metadata": dict(current.server_metadata),
+            "feature_flags": dict(FEATURE_FLAGS),
         }
         return {
             "name": known.server_name,

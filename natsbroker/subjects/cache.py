@@ -10,6 +10,7 @@ or counted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Generic, TypeVar
 
 #: Longer subjects are not remembered: keys must not cost more than results.
@@ -94,6 +95,12 @@ class MatchCache(Generic[Result]):
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
+
+    def results(self) -> list[Result]:
+        """
+        What is remembered now, also what does not hold any more.
+        """
+        return [known[1] for known in chain(self._young.values(), self._old.values())]
 
     def _keep(self, subject: bytes, known: tuple[int, Result, int]) -> None:
         weight = known[2]

@@ -230,6 +230,12 @@ class Matcher:
     def __len__(self) -> int:
         return len(self._cache)
 
+    def remembered(self) -> list[Matches]:
+        """
+        The cached matches, also those that do not hold any more.
+        """
+        return self._cache.results()
+
     def _ask(self, subject: bytes) -> Matches:
         if not isDeliverable(subject):
             return _NOBODY

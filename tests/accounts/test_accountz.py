@@ -36,7 +36,7 @@ accounts {
 
 def told(key: str, name: str) -> Any:
     """A key of an account's detail."""
-    return exchangesOf(settingsOf(TEXT).accounts[name])[key]
+    return exchangesOf(settingsOf(TEXT).accounts[name], name, "")[key]
 
 
 def test_mappings() -> None:
@@ -106,7 +106,7 @@ def test_imports() -> None:
 
 def test_emptyKeysAreLeftOut() -> None:
     """Empty keys are left out."""
-    assert exchangesOf(settingsOf("accounts { A {} }").accounts["A"]) == {}
+    assert exchangesOf(settingsOf("accounts { A {} }").accounts["A"], "A", "") == {}
 
 
 def detail(stage: Stage, name: str) -> Any:
@@ -159,7 +159,23 @@ class TestAccountz:
         """Exports, imports and mappings of the settings are shown; what is empty is left out."""
         found = detail(Stage(settingsOf("accounts { A { exports: [{stream: s}] } }")), "A")
         assert found["exports"] == [{"subject": "s", "type": "stream"}]
-        assert not {"imports", "mappings"} & set(found)
+        assert "mappings" not in found
+
+    def test_systemServices(self) -> None:
+        """Every account has the requests about itself; the system account has what serves them."""
+        stage = Stage()
+        mine, system = detail(stage, "A"), detail(stage, "$SYS")
+        assert [each["local_subject"] for each in mine["imports"]] == [
+            "$SYS.REQ.ACCOUNT.PING.CONNZ",
+            "$SYS.REQ.SERVER.PING.CONNZ",
+            "$SYS.REQ.ACCOUNT.PING.STATZ",
+            "$SYS.REQ.USER.INFO",
+        ]
+        assert "exports" not in mine
+        assert [each["subject"] for each in system["imports"]] == ["$SYS.REQ.USER.$SYS.INFO"]
+        assert "$SYS.REQ.USER.*.INFO" in [each["subject"] for each in system["exports"]]
+        without = detail(Stage(Settings(no_system_account=True)), "A")
+        assert not {"imports", "exports"} & set(without)
 
     def test_pauses(self) -> None:
         """Many connections are gone through a little at a time."""

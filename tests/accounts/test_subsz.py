@@ -106,6 +106,7 @@ class Changing:
     def __init__(self, account: Any, disturbances: int) -> None:
         self.name = account.name
         self.matcher = account.matcher
+        self.removals = account.removals
         self.disturbances = disturbances
         self._account = account
 
@@ -172,12 +173,28 @@ def test_sublistFigures() -> None:
     matcher = stage.world.accounts["A"].matcher
     for _ in range(4):
         matcher.match(b"foo")
-    assert sublistFigures([stage.world.accounts["A"]]) == {
+    assert complete(sublistFigures([stage.world.accounts["A"]])) == {
         "num_subscriptions": 2,
         "num_cache": 1,
+        "num_inserts": 2,
+        "num_removes": 0,
         "num_matches": 4,
         "cache_hit_rate": 0.75,
+        "max_fanout": 1,
+        "avg_fanout": 1,
     }
+
+
+def test_fanOut() -> None:
+    """The fan-out is that of all remembered subjects; removals are counted."""
+    stage = Stage()
+    stage.client("a@A").ask(b"SUB foo 1\r\nSUB foo q 2\r\nSUB > 3\r\nSUB bar 4\r\nUNSUB 4\r\n")
+    account = stage.world.accounts["A"]
+    for subject in (b"foo", b"bar"):
+        account.matcher.match(subject)
+    figures = complete(sublistFigures([account]))
+    assert (figures["num_inserts"], figures["num_removes"]) == (4, 1)
+    assert (figures["max_fanout"], figures["avg_fanout"]) == (3, 2)
 
 
 def test_sublistFiguresAreSummed() -> None:
@@ -187,7 +204,7 @@ def test_sublistFiguresAreSummed() -> None:
         stage.client(f"x@{name}").ask(b"SUB foo 1\r\n")
         for _ in range(count):
             stage.world.accounts[name].matcher.match(b"foo")
-    figures = sublistFigures([stage.world.accounts["A"], stage.world.accounts["B"]])
+    figures = complete(sublistFigures([stage.world.accounts["A"], stage.world.accounts["B"]]))
     assert figures["num_subscriptions"] == 2
     assert figures["num_matches"] == 4
     assert figures["cache_hit_rate"] == 0.5
@@ -195,7 +212,7 @@ def test_sublistFiguresAreSummed() -> None:
 
 def test_rateWithoutLookups() -> None:
     """Without a question the rate is zero."""
-    assert sublistFigures([])["cache_hit_rate"] == 0
+    assert complete(sublistFigures([]))["cache_hit_rate"] == 0
 
 
 def test_serviceHasNoConnection() -> None:

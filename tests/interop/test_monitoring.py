@@ -30,26 +30,10 @@ accounts {
 }
 """
 
-GO = "says something about the Go runtime or Go code only"
-UNCOUNTED = "accounts do not count it"
-NO_STREAMS = "streams are not there yet"
-NO_IMPORTS = "nats-server imports its own $SYS services into each account"
-
 #: What nats-server shows and we do not, by where it stands, with the reason.
 ABSENT = {
-    "/varz git_commit": GO,
-    "/varz feature_flags": "all of them switch details of nats-server's JetStream",
-    "/varz disk_io_wait_stats": GO,
-    "/varz stalled_clients": "connections do not count how often they were stalled",
-    "/subsz num_inserts": UNCOUNTED,
-    "/subsz num_removes": UNCOUNTED,
-    "/subsz max_fanout": "remembered answers are not gone through",
-    "/subsz avg_fanout": "remembered answers are not gone through",
-    "/accountz account_detail.imports": NO_IMPORTS,
-    "/accountz account_detail.sublist_stats.num_inserts": UNCOUNTED,
-    "/accountz account_detail.sublist_stats.num_removes": UNCOUNTED,
-    "/accountz account_detail.sublist_stats.max_fanout": "remembered answers are not gone through",
-    "/accountz account_detail.sublist_stats.avg_fanout": "remembered answers are not gone through",
+    "/varz git_commit": "of the Go program",
+    "/varz disk_io_wait_stats": "of the semaphore in front of Go's disk operations",
 }
 
 #: What we show and nats-server does not.
@@ -78,6 +62,14 @@ PAGES = [
     "/subscriptionsz",
     "/accountz",
     "/accountz?acc=A",
+    "/accstatz",
+    "/accstatz?unused=1",
+    "/jsz",
+    "/jsz?accounts=1&config=1",
+    "/routez",
+    "/gatewayz",
+    "/leafz",
+    "/ipqueuesz",
     "/healthz",
     "/healthz?details=1",
     "/healthz?js-enabled-only=1&js-server-only=0",
@@ -112,6 +104,13 @@ REFUSALS = [
     "/healthz?consumer=C",
     "/healthz?stream=S&details=1",
     "/accountz?acc=NOPE",
+    "/ipqueuesz?all=x",
+    "/raftz",
+    "/accstatz?unused=x",
+    "/jsz?streams=x",
+    "/routez?subs=x",
+    "/leafz?subs=x",
+    "/gatewayz?accs=x",
     "/nope",
     "/varz/",
     "/VARZ",

@@ -9,7 +9,7 @@ import os
 from natsbroker import NATS_VERSION
 from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.nkeys import isSignature
-from natsbroker.clients.info import ServerInfo
+from natsbroker.clients.info import FEATURE_FLAGS, ServerInfo
 from natsbroker.config.model import Settings
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
 from natsbroker.wire.nkeys import Role, decodeKey
@@ -59,6 +59,7 @@ def test_serverDescriber() -> None:
         "host": "127.0.0.1",
         "id": "N1",
         "ver": "2.15.1",
+        "feature_flags": dict(FEATURE_FLAGS),
         "jetstream": False,
         "flags": 0,
         "seq": 1,
