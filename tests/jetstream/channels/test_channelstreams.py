@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFull
-from natsbroker.jetstream.channels.channelstreams import channelSpace
+from natsbroker.jetstream.channels.channelstreams import ChannelStreams, channelSpace
 from tests.jetstream.channels.support import SharedStage
 
 
@@ -116,6 +116,30 @@ def test_replaced() -> None:
     assert stage.js("CONSUMER.NAMES.c")["consumers"] == []
     stage.durable("c")
     assert [each.payload for each in stage.fetch("c")] == [b"new"]
+
+
+def test_cutOver() -> None:
+    """The mirror of a channel becomes the stream that its publishers use, with the sequences that
+    follow."""
+    stage = SharedStage()
+    client = stage.client()
+    client.publishMany("c", [b"one", b"two"])
+    stage.settle()
+    body = {"name": "KEPT", "subjects": ["c"]}
+    assert stage.failure("STREAM.CREATE.KEPT", body)[0] == 10065
+    stage.js("STREAM.CREATE.KEPT", {"name": "KEPT", "mirror": {"name": "c"}})
+    stage.advance(1)
+    assert stage.js("STREAM.INFO.KEPT")["mirror"]["lag"] == 0
+    stage.stopJetStream()
+    stage.service.stopService()
+    stage.settle()
+    stage.links = ChannelStreams(lambda channel: "", True)
+    stage.restart()
+    stage.restartJetStream()
+    assert "error" not in stage.js("STREAM.UPDATE.KEPT", body)
+    (answer,) = stage.answers("c", b"three")
+    assert json.loads(answer.payload) == {"stream": "KEPT", "seq": 3}
+    assert stage.js("STREAM.INFO.KEPT")["state"]["messages"] == 3
 
 
 def test_nameIsTaken() -> None:
