@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces.records import LogBounds, StoreError
+from natsbroker.storage.records import Encoded
 
 
 @dataclass(slots=True)
@@ -36,13 +37,13 @@ class StoredRow:
     lastTime: int = 0
     dropped: bool = False
 
-    def grow(self, first: int, count: int, size: int, lastTime: int) -> None:
+    def grow(self, first: int, encoded: Encoded) -> None:
         if not self.count:
             self.first = first
-        self.count += count
-        self.size += size
-        self.last = first + count - 1
-        self.lastTime = lastTime
+        self.count += len(encoded.blobs)
+        self.size += encoded.size
+        self.last = first + len(encoded.blobs) - 1
+        self.lastTime = encoded.lastTime
 
     def bounds(self) -> LogBounds:
         return LogBounds(self.first, self.last, self.count, self.size, self.lastTime)
@@ -138,22 +139,15 @@ class LogJob(Job):
 
 
 class AppendJob(LogJob):
-    """
-    @ivar size: the bytes of subjects, headers and payloads.
-    """
-
-    def __init__(
-        self, identity: int, first: int, blobs: list[bytes], size: int, lastTime: int
-    ) -> None:
+    def __init__(self, identity: int, first: int, encoded: Encoded) -> None:
         super().__init__(identity)
         self.first = first
-        self.blobs = blobs
-        self.size = size
-        self.lastTime = lastTime
-        self.weight = size + 100 * len(blobs)
+        self.encoded = encoded
+        self.blobs = encoded.blobs
+        self.weight = encoded.size + 100 * len(self.blobs)
 
     def applyTo(self, writer: Any) -> None:
-        writer.append(self.first, self.blobs, self.size, self.lastTime)
+        writer.append(self.first, self.encoded)
 
     def result(self) -> range:
         return range(self.first, self.first + len(self.blobs))

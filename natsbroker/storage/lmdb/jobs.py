@@ -12,7 +12,7 @@ from natsbroker.storage.jobs import AppendJob, Job, LogJob
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.transaction import LMDBTransaction
 from natsbroker.storage.lmdb.writing import LMDBLogWriter
-from natsbroker.storage.records import HEAD_SIZE, sequenceOf, subjectOf, timestampOf
+from natsbroker.storage.records import HEAD_SIZE, Encoded, sequenceOf, subjectOf, timestampOf
 
 LONGEST_SOLE = 1000
 """A log of one subject has no tallies unless that subject is longer than this."""
@@ -31,16 +31,12 @@ def jobFor(row: LogRow, blobs: list[bytes]) -> LMDBAppendJob:
     """
     subjects = [subjectOf(each, 0) for each in blobs]
     sole = row.sole or subjects[0]
-    indexed = isTallied(row.indexed, sole, all(each == sole for each in subjects))
-    return LMDBAppendJob(
-        row.identity,
-        sequenceOf(blobs[0], 0),
-        blobs,
-        sum(map(len, blobs)) - HEAD_SIZE * len(blobs),
-        timestampOf(blobs[-1], 0),
-        sole,
-        subjects if indexed else None,
-    )
+    size = sum(map(len, blobs)) - HEAD_SIZE * len(blobs)
+    isUniform = all(each == sole for each in subjects)
+    encoded = Encoded(blobs, size, timestampOf(blobs[-1], 0), isUniform)
+    indexed = isTallied(row.indexed, sole, isUniform)
+    first = sequenceOf(blobs[0], 0)
+    return LMDBAppendJob(row.identity, first, encoded, sole, subjects if indexed else None)
 
 
 class LMDBAppendJob(AppendJob):
@@ -52,22 +48,18 @@ class LMDBAppendJob(AppendJob):
         self,
         identity: int,
         first: int,
-        blobs: list[bytes],
-        size: int,
-        lastTime: int,
+        encoded: Encoded,
         sole: bytes,
         subjects: Sequence[bytes] | None,
     ) -> None:
-        super().__init__(identity, first, blobs, size, lastTime)
+        super().__init__(identity, first, encoded)
         self._sole = sole
         self.subjects = subjects
-        self.writes = bool(blobs)
+        self.writes = bool(encoded.blobs)
 
     def applyTo(self, writer: LMDBLogWriter) -> None:
         if self.blobs:
-            writer.append(
-                self.first, self.blobs, self.size, self.lastTime, self._sole, self.subjects
-            )
+            writer.append(self.first, self.encoded, self._sole, self.subjects)
 
     def extend(self, row: LogRow) -> bool:
         """
@@ -79,7 +71,7 @@ class LMDBAppendJob(AppendJob):
             return False
         if not row.indexed:
             row.sole = self._sole
-        row.grow(self.first, len(self.blobs), self.size, self.lastTime)
+        row.grow(self.first, self.encoded)
         return True
 
 

@@ -105,9 +105,7 @@ class LMDBLog(OwnedLog):
         encoded = encodeBatch(self.identity, first, batch, self._owner.now(), self._lastTime, sole)
         indexed = isTallied(self._indexed, sole, encoded.uniform)
         subjects = [each[0] for each in batch] if indexed else None
-        job = LMDBAppendJob(
-            self.identity, first, encoded.blobs, encoded.size, encoded.lastTime, sole, subjects
-        )
+        job = LMDBAppendJob(self.identity, first, encoded, sole, subjects)
         deferred = self._ask(job)
         if not deferred.called:
             self.nextSequence = first + len(encoded.blobs)

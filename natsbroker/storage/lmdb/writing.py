@@ -27,7 +27,7 @@ from natsbroker.storage.lmdb.layout import (
 )
 from natsbroker.storage.lmdb.reading import wholeTally
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.records import timestampOf
+from natsbroker.storage.records import Encoded, timestampOf
 
 MOST_LISTED = 1024
 """How many sequences a tally lists at most."""
@@ -55,16 +55,14 @@ class LMDBLogWriter(LogBlocks):
     def append(
         self,
         first: int,
-        blobs: Sequence[bytes],
-        size: int,
-        lastTime: int,
+        encoded: Encoded,
         sole: bytes,
         subjects: Sequence[bytes] | None,
     ) -> None:
         """
         @param sole: the subject of all of them, if C{subjects} is C{None}.
         """
-        row = self.row
+        row, blobs = self.row, encoded.blobs
         sequences = range(first, first + len(blobs))
         if subjects is not None:
             self._beginIndex()
@@ -73,7 +71,7 @@ class LMDBLogWriter(LogBlocks):
             row.sole = sole
         else:
             self._count([sole] * len(blobs), sequences)
-        row.grow(first, len(blobs), size, lastTime)
+        row.grow(first, encoded)
         self._runs.append(sequences)
         self._blobs.extend(blobs)
 

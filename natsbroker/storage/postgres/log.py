@@ -52,7 +52,7 @@ class PostgresLog(OwnedLog):
         encoded = encodeBatch(self.identity, first, batch, self._owner.now(), self._lastTime, b"")
         if encoded.size > LARGEST and max(map(len, encoded.blobs)) > LARGEST:
             raise ValueError(f"a record of over {LARGEST} bytes is too large for the database")
-        job = AppendJob(self.identity, first, encoded.blobs, encoded.size, encoded.lastTime)
+        job = AppendJob(self.identity, first, encoded)
         deferred = self._ask(job)
         if not deferred.called:
             self.nextSequence = first + len(encoded.blobs)

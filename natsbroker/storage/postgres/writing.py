@@ -29,7 +29,7 @@ from natsbroker.storage.postgres.leasing import (
 )
 from natsbroker.storage.postgres.reading import distinctSubjects, readHolds
 from natsbroker.storage.postgres.schema import Connection, PostgresLogRow, checksum, subjectKey
-from natsbroker.storage.records import HEAD_SIZE, subjectOf, timestampOf
+from natsbroker.storage.records import HEAD_SIZE, Encoded, subjectOf, timestampOf
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
@@ -72,11 +72,8 @@ class PostgresLogWriter:
         self.appended = 0
         self.counted: set[bytes] = set()
 
-    def append(self, first: int, blobs: Sequence[bytes], size: int, lastTime: int) -> None:
-        """
-        @param size: their bytes, as L{natsbroker.interfaces.records.LogBounds} counts them.
-        """
-        row, perSubject = self.row, self.policy.retention.perSubject
+    def append(self, first: int, encoded: Encoded) -> None:
+        row, blobs, perSubject = self.row, encoded.blobs, self.policy.retention.perSubject
         if first != row.last + 1:
             raise StoreFailed(f"sequence {first} does not follow {row.last}")
         if not row.count:
@@ -98,7 +95,7 @@ class PostgresLogWriter:
         if perSubject:
             self.counted.update(known.values())
         self.appended += len(blobs)
-        row.grow(first, len(blobs), size, lastTime)
+        row.grow(first, encoded)
 
     def skipTo(self, sequence: int) -> None:
         self.row.last = sequence - 1
