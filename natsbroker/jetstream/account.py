@@ -4,7 +4,8 @@ The JetStream of one account.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +30,7 @@ from natsbroker.jetstream.model.limits import (
     StorageBounds,
 )
 from natsbroker.jetstream.model.members import JetStreamPeers
-from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.statecopies import CopiedStates
@@ -60,6 +61,8 @@ class JetStreamAccount:
     @ivar batches: what the atomic batches of all accounts use.
     @ivar damaged: the streams that cannot be served.
     @ivar opening: the names of streams that are being created.
+    @ivar changing: the configurations of streams that are being created or changed: what is checked
+        meanwhile is checked against them.
     @ivar requests: API requests so far.
     @ivar failures: API requests so far that were answered with an error.
     """
@@ -100,6 +103,7 @@ class JetStreamAccount:
         self.batches = batches or BatchBudget()
         self.damaged = DamagedStreams()
         self.opening: set[str] = set()
+        self.changing: dict[str, StreamConfig] = {}
         self.requests = 0
         self.failures = 0
         self._random = Random()
@@ -240,15 +244,31 @@ class JetStreamAccount:
             memory, sum(each.reserved(StorageType.FILE) for each in every)
         )
 
+    @contextmanager
+    def change(self, config: StreamConfig) -> Iterator[None]:
+        """
+        Have a configuration count while it is made durable.
+        """
+        self.changing[config.name] = config
+        try:
+            yield
+        finally:
+            del self.changing[config.name]
+
+    def configs(self) -> dict[str, StreamConfig]:
+        """
+        The configurations of the streams that this broker serves, also of those that it is creating
+        or changing.
+        """
+        return {**{name: each.config for name, each in self.streams.items()}, **self.changing}
+
     def reserved(self, storage: StorageType) -> int:
         """
         The bytes that streams of one kind of storage reserve by their C{max_bytes}.
         """
-        return sum(
-            max(each.config.max_bytes, 0)
-            for each in self.ownStreams
-            if each.config.storage is storage
-        )
+        own = {each.name: each.config for each in self.ownStreams}
+        configs = {**own, **self.changing}.values()
+        return sum(max(each.max_bytes, 0) for each in configs if each.storage is storage)
 
     def close(self) -> None:
         """

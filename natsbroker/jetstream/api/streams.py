@@ -70,7 +70,7 @@ async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
     """
     if account.cluster is not None:
         return await account.cluster.configs()
-    return {name: each.config for name, each in account.streams.items()}
+    return account.configs()
 
 
 async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
@@ -80,7 +80,8 @@ async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, A
     config = createdStream(parsed, name, await checker(account))
     stream = account.streams.get(name)
     if stream is None:
-        stream = await createStream(account, config)
+        with account.change(config):
+            stream = await createStream(account, config)
         _advise(stream, "CREATED", "create")
         if account.cluster is not None:
             account.cluster.elected(stream)
@@ -98,9 +99,10 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
     )
     config = updatedStream(parsed, name, await checker(account), consumers)
     stream = findStream(account, name)
-    await stream.settle()
-    await stream.states.put(stream.stateKey(), stream.stateValue(config))
-    await stream.configured(config)
+    with account.change(config):
+        await stream.settle()
+        await stream.states.put(stream.stateKey(), stream.stateValue(config))
+        await stream.configured(config)
     await stream.log.append([])  # By then the log has removed what a lower limit allows no more.
     _advise(stream, "UPDATED", "modify")
     shown = await shownStream(account, stream)

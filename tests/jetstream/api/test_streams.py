@@ -4,10 +4,14 @@ Requests about streams and their messages.
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode
+from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
+from natsbroker.interfaces import IStateStore
 from tests.jetstream.api.support import ApiStage
 
 
@@ -189,3 +193,42 @@ def test_standalone() -> None:
     """Requests of clusters have their error."""
     stage = ApiStage()
     assert stage.failure("STREAM.LEADER.STEPDOWN.S") == (503, 10010)
+
+
+class SlowStates:
+    """
+    A space of state whose changes wait until they are let through.
+    """
+
+    def __init__(self, states: IStateStore, waiting: list[Deferred[None]]) -> None:
+        self._states = states
+        self._waiting = waiting
+
+    def change(self, changes: Any) -> Deferred[None]:
+        """Write, once it is let through."""
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append(waiting)
+        return waiting.addCallback(lambda _: self._states.change(changes))
+
+
+def test_changedTogether() -> None:
+    """Of two changes at the same time, the second is checked against the first."""
+    stage = ApiStage()
+    stage.make()
+    stage.make(name="T", subjects=["t"])
+    waiting: list[Deferred[None]] = []
+    states = stage.files.states
+    stage.files.states = lambda space: SlowStates(states(space), waiting)
+    inbox = stage.inbox(b"_INBOX.>")
+    for name, subject in (("S", "s.>"), ("T", "t")):
+        body = json.dumps({"name": name, "subjects": [subject, "u"]}).encode()
+        stage.send(b"$JS.API.STREAM.UPDATE." + name.encode(), body, b"_INBOX." + name.encode())
+    stage.settle()
+    (refused,) = inbox.payloads
+    assert b'"err_code":10065' in refused
+    for each in waiting:
+        each.callback(None)
+    stage.settle()
+    (taken,) = inbox.payloads
+    assert json.loads(taken)["config"]["subjects"] == ["s.>", "u"]
+    assert not stage.jetstream.changing
