@@ -101,11 +101,11 @@ class Admission:
         """
         login = self.withdraw()
         denial = errors.AUTHORIZATION if login is None else login.denial
-        return _DECISIONS[self.state](self, grant, options, denial)
+        if self.state is LoginState.ASKED:
+            return self._admit(grant, options)
+        return self._review(grant, denial)
 
-    def _admit(
-        self, grant: Grant | None, options: Mapping[str, Any], denial: errors.WireError
-    ) -> EndedSubscriptions | None:
+    def _admit(self, grant: Grant | None, options: Mapping[str, Any]) -> EndedSubscriptions | None:
         if grant is None or options["account"] or options["new_account"]:
             raise LoginRefused(errors.AUTHORIZATION)
         before = self.grant
@@ -127,9 +127,7 @@ class Admission:
         self.subscriptions = SubscriptionTable(bus, self._session, grant)
         return None
 
-    def _review(
-        self, grant: Grant | None, options: Mapping[str, Any], denial: errors.WireError
-    ) -> EndedSubscriptions | None:
+    def _review(self, grant: Grant | None, denial: errors.WireError) -> EndedSubscriptions | None:
         before = self.grant
         if grant is None:
             raise LoginRefused(denial)
@@ -167,15 +165,3 @@ class Admission:
         self._context.accounts.dismiss(grant)
         cid = self._session.cid
         self._context.notify(ClientDisconnected(cid, grant.account, grant.user, reason))
-
-
-_DECISIONS: dict[
-    LoginState,
-    Callable[
-        [Admission, Grant | None, Mapping[str, Any], errors.WireError],
-        EndedSubscriptions | None,
-    ],
-] = {
-    LoginState.ASKED: Admission._admit,
-    LoginState.REVIEWED: Admission._review,
-}

@@ -31,8 +31,16 @@ from natsbroker.export.holds import HoldTable
 from natsbroker.export.logs import ILogConsumer, ILogDirectory
 from natsbroker.export.ranges import DigestAnswer, ExportAnswer
 from natsbroker.export.requests import LARGEST, ApiRequest, Reason, Refusal, RequestFields
-from natsbroker.interfaces import IHeldLog, IMessageBus, IStreamLog, ISubscriber, ISubscription
+from natsbroker.interfaces import (
+    IBrokerHost,
+    IHeldLog,
+    IMessageBus,
+    IStreamLog,
+    ISubscriber,
+    ISubscription,
+)
 from natsbroker.interfaces.records import StoreError
+from natsbroker.storage.stores import monotonicOf, wallClockOf
 from natsbroker.subjects.grammar import isValidSubject, matches
 from natsbroker.wire.values import Message
 
@@ -261,3 +269,16 @@ def _names(catalogue: ILogDirectory, fields: RequestFields, request: ApiRequest)
     ]
     left = [each for each in found if each > after]
     return {"total": len(found), "names": left[:_NAMES], "more": len(left) > _NAMES}
+
+
+def exportServiceFor(
+    host: IBrokerHost, bus: IMessageBus, maxPayload: Callable[[], int] | None = None
+) -> ExportService:
+    """
+    @param maxPayload: of the server that C{bus} leads to; by default this broker's.
+    """
+    reactor = host.reactor
+    # What jobs take is counted in the processor's time, so that a busy machine does not slow them.
+    worked = time.process_time if reactor.seconds is time.time else monotonicOf(reactor)
+    largest = maxPayload or (lambda: int(host.settings.max_payload))
+    return ExportService(bus, reactor, worked, wallClockOf(reactor), largest)

@@ -19,9 +19,8 @@ from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import accountLine
-from natsbroker.wire.mapped import splitReply
+from natsbroker.wire.dialects.linklines import LinkMessage
 from natsbroker.wire.serverinfo import ServerDocument
-from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker")
 
@@ -124,35 +123,14 @@ class InboundTraffic:
             each.advertiser.end()
         self._offer()
 
-    def _message(
-        self,
-        subject: bytes,
-        reply: bytes,
-        headerLength: int,
-        body: bytes,
-        sizeText: bytes,
-        headerText: bytes,
-        account: bytes,
-        queues: tuple[bytes, ...] | None,
-        leaf: bytes,
-    ) -> None:
-        known = self._accounts.get(account)
+    def _message(self, *frame: Any) -> None:
+        came = LinkMessage(*frame)
+        subject, size = came.subject, len(came.body)
+        known = self._accounts.get(came.account)
         if known is None:
-            self._refuseAccount(account, subject, len(body))
+            self._refuseAccount(came.account, subject, size)
             return
-        via, reply, shown = splitReply(reply)
-        message = Message(
-            subject,
-            body,
-            reply,
-            headerLength,
-            known.origin,
-            sizeText,
-            headerText,
-            queues,
-            via,
-            shown,
-        )
+        message = came.message(known.origin)
         if self._replyRouter.take(known.name, message, False):
             return
         advertiser = known.advertiser
@@ -160,8 +138,8 @@ class InboundTraffic:
             isTold = advertiser.sendNoInterest(
                 subject, lambda count: self._switches(known, count), self._now()
             )
-            if not queues:
-                self._unwanted(known.name, subject, len(body), isTold)
+            if not came.queues:
+                self._unwanted(known.name, subject, size, isTold)
         known.bus.publish(message, self._link.later)
 
     def _unwanted(self, account: str, subject: bytes, size: int, isTold: bool) -> None:

@@ -19,7 +19,7 @@ from natsbroker.advisories import Advisory, LameDuckStarted
 from natsbroker.auth.operator.accountclaims import AccountClaims, OperatorLimits
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
-from natsbroker.export.configured import exportServiceFor
+from natsbroker.export.service import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, ILeasedStore, IObserver, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.channels.channelstreams import ChannelStreams

@@ -9,6 +9,7 @@ circulate.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from zope.interface import implementer
 
@@ -23,8 +24,8 @@ from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.permissions import Verdict
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import leaf, route
+from natsbroker.wire.dialects.linklines import LinkMessage
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.mapped import splitReply
 from natsbroker.wire.values import EVERY_GROUP, ClientInfo, Kind, Message
 
 #: The interest that the peer receives, by what it is. A spoke gets all that its messages reach from
@@ -214,16 +215,9 @@ class LeafTraffic:
         most = self.target.grant.maxSubscriptions
         return most is not None and most >= 0 and len(self.interest) >= most
 
-    def _message(
-        self,
-        subject: bytes,
-        reply: bytes,
-        headerLength: int,
-        body: bytes,
-        sizeText: bytes,
-        headerText: bytes,
-        queues: tuple[bytes, ...] | None,
-    ) -> None:
+    def _message(self, *frame: Any) -> None:
+        came, queues = LinkMessage(*frame[:-1]), frame[-1]
+        subject = came.subject
         if not self._rules.mayCome(subject) and not self._isAnswer(subject):
             if self._isHub:
                 self._link.close(errors.LEAF_PUBLISH, _text(subject))
@@ -231,22 +225,8 @@ class LeafTraffic:
         mapped = self._bus.mapped(subject)
         # The sender has chosen the groups for its subject, but not for a mapped one.
         chosen = queues if mapped is subject or queues else EVERY_GROUP
-        via, reply, shown = splitReply(reply)
-        self._bus.publish(
-            Message(
-                mapped,
-                body,
-                reply,
-                headerLength,
-                self.target,
-                sizeText,
-                headerText,
-                chosen,
-                via,
-                shown,
-            ),
-            self._link.later,
-        )
+        message = came._replace(subject=mapped, queues=chosen).message(self.target)
+        self._bus.publish(message, self._link.later)
 
     def _isAnswer(self, subject: bytes) -> bool:
         replies = self.target.replies

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -29,7 +30,7 @@ from natsbroker.routes.interest import (
 from natsbroker.subjects.interestfilter import InterestFilter, clusterOf
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import route
-from natsbroker.wire.mapped import splitReply
+from natsbroker.wire.dialects.linklines import LinkMessage
 from natsbroker.wire.serverinfo import ServerDocument
 from natsbroker.wire.values import Kind, Message
 
@@ -213,32 +214,20 @@ class ModernTraffic:
             interest._replace(origin=_SOME_LEAF) if isLeaf and not self._namesOrigin else interest
         )
 
-    def _message(
-        self,
-        subject: bytes,
-        reply: bytes,
-        headerLength: int,
-        body: bytes,
-        sizeText: bytes,
-        headerText: bytes,
-        account: bytes,
-        queues: tuple[bytes, ...] | None,
-        origin: bytes,
-    ) -> None:
-        known = self._accounts.get((account, origin)) or self._account(account, origin)
+    def _message(self, *frame: Any) -> None:
+        came = LinkMessage(*frame)
+        place = came.account, came.origin
+        known = self._accounts.get(place) or self._account(*place)
         if known is None:
             _log.debug(
                 "{link} - Unknown account {account} for routed message on subject: {subject}",
                 link=str(self._link),
-                account=inQuotes(account),
-                subject=inQuotes(subject),
+                account=inQuotes(came.account),
+                subject=inQuotes(came.subject),
             )
             return
         target, bus = known
-        via, reply, shown = splitReply(reply)
-        message = Message(
-            subject, body, reply, headerLength, target, sizeText, headerText, queues, via, shown
-        )
+        message = came.message(target)
         if self._replyRouter is None or not self._replyRouter.take(bus.account, message, True):
             bus.publish(message, self._link.later)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.links.kinds import KINDS
 
 _STORES = ("memory", "lmdb", "postgres")
 """The stores that are no plugins."""
@@ -32,15 +33,11 @@ def _checkCertificates(settings: Settings) -> None:
 
 
 def _tlsBlocks(settings: Settings) -> Iterator[TLSSettings]:
-    cluster, leafnodes, gateway = settings.cluster, settings.leafnodes, settings.gateway
-    found: list[TLSSettings | None] = [settings.tls]
-    if cluster is not None:
-        found.append(cluster.tls)
-    if leafnodes is not None:
-        found += (leafnodes.tls, *(remote.tls for remote in leafnodes.remotes))
-    if gateway is not None:
-        found += (gateway.tls, *(remote.tls for remote in gateway.gateways))
-    return (tls for tls in found if tls is not None)
+    for block in (settings, *(getattr(settings, kind.key) for kind in KINDS)):
+        remotes = (*getattr(block, "remotes", ()), *getattr(block, "gateways", ()))
+        for each in () if block is None else (block, *remotes):
+            if each.tls is not None:
+                yield each.tls
 
 
 def _checkStreamingFolder(settings: Settings) -> None:

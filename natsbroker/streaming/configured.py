@@ -11,8 +11,8 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from natsbroker.errors import BrokerError
-from natsbroker.export.configured import exportServiceFor
 from natsbroker.export.logs import ILogConsumer
+from natsbroker.export.service import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.server.plugins import Plugins

@@ -4,11 +4,18 @@ Requests under C{$NB.API.>}: who is answered what.
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 from zope.interface.verify import verifyObject
 
 from natsbroker.export.logs import ILogConsumer
+from natsbroker.export.service import exportServiceFor
 from natsbroker.interfaces import ISubscriber
 from natsbroker.storage.memory import MemoryLog
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
@@ -223,3 +230,14 @@ class TestEnd:
         inbox = stage.send("FIND.test-cluster.orders.eu", {"time": 1})
         result(stage.service.end())
         assert (len(cancelled), inbox.got) == (1, [])
+
+
+@pytest.mark.parametrize(("clock", "isReal"), [(reactor, True), (Clock(), False)])
+def test_clocks(clock: Any, isReal: bool) -> None:
+    """What jobs take is processor time, or with a clock of tests that clock's."""
+    host: Any = SimpleNamespace(reactor=clock, settings=SimpleNamespace(max_payload=77))
+    made: Any = exportServiceFor(host, Stage().bus)
+    assert (made._worked is time.process_time) == isReal
+    assert made._maxPayload() == 77
+    other: Any = exportServiceFor(host, Stage().bus, lambda: 5)
+    assert other._maxPayload() == 5

@@ -5,9 +5,42 @@ What the dialects of links have in common: how they name queue groups, sizes and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from natsbroker.wire.dialects.client import parseSize
+from natsbroker.wire.mapped import splitReply
 from natsbroker.wire.values import Message
+
+
+class LinkMessage(NamedTuple):
+    """
+    The frame of a message that came over a link, without its operation.
+
+    @ivar account: empty where the link is of one account.
+    @ivar queues: C{None} where the line names none.
+    @ivar origin: the cluster of the publisher's leafnode; empty for none.
+    """
+
+    subject: bytes
+    reply: bytes
+    headerLength: int
+    body: bytes
+    sizeText: bytes
+    headerText: bytes
+    account: bytes = b""
+    queues: tuple[bytes, ...] | None = None
+    origin: bytes = b""
+
+    def message(self, origin: Any) -> Message:
+        """
+        @param origin: the account at the peer.
+        """
+        subject, reply, headerLength, body, sizeText, headerText, _, queues, _ = self
+        via, reply, shown = splitReply(reply)
+        return Message(
+            subject, body, reply, headerLength, origin, sizeText, headerText, queues, via, shown
+        )
+
 
 #: The largest weight of a queue group: what fits everywhere.
 _HEAVIEST = (1 << 31) - 1
