@@ -14,6 +14,7 @@ import re
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import bcrypt
 from twisted.internet.defer import Deferred
@@ -29,7 +30,7 @@ _HASH = re.compile(r"\$2[abxy]\$\d{2}\$")
 _LONGEST = 72
 
 #: Calls a function with arguments in another thread.
-RunInThread = Callable[..., "Deferred[bool]"]
+RunInThread = Callable[..., "Deferred[Any]"]
 
 
 def isHash(secret: str) -> bool:

@@ -15,13 +15,12 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from natsbroker.auth.passwords import RunInThread
+
 #: Bytes that a file may have.
 LONGEST = 16 * 1024 * 1024
 
 _log = Logger()
-
-#: Calls a function with arguments in another thread.
-RunInThread = Callable[..., "Deferred[Any]"]
 
 #: What tells one state of a file from another.
 _Stamp = tuple[int, ...]

@@ -6,7 +6,7 @@ Long answers are made a little at a time, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,22 +75,25 @@ class SystemAnswers:
         @param kind: the last token of the subject, such as C{VARZ}.
         @return: fires with the answer; with C{None} if other servers are meant.
         """
-        return ensureDeferred(self._answer(kind, body))
+        return ensureDeferred(self._decoded(self._answer(kind, body)))
 
     def ofAccount(self, kind: str, account: str, body: bytes) -> Deferred[Any]:
         """
         @param account: its name, or C{PING} for all.
         """
-        return ensureDeferred(self._answerOf(kind, account, body))
+        return ensureDeferred(self._decoded(self._answerOf(kind, account, body)))
+
+    async def _decoded(self, answering: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await answering
+        except JsonError as error:
+            return self._refused(_BAD, str(error))
 
     async def _answer(self, kind: str, body: bytes) -> Any:
         if kind == "IDZ":
             server = self._describe()
             return compact({key: server[key] for key in ("name", "host", "id")}).encode()
-        try:
-            request = decodeRequest(kind, body)
-        except JsonError as error:
-            return self._refused(_BAD, str(error))
+        request = decodeRequest(kind, body)
         model = self._model
         if not request.servers.admits(self._describe(), model.tags, model.domain):
             return None
@@ -115,10 +118,7 @@ class SystemAnswers:
     async def _answerOf(self, kind: str, name: str, body: bytes) -> Any:
         if kind in ("CONNS", "STATZ"):
             return await self._figures(kind, name, body)
-        try:
-            request = decodeRequest(kind, body)
-        except JsonError as error:
-            return self._refused(_BAD, str(error))
+        request = decodeRequest(kind, body)
         model = self._model
         query = {**request.query, "acc": name}
         if kind == "SUBSZ":
@@ -136,10 +136,7 @@ class SystemAnswers:
         Accounts without connections are shown where the request asks for them; about one account
         alone there is no answer then.
         """
-        try:
-            asked = decodeRequest("ACCSTATZ", body)
-        except JsonError as error:
-            return self._refused(_BAD, str(error))
+        asked = decodeRequest("ACCSTATZ", body)
         wanted: Any = [name]
         if name == "PING":
             wanted = asked.options.get("accounts") or None

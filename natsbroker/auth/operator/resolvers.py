@@ -5,7 +5,6 @@ The sources of accounts' JWTs: the configuration, an account server, a folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredLock, DeferredSemaphore, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -17,6 +16,7 @@ from natsbroker.auth.fields import FieldError
 from natsbroker.auth.httpexchange import exchange
 from natsbroker.auth.operator.folders import CachedFolder, TokenFolder
 from natsbroker.auth.operator.tokens import LONGEST, decodeToken
+from natsbroker.auth.passwords import RunInThread
 from natsbroker.interfaces import IAccountResolver
 
 #: Seconds that a server has to answer (nats-server's limit).
@@ -71,9 +71,6 @@ def _textOf(answer: tuple[int, bytes]) -> str:
 
 
 _log = Logger()
-
-#: Calls a function with arguments in another thread.
-RunInThread = Callable[..., "Deferred[Any]"]
 
 
 @implementer(IAccountResolver)

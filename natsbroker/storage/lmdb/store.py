@@ -50,10 +50,6 @@ T = TypeVar("T")
 READERS = 2
 """How many threads read."""
 
-RETRY = 1.0
-MOST_RETRY = 4.0
-"""Seconds between a failure and opening the store again: at first, and when that fails again."""
-
 LOCK = "lock"
 
 
@@ -124,8 +120,8 @@ class LMDBStore(ThreadedStore[LMDBLog]):
     Logs and state in one LMDB database. Made by L{openLMDB} only.
     """
 
-    retryFirst = RETRY
-    retryMost = MOST_RETRY
+    retryFirst = 1.0
+    retryMost = 4.0
 
     _log = Logger()
 

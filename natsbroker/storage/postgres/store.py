@@ -45,10 +45,6 @@ T = TypeVar("T")
 
 _log = Logger(namespace="natsbroker.storage.postgres")
 
-RETRY = 0.5
-MOST_RETRY = 5.0
-"""Seconds between a failure and opening the store again: at first, and when that fails again."""
-
 
 def openPostgres(
     reactor: Any, database: Database, now: Callable[[], int] = time.time_ns
@@ -112,8 +108,8 @@ class PostgresStore(ThreadedStore[PostgresLog]):
     Logs and state in a PostgreSQL database. Made by L{openPostgres} only.
     """
 
-    retryFirst = RETRY
-    retryMost = MOST_RETRY
+    retryFirst = 0.5
+    retryMost = 5.0
 
     def __init__(
         self,
