@@ -111,6 +111,7 @@ def jetStreamService(
     host.observe(LeavingObserver(service))
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
     figures = JetStreamFigures(service.accounts, jetstream, directory, lambda: service.isRunning)
+    figures.trouble = lambda: service.trouble
     return service, figures
 
 

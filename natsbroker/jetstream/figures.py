@@ -37,6 +37,7 @@ class JetStreamFigures:
     @ivar accounts: by name, those that have JetStream; the service fills it when it starts.
     @ivar isRunning: whether the service has started.
     @ivar nameOf: gives the name of an account by its key.
+    @ivar trouble: tells why nothing can be stored; gives nothing while it can.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class JetStreamFigures:
         self._directory = directory
         self._isRunning = isRunning
         self.nameOf: Callable[[str], str] = str
+        self.trouble: Callable[[], str] = str
 
     @property
     def isRunning(self) -> bool:

@@ -15,8 +15,8 @@ _MISSING = 404
 def jetStreamCheck(find: Callable[[], Any]) -> HealthCheck:
     """
     Fails while JetStream is configured and does not run, and for an account, stream or consumer
-    that is asked for and missing; and for each damaged stream. As with nats-server, an account
-    without streams is missing.
+    that is asked for and missing; while nothing can be stored; and for each damaged stream. As with
+    nats-server, an account without streams is missing.
 
     @param find: gives L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None} without
         JetStream.
@@ -28,6 +28,8 @@ def jetStreamCheck(find: Callable[[], Any]) -> HealthCheck:
             return
         if not figures.isRunning:
             yield HealthProblem("JetStream not enabled (10076)", "JETSTREAM")
+        elif not wanted.enabledOnly and (trouble := figures.trouble()):
+            yield HealthProblem(f"JetStream cannot store anything: {trouble}", "JETSTREAM")
         elif not (wanted.enabledOnly or wanted.serverOnly):
             if not wanted.metaOnly:
                 yield from _damaged(figures.accounts, wanted)

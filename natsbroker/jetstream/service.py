@@ -111,6 +111,7 @@ class JetStreamService(Service):
         self._wanted: dict[str, AccountAllowance | None] = {}
         self._locks: dict[str, DeferredLock] = {}
         self._isOpen = False
+        self._watch = StoreWatch()
         self._batches = BatchBudget()
         self.accounts: dict[str, JetStreamAccount] = {}
 
@@ -123,13 +124,23 @@ class JetStreamService(Service):
     def isRunning(self) -> bool:
         return self._readiness.outcome is True
 
+    @property
+    def trouble(self) -> str:
+        """
+        Why nothing can be stored; empty while it can.
+        """
+        if self._leadership is not None and self._leadership.trouble:
+            return self._leadership.trouble
+        return self._watch.stopped
+
     def whenPrepared(self) -> Deferred[None]:
         return self._readiness.wait()
 
     async def _start(self) -> None:
         files: Any = await self._openFiles()
         self._stores.append(files)
-        files.watch(StoreWatch(self._lost))
+        self._watch = StoreWatch(self._lost)
+        files.watch(self._watch)
         leadership: ClusterLeadership | None = None
         if self._share is not None and ILeasedStore.providedBy(files):
             # Streams in memory are in the store too: the broker that has them may end.
@@ -147,7 +158,7 @@ class JetStreamService(Service):
         if leadership is not None:
             self._leadership = leadership
             await leadership.start()
-            self._meta = MetaResponder(leadership.bus, leadership)
+            self._meta = MetaResponder(leadership.bus, leadership, self._now, self._domain)
             self._meta.open()
         streams = sum(len(each.streams) for each in self.accounts.values())
         _log.info("JetStream: {streams} streams recovered", streams=streams)

@@ -25,6 +25,17 @@ class TestCheck:
         text = "JetStream not enabled (10076)"
         assert stage.health(js_enabled_only="1") == (503, {"status": "unavailable", "error": text})
 
+    def test_trouble(self) -> None:
+        """A store that takes nothing is a problem, except for who only asks whether JetStream is
+        on."""
+        stage = FigureStage()
+        assert stage.figures is not None
+        stage.figures.trouble = lambda: "the database cannot be reached"
+        text = "JetStream cannot store anything: the database cannot be reached"
+        assert stage.health() == (503, {"status": "unavailable", "error": text})
+        assert stage.health(js_server_only="1")[0] == 503
+        assert stage.health(js_enabled_only="1") == OK
+
     @pytest.mark.parametrize(
         ("account", "stream", "consumer", "error"),
         [

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.interfaces import IBatchSubscriber, IOrigin, ISubscription
-from natsbroker.interfaces.records import LeaseLost, StoreError
+from natsbroker.interfaces.records import LeaseLost, StoreError, StoreFailed
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.cluster.routing import ApiRouter
 from natsbroker.jetstream.model import errors
@@ -154,7 +154,17 @@ class ApiDispatcher:
             await self._serve(message, route, names)
         else:
             serve = partial(self._serve, message, route, names)
-            await self._router.route(route.subject, names, message, serve)
+            try:
+                await self._router.route(route.subject, names, message, serve)
+            except StoreError:
+                # The leader is not known: one of the brokers that received the request says so.
+                if self._router.isMeta:
+                    self._unavailable(message, route, names)
+
+    def _unavailable(self, message: Message, route: ApiRoute, names: tuple[str, ...]) -> None:
+        request = Request(names, message.payload, message.reply, message)
+        kind = {"type": f"io.nats.jetstream.api.v1.{route.kind}_response"}
+        self._fail(request, route, kind, errors.CLUSTER_NOT_AVAIL())
 
     async def handle(self, message: Message) -> None:
         """
@@ -190,7 +200,9 @@ class ApiDispatcher:
         except LeaseLost:
             self._fail(request, route, kind, errors.CLUSTER_NOT_AVAIL())
         except StoreError as error:
-            self._fail(request, route, kind, errors.STREAM_STORE_FAILED(err=str(error)))
+            isCutOff = self._router is not None and isinstance(error, StoreFailed)
+            stored = errors.STREAM_STORE_FAILED(err=str(error))
+            self._fail(request, route, kind, errors.CLUSTER_NOT_AVAIL() if isCutOff else stored)
         else:
             if result is not None:
                 headers = result.headers if isinstance(result, HeadedResult) else b""

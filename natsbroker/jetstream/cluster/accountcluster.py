@@ -272,6 +272,28 @@ class AccountCluster:
                 replicas=members.group(replicas),
             )
 
+    def quorumLost(self) -> None:
+        """
+        Report that streams and consumers that this broker leads cannot be written, if they have
+        several replicas.
+        """
+        members = self.members
+        for stream in self.account.streams.values() if members is not None else ():
+            self._quorumLost(stream, {"stream": stream.name}, stream.config.num_replicas)
+            for consumer in stream.consumers.values():
+                fields = {"stream": stream.name, "consumer": consumer.name}
+                self._quorumLost(stream, fields, replicasOf(stream.config, consumer.config))
+
+    def _quorumLost(self, stream: Stream, fields: dict[str, str], replicas: int) -> None:
+        members, kind = self.members, list(fields)[-1]
+        if members is not None and replicas > 1:
+            self.account.advise(
+                f"ADVISORY.{kind.upper()}.QUORUM_LOST.{'.'.join(fields.values())}",
+                f"advisory.v1.{kind}_quorum_lost",
+                **fields,
+                replicas=members.group(replicas),
+            )
+
     # What other brokers know.
 
     async def apply(self, fields: dict[str, Any], body: bytes) -> None:

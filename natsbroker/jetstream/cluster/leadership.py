@@ -20,7 +20,10 @@ from natsbroker.errors import BrokerError
 from natsbroker.interfaces import ILeasedStore, IMessageBus
 from natsbroker.interfaces.records import LeaseCensus, LeaseLost, StoreError
 from natsbroker.jetstream.cluster.accountcluster import AccountCluster
+from natsbroker.jetstream.cluster.balancing import LeaderBalance, Move, movable
 from natsbroker.jetstream.cluster.peers import PeerChannel
+from natsbroker.jetstream.cluster.reach import StoreReach
+from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import Placement
 from natsbroker.streaming.deadlines import Deadline, Deadlines
@@ -32,6 +35,9 @@ META = "jetstream"
 
 _INTRODUCED = "jetstream "
 """What the names of these brokers begin with: NATS Streaming may share the store too."""
+
+MOVING = 30.0
+"""Seconds for a broker to hand several streams over."""
 
 LOOKS = 3
 """How often a broker looks for free leases while a lease lasts."""
@@ -75,18 +81,35 @@ class ClusterLeadership:
         self._deadlines = deadlines
         self._timer: Deadline | None = None
         self._free: set[str] = set()
+        self._forgotten: set[str] = set()
         self._isLeaving = False
         self._isClosed = False
         self._looking: Deferred[None] | None = None
+        self._balance = LeaderBalance()
+        self._moving: Deferred[None] | None = None
+        self._reach = StoreReach(deadlines, store.lease, self._quorumLost)
         self.channel.handlers = {
             "apply": self._apply,
             "describe": self._describe,
             "list": self._list,
             "look": self._lookNow,
+            "forget": self._forget,
             "meta": self._takeMeta,
+            "shed": self._shed,
             "take": self._take,
             "usage": self._usage,
         }
+
+    @property
+    def trouble(self) -> str:
+        """
+        Why the shared store is out of reach; empty while it is not.
+        """
+        return self._reach.trouble
+
+    def _quorumLost(self) -> None:
+        for each in self.clusters.values():
+            each.quorumLost()
 
     @property
     def own(self) -> str:
@@ -133,12 +156,44 @@ class ClusterLeadership:
             if cluster is not None and isDue and not self._isLeaving:
                 await cluster.take(log)
         self._free = free
+        move = self._balance.seen(self.members, self.loads)
+        if move is not None and self.isMeta and self._moving is None:
+            # What is free is looked for meanwhile.
+            self._moving = ensureDeferred(self._move(move)).addBoth(self._moved)
+
+    def _moved(self, result: Failure | None) -> None:
+        self._moving = None
+        if isinstance(result, Failure):
+            _log.failure("Streams were not moved", result)
+
+    async def _move(self, move: Move) -> None:
+        """
+        Have a broker hand streams over to another one.
+        """
+        try:
+            answer = await self.channel.ask(
+                move.source, "shed", patience=MOVING, to=move.target, count=move.count
+            )
+        except BrokerError as error:
+            _log.warn("Broker {name} does not answer: {why}", name=move.source, why=str(error))
+            return
+        if answer["moved"]:
+            text = "{count} streams moved from broker {source} to {target}"
+            _log.info(text, count=answer["moved"], source=move.source, target=move.target)
+        else:
+            self._balance.settled()
 
     async def refresh(self) -> LeaseCensus:
         """
         See who has which lease.
         """
-        found = await self.store.census(META)
+        self._reach.asked()
+        try:
+            found = await self.store.census(META)
+        except StoreError as error:
+            self._reach.failed(str(error))
+            raise
+        self._reach.answered()
         holders = {
             name.removeprefix(_INTRODUCED): each
             for name, each in found.holders.items()
@@ -156,9 +211,11 @@ class ClusterLeadership:
         self.loads = Counter(
             holder for log, holder in census.logs.items() if holder is not None and log != META
         )
+        self._forgotten -= {name for name, each in census.holders.items() if each.isAlive}
         members = {
             name: JetStreamPeer(name, each.age, each.isAlive, self._tags.get(name, ()))
             for name, each in census.holders.items()
+            if name not in self._forgotten
         }
         members[self.own] = JetStreamPeer(self.own, tags=self._tags[self.own])
         meta = census.logs.get(META) or ""
@@ -254,7 +311,30 @@ class ClusterLeadership:
         self._isClosed = True
         if self._timer is not None:
             self._timer.cancel()
+        self._reach.close()
         self.channel.close()
+
+    async def remove(self, peer: str) -> str:
+        """
+        Forget a broker that is dead.
+
+        @param peer: its name or its id.
+        @return: its name.
+        @raise natsbroker.jetstream.model.errors.JetStreamError: if it is unknown, or alive: as long
+            as it has its leases, no other broker can take over.
+        """
+        await self.refresh()
+        name = self.members.nameOf(peer)
+        if not name:
+            raise errors.CLUSTER_SERVER_NOT_MEMBER()
+        if name in self.members.alive:
+            raise errors.PEER_REMAP()
+        self._forgotten.add(name)
+        for each in self.members.alive:
+            if each != self.own:
+                await self.tell(each, "forget", name=name)
+        await self.refresh()
+        return name
 
     # What other brokers ask for.
 
@@ -263,7 +343,33 @@ class ClusterLeadership:
         return {}
 
     async def _describe(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
-        return {"tags": self._tags[self.own]}
+        return {"tags": self._tags[self.own], "accepts": not self._isLeaving}
+
+    async def _forget(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        self._forgotten.add(fields["name"])
+        return {}
+
+    async def _shed(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        """
+        Hand streams over to a broker that has joined, if that takes any.
+        """
+        target, moved = fields["to"], 0
+        try:
+            accepts = (await self.channel.ask(target, "describe"))["accepts"]
+        except BrokerError:
+            accepts = False
+        if accepts and not self._isLeaving:
+            streams = [
+                (cluster, stream)
+                for cluster in self.clusters.values()
+                for stream in cluster.account.streams.values()
+            ]
+            chosen = movable([stream for _, stream in streams], self.members, target)
+            for cluster, stream in streams:
+                if stream in chosen[: fields["count"]]:
+                    await cluster.handOver(stream, target)
+                    moved += 1
+        return {"moved": moved}
 
     async def _list(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
         return {"streams": await self.clusters[fields["account"]].listed(fields["names"])}

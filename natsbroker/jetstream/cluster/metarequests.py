@@ -4,6 +4,8 @@ The API requests about the cluster itself, which only the system account may sen
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -12,59 +14,96 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
+from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
+from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import encode
-from natsbroker.jetstream.model.requests import parseStepDown
+from natsbroker.jetstream.model.members import peerId
+from natsbroker.jetstream.model.requests import parseServer, parseStepDown
+from natsbroker.jetstream.model.timestamps import formatTime
+from natsbroker.wire.clientinfo import eventId
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
 
-_SUBJECT = b"$JS.API.META.LEADER.STEPDOWN"
-_TYPE = "io.nats.jetstream.api.v1.meta_leader_stepdown_response"
+_STEP_DOWN = "META.LEADER.STEPDOWN", "meta_leader_stepdown"
+_REMOVE = "SERVER.REMOVE", "meta_server_remove"
 
 
 @implementer(ISubscriber)
 class MetaResponder:
     """
-    Has another broker answer for whole accounts, on request.
+    Has another broker answer for whole accounts, or forgets a dead one, on request.
     """
 
-    def __init__(self, bus: IMessageBus, leadership: ClusterLeadership) -> None:
+    def __init__(
+        self,
+        bus: IMessageBus,
+        leadership: ClusterLeadership,
+        now: Callable[[], int],
+        domain: str = "",
+    ) -> None:
         """
         @param bus: that of the system account.
+        @param now: the wall clock, in nanoseconds.
         """
         self._bus = bus
         self._leadership = leadership
-        self._subscription: ISubscription | None = None
+        self._now = now
+        self._domain = domain
+        self._random = Random()
+        self._subscriptions: list[ISubscription] = []
 
     def open(self) -> None:
         """
         Receive requests.
         """
-        self._subscription = self._bus.subscribe(_SUBJECT, self)
+        self._subscriptions = [
+            self._bus.subscribe(f"$JS.API.{each[0]}".encode(), self, each)
+            for each in (_STEP_DOWN, _REMOVE)
+        ]
 
     def close(self) -> None:
         """
         Receive nothing more.
         """
-        subscription, self._subscription = self._subscription, None
-        if subscription is not None:
-            subscription.cancel()
+        subscriptions, self._subscriptions = self._subscriptions, []
+        for each in subscriptions:
+            each.cancel()
 
     def deliver(self, message: Message, tag: Any) -> None:
         if self._leadership.isMeta and message.reply:
-            Deferred.fromCoroutine(self._answer(message)).addErrback(_failed)
+            Deferred.fromCoroutine(self._answer(message, tag)).addErrback(_failed)
 
-    async def _answer(self, message: Message) -> None:
-        answer: dict[str, Any] = {"type": _TYPE}
+    async def _answer(self, message: Message, kind: tuple[str, str]) -> None:
+        answer: dict[str, Any] = {"type": f"io.nats.jetstream.api.v1.{kind[1]}_response"}
         try:
-            target = self._leadership.target(_placementOf(message.payload))
-            await self._leadership.stepDown(target)
+            if kind is _REMOVE:
+                await self._remove(parseServer(message.payload))
+            else:
+                target = self._leadership.target(_placementOf(message.payload))
+                await self._leadership.stepDown(target)
             answer["success"] = True
         except JetStreamError as error:
             answer["error"] = error.toJSON()
+        except StoreError:
+            answer["error"] = errors.CLUSTER_NOT_AVAIL().toJSON()
         self._bus.publishInternal(message.reply, encode(answer))
+
+    async def _remove(self, peer: str) -> None:
+        name = await self._leadership.remove(peer)
+        event = {
+            "type": "io.nats.jetstream.advisory.v1.server_removed",
+            "id": eventId(self._random),
+            "timestamp": formatTime(self._now()),
+            "server": name,
+            "server_id": peerId(name),
+            "cluster": self._leadership.members.cluster,
+        }
+        if self._domain:
+            event["domain"] = self._domain
+        self._bus.publishInternal(b"$JS.EVENT.ADVISORY.SERVER.REMOVED", encode(event))
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
@@ -83,4 +122,4 @@ def _placementOf(body: bytes) -> Any:
 
 
 def _failed(failure: Failure) -> None:
-    _log.failure("The leader of JetStream did not step down", failure)
+    _log.failure("A request about the cluster failed", failure)

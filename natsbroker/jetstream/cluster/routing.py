@@ -41,6 +41,13 @@ class ApiRouter:
         self._loads = loads
         self._lock = DeferredLock()
 
+    @property
+    def isMeta(self) -> bool:
+        """
+        Whether this broker answers for the whole account.
+        """
+        return self._cluster.isMeta
+
     async def route(
         self,
         pattern: str,

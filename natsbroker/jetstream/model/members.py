@@ -75,7 +75,13 @@ class JetStreamPeers:
         """
         Whether a name or an id is that of a broker.
         """
-        return any(peer in (name, peerId(name)) for name in self.members)
+        return bool(self.nameOf(peer))
+
+    def nameOf(self, peer: str) -> str:
+        """
+        The name of a broker, from its name or its id; empty for an unknown one.
+        """
+        return next((name for name in self.members if peer in (name, peerId(name))), "")
 
     def fitting(self, placement: Placement | None) -> list[str]:
         """

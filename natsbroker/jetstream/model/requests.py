@@ -164,6 +164,9 @@ _STEP_DOWN: Final[Struct[dict[str, Any]]] = Struct(
 _PEER: Final[Struct[dict[str, Any]]] = Struct(
     "JSApiStreamRemovePeerRequest", dict, [Field("peer", STRING)]
 )
+_SERVER: Final[Struct[dict[str, Any]]] = Struct(
+    "JSApiMetaServerRemoveRequest", dict, [Field("peer", STRING), Field("peer_id", STRING)]
+)
 _ANYTHING: Final[Struct[dict[str, Any]]] = Struct("", dict, [])
 
 
@@ -368,11 +371,23 @@ def parsePeer(body: bytes) -> str:
     """
     @return: the name or the id of the broker that is meant.
     """
+    return _peerIn(body, _PEER)
+
+
+def parseServer(body: bytes) -> str:
+    """
+    @return: the name or the id of the broker that is to be removed.
+    """
+    return _peerIn(body, _SERVER)
+
+
+def _peerIn(body: bytes, shape: Struct[dict[str, Any]]) -> str:
     requireBody(body)
     try:
-        peer = str(decodeLoosely(body, _PEER).get("peer", ""))
+        found = decodeLoosely(body, shape)
     except JsonError as error:
         raise errors.INVALID_JSON(err=error) from error
+    peer = str(found.get("peer") or found.get("peer_id") or "")
     if not peer:
         raise errors.BAD_REQUEST()
     return peer

@@ -92,6 +92,7 @@ class SharedStore:
         self.leases = leases
         self.name = ""
         self.isAlive = True
+        self.isReachable = True
         self.watchers: list[Any] = []
         leases.brokers.append(self)
 
@@ -145,7 +146,7 @@ class SharedStore:
         return SharedStates(self, space)
 
     def census(self, prefix: str) -> Deferred[LeaseCensus]:
-        if not self.isAlive:
+        if not (self.isAlive and self.isReachable):
             return fail(StoreFailed("unreachable"))
         leases = self.leases
         holders = {each.name: LeaseHolder(each.name, 0.5, each.isAlive) for each in leases.brokers}
@@ -157,6 +158,8 @@ class SharedStore:
         return succeed(LeaseCensus(holders, logs))
 
     def peek(self, prefix: str, keys: bytes) -> Deferred[dict[str, dict[bytes, bytes]]]:
+        if not self.isReachable:
+            return fail(StoreFailed("unreachable"))
         found = {}
         for space in self.leases.spaces:
             if space.startswith(prefix):
@@ -193,7 +196,7 @@ class Gone(SharedStore):
     """
 
     def __init__(self) -> None:
-        self.isAlive = False
+        self.isAlive = self.isReachable = False
         self.name = ""
 
 

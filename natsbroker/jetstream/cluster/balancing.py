@@ -1,0 +1,76 @@
+"""
+When streams move to another broker although their leader is well: after a broker has joined.
+
+A leader that somebody chose, by having another one step down, is left alone at other times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from natsbroker.jetstream.model.members import JetStreamPeers
+from natsbroker.jetstream.streams.stream import Stream
+
+AT_ONCE = 8
+"""The most streams that move before the brokers are looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """
+    Streams that are to move.
+
+    @ivar source: the broker that leads most.
+    @ivar target: the broker that leads least.
+    @ivar count: how many.
+    """
+
+    source: str
+    target: str
+    count: int
+
+
+class LeaderBalance:
+    """
+    Notices brokers that join, and decides what moves until all lead equally many streams.
+    """
+
+    def __init__(self) -> None:
+        self._known: frozenset[str] = frozenset()
+        self._isDue = False
+
+    def seen(self, members: JetStreamPeers, loads: Mapping[str, int]) -> Move | None:
+        """
+        Look at the brokers.
+
+        @param loads: the number of streams that each leads.
+        @return: what is to move now, if anything.
+        """
+        alive = members.alive
+        if self._known and not self._known.issuperset(alive):
+            self._isDue = True
+        self._known = frozenset(alive)
+        if not self._isDue:
+            return None
+        source = max(alive, key=lambda each: loads.get(each, 0))
+        target = min(alive, key=lambda each: loads.get(each, 0))
+        count = min((loads.get(source, 0) - loads.get(target, 0)) // 2, AT_ONCE)
+        if not count:
+            self._isDue = False
+            return None
+        return Move(source, target, count)
+
+    def settled(self) -> None:
+        """
+        Nothing more can move.
+        """
+        self._isDue = False
+
+
+def movable(streams: Iterable[Stream], members: JetStreamPeers, target: str) -> list[Stream]:
+    """
+    The streams that a broker may lead, those first whose move disturbs the fewest consumers.
+    """
+    fitting = [each for each in streams if target in members.fitting(each.config.placement)]
+    return sorted(fitting, key=lambda each: (len(each.consumers), each.name))

@@ -1,0 +1,74 @@
+"""
+Streams that move to brokers that join.
+"""
+
+from __future__ import annotations
+
+from natsbroker.jetstream.cluster.balancing import AT_ONCE, LeaderBalance, Move, movable
+from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
+from natsbroker.jetstream.model.streamconfig import Placement
+from tests.jetstream.cluster.support import ClusterStage
+from tests.jetstream.support import Stage
+
+
+def peers(*names: str) -> JetStreamPeers:
+    """Brokers that are alive."""
+    return JetStreamPeers("C1", "n1", {each: JetStreamPeer(each) for each in names})
+
+
+def test_decision() -> None:
+    """Only after a broker has joined do streams move, from where most are to where fewest are."""
+    balance = LeaderBalance()
+    two, three = peers("n1", "n2"), peers("n1", "n2", "n3")
+    assert balance.seen(two, {"n1": 6}) is None
+    assert balance.seen(two, {"n1": 6}) is None
+    assert balance.seen(three, {"n1": 5, "n2": 4}) == Move("n1", "n3", 2)
+    assert balance.seen(three, {"n1": 3, "n2": 4, "n3": 2}) == Move("n2", "n3", 1)
+    assert balance.seen(three, {"n1": 3, "n2": 3, "n3": 3}) is None
+    assert balance.seen(three, {"n1": 9}) is None
+    assert balance.seen(two, {"n1": 9}) is None
+    assert balance.seen(three, {"n1": 100}) == Move("n1", "n2", AT_ONCE)
+    balance.settled()
+    assert balance.seen(three, {"n1": 100}) is None
+
+
+def test_movable() -> None:
+    """Streams that a placement keeps stay; those with few consumers go first."""
+    stage = Stage()
+    busy = stage.stream(name="A", subjects=("a",))
+    busy.consumers["d"] = object()  # type: ignore[assignment]  # only counted
+    idle = stage.stream(name="B", subjects=("b",))
+    kept = stage.stream(name="C", subjects=("c",), placement=Placement(tags=("nvme",)))
+    assert movable([busy, idle, kept], peers("n1", "n2"), "n2") == [idle, busy]
+
+
+def test_joins() -> None:
+    """A broker that joins receives its share, with messages and consumers; a leader that was chosen
+    later stays."""
+    stage = ClusterStage("n1")
+    for name in "ABCDEF":
+        stage.make(name)
+    stage.publish(b"a.x", b"1")
+    stage.add("n2")
+    stage.elapse(6)
+    assert sorted(map(len, stage.streamsOf().values())) == [3, 3]
+    assert stage.ask("STREAM.INFO.A")["state"]["messages"] == 1
+    for name in stage.streamsOf()["n1"]:
+        assert stage.ask(f"STREAM.LEADER.STEPDOWN.{name}")["success"]
+    stage.elapse(6)
+    assert stage.streamsOf()["n1"] == []
+    stage.end()
+
+
+def test_leaving() -> None:
+    """A broker that is about to leave receives nothing."""
+    stage = ClusterStage("n1")
+    for name in "ABCD":
+        stage.make(name)
+    stage.add("n2")
+    stage.wait(stage.services["n2"].leave())
+    for name in list(stage.streamsOf()["n2"]):
+        raise AssertionError(name)
+    stage.elapse(6)
+    assert stage.streamsOf()["n1"] == list("ABCD")
+    stage.end()

@@ -1,0 +1,69 @@
+"""
+A database that cannot be reached.
+"""
+
+from __future__ import annotations
+
+import json
+
+from twisted.internet.task import Clock
+
+from natsbroker.jetstream.cluster.reach import QUORUM_LOST, StoreReach
+from natsbroker.streaming.deadlines import Deadlines
+from tests.jetstream.cluster.support import ClusterStage
+
+
+def test_trouble() -> None:
+    """A request that failed, or has no answer for the time of a lease, is a trouble until another
+    one is answered; a long trouble is reported once."""
+    clock = Clock()
+    lost: list[float] = []
+    reach = StoreReach(Deadlines(clock, clock.seconds), 3.0, lambda: lost.append(clock.seconds()))
+    reach.asked()
+    clock.advance(2)
+    assert reach.trouble == ""
+    clock.advance(2)
+    assert reach.trouble == "the database does not answer"
+    reach.answered()
+    assert reach.trouble == ""
+    for _ in range(12):
+        reach.asked()
+        reach.failed("gone")
+        assert reach.trouble == "gone"
+        clock.advance(1)
+    assert lost == [4 + QUORUM_LOST]
+    reach.answered()
+    reach.asked()
+    reach.failed("gone")
+    reach.close()
+    clock.advance(2 * QUORUM_LOST)
+    assert len(lost) == 1
+
+
+def test_unreachable() -> None:
+    """Without the database requests are answered with an error at once, monitoring learns why, and
+    advisories are sent after a while."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("S", num_replicas=2)
+    stage.make("T")
+    consumer = {"durable_name": "d", "ack_policy": "explicit"}
+    stage.ask("CONSUMER.DURABLE.CREATE.S.d", {"stream_name": "S", "config": consumer})
+    inbox = stage.inbox(b"$JS.EVENT.ADVISORY.*.QUORUM_LOST.>")
+    for store in stage.stores.values():
+        store.isReachable = False
+    for subject in ("STREAM.NAMES", "STREAM.CREATE.U", "STREAM.INFO.NONE"):
+        (answer,) = stage.answers(subject, {"name": "U"} if "CREATE" in subject else b"")
+        assert answer["error"]["err_code"] == 10008
+    stage.elapse(2)
+    assert {each.trouble for each in stage.services.values()} == {"unreachable"}
+    assert inbox.got == []
+    stage.elapse(QUORUM_LOST + 5)
+    told = [(each.subject, json.loads(each.payload)) for each in inbox.got]
+    assert sorted(subject.decode().split(".QUORUM_LOST.")[1] for subject, _ in told) == ["S", "S.d"]
+    assert {len(event["replicas"]) for _, event in told} == {2}
+    for store in stage.stores.values():
+        store.isReachable = True
+    stage.elapse(2)
+    assert {each.trouble for each in stage.services.values()} == {""}
+    assert stage.ask("STREAM.NAMES")["total"] == 2
+    stage.end()
