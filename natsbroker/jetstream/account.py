@@ -60,6 +60,7 @@ class JetStreamAccount:
     @ivar cluster: what the other brokers have of the account, if they share its store.
     @ivar batches: what the atomic batches of all accounts use.
     @ivar damaged: the streams that cannot be served.
+    @ivar damagedConsumers: the keys of consumers whose configuration cannot be read.
     @ivar opening: the names of streams that are being created.
     @ivar changing: the configurations of streams that are being created or changed: what is checked
         meanwhile is checked against them.
@@ -102,6 +103,7 @@ class JetStreamAccount:
         self.streams: dict[str, Stream] = {}
         self.batches = batches or BatchBudget()
         self.damaged = DamagedStreams()
+        self.damagedConsumers: set[bytes] = set()
         self.opening: set[str] = set()
         self.changing: dict[str, StreamConfig] = {}
         self.requests = 0

@@ -146,3 +146,19 @@ def test_damagedConsumer() -> None:
     restarted(stage)
     assert stage.failure("CONSUMER.INFO.S.d") == (404, 10014)
     assert stage.ask("STREAM.INFO.S")["state"]["messages"] == 1
+
+
+def test_damagedConsumerDeleted() -> None:
+    """A consumer with an unreadable configuration can be deleted, once, and made again."""
+    stage = _filled()
+    for each in ("d", "e"):
+        _put(stage, consumerKeys("S", each)[0], b"zork")
+    restarted(stage)
+    assert stage.ask("CONSUMER.DELETE.S.d")["success"]
+    assert stage.failure("CONSUMER.DELETE.S.d") == (404, 10014)
+    assert consumerKeys("S", "d")[0] not in stage.wait(stage.jetstream.states.load())
+    config = {"durable_name": "e", "ack_policy": "explicit"}
+    made = stage.ask("CONSUMER.DURABLE.CREATE.S.e", {"stream_name": "S", "config": config})
+    assert made["num_pending"] == 1
+    assert stage.ask("CONSUMER.DELETE.S.e")["success"]
+    assert stage.failure("CONSUMER.DELETE.S.e") == (404, 10014)

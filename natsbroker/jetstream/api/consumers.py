@@ -32,7 +32,7 @@ from natsbroker.jetstream.model.requests import (
 )
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.jetstream.streams.recovery import consumerValue
+from natsbroker.jetstream.streams.recovery import consumerValue, deleteDamagedConsumer
 from natsbroker.jetstream.streams.sourcing import IDENTITY, shortHash
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys
 
@@ -98,7 +98,7 @@ async def _create(
         consumer = Consumer(stream, name, config, account.now())
         stream.consumers[name] = consumer
         try:
-            await _store(consumer)
+            await _store(account, consumer)
             await consumer.start()
         except BaseException:
             stream.consumers.pop(name, None)
@@ -110,11 +110,11 @@ async def _create(
         return HeadedResult(result, headers) if headers else result
     if config != consumer.config:
         await consumer.update(config)
-        await _store(consumer)
+        await _store(account, consumer)
     return await shownConsumer(consumer)
 
 
-async def _store(consumer: Consumer) -> None:
+async def _store(account: JetStreamAccount, consumer: Consumer) -> None:
     """
     Make a consumer's configuration durable. Those of mirrors and sources need not survive.
     """
@@ -123,6 +123,7 @@ async def _store(consumer: Consumer) -> None:
         return
     key = consumerKeys(stream.name, consumer.name)[0]
     await stream.states.put(key, consumerValue(consumer))
+    account.damagedConsumers.discard(key)
 
 
 async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
@@ -134,9 +135,12 @@ async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any
 
 async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     requireEmpty(request.body)
+    stream, name = findStream(account, request.names[0]), request.names[1]
+    if name not in stream.consumers and await deleteDamagedConsumer(account, stream, name):
+        return {"success": True}
     consumer = findConsumer(account, *request.names)
     consumer.stop("deleted")
-    await findStream(account, request.names[0]).deleteConsumer(consumer)
+    await stream.deleteConsumer(consumer)
     consumer.core.advise("DELETED", "consumer_action", action="delete")
     return {"success": True}
 
@@ -164,7 +168,7 @@ async def _pause(account: JetStreamAccount, request: Request) -> Mapping[str, An
     until = parsePause(request.body, account.strict)
     consumer = findConsumer(account, *request.names)
     consumer.pause(until)
-    await _store(consumer)
+    await _store(account, consumer)
     return pauseState(until, account.now())
 
 

@@ -144,8 +144,8 @@ async def recover(account: JetStreamAccount) -> None:
     await _dropUnfinished(account, isWhole)
     for stream in list(account.streams.values()):
         await _guarded(account, stream, recoverDuplicates(stream))
-    for key, value in values.items():
-        if key.startswith(b"consumer/") and not await _recoverConsumer(account, value, values):
+    for key in values:
+        if key.startswith(b"consumer/") and not await _recoverConsumer(account, key, values):
             isWhole = False
     for stream in list(account.streams.values()):
         await _guarded(account, stream, stream.configured(stream.config))
@@ -204,6 +204,20 @@ async def deleteDamaged(account: JetStreamAccount, name: str) -> None:
     account.damaged.pop(name, None)
 
 
+async def deleteDamagedConsumer(account: JetStreamAccount, stream: Stream, name: str) -> bool:
+    """
+    Delete what is kept of a consumer whose configuration cannot be read. That is durable on return.
+
+    @return: false if there is no such consumer.
+    """
+    keys = consumerKeys(stream.name, name)
+    if keys[0] not in account.damagedConsumers:
+        return False
+    account.damagedConsumers.remove(keys[0])
+    await stream.states.change(dict.fromkeys(keys))
+    return True
+
+
 async def takeStream(
     account: JetStreamAccount, log: Any, values: Mapping[bytes, bytes]
 ) -> Stream | None:
@@ -222,9 +236,9 @@ async def takeStream(
     account.streams[config.name] = stream
     try:
         await recoverDuplicates(stream)
-        for key, value in values.items():
+        for key in values:
             if key.startswith(b"consumer/"):
-                await _recoverConsumer(account, value, values)
+                await _recoverConsumer(account, key, values)
         await stream.configured(stream.config)
     except BaseException:
         abandonStream(stream)
@@ -303,14 +317,15 @@ async def _dropUnfinished(account: JetStreamAccount, isWhole: bool) -> None:
 
 
 async def _recoverConsumer(
-    account: JetStreamAccount, value: bytes, values: Mapping[bytes, bytes]
+    account: JetStreamAccount, key: bytes, values: Mapping[bytes, bytes]
 ) -> bool:
     """
-    @return: whether the value can be read.
+    @return: whether the configuration can be read.
     """
     try:
-        found, config = keptConfig(value, CONSUMER_CONFIG)
+        found, config = keptConfig(values[key], CONSUMER_CONFIG)
     except Unreadable as error:
+        account.damagedConsumers.add(key)
         _log.error(
             "Consumer {name} of account {account} is damaged, and is not served: {reason}",
             name=error.name or "without a name",

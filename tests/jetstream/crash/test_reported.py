@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from natsbroker.jetstream.consumers.state import stateKey
-from natsbroker.jetstream.streams.recovery import recover
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.consumers.state import ConsumerState, stateKey
+from natsbroker.jetstream.streams.recovery import abandonStream, recover
 from natsbroker.wire.values import Message
 from tests.jetstream.api.support import ApiStage
 
@@ -26,6 +27,21 @@ def _fetch(stage: ApiStage, name: str, count: int = 10) -> list[Message]:
     stage.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}".encode(), body, b"_INBOX.fetch")
     stage.settle()
     return [each for each in inbox.got if each.reply]
+
+
+def killed(stage: ApiStage) -> None:
+    """Go on with another broker on the same stores, and have the one before do nothing more."""
+    stage.api.stop()
+    old = stage.jetstream
+    for stream in old.streams.values():
+        for consumer in stream.consumers.values():
+            consumer.core.writer.stop()
+        abandonStream(stream)
+    new = JetStreamAccount("A", old.bus, stage.files, stage.memory, old.deadlines, stage.now, "S1")
+    stage.wait(recover(new))
+    stage.jetstream = new
+    stage.api.__init__(new, stage.api._routes)  # type: ignore[misc]
+    stage.api.start()
 
 
 def _messages(stage: ApiStage) -> int:
@@ -66,6 +82,46 @@ class TestStuckConsumers:
         stage.settle()
         info = stage.ask("CONSUMER.INFO.S.silent")
         assert (info["num_redelivered"], info["num_ack_pending"]) == (1, 1)
+
+
+class TestKilled:
+    """A broker that ends without stopping anything."""
+
+    def test_nothingForgotten(self) -> None:
+        """After any number of kills every stream and consumer is there as it was answered."""
+        stage = ApiStage()
+        for number in range(4):
+            name = f"S{number}"
+            stage.make(name=name, subjects=[f"{name}.>"], description="first")
+            config = {"durable_name": "c", "ack_policy": "explicit"}
+            subject = f"CONSUMER.DURABLE.CREATE.{name}.c"
+            stage.ask(subject, {"stream_name": name, "config": config})
+            stage.publish(f"{name}.a".encode())
+            update = {"name": name, "subjects": [f"{name}.>"], "description": "second"}
+            stage.ask(f"STREAM.UPDATE.{name}", update)
+            killed(stage)
+            assert stage.ask("STREAM.NAMES")["streams"] == [
+                f"S{each}" for each in range(number + 1)
+            ]
+            for each in stage.ask("STREAM.LIST")["streams"]:
+                state = each["state"]
+                assert each["config"]["description"] == "second"
+                assert (state["messages"], state["consumer_count"]) == (1, 1)
+
+    def test_floorAheadOfStream(self) -> None:
+        """A consumer whose floor is ahead of its stream gets what is published next."""
+        stage = ApiStage()
+        stage.make()
+        _consumer(stage, "c")
+        stage.publish(b"s.a")
+        state = ConsumerState(50, 50, 50, 50, 0)
+        states = stage.files.states("jetstream/A")
+        stage.wait(states.put(stateKey("S", "c"), state.encode()))
+        killed(stage)
+        info = stage.ask("CONSUMER.INFO.S.c")
+        assert (info["ack_floor"]["stream_seq"], info["num_pending"]) == (1, 0)
+        stage.publish(b"s.a", b"next")
+        assert [each.payload for each in _fetch(stage, "c")] == [b"next"]
 
 
 class TestDamagedConsumer:
