@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.tables.formats import FORMATS, tableAt
+from natsbroker.spark.tables.locations import Location, locationOf, namesIn
 from tests.interop.servers import OURS_FAST, REAL, Server
+from tests.spark.objectstore import newBucket, objectStore
 from tests.spark.support import CONFIG, BrokerStation, Station, Stream
 
 __all__ = ["SEEN", "counted", "isWhole", "rounds", "start"]
@@ -37,7 +41,7 @@ _TRIMMED = f"streaming {{ store: lmdb, dir: $DIR/s, store_limits {{ max_msgs: {_
 
 
 def start(
-    url: str, kind: str, root: Path, *more: str, form: str = "delta"
+    url: str, kind: str, root: Location, *more: str, form: str = "delta"
 ) -> subprocess.Popen[str]:
     """
     Start an archiver.
@@ -55,17 +59,18 @@ def start(
 
 
 def rounds(
-    kind: str, directory: Path, kills: int, seed: int, form: str = "delta"
+    kind: str, directory: Path, kills: int, seed: int, form: str = "delta", to: str = ""
 ) -> dict[str, Any]:
     """
     Have two archivers race, kill one of them so often, and count.
 
     @param kind: C{channel} of our broker, or C{stream} of nats-server.
     @param form: of the archive.
+    @param to: where it is; in the directory if that is empty.
     """
     dice = random.Random(seed)
     (directory / "server").mkdir(parents=True)
-    root = directory / "archive"
+    root = locationOf(to or directory / "archive")
     flavour, config = (OURS_FAST, _TRIMMED) if kind == "channel" else (REAL, CONFIG)
     server = Server(flavour, directory / "server", config).start()
     isOver = threading.Event()
@@ -127,7 +132,7 @@ def _publish(server: Server, kind: str, isOver: threading.Event) -> None:
     stations.connection.close()
 
 
-def _stopOf(root: Path) -> int:
+def _stopOf(root: Location) -> int:
     """
     Where the archive stops now.
     """
@@ -143,14 +148,14 @@ def _waitFor(isThere: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def _inDelta(root: Path) -> list[dict[str, Any]]:
+def _inDelta(root: Location) -> list[dict[str, Any]]:
     """
     The rows of a Delta table.
     """
     return list(deltalake.DeltaTable(str(root)).to_pyarrow_table(columns=_NAMES).to_pylist())
 
 
-def _inIceberg(root: Path) -> list[dict[str, Any]]:
+def _inIceberg(root: Location) -> list[dict[str, Any]]:
     """
     The rows of an Iceberg table.
     """
@@ -160,13 +165,13 @@ def _inIceberg(root: Path) -> list[dict[str, Any]]:
 
 
 #: How other programs read each format.
-SEEN: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
+SEEN: dict[str, Callable[[Location], list[dict[str, Any]]]] = {
     "delta": _inDelta,
     "iceberg": _inIceberg,
 }
 
 
-def counted(root: Path) -> dict[str, Any]:
+def counted(root: Location) -> dict[str, Any]:
     """
     What an archive has, read without the code that made it.
     """
@@ -176,7 +181,7 @@ def counted(root: Path) -> dict[str, Any]:
     seen = [row["seq"] for row in rows]
     lost = {seq for start, stop in snapshot.lost for seq in range(start, stop)}
     listed = {each.path for each in snapshot.files}
-    orphans = sum(1 for x in (root / "data").rglob("*.parquet") if f"data/{x.name}" not in listed)
+    orphans = sum(1 for x in namesIn(root / "data") if f"data/{x}" not in listed)
     return {
         "start": snapshot.start,
         "stop": snapshot.stop,
@@ -210,13 +215,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.archivekilling")
     parser.add_argument("--kind", choices=("channel", "stream"), default="channel")
     parser.add_argument("--format", choices=FORMATS, default="delta")
+    parser.add_argument("--objects", action="store_true", help="archive into an object store")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=None)
     given = parser.parse_args()
     seed = random.randrange(1 << 32) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory() as directory:
-        counts = rounds(given.kind, Path(directory), given.kills, seed, given.format)
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        to = ""
+        if given.objects:
+            os.environ.update(stack.enter_context(objectStore()))
+            to = f"{newBucket()}/log"
+        counts = rounds(given.kind, directory, given.kills, seed, given.format, to)
     print(json.dumps(counts))
     return 0 if isWhole(counts) else 1
 

@@ -19,6 +19,7 @@ import pytest
 from tests.interop.conftest import pytest_runtest_makereport, showLogs, startServer
 from tests.interop.servers import OURS_FAST, REAL, STREAMING_SERVERS, Flavour, Server
 from tests.spark.kinds import Cluster
+from tests.spark.objectstore import newBucket, objectStore
 from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station
 
 __all__ = ["pytest_runtest_makereport", "startServer"]
@@ -59,7 +60,26 @@ def javaless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def spark(javaless: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def store() -> Iterator[None]:
+    """
+    An object store that the environment names, also that of the workers of the session.
+    """
+    with objectStore() as variables, pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture
+def bucket(store: None) -> str:
+    """
+    The URL of an empty bucket.
+    """
+    return newBucket()
+
+
+@pytest.fixture(scope="package")
+def spark(javaless: Path, store: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """
     The session, started as on a machine without Java: C{natsbroker[spark-java]} brings it. It ends
     with the package, since tests of others need the whole PATH.

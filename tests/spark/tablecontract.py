@@ -103,7 +103,7 @@ def grow(table: ArchiveTable, stop: int, *missing: int, lost: Sequence[Range] = 
     Append the sequences up to one, in a file, to the version that holds.
     """
     base = table.require()
-    return table.append(base, filed(table.root, base.stop, stop, *missing), lost, stop)
+    return table.append(base, filed(table.directory, base.stop, stop, *missing), lost, stop)
 
 
 @contextmanager
@@ -203,7 +203,7 @@ class TableContract:
         table.make()
         assert tableAt(tmp_path / "lake", self.form).latest() is None
         with pytest.raises(TableError, match="there is no archive"):
-            table.append(TableSnapshot.first(LOG, 1), filed(table.root, 1, 5), (), 5)
+            table.append(TableSnapshot.first(LOG, 1), filed(table.directory, 1, 5), (), 5)
 
     def test_first(self, tmp_path: Path) -> None:
         """The first version says what it is of; of many who make it one succeeds."""
@@ -224,17 +224,19 @@ class TableContract:
 
     def test_formats(self, table: ArchiveTable) -> None:
         """An archive is found to be what it is, and is not opened as anything else."""
-        assert tableAt(table.root).form == tableAt(table.root, self.form).form == self.form
+        assert (
+            tableAt(table.directory).form == tableAt(table.directory, self.form).form == self.form
+        )
         for other in {"delta", "iceberg"} - {self.form}:
             with pytest.raises(OptionError, match=f"is an archive of the format {self.form}, not"):
-                tableAt(table.root, other)
+                tableAt(table.directory, other)
 
     def test_comesBack(self, table: ArchiveTable) -> None:
         """What was committed is read: ranges, rows, sizes, losses."""
         before = table.require()
-        files = [*filed(table.root, 12, 20, 15, 16), *filed(table.root, 20, 22)]
+        files = [*filed(table.directory, 12, 20, 15, 16), *filed(table.directory, 20, 22)]
         assert table.append(before, files, [(15, 17)], 25)
-        found = self.check(table.root, 3, 9, 10, 11, 15, 16, 22, 23, 24)
+        found = self.check(table.directory, 3, 9, 10, 11, 15, 16, 22, 23, 24)
         assert found.files == (*before.files, *files)
         assert (found.lost, found.log, found.table) == (((15, 17),), LOG, before.table)
         assert [(each.first, each.last, each.rows) for each in found.files] == [
@@ -257,7 +259,7 @@ class TableContract:
         assert table.append(table.require(), (), [(12, 13)], 14)
         assert (table.require().lost, table.require().stop) == (((9, 13),), 14)
         assert grow(table, 20, 15, 18, lost=[(18, 19), (15, 16)])
-        assert self.check(table.root, 3, *range(9, 14), 15, 18).lost == (
+        assert self.check(table.directory, 3, *range(9, 14), 15, 18).lost == (
             (9, 13),
             (15, 16),
             (18, 19),
@@ -266,28 +268,30 @@ class TableContract:
     def test_stale(self, table: ArchiveTable) -> None:
         """What goes on from a version that does not hold any more is not taken; no file is left."""
         base = table.require()
-        files = [filed(table.root, 9, 12) for _ in range(2)]
+        files = [filed(table.directory, 9, 12) for _ in range(2)]
         assert grow(table, 15)
         assert not table.append(base, files[0], (), 12)
-        assert not tableAt(table.root).append(base, files[1], (), 12)
-        assert self.check(table.root, 3).stop == 15
-        assert len(list((table.root / "data").rglob("*.parquet"))) == 2
+        assert not tableAt(table.directory).append(base, files[1], (), 12)
+        assert self.check(table.directory, 3).stop == 15
+        assert len(list((table.directory / "data").rglob("*.parquet"))) == 2
 
     def test_race(self, table: ArchiveTable) -> None:
         """Of many who go on from the same version one succeeds, round after round."""
         for _ in range(3):
             base = table.require()
             stop = base.stop
-            racers = [tableAt(table.root) for _ in range(4)]
-            files = [filed(table.root, stop, stop + 1 + n) for n in range(4)]
+            racers = [tableAt(table.directory) for _ in range(4)]
+            files = [filed(table.directory, stop, stop + 1 + n) for n in range(4)]
             won = together(4, lambda n: racers[n].append(base, files[n], (), stop + 1 + n))  # noqa: B023
             assert len(won) == 1
-            assert self.check(table.root, 3).stop == stop + 1 + won[0]
+            assert self.check(table.directory, 3).stop == stop + 1 + won[0]
 
     def test_emptyRace(self, table: ArchiveTable) -> None:
         """The same with versions that have no file."""
         base = table.require()
-        won = together(4, lambda n: tableAt(table.root).append(base, (), [(9, 10 + n)], 10 + n))
+        won = together(
+            4, lambda n: tableAt(table.directory).append(base, (), [(9, 10 + n)], 10 + n)
+        )
         assert len(won) == 1
         found = table.require()
         assert (found.stop, found.lost) == (10 + won[0], ((9, 10 + won[0]),))
@@ -297,7 +301,7 @@ class TableContract:
     def test_outOfRange(self, table: ArchiveTable) -> None:
         """A file that has other sequences than its version accounts for is refused."""
         before = table.require()
-        [new] = filed(table.root, 9, 12)
+        [new] = filed(table.directory, 9, 12)
         for files, stop in (
             ([before.files[0]], 20),
             ([new, new], 20),
@@ -306,13 +310,13 @@ class TableContract:
         ):
             with pytest.raises(TableError, match="do not go between"):
                 table.append(before, files, (), stop)
-        assert self.check(table.root, 3) == before
+        assert self.check(table.directory, 3) == before
 
     def test_vacuumedBefore(self, table: ArchiveTable) -> None:
         """A file that somebody deleted before it was named is not named."""
         before = table.require()
-        [new] = filed(table.root, 9, 12)
-        (table.root / new.path).unlink()
+        [new] = filed(table.directory, 9, 12)
+        (table.directory / new.path).unlink()
         with pytest.raises(TableError, match="was deleted before it was named"):
             table.append(before, [new], (), 12)
         assert table.require() == before
@@ -324,12 +328,12 @@ class TableContract:
         assert grow(table, 18)
         before = table.require()
         assert compact(table) == 3
-        after = self.check(table.root, 3, 9, 10, 11)
+        after = self.check(table.directory, 3, 9, 10, 11)
         [whole] = after.files
         assert (whole.first, whole.last, whole.rows) == (1, 17, 13)
         assert (after.lost, after.stop, after.table) == (before.lost, 18, before.table)
         assert grow(table, 20)
-        self.check(table.root, 3, 9, 10, 11)
+        self.check(table.directory, 3, 9, 10, 11)
 
     def test_compactedInRace(self, table: ArchiveTable) -> None:
         """One who compacts and one who appends are not in each other's way for good."""
@@ -337,17 +341,17 @@ class TableContract:
             assert grow(table, table.require().stop + 1)
             base = table.require()
             stop = base.stop + 3
-            files = filed(table.root, base.stop, stop)
+            files = filed(table.directory, base.stop, stop)
             together(
                 2,
                 lambda n: bool(
-                    compact(tableAt(table.root)) if n else table.append(base, files, (), stop)  # noqa: B023
+                    compact(tableAt(table.directory)) if n else table.append(base, files, (), stop)  # noqa: B023
                 ),
             )
-            self.check(table.root, 3)
+            self.check(table.directory, 3)
         assert grow(table, table.require().stop + 1)
         compact(table)
-        assert len(self.check(table.root, 3).files) == 1
+        assert len(self.check(table.directory, 3).files) == 1
 
     def test_days(self, tmp_path: Path) -> None:
         """A table may have files of one day each; it stays so when they are compacted."""
@@ -369,10 +373,10 @@ class TableContract:
 
     def test_damage(self, table: ArchiveTable) -> None:
         """Rows that are not what was archived keep their checksums: nobody compacts them away."""
-        [file] = filed(table.root, 9, 12)
-        forge(table.root / file.path, 10)
+        [file] = filed(table.directory, 9, 12)
+        forge(table.directory / file.path, 10)
         base = table.require()
-        size = (table.root / file.path).stat().st_size
+        size = (table.directory / file.path).stat().st_size
         assert table.append(base, [replace(file, bytes=size)], (), 12)
         with pytest.raises(
             ArchiveDamaged, match="damaged: sequences 10 to 10: is not what was archived"
@@ -382,15 +386,15 @@ class TableContract:
         if self.form == "delta":
             assert table.compact(1 << 30) == 2
         found = [
-            each for tile in table.require().tiles for each in damageOf(table.root, tile.files)
+            each for tile in table.require().tiles for each in damageOf(table.directory, tile.files)
         ]
         assert [(each.kind, each.first, each.last) for each in found] == [("damaged", 10, 10)]
 
     def test_orphans(self, table: ArchiveTable) -> None:
         """A file that no version names is seen by nobody."""
-        [orphan] = filed(table.root, 9, 12)
+        [orphan] = filed(table.directory, 9, 12)
         assert orphan not in table.require().files
-        self.check(table.root, 3)
+        self.check(table.directory, 3)
 
     def test_full(self, table: ArchiveTable) -> None:
         """
@@ -401,17 +405,17 @@ class TableContract:
         for limit in self.limits:
             before = table.require()
             stop = before.stop + 3
-            files = filed(table.root, before.stop, stop)
+            files = filed(table.directory, before.stop, stop)
             try:
                 with small(limit):
                     assert table.append(before, files, (), stop)
             except TableError as error:
                 refused += 1
                 assert "File too large" in str(error) or "full" in str(error), error
-                assert table.require() == tableAt(table.root).require() == before
-                self.check(table.root, 3)
+                assert table.require() == tableAt(table.directory).require() == before
+                self.check(table.directory, 3)
                 assert table.append(before, files, (), stop)
-            assert self.check(table.root, 3).stop == stop
+            assert self.check(table.directory, 3).stop == stop
         assert refused > 0
 
     @pytest.mark.skipif(sys.platform != "linux", reason="needs SIGXFSZ")
@@ -420,44 +424,44 @@ class TableContract:
         killed = 0
         for limit in self.fatal:
             before = table.require()
-            command = [sys.executable, "-c", _CHILD, str(table.root), str(limit)]
+            command = [sys.executable, "-c", _CHILD, str(table.directory), str(limit)]
             done = subprocess.run(command, capture_output=True, check=False, cwd=os.getcwd())
             assert done.returncode in (0, -signal.SIGXFSZ), done.stderr.decode()
-            after = self.check(table.root, 3)
+            after = self.check(table.directory, 3)
             if done.returncode:
                 killed += 1
                 assert after == before
             assert grow(table, after.stop + 1)
-            self.check(table.root, 3)
+            self.check(table.directory, 3)
         assert killed > 0
 
     def test_vacuum(self, table: ArchiveTable) -> None:
         """What nobody names goes when it is old enough; the archive stays."""
         assert grow(table, 12)
         assert compact(table) == 2
-        [orphan] = filed(table.root, 12, 13)
-        files = sorted(table.root.rglob("*.parquet"))
+        [orphan] = filed(table.directory, 12, 13)
+        files = sorted(table.directory.rglob("*.parquet"))
         old = time.time() - 100_000
         for each in files:
             os.utime(each, (old, old))
         [whole] = table.require().files
         assert table.vacuum(0, True).files >= 3
-        assert sorted(table.root.rglob("*.parquet")) == files
+        assert sorted(table.directory.rglob("*.parquet")) == files
         done = table.vacuum(0, False)
         assert (done.files >= 3, done.bytes > 0) == (True, True)
-        left = [x for x in table.root.rglob("*.parquet") if "_delta_log" not in str(x)]
-        assert left == [table.root / whole.path]
-        assert not (table.root / orphan.path).exists()
-        assert self.check(table.root, 3).files == (whole,)
+        left = [x for x in table.directory.rglob("*.parquet") if "_delta_log" not in str(x)]
+        assert left == [table.directory / whole.path]
+        assert not (table.directory / orphan.path).exists()
+        assert self.check(table.directory, 3).files == (whole,)
         assert grow(table, 15)
-        self.check(table.root, 3)
-        assert table.vacuum(0, False).files == 0 or self.check(table.root, 3)
+        self.check(table.directory, 3)
+        assert table.vacuum(0, False).files == 0 or self.check(table.directory, 3)
 
     def test_vacuumYoung(self, table: ArchiveTable) -> None:
         """What somebody may still read or name stays."""
         assert grow(table, 12)
         assert compact(table) == 2
-        filed(table.root, 12, 13)
+        filed(table.directory, 12, 13)
         assert table.vacuum(86400, False).files == 0
-        files = [x for x in table.root.rglob("*.parquet") if "_delta_log" not in str(x)]
+        files = [x for x in table.directory.rglob("*.parquet") if "_delta_log" not in str(x)]
         assert len(files) == 4

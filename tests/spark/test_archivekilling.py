@@ -33,6 +33,12 @@ def test_killed(form: str, kind: str, kills: int, tmp_path: Path) -> None:
     assert isWhole(counts), counts
 
 
+def test_killedWithObjects(bucket: str, tmp_path: Path) -> None:
+    """The same in an object store."""
+    counts = rounds("channel", tmp_path, 2, 7, to=f"{bucket}/log")
+    assert isWhole(counts), counts
+
+
 def archive(tmp_path: Path, form: str) -> ArchiveTable:
     """An archive with the sequences from 1 to 19."""
     table = tableAt(tmp_path, form)

@@ -143,6 +143,23 @@ def inSpark(spark: Any) -> Runner:
     return run
 
 
+def readInTasks(
+    spark: Any, schema: str, read: Callable[[Any], Iterable[Any]], items: Sequence[Any]
+) -> Any:
+    """
+    A DataFrame of what tasks read, one for each item.
+
+    @param read: gives Arrow batches with the columns of the schema.
+    """
+
+    def rows(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read(items[number])
+
+    return spark.range(0, len(items), 1, len(items)).mapInArrow(rows, schema)
+
+
 def _ran(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
     from natsbroker.spark.sessions import isRemote
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from natsbroker.spark.logs.columns import schemaOf
+from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableError
 
 #: The columns of the data source that archives have.
@@ -51,7 +50,7 @@ class Difference:
 
 
 class ArchiveDamaged(TableError):
-    def __init__(self, root: Path, findings: Sequence[Difference]) -> None:
+    def __init__(self, root: Location, findings: Sequence[Difference]) -> None:
         text = "; ".join(str(each) for each in findings[:_NAMED])
         more = f" and {len(findings) - _NAMED} more" if len(findings) > _NAMED else ""
         super().__init__(f"{root} is damaged: {text}{more}")
@@ -97,7 +96,7 @@ class _RowGroup:
     last: int
 
 
-def examined(root: Path, files: Sequence[File]) -> Iterator[tuple[Any, list[Difference]]]:
+def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[Difference]]]:
     """
     What files of an archive have.
 
@@ -107,8 +106,7 @@ def examined(root: Path, files: Sequence[File]) -> Iterator[tuple[Any, list[Diff
     groups: list[_RowGroup] = []
     for each in files:
         try:
-            # What other programs wrote may have no checksums of pages, which is no error.
-            file = pq.ParquetFile(root / each.path, page_checksum_verification=True)
+            file = parquetFile(root / each.path)
             groups += _rowGroups(file, each)
         except (OSError, pa.ArrowException, ValueError) as error:
             text = getattr(error, "strerror", None) or error
@@ -134,7 +132,7 @@ def examined(root: Path, files: Sequence[File]) -> Iterator[tuple[Any, list[Diff
         yield _checked(waiting)
 
 
-def readFiles(root: Path, files: Sequence[File]) -> Iterator[Any]:
+def readFiles(root: Location, files: Sequence[File]) -> Iterator[Any]:
     """
     The messages of files that share a range, checked, as batches with L{COLUMNS} in order.
 
@@ -146,7 +144,7 @@ def readFiles(root: Path, files: Sequence[File]) -> Iterator[Any]:
         yield from table.select(COLUMNS).to_batches(_ROWS)
 
 
-def damageOf(root: Path, files: Sequence[File]) -> list[Difference]:
+def damageOf(root: Location, files: Sequence[File]) -> list[Difference]:
     return [finding for _, findings in examined(root, files) for finding in findings]
 
 

@@ -15,18 +15,17 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import deltalake
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, Transaction
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.codecs.datatypes import merged, nullable
 from natsbroker.spark.tables.checking import CHECKSUM, STORED
+from natsbroker.spark.tables.locations import Location, ObjectPath, namesIn, parquetFile, sizeOf
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableError, TableSnapshot, ordered
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, failed
 
@@ -152,7 +151,7 @@ class DeltaLakeTable(ArchiveTable):
 
         try:
             files = [self.root / each for each in vacuumed(True)]
-            size = sum(each.stat().st_size for each in files if each.exists())
+            size = sum(sizeOf(each) for each in files)
             before = len(self._entries())
             if not isDryRun:
                 vacuumed(False)
@@ -215,9 +214,12 @@ class DeltaLakeTable(ArchiveTable):
 
     def _sync(self) -> None:
         """
-        Have the newest entry of the log on disk, which the library leaves to the system.
+        Have the newest entry of the log on disk, which the library leaves to the system. What an
+        object store has taken is stored.
         """
-        newest = max(self._entries())
+        if isinstance(self.root, ObjectPath):
+            return
+        newest = self.root / "_delta_log" / max(self._entries())
         try:
             with open(newest, "rb") as file:
                 os.fsync(file.fileno())
@@ -225,8 +227,8 @@ class DeltaLakeTable(ArchiveTable):
         except OSError as error:
             raise failed(newest, error) from None
 
-    def _entries(self) -> list[Path]:
-        return list((self.root / "_delta_log").glob("*.json"))
+    def _entries(self) -> list[str]:
+        return [each for each in namesIn(self.root / "_delta_log") if each.endswith(".json")]
 
     def _failed(self, error: Exception) -> TableError:
         if isinstance(error, TableError):
@@ -258,18 +260,18 @@ def _transactions(base: TableSnapshot, lost: Sequence[Range], stop: int) -> list
     return [Transaction(name, number, now) for name, number in found.items()]
 
 
-def _added(root: Path, file: File) -> AddAction:
+def _added(root: Location, file: File) -> AddAction:
     day = file.path.partition("/date=")[2].partition("/")[0]
     values: dict[str, str | None] = {"date": day} if day else {}
     statistics = json.dumps(_statistics(root / file.path))
     return AddAction(file.path, file.bytes, values, int(time.time() * 1000), True, statistics)
 
 
-def _statistics(path: Path) -> dict[str, Any]:
+def _statistics(path: Location) -> dict[str, Any]:
     """
     Delta's statistics of a file, from the file's own: of numbers and times.
     """
-    metadata = pq.read_metadata(path)
+    metadata = parquetFile(path).metadata
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     found: dict[str, Any] = {"numRecords": metadata.num_rows}
     found.update(minValues={}, maxValues={}, nullCount={})

@@ -4,18 +4,15 @@ The data files of a table: written whole, and then added to its log.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.tables.checking import withChecksums
+from natsbroker.spark.tables.locations import Location, ParquetOutput
 from natsbroker.spark.tables.snapshots import File, TableError, newPath
 
 #: How many rows make a row group.
@@ -24,7 +21,7 @@ _GROUP_BYTES = 64 << 20
 
 
 class FileWriter:
-    def __init__(self, root: Path, start: int, day: str = "", seq: str = "seq") -> None:
+    def __init__(self, root: Location, start: int, day: str = "", seq: str = "seq") -> None:
         """
         @param day: of all the messages, if they go into its directory.
         @param seq: the column of sequences.
@@ -32,7 +29,7 @@ class FileWriter:
         self._seq = seq
         self._name = newPath(start, day)
         self._path = root / self._name
-        self._writer: Any = None
+        self._output: ParquetOutput | None = None
         self._kept: list[Any] = []
         self._waiting = self._size = 0
         self._rows = self._first = self._last = 0
@@ -49,21 +46,17 @@ class FileWriter:
     def finish(self) -> list[File]:
         if self._kept:
             self._write()
-        if self._writer is None:
+        if self._output is None:
             return []
         try:
-            self._writer.close()
-            with open(self._path, "rb") as file:
-                os.fsync(file.fileno())
-            syncDirectory(self._path.parent)
-            size = self._path.stat().st_size
+            size = self._output.close()
         except OSError as error:
             raise self._failed(error) from None
         return [File(self._name, self._first, self._last, self._rows, size)]
 
     def abandon(self) -> None:
-        if self._writer is not None:
-            _close(self._writer)
+        if self._output is not None:
+            self._output.abandon()
         self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
@@ -71,15 +64,10 @@ class FileWriter:
         self._kept, self._waiting, self._size = [], 0, 0
         seqs = group.column(self._seq)
         try:
-            if self._writer is None:
+            if self._output is None:
                 self._first = seqs[0].as_py()
-                if not self._path.parent.exists():
-                    self._path.parent.mkdir(exist_ok=True)
-                    syncDirectory(self._path.parent.parent)
-                self._writer = pq.ParquetWriter(
-                    self._path, group.schema, compression="zstd", write_page_checksum=True
-                )
-            self._writer.write_table(group.cast(self._writer.schema), row_group_size=_GROUP)
+                self._output = ParquetOutput(self._path, group.schema)
+            self._output.write(group, _GROUP)
         except OSError as error:
             raise self._failed(error) from None
         self._rows += group.num_rows
@@ -91,7 +79,7 @@ class FileWriter:
         return TableError(f"{self._path}: {error.strerror or error}")
 
 
-def writeFile(root: Path, batches: Iterable[Any], start: int) -> list[File]:
+def writeFile(root: Location, batches: Iterable[Any], start: int) -> list[File]:
     writer = FileWriter(root, start)
     try:
         for batch in batches:
@@ -102,7 +90,7 @@ def writeFile(root: Path, batches: Iterable[Any], start: int) -> list[File]:
         raise
 
 
-def writeDays(root: Path, batches: Iterable[Any], start: int) -> list[File]:
+def writeDays(root: Location, batches: Iterable[Any], start: int) -> list[File]:
     """
     Write the messages of a range, into another file whenever the day is another one, in UTC.
 
@@ -126,7 +114,7 @@ def writeDays(root: Path, batches: Iterable[Any], start: int) -> list[File]:
         raise
 
 
-def discard(root: Path, files: Iterable[File]) -> None:
+def discard(root: Location, files: Iterable[File]) -> None:
     for each in files:
         (root / each.path).unlink(missing_ok=True)
 
@@ -139,13 +127,3 @@ def _days(batch: Any) -> Iterator[tuple[str, Any]]:
     for day, end in zip(days.values.to_pylist(), days.run_ends.to_pylist(), strict=True):
         yield day.isoformat(), batch.slice(place, end - place)
         place = end
-
-
-def _close(writer: Any) -> None:
-    """
-    Let go of a file that is given up; that it cannot be finished is no news.
-    """
-    try:
-        writer.close()
-    except (OSError, pa.ArrowException):
-        return

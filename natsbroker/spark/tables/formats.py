@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import importlib
 import os
-from pathlib import Path
 
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.locations import Location, ObjectPath, locationOf
 from natsbroker.spark.tables.snapshots import TableError
-from natsbroker.spark.tables.table import ArchiveTable, rootOf
+from natsbroker.spark.tables.table import ArchiveTable
 
 #: The module and class of each format, and what tells that a directory has it.
 _PROVIDERS = {
@@ -28,7 +28,7 @@ FORMATS = tuple(_PROVIDERS)
 FORMER = "_nb"
 
 
-def formOf(root: Path) -> str:
+def formOf(root: Location) -> str:
     """
     The format of the archive in a directory; empty if there is none.
     """
@@ -43,7 +43,9 @@ def formOf(root: Path) -> str:
     return ""
 
 
-def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") -> ArchiveTable:
+def tableAt(
+    place: str | os.PathLike[str] | ObjectPath, form: str = "", catalog: str = ""
+) -> ArchiveTable:
     """
     The archive in a directory.
 
@@ -51,7 +53,7 @@ def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") ->
     @param catalog: of an Iceberg table that is begun: C{CATALOG:NAMESPACE.TABLE}; empty for one of
         its own in the directory.
     """
-    root = rootOf(place)
+    root = locationOf(place)
     there = formOf(root)
     if form and there and form != there:
         raise OptionError(f"{root} is an archive of the format {there}, not {form}")
@@ -63,6 +65,8 @@ def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") ->
         if error.name and error.name.startswith("natsbroker"):
             raise
         raise OptionError(f"format {extra}: pip install 'natsbroker[{extra}]'") from None
+    if extra == "iceberg" and isinstance(root, ObjectPath):
+        raise OptionError(f"{root}: an archive in an object store has the format delta")
     if catalog and extra != "iceberg":
         raise OptionError("catalog: only Iceberg tables are in one")
     table: ArchiveTable = provider(root, catalog) if catalog else provider(root)

@@ -224,7 +224,7 @@ class IcebergTable(ArchiveTable):
             files = [
                 each
                 for folder, ends in (("data", (".parquet",)), ("metadata", (".avro", ".json")))
-                for each in (self.root / folder).rglob("*")
+                for each in (self.directory / folder).rglob("*")
                 if each.name.endswith(ends) and f"file://{each}" not in named
             ]
             old = [each for each in files if each.stat().st_mtime < oldest]

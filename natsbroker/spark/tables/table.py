@@ -1,15 +1,13 @@
 """
 What all formats of tables have in common.
 
-A table is a directory. C{data/} has Parquet files with names that are never used twice; the
-format's own log lists those that hold. Of several writers that go on from one version one succeeds,
-and the others learn it.
+A table is a directory, or a prefix in an object store. C{data/} has Parquet files with names that
+are never used twice; the format's own log lists those that hold. Of several writers that go on from
+one version one succeeds, and the others learn it.
 """
 
 from __future__ import annotations
 
-import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from typing import Any
 
 from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.filing import discard
+from natsbroker.spark.tables.locations import Location, directoryOf
 from natsbroker.spark.tables.snapshots import File, Range, TableError, TableSnapshot, joined
 
 
@@ -31,10 +30,19 @@ class Vacuumed:
 class ArchiveTable(ABC):
     form = ""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Location) -> None:
         self.root = root
 
+    @property
+    def directory(self) -> Path:
+        """
+        @raise TableError: if the table is in an object store.
+        """
+        return directoryOf(self.root)
+
     def make(self) -> None:
+        if not isinstance(self.root, Path):
+            return
         try:
             (self.root / "data").mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -107,14 +115,6 @@ class ArchiveTable(ABC):
         if found is None:
             raise TableError(f"{self.root}: there is no archive")
         return found
-
-
-def rootOf(place: str | os.PathLike[str]) -> Path:
-    text = os.fspath(place)
-    text = text[7:] if text.startswith("file:///") else text
-    if re.match(r"[a-zA-Z][\w+.-]*:/", text):
-        raise TableError(f"{text}: only directories of mounted file systems are supported yet")
-    return Path(text).absolute()
 
 
 def failed(path: Path, error: OSError) -> TableError:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from deltalake.transaction import AddAction, Transaction
 from natsbroker.spark.codecs.datatypes import Clash, readSchema
 from natsbroker.spark.tables.checking import STORED, ArchiveDamaged, readFiles
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.filing import writeDays
-from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
+from natsbroker.spark.tables.filing import writeDays, writeFile
+from natsbroker.spark.tables.formats import formOf
+from natsbroker.spark.tables.locations import locationOf, namesIn
+from natsbroker.spark.tables.snapshots import File, TableError, TableSnapshot
 from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, together
 
 
@@ -58,7 +61,7 @@ class TestLog:
     def test_transactions(self, table: DeltaLakeTable) -> None:
         """Where the archive stops and what it lost are application transactions."""
         assert table.append(table.require(), (), [(9, 20)], 20)
-        found = deltalake.DeltaTable(str(table.root))
+        found = deltalake.DeltaTable(str(table.directory))
         name = f"nb/{LOG.name}"
         assert found.transaction_version(name) == 20
         assert found.transaction_version(f"{name}/lost") == 1
@@ -71,7 +74,7 @@ class TestLog:
     def test_statistics(self, table: DeltaLakeTable) -> None:
         """The statistics are right, so that readers pass over files by them."""
         assert grow(table, 20)
-        found = deltalake.DeltaTable(str(table.root))
+        found = deltalake.DeltaTable(str(table.directory))
         rows = pa.table(found.get_add_actions(flatten=True)).to_pylist()
         ends = {(row["min.seq"], row["max.seq"], row["num_records"]) for row in rows}
         assert ends == {(1, 8, 8), (9, 19, 11)}
@@ -82,7 +85,7 @@ class TestLog:
     def test_statisticsOfGaps(self, table: DeltaLakeTable) -> None:
         """A file whose first or last messages were deleted is found by those that it has."""
         assert grow(table, 20, 9, 10, 19)
-        found = deltalake.DeltaTable(str(table.root))
+        found = deltalake.DeltaTable(str(table.directory))
         rows = pa.table(found.get_add_actions(flatten=True)).to_pylist()
         ends = {(row["min.seq"], row["max.seq"], row["min.time"], row["max.time"]) for row in rows}
         times = [datetime(1970, 1, 1, 0, 0, 0, n, timezone.utc) for n in (1, 8, 11, 18)]
@@ -96,8 +99,8 @@ class TestLog:
             assert table.append(table.require(), (), [(stop - 1, stop)], stop)
             assert grow(table, stop + 1)
         before = table.require()
-        deltalake.DeltaTable(str(table.root)).create_checkpoint()
-        for each in (table.root / "_delta_log").glob("*.json"):
+        deltalake.DeltaTable(str(table.directory)).create_checkpoint()
+        for each in (table.directory / "_delta_log").glob("*.json"):
             if int(each.stem) < before.version:
                 each.unlink()
         assert table.require() == before
@@ -109,17 +112,17 @@ class TestLog:
         synced: list[int] = []
         monkeypatch.setattr(os, "fsync", lambda each: synced.append(os.fstat(each).st_ino))
         base = table.require()
-        files = filed(table.root, 9, 12)
+        files = filed(table.directory, 9, 12)
         synced.clear()
         assert table.append(base, files, (), 12)
-        log = table.root / "_delta_log"
+        log = table.directory / "_delta_log"
         assert synced == [each.stat().st_ino for each in (max(log.glob("*.json")), log)]
 
         def broken(descriptor: int) -> None:
             raise OSError(5, "Input/output error")
 
         base = table.require()
-        files = filed(table.root, 12, 15)
+        files = filed(table.directory, 12, 15)
         monkeypatch.setattr(os, "fsync", broken)
         with pytest.raises(TableError, match=r"00003\.json: Input/output error"):
             table.append(base, files, (), 15)
@@ -136,19 +139,19 @@ class TestLog:
         assert grow(table, 12)
         assert table.append(table.require(), (), (), 13)
         monkeypatch.undo()
-        assert seqsIn(table.root) == list(range(1, 12))
+        assert seqsIn(table.directory) == list(range(1, 12))
 
     def test_alone(self, table: DeltaLakeTable) -> None:
         """Without our application transaction Delta takes both of two appends."""
-        racers = [deltalake.DeltaTable(str(table.root)) for _ in range(2)]
-        files = [filed(table.root, 9, 12)[0] for _ in racers]
+        racers = [deltalake.DeltaTable(str(table.directory)) for _ in range(2)]
+        files = [filed(table.directory, 9, 12)[0] for _ in racers]
         for stop, (racer, file) in enumerate(zip(racers, files, strict=True), 12):
             action = AddAction(file.path, file.bytes, {}, 0, True, "{}")
             properties = deltalake.CommitProperties(
                 app_transactions=[Transaction(f"x{stop}", stop)]
             )
             racer.create_write_transaction([action], "append", STORED, commit_properties=properties)
-        assert seqsIn(table.root) == sorted([*range(1, 12), 9, 10, 11])
+        assert seqsIn(table.directory) == sorted([*range(1, 12), 9, 10, 11])
 
 
 def test_days(tmp_path: Path) -> None:
@@ -176,36 +179,36 @@ class TestOthers:
         for stop in (12, 15, 18):
             assert grow(table, stop)
         before = table.require()
-        done = deltalake.DeltaTable(str(table.root)).optimize.compact()
+        done = deltalake.DeltaTable(str(table.directory)).optimize.compact()
         assert done["numFilesRemoved"] == 4
         after = table.require()
         [file] = after.files
         assert (file.first, file.last, file.rows) == (1, 17, 17)
         assert (after.stop, after.table, after.start) == (before.stop, before.table, 1)
-        [batch] = readFiles(table.root, after.files)
+        [batch] = readFiles(table.directory, after.files)
         assert batch.column("data").to_pylist() == [b"%d" % n for n in range(1, 18)]
         assert grow(table, 25)
-        assert seqsIn(table.root) == list(range(1, 25))
+        assert seqsIn(table.directory) == list(range(1, 25))
         assert [each.first for each in table.require().files] == [1, 18]
 
     def test_optimizedInRace(self, table: DeltaLakeTable) -> None:
         """An append that began before somebody compacted is taken: the messages are the same."""
         assert grow(table, 11)
         base = table.require()
-        deltalake.DeltaTable(str(table.root)).optimize.compact()
-        assert table.append(base, filed(table.root, 11, 12), (), 12)
-        assert seqsIn(table.root) == list(range(1, 12))
+        deltalake.DeltaTable(str(table.directory)).optimize.compact()
+        assert table.append(base, filed(table.directory, 11, 12), (), 12)
+        assert seqsIn(table.directory) == list(range(1, 12))
 
     def test_rowsDeleted(self, table: DeltaLakeTable) -> None:
         """Rows that somebody deleted are gone for us too."""
-        deltalake.DeltaTable(str(table.root)).delete("seq IN (1, 5, 8)")
+        deltalake.DeltaTable(str(table.directory)).delete("seq IN (1, 5, 8)")
         snapshot = table.require()
         assert (snapshot.rows, snapshot.stop) == (5, 9)
         assert [(each.first, each.last) for each in snapshot.files] == [(2, 7)]
 
     def test_rowsAdded(self, table: DeltaLakeTable) -> None:
         """Rows that nobody archived are refused: what the archive accounts for would move."""
-        found = deltalake.DeltaTable(str(table.root))
+        found = deltalake.DeltaTable(str(table.directory))
         rows = found.to_pyarrow_table(filters=[("seq", ">", 6)])
         later = rows.set_column(0, "seq", pa.array([9, 10], pa.int64()))
         deltalake.write_deltalake(found, later, mode="append")
@@ -223,7 +226,7 @@ class TestOthers:
     def test_newerProtocol(self, table: DeltaLakeTable) -> None:
         """What needs more than files to be read is refused."""
         features = [deltalake.TableFeatures.DeletionVectors]
-        deltalake.DeltaTable(str(table.root)).alter.add_feature(
+        deltalake.DeltaTable(str(table.directory)).alter.add_feature(
             features, allow_protocol_versions_increase=True
         )
         with pytest.raises(TableError, match="a table of reader version 3: its files are not all"):
@@ -231,31 +234,33 @@ class TestOthers:
 
     def test_damaged(self, table: DeltaLakeTable) -> None:
         """A log that makes no sense is an error that says where."""
-        last = max((table.root / "_delta_log").glob("*.json"))
+        last = max((table.directory / "_delta_log").glob("*.json"))
         last.write_text("?")
-        with pytest.raises(TableError, match=str(table.root)):
+        with pytest.raises(TableError, match=str(table.directory)):
             table.latest()
 
     def test_noStatistics(self, table: DeltaLakeTable) -> None:
         """A file of somebody else that does not say its sequences is refused with its name."""
-        [file] = filed(table.root, 9, 12)
-        (table.root / file.path).rename(table.root / "data" / "other")
+        [file] = filed(table.directory, 9, 12)
+        (table.directory / file.path).rename(table.directory / "data" / "other")
         action = AddAction("data/other", file.bytes, {}, 0, True, json.dumps({"numRecords": 3}))
-        deltalake.DeltaTable(str(table.root)).create_write_transaction([action], "append", STORED)
+        deltalake.DeltaTable(str(table.directory)).create_write_transaction(
+            [action], "append", STORED
+        )
         with pytest.raises(TableError, match="data/other: has no statistics"):
             table.latest()
 
 
 def test_doubled(table: DeltaLakeTable) -> None:
     """A row that somebody adds which is there already is an error for every reader."""
-    found = deltalake.DeltaTable(str(table.root))
+    found = deltalake.DeltaTable(str(table.directory))
     deltalake.write_deltalake(
         found, found.to_pyarrow_table(filters=[("seq", "=", 5)]), mode="append"
     )
     with pytest.raises(
         ArchiveDamaged, match="doubled: sequences 5 to 5: is in the archive more than"
     ):
-        list(readFiles(table.root, table.require().files))
+        list(readFiles(table.directory, table.require().files))
 
 
 class TestColumns:
@@ -293,3 +298,58 @@ class TestColumns:
 
         assert len(together(3, widened)) == 3
         assert set(other.columns().names) == {"seq", "s", "c0", "c1", "c2"}
+
+
+class TestObjectStore:
+    """Archives in an object store, which takes the place of a disk."""
+
+    @pytest.fixture
+    def lake(self, bucket: str) -> DeltaLakeTable:
+        """A table that has the sequences from 1 to 8."""
+        table = DeltaLakeTable(locationOf(f"{bucket}/lake"))
+        assert (table.latest(), formOf(table.root)) == (None, "")
+        table.make()
+        table.create(TableSnapshot.first(LOG, 1))
+        assert formOf(table.root) == "delta"
+        assert table.append(table.require(), self.filed(table, 1, 9), (), 9)
+        return table
+
+    def filed(self, table: DeltaLakeTable, start: int, stop: int) -> list[File]:
+        """A data file of a table."""
+        return writeFile(table.root, dated(start, stop, 100), start)
+
+    def test_race(self, lake: DeltaLakeTable) -> None:
+        """One of those that go on from a version succeeds; the files of the others are deleted."""
+        base = lake.require()
+        racers = [DeltaLakeTable(lake.root) for _ in range(4)]
+        files = [self.filed(each, 9, 12) for each in racers]
+        won = together(4, lambda n: racers[n].append(base, files[n], (), 12 + n))
+        assert len(won) == 1
+        found = lake.require()
+        assert (found.stop, found.rows) == (12 + won[0], 11)
+        names = sorted(each.path.removeprefix("data/") for each in found.files)
+        assert sorted(namesIn(lake.root / "data")) == names
+
+    def test_damage(self, lake: DeltaLakeTable) -> None:
+        """A file that was deleted is found."""
+        [file] = lake.require().files
+        (lake.root / file.path).unlink()
+        with pytest.raises(ArchiveDamaged, match="file: sequences 1 to 8"):
+            list(readFiles(lake.root, [file]))
+        with pytest.raises(TableError, match="was deleted before it was named"):
+            lake.append(lake.require(), [replace(file, first=9, last=16)], (), 17)
+
+    def test_tidied(self, lake: DeltaLakeTable) -> None:
+        """Small files become one, and go when they are vacuumed."""
+        for stop in (12, 15):
+            assert lake.append(lake.require(), self.filed(lake, stop - 3, stop), (), stop)
+        assert lake.compact(1 << 20) == 3
+        [file] = lake.require().files
+        assert (file.first, file.last) == (1, 14)
+        assert lake.vacuum(0, True).files == lake.vacuum(0, False).files == 3
+        assert sum(batch.num_rows for batch in readFiles(lake.root, [file])) == 14
+
+    def test_unreachable(self, bucket: str) -> None:
+        """A bucket that is not there is an error that names the table."""
+        with pytest.raises(TableError, match=f"{bucket}-none/lake: "):
+            DeltaLakeTable(locationOf(f"{bucket}-none/lake")).latest()

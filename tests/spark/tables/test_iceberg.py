@@ -61,7 +61,7 @@ class TestMetadata:
     def test_properties(self, table: IcebergTable) -> None:
         """Where the archive stops and what it lost are properties, and the snapshot's too."""
         assert table.append(table.require(), (), [(9, 20)], 20)
-        found = opened(table.root)
+        found = opened(table.directory)
         assert found.properties["natsbroker.stop"] == "20"
         assert json.loads(found.properties["natsbroker.lost"]) == [[9, 20]]
         assert json.loads(found.properties["natsbroker.log"])["identity"] == LOG.identity
@@ -71,23 +71,23 @@ class TestMetadata:
     def test_fileAlone(self, table: IcebergTable) -> None:
         """Who has no catalog reads the file that it points at, and passes over files by it."""
         assert grow(table, 20, 9, 19)
-        found = StaticTable.from_metadata(opened(table.root).metadata_location)
+        found = StaticTable.from_metadata(opened(table.directory).metadata_location)
         assert found.scan().to_arrow().num_rows == 17
         [task] = found.scan("seq >= 10 and seq < 15").plan_files()
         assert task.file.record_count == 9
 
     def test_notTriedAgain(self, table: IcebergTable) -> None:
         """A lost race stays lost, also if somebody has told the table to try again."""
-        racers = [IcebergTable(table.root) for _ in range(2)]
+        racers = [IcebergTable(table.directory) for _ in range(2)]
         for number in range(3):
-            with opened(table.root).transaction() as change:
+            with opened(table.directory).transaction() as change:
                 change.set_properties({"commit.retry.num-retries": "4"})
             stop = table.require().stop
             base = table.require()
-            files = [filed(table.root, stop, stop + 2 + n) for n in range(2)]
+            files = [filed(table.directory, stop, stop + 2 + n) for n in range(2)]
             won = together(2, lambda n: racers[n].append(base, files[n], (), stop + 2 + n))  # noqa: B023
             assert len(won) == 1, number
-            assert seqsIn(table.root) == list(range(1, stop + 2 + won[0]))
+            assert seqsIn(table.directory) == list(range(1, stop + 2 + won[0]))
 
     def test_unknownOutcome(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
         """A commit that holds although it raised an error is taken for what it is."""
@@ -101,19 +101,19 @@ class TestMetadata:
         assert grow(table, 12)
         assert table.append(table.require(), (), (), 13)
         monkeypatch.undo()
-        assert seqsIn(table.root) == list(range(1, 12))
+        assert seqsIn(table.directory) == list(range(1, 12))
 
     def test_vacuumKeeps(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
         """A snapshot that was the current one a moment ago stays, with its files."""
         for stop in (12, 15):
             assert grow(table, stop)
-        snapshots = opened(table.root).snapshots()
+        snapshots = opened(table.directory).snapshots()
         moment = snapshots[1].timestamp_ms / 1000
         monkeypatch.setattr("natsbroker.spark.tables.iceberg.time.time", lambda: moment + 0.0005)
         done = table.vacuum(0, False)
         monkeypatch.undo()
         assert done.versions == 1
-        left = opened(table.root)
+        left = opened(table.directory)
         assert [x.snapshot_id for x in left.snapshots()] == [x.snapshot_id for x in snapshots[1:]]
         assert left.scan(snapshot_id=snapshots[1].snapshot_id).to_arrow().num_rows == 11
         assert table.require().stop == 15
@@ -140,37 +140,37 @@ class TestOthers:
     def test_rewritten(self, table: IcebergTable) -> None:
         """Files that others have written in the place of ours are read, and archiving goes on."""
         assert grow(table, 12)
-        found = opened(table.root)
+        found = opened(table.directory)
         found.overwrite(found.scan().to_arrow().sort_by([("seq", "descending")]))
         snapshot = table.require()
         [file] = snapshot.files
         assert (file.first, file.last, file.rows) == (1, 11, 11)
-        [batch] = readFiles(table.root, snapshot.files)
+        [batch] = readFiles(table.directory, snapshot.files)
         assert batch.column("data").to_pylist() == [b"%d" % n for n in range(1, 12)]
         assert grow(table, 15)
-        assert seqsIn(table.root) == list(range(1, 15))
+        assert seqsIn(table.directory) == list(range(1, 15))
 
     def test_rowsDeleted(self, table: IcebergTable) -> None:
         """Rows that somebody deleted are gone for us too."""
-        opened(table.root).delete("seq = 5")
+        opened(table.directory).delete("seq = 5")
         assert (table.require().rows, table.require().stop) == (7, 9)
 
     def test_noArchive(self, table: IcebergTable, tmp_path: Path) -> None:
         """An Iceberg table of somebody else is left alone."""
-        with opened(table.root).transaction() as change:
+        with opened(table.directory).transaction() as change:
             change.remove_properties("natsbroker.log")
         with pytest.raises(TableError, match="is an Iceberg table, and no archive"):
             table.latest()
 
     def test_damaged(self, table: IcebergTable) -> None:
         """Metadata that is gone is an error that says where."""
-        location = opened(table.root).metadata_location
+        location = opened(table.directory).metadata_location
         Path(location.removeprefix("file://")).unlink()
         with pytest.raises(TableError, match=r"metadata\.json"):
             table.latest()
-        (table.root / "catalog.db").write_bytes(b"?" * 5000)
+        (table.directory / "catalog.db").write_bytes(b"?" * 5000)
         with pytest.raises(TableError, match="file is not a database"):
-            IcebergTable(table.root).latest()
+            IcebergTable(table.directory).latest()
 
     def test_deletesOfRows(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
         """What needs more than files to be read is refused."""

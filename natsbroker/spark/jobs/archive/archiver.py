@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.datasource.tasks import batchesOf, peerOf
@@ -24,6 +23,7 @@ from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.spark.tables.checking import COLUMNS
 from natsbroker.spark.tables.filing import writeDays, writeFile
+from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined
 from natsbroker.spark.tables.table import ArchiveTable
 
@@ -64,7 +64,7 @@ def logOf(state: StreamState, options: dict[str, Any]) -> Log:
 def copyRange(
     peer: ServerAccess,
     options: dict[str, Any],
-    root: Path,
+    root: Location,
     bounds: SequenceRange,
     partition: str = "",
 ) -> CopyResult:

@@ -25,8 +25,9 @@ from natsbroker.spark.jobs.common import Parser, Runner, addMaster, command, inl
 from natsbroker.spark.tables.checking import COLUMNS, ArchiveDamaged, Difference
 from natsbroker.spark.tables.filing import writeDays, writeFile
 from natsbroker.spark.tables.formats import FORMATS, FORMER, tableAt
+from natsbroker.spark.tables.locations import Location, directoryOf
 from natsbroker.spark.tables.snapshots import Log, Range, TableError, TableSnapshot
-from natsbroker.spark.tables.table import ArchiveTable, rootOf
+from natsbroker.spark.tables.table import ArchiveTable
 
 #: How many ranges are added to the table at a time.
 _RANGES = 16
@@ -116,7 +117,7 @@ def convert(former: FormerArchive, table: ArchiveTable, run: Runner = inline) ->
         table.append(snapshot, [file for each in done for file in each.files], lost, stop)
 
 
-def _copied(root: Path, to: Path, partition: str, files: tuple[FormerFile, ...]) -> CopyResult:
+def _copied(root: Path, to: Location, partition: str, files: tuple[FormerFile, ...]) -> CopyResult:
     write = writeDays if partition else writeFile
     return CopyResult(tuple(write(to, _rows(root, files), files[0].start)), ())
 
@@ -153,7 +154,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     parser.add_argument("--format", default="", choices=FORMATS, help="of a new table")
     addMaster(parser)
     given = parser.parse_args(list(arguments))
-    former = FormerArchive.of(rootOf(given.archive))
+    former = FormerArchive.of(directoryOf(given.archive))
     with runnerFor(given.master) as run:
         found = convert(former, tableAt(given.to, given.format), run)
     summary.update(rows=found.rows, start=found.start, stop=found.stop)

@@ -16,7 +16,8 @@ from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.common import Parser, command, writeWhole
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import SCHEMA
-from natsbroker.spark.tables.table import failed, rootOf
+from natsbroker.spark.tables.locations import directoryOf
+from natsbroker.spark.tables.table import failed
 
 _NAME = re.compile(r"(\d{20})-(\d{20})\.parquet")
 
@@ -73,5 +74,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     given = parser.parse_args(list(arguments))
     if given.rows_per_file < 1:
         parser.error("--rows-per-file is 1 or more")
-    summary.update(export(ArchiveOrigin.of(given.archive), rootOf(given.to), given.rows_per_file))
+    summary.update(
+        export(ArchiveOrigin.of(given.archive), directoryOf(given.to), given.rows_per_file)
+    )
     return 0

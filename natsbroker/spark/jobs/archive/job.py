@@ -116,7 +116,7 @@ def _isPassing(error: DataSourceError) -> bool:
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser("archive", "Copy a log into a table, each message exactly once.")
     addSource(parser)
-    parser.add_argument("--to", required=True, help="the directory of the archive")
+    parser.add_argument("--to", required=True, help="the directory or URL of the archive")
     parser.add_argument("--format", default="", choices=FORMATS, help="of a new archive")
     parser.add_argument(
         "--catalog",

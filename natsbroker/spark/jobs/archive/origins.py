@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from natsbroker.spark.logs.selection import logsOf, oneName
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.tables.checking import COLUMNS, readFiles
 from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
 
 
@@ -66,7 +66,7 @@ class LogOrigin:
 
 @dataclass(frozen=True)
 class ArchiveOrigin:
-    root: Path
+    root: Location
     snapshot: TableSnapshot
 
     @classmethod

@@ -5,7 +5,7 @@ An archive and what its log has behind it, as one DataFrame.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,6 +20,7 @@ from natsbroker.spark.jobs.common import (
     command,
     inSpark,
     optionTexts,
+    readInTasks,
     sessionFor,
     sourceOptions,
 )
@@ -27,8 +28,9 @@ from natsbroker.spark.logs.columns import ddlOf
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import ArchiveDamaged, Difference, damageOf
+from natsbroker.spark.tables.checking import ArchiveDamaged, Difference, damageOf, readFiles
 from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.locations import Location, ObjectPath
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 
 _COLUMNS = ("seq", "subject", "data", "time")
@@ -42,16 +44,20 @@ def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any
     return frameOf(spark, table.root, table.require(), columns)
 
 
-def frameOf(spark: Any, root: Path, snapshot: TableSnapshot, columns: Sequence[str]) -> Any:
+def frameOf(spark: Any, root: Location, snapshot: TableSnapshot, columns: Sequence[str]) -> Any:
     """
-    The messages of a version. Spark reads the files by itself, so it can pass over most of what is
-    in them; the first time that this process reads them, tasks check them before.
+    The messages of a version. Spark reads the files of a directory by itself, so it can pass over
+    most of what is in them; the first time that this process reads them, tasks check them before.
+    Tasks read and check what is in an object store, for which Spark would need jars.
 
     @raise ArchiveDamaged: if one has not what was written.
     """
     schema = ddlOf(columns)
     if not snapshot.files:
         return spark.createDataFrame([], schema)
+    if isinstance(root, ObjectPath):
+        groups = [tile.files for tile in snapshot.tiles if tile.files]
+        return readInTasks(spark, schema, partial(_columnsIn, root, tuple(columns)), groups)
     marks = {each.path: _mark(root, each) for each in snapshot.files}
     new = [
         tile.files
@@ -63,6 +69,11 @@ def frameOf(spark: Any, root: Path, snapshot: TableSnapshot, columns: Sequence[s
         raise ArchiveDamaged(root, findings)
     _CHECKED.update(marks.values())
     return spark.read.schema(schema).parquet(*(mark[0] for mark in marks.values()))
+
+
+def _columnsIn(root: Location, columns: Sequence[str], files: Sequence[File]) -> Iterator[Any]:
+    for batch in readFiles(root, files):
+        yield batch.select(columns)
 
 
 def _mark(root: Path, file: File) -> tuple[str, int, int]:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any, TextIO
 
 import pyarrow as pa
@@ -38,6 +37,7 @@ from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS, Difference, consecutive, examined
 from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import TableSnapshot, Tile
 from natsbroker.spark.tables.table import ArchiveTable
 from natsbroker.wire.columnar import addToDigest
@@ -95,7 +95,7 @@ def verify(
 def compareFiles(
     peer: ServerAccess,
     options: dict[str, Any],
-    root: Path,
+    root: Location,
     identity: str,
     block: int,
     task: tuple[Tile, int],
@@ -122,7 +122,7 @@ def compareFiles(
     return Comparison(tuple(findings), rows, deleted)
 
 
-def _rowsIn(root: Path, tile: Tile, findings: list[Difference]) -> Iterator[Row]:
+def _rowsIn(root: Location, tile: Tile, findings: list[Difference]) -> Iterator[Row]:
     """
     The rows of a tile that can be read; those that are there twice once.
 

@@ -36,8 +36,8 @@ from natsbroker.spark.jobs.decode.ranges import (
 )
 from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.delta import DeltaLakeTable
+from natsbroker.spark.tables.locations import locationOf
 from natsbroker.spark.tables.snapshots import Range, TableSnapshot, joined
-from natsbroker.spark.tables.table import rootOf
 
 _TYPES = {"seq": pa.int64(), "subject": pa.string(), "time": TIMESTAMP}
 
@@ -88,7 +88,7 @@ class TableDecoder:
         self.first: tuple[int, str] | None = None
         self.clashes: dict[str, str] = {}
         self._origin = origin
-        self._root = rootOf(root)
+        self._root = locationOf(root)
         self._options = options or TableOptions()
         self._mappings = tuple(mappings)
         self._columns = [self._columnsOf(each) for each in mappings]

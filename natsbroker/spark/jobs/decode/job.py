@@ -5,8 +5,11 @@ The job C{decode}: payloads into tables with columns, once or again and again.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TextIO
+
+import pyarrow as pa
 
 from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
@@ -21,6 +24,7 @@ from natsbroker.spark.jobs.common import (
     Progress,
     addSource,
     command,
+    readInTasks,
     runnerFor,
     runnerOf,
     sourceOptions,
@@ -29,7 +33,7 @@ from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
 from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.table import rootOf
+from natsbroker.spark.tables.locations import Location, ObjectPath, locationOf, parquetFile
 
 
 def decode(
@@ -73,14 +77,26 @@ def decoded(spark: Any, directory: str, table: str) -> Any:
     @param directory: of the tables.
     @param table: its name; that of dead letters ends with C{__dlq}.
     """
-    found = DeltaLakeTable(rootOf(directory) / table)
+    found = DeltaLakeTable(locationOf(directory) / table)
     columns = found.columns()
     if columns is None:
         raise DataSourceError(f"{found.root}: there is no table")
-    paths = [str(found.root / each.path) for each in found.require().files]
+    paths = [found.root / each.path for each in found.require().files]
     if not paths:
         return spark.createDataFrame([], ddlText(columns))
-    return spark.read.schema(ddlText(columns)).parquet(*paths)
+    if isinstance(found.root, ObjectPath):
+        return readInTasks(spark, ddlText(columns), partial(_rowsIn, columns), paths)
+    return spark.read.schema(ddlText(columns)).parquet(*(str(each) for each in paths))
+
+
+def _rowsIn(columns: Any, path: Location) -> Iterator[Any]:
+    file = parquetFile(path)
+    for batch in file.iter_batches():
+        for each in columns:
+            # A column that the table got later is not in its older files.
+            if each.name not in batch.schema.names:
+                batch = batch.append_column(each, pa.nulls(batch.num_rows, each.type))
+        yield batch.select(columns.names).cast(columns)
 
 
 @command("decode")

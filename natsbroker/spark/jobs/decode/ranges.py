@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from natsbroker.spark.jobs.archive.origins import Origin
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import withChecksums
 from natsbroker.spark.tables.filing import FileWriter
+from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Range
 
 #: What each row has of its message, and what dead letters have beside the columns of archives.
@@ -61,7 +61,7 @@ class DecodePlan:
     @ivar areOthersKept: whether messages without a mapping become dead letters.
     """
 
-    root: Path
+    root: Location
     mappings: tuple[PayloadMapping, ...]
     columns: tuple[str, ...]
     clashes: tuple[str, ...]

@@ -23,7 +23,7 @@ from natsbroker.spark.logs.selection import logsOf, oneName
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
-from natsbroker.spark.tables.table import rootOf
+from natsbroker.spark.tables.locations import directoryOf
 
 #: What the columns of a row may be, in Spark's spelling.
 _TYPES = {
@@ -96,7 +96,7 @@ class ParquetSource:
     stop = 0
 
     def __init__(self, place: str, origin: str = "") -> None:
-        self._root = rootOf(place)
+        self._root = directoryOf(place)
         self.origin = origin or self._root.name
         self.identity = f"parquet {self._root}"
 

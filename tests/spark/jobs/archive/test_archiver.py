@@ -37,7 +37,7 @@ def optionsOf(station: Station | BrokerStation, **given: str) -> dict[str, Any]:
 def rowsOf(table: ArchiveTable) -> list[dict[str, Any]]:
     """Every message of an archive, in order."""
     files = [each.path for each in table.require().files]
-    return [row for each in files for row in pq.read_table(table.root / each).to_pylist()]
+    return [row for each in files for row in pq.read_table(table.directory / each).to_pylist()]
 
 
 class TestChannel:

@@ -47,8 +47,8 @@ class Kept:
     @property
     def files(self) -> set[str]:
         """The data files that are there, named or not."""
-        found = self.table.root.rglob("*.parquet")
-        names = {str(each.relative_to(self.table.root)) for each in found}
+        found = self.table.directory.rglob("*.parquet")
+        names = {str(each.relative_to(self.table.directory)) for each in found}
         return {each for each in names if not each.startswith("_")}
 
     @property
@@ -108,10 +108,10 @@ class TestCompact:
     def test_damaged(self, kept: Kept) -> None:
         """Files that do not have what was written are not compacted; the error names all damage."""
         files = kept.table.require().files
-        (kept.table.root / files[0].path).unlink()
-        second = kept.table.root / files[1].path
+        (kept.table.directory / files[0].path).unlink()
+        second = kept.table.directory / files[1].path
         pq.write_table(pq.read_table(second).slice(0, 3), second)
-        forge(kept.table.root / files[2].path, 25)
+        forge(kept.table.directory / files[2].path, 25)
         before = kept.named
         with pytest.raises(ArchiveDamaged) as raised:
             compact(kept.table)
@@ -146,7 +146,7 @@ def test_commands(kept: Kept) -> None:
 
     def ran(*arguments: str) -> tuple[int, dict[str, Any]]:
         out = io.StringIO()
-        code = cli.main((*arguments, "--archive", str(kept.table.root)), out, io.StringIO())
+        code = cli.main((*arguments, "--archive", str(kept.table.directory)), out, io.StringIO())
         return code, json.loads(out.getvalue().splitlines()[-1])
 
     code, summary = ran("compact", "--master", "inline", "--target", "1M")

@@ -72,7 +72,7 @@ class TestBoth:
         sequence.
         """
         station, table = log
-        paths = [table.root / each.path for each in table.require().files]
+        paths = [table.directory / each.path for each in table.require().files]
         rows = pq.read_table(paths[0])
         isKept = pa.array([each not in (5, 6, 7, 20) for each in rows["seq"].to_pylist()])
         pq.write_table(pa.concat_tables([rows.filter(isKept), rows.slice(30, 1)]), paths[0])
@@ -94,7 +94,7 @@ class TestBoth:
     def test_pages(self, log: tuple[Any, ArchiveTable]) -> None:
         """A page that is not as it was written is found; what can be read is compared."""
         station, table = log
-        path = table.root / table.require().files[1].path
+        path = table.directory / table.require().files[1].path
         data = bytearray(path.read_bytes())
         column = pq.read_metadata(path).row_group(0).column(2)
         # The dictionary is the first of the column's pages.
@@ -107,7 +107,7 @@ class TestBoth:
     def test_replaced(self, log: tuple[Any, ArchiveTable]) -> None:
         """What was archived otherwise, with a checksum that goes with it, is found as well."""
         station, table = log
-        path = table.root / table.require().files[2].path
+        path = table.directory / table.require().files[2].path
         forge(path, 90)
         pq.write_table(withChecksums(pq.read_table(path)), path)
         assert compared(station, table).findings == (

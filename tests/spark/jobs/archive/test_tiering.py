@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from natsbroker.spark import cli
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.archive import tiering
+from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.archive.tiering import archived, tiered
+from natsbroker.spark.jobs.archive.verify import verified
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.tables.checking import ArchiveDamaged
 from natsbroker.spark.tables.formats import tableAt
@@ -52,6 +55,28 @@ def test_both(spark: Any, broker: BrokerStation, station: Station, tmp_path: Pat
         assert seqsOf(frame) == list(range(1, 76))
         assert frame.where("seq > 50 AND string(data) = 'new'").count() == 25
         assert archived(spark, root).count() == 50
+
+
+def test_objects(spark: Any, broker: BrokerStation, bucket: str) -> None:
+    """
+    An archive in an object store: tasks read and check it, jobs work on it, and its log goes on
+    behind it.
+    """
+    name = broker.channel(b"%d" % n for n in range(1, 51))
+    root = f"{bucket}/lake/log"
+    given = {"servers": broker.url, "channel": name}
+    assert archive(spark, given, root, plan=FilePlan(20))["files"] == 3
+    broker.fill(name, [b"new"] * 25)
+    frame = tiered(spark, root, {"servers": broker.url})
+    assert seqsOf(frame) == list(range(1, 76))
+    assert frame.where("seq <= 50 AND int(string(data)) = seq").count() == 50
+    assert (verified(None, given, root)["findings"], archived(spark, root).count()) == ([], 50)
+    [row] = archived(spark, root, ("headers", "data", "seq")).where("seq = 7").collect()
+    assert tuple(row) == ([], b"7", 7)
+    table = tableAt(root)
+    (table.root / table.require().files[1].path).unlink()
+    with pytest.raises(PySparkException, match="is damaged: file: sequences 21 to 40"):
+        archived(spark, root).count()
 
 
 def test_onlyOneOfThem(spark: Any, startServer: StartServer, tmp_path: Path) -> None:
@@ -93,7 +118,7 @@ def test_anotherLogOrNoArchive(spark: Any, broker: BrokerStation, tmp_path: Path
     table.make()
     table.create(TableSnapshot.first(Log("channel", name, "test-cluster", "0" * 16), 1))
     with pytest.raises(DataLoss, match="was deleted and made again since it was archived"):
-        tiered(spark, str(table.root), source)
+        tiered(spark, str(table.directory), source)
 
 
 def test_archivedMeanwhile(

@@ -44,7 +44,7 @@ def rowsOf(tmp_path: Path, name: str) -> list[dict[str, Any]]:
     """What a table has, in the order of its files."""
     table = DeltaLakeTable(tmp_path / "to" / name)
     paths = [each.path for each in table.require().files]
-    return [row for x in paths for row in pq.read_table(table.root / x).to_pylist()]
+    return [row for x in paths for row in pq.read_table(table.directory / x).to_pylist()]
 
 
 def seqsOf(tmp_path: Path, name: str) -> list[int]:
@@ -229,7 +229,7 @@ class TestAgain:
         assert decoder.rows["orders_any"] == 0
         assert seqsOf(tmp_path, "orders_any") == list(range(1, 31))
         table = DeltaLakeTable(tmp_path / "to" / "orders_any")
-        there = {f"data/{each.name}" for each in (table.root / "data").iterdir()}
+        there = {f"data/{each.name}" for each in (table.directory / "data").iterdir()}
         assert there == {each.path for each in table.require().files}
 
     def test_killedBetween(self, tmp_path: Path) -> None:

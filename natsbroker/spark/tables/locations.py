@@ -1,0 +1,187 @@
+"""
+Where a table is: a directory, or a prefix in an object store.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from natsbroker.files import syncDirectory
+from natsbroker.spark.tables.snapshots import TableError
+
+#: The stores that deltalake knows, whose way of logging in is theirs.
+SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+
+
+@lru_cache
+def _filesystem(url: str) -> Any:
+    from deltalake.fs import DeltaStorageHandler
+
+    # The same store, credentials and settings as those of the table's log.
+    return pafs.PyFileSystem(DeltaStorageHandler(url))
+
+
+@dataclass(frozen=True)
+class ObjectPath:
+    """
+    An object, or a prefix of some, with what tables need of a C{Path}. What is written is stored
+    when the writer is closed.
+
+    @ivar root: the URL of the table or of a directory of tables.
+    @ivar name: below it.
+    """
+
+    root: str
+    name: str = ""
+
+    def __truediv__(self, name: str) -> ObjectPath:
+        return ObjectPath(self.root, f"{self.name}/{name}" if self.name else name)
+
+    def __str__(self) -> str:
+        return f"{self.root}/{self.name}" if self.name else self.root
+
+    def exists(self) -> bool:
+        """
+        Whether there is such an object, or an object below such a prefix.
+        """
+        if self._info().type != pafs.FileType.NotFound:
+            return True
+        return bool(self.names())
+
+    def names(self) -> list[str]:
+        chosen = pafs.FileSelector(self.name, allow_not_found=True)
+        return [each.base_name for each in _filesystem(self.root).get_file_info(chosen)]
+
+    def size(self) -> int:
+        return self._info().size or 0
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """
+        @param missing_ok: as for a C{Path}. Some stores never say that nothing was there.
+        """
+        try:
+            _filesystem(self.root).delete_file(self.name)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def input(self) -> Any:
+        return _filesystem(self.root).open_input_file(self.name)
+
+    def output(self) -> Any:
+        return _filesystem(self.root).open_output_stream(self.name)
+
+    def _info(self) -> Any:
+        return _filesystem(self.root).get_file_info(self.name)
+
+
+Location = Path | ObjectPath
+
+
+def locationOf(text: str | os.PathLike[str] | ObjectPath) -> Location:
+    """
+    @raise TableError: if it is in a store of a kind that is not known.
+    """
+    if isinstance(text, ObjectPath):
+        return text
+    spelled = os.fspath(text)
+    spelled = spelled[7:] if spelled.startswith("file:///") else spelled
+    found = re.match(r"([a-zA-Z][\w+.-]*):/", spelled)
+    if found is None:
+        return Path(spelled).absolute()
+    if found[1].lower() not in SCHEMES:
+        raise TableError(f"{spelled}: a directory, or {', '.join(f'{x}://' for x in SCHEMES)}")
+    return ObjectPath(spelled.rstrip("/"))
+
+
+def directoryOf(text: str | os.PathLike[str] | ObjectPath) -> Path:
+    """
+    @raise TableError: if it is in an object store.
+    """
+    place = locationOf(text)
+    if isinstance(place, ObjectPath):
+        raise TableError(f"{place}: only directories of mounted file systems are supported here")
+    return place
+
+
+def namesIn(place: Location) -> list[str]:
+    """
+    What is in a directory, or directly below a prefix; nothing if there is none.
+    """
+    if isinstance(place, ObjectPath):
+        return place.names()
+    return os.listdir(place) if place.exists() else []
+
+
+def sizeOf(place: Location) -> int:
+    """
+    The bytes of a file; 0 if it is not there.
+    """
+    if isinstance(place, ObjectPath):
+        return place.size()
+    return place.stat().st_size if place.exists() else 0
+
+
+def parquetFile(place: Location) -> Any:
+    """
+    What other programs wrote may have no checksums of pages, which is no error.
+    """
+    source = place.input() if isinstance(place, ObjectPath) else place
+    return pq.ParquetFile(source, page_checksum_verification=True)
+
+
+class ParquetOutput:
+    """
+    A new Parquet file, which is stored once it was closed: on disk together with its name, or in
+    the object store.
+    """
+
+    def __init__(self, place: Location, schema: Any) -> None:
+        self._place = place
+        self._stream: Any = None
+        if isinstance(place, ObjectPath):
+            self._stream = place.output()
+        elif not place.parent.exists():
+            place.parent.mkdir(exist_ok=True)
+            syncDirectory(place.parent.parent)
+        sink = self._stream or place
+        self._writer = pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True)
+
+    def write(self, table: Any, rows: int) -> None:
+        """
+        @param rows: how many make a row group.
+        """
+        self._writer.write_table(table.cast(self._writer.schema), row_group_size=rows)
+
+    def close(self) -> int:
+        """
+        @return: the bytes of the file.
+        """
+        self._writer.close()
+        if self._stream is not None:
+            self._stream.close()
+        if isinstance(self._place, Path):
+            with open(self._place, "rb") as file:
+                os.fsync(file.fileno())
+            syncDirectory(self._place.parent)
+        return sizeOf(self._place)
+
+    def abandon(self) -> None:
+        """
+        Let go of a file that is given up; that it cannot be finished is no news.
+        """
+        try:
+            self._writer.close()
+            if self._stream is not None:
+                self._stream.close()
+        except (OSError, pa.ArrowException):
+            return

@@ -1,0 +1,67 @@
+"""
+An object store as Amazon's, for the time of the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def objectStore() -> Iterator[dict[str, str]]:
+    """
+    @return: what says to programs where the store is, and how to log in: variables.
+    """
+    # In a process of its own: the library that writes objects holds Python's lock meanwhile.
+    process = subprocess.Popen(
+        (sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stderr is not None
+    found: list[str] = []
+    started = threading.Event()
+
+    def read(lines: Iterator[str]) -> None:
+        for line in lines:
+            if not found and (match := re.search(r"http://127\.0\.0\.1:\d+", line)):
+                found.append(match[0])
+                started.set()
+        started.set()
+
+    thread = threading.Thread(target=read, args=[process.stderr])
+    thread.start()
+    try:
+        started.wait(60)
+        yield {
+            "AWS_ENDPOINT_URL": found[0],
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "tests",
+            "AWS_SECRET_ACCESS_KEY": "tests",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+    finally:
+        process.terminate()
+        process.wait()
+        thread.join()
+        process.stderr.close()
+
+
+def newBucket() -> str:
+    """
+    The URL of an empty bucket in the store that the environment names.
+    """
+    name = uuid.uuid4().hex
+    url = f"{os.environ['AWS_ENDPOINT_URL']}/{name}"
+    urllib.request.urlopen(urllib.request.Request(url, method="PUT")).close()
+    return f"s3://{name}"

@@ -1,0 +1,85 @@
+"""
+Where tables are.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from natsbroker.spark.tables.locations import (
+    Location,
+    ObjectPath,
+    ParquetOutput,
+    directoryOf,
+    locationOf,
+    namesIn,
+    parquetFile,
+    sizeOf,
+)
+from natsbroker.spark.tables.snapshots import TableError
+
+ROWS = pa.table({"seq": [1, 2, 3]})
+
+
+@pytest.fixture(params=["directory", "objects"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
+    """A new directory, and a prefix in an object store."""
+    if request.param == "directory":
+        return tmp_path
+    return locationOf(f"{request.getfixturevalue('bucket')}/lake/")
+
+
+@pytest.mark.parametrize("root", ["hdfs://h/x", "file://host/x", "http://h/x"])
+def test_unknown(root: str) -> None:
+    """Another kind of store is refused with those that are known."""
+    with pytest.raises(TableError, match="a directory, or s3://, "):
+        locationOf(root)
+
+
+def test_directories() -> None:
+    """A directory, also as a URL."""
+    assert locationOf("file:///lake/x") == locationOf("/lake/x") == Path("/lake/x")
+    assert directoryOf("x") == Path.cwd() / "x"
+
+
+def test_objects() -> None:
+    """A URL, also with a slash at its end, in messages and in tasks."""
+    place = locationOf("s3://lake/x/")
+    assert place == locationOf("s3://lake/x") == ObjectPath("s3://lake/x")
+    assert str(place / "data" / "a") == "s3://lake/x/data/a"
+    assert pickle.loads(pickle.dumps(place / "data")) == place / "data"
+    assert locationOf(place) is place
+    with pytest.raises(TableError, match="s3://lake/x: only directories"):
+        directoryOf(place)
+
+
+def test_files(place: Location) -> None:
+    """A file is there with its size once it was closed, and gone when it was deleted."""
+    path = place / "data" / "a.parquet"
+    assert (namesIn(place), namesIn(place / "data"), sizeOf(path)) == ([], [], 0)
+    assert not path.exists()
+    output = ParquetOutput(path, ROWS.schema)
+    output.write(ROWS, 2)
+    assert output.close() == sizeOf(path) > 0
+    assert namesIn(place / "data") == ["a.parquet"]
+    assert (place / "data").exists()
+    file = parquetFile(path)
+    assert (file.read(), file.num_row_groups) == (ROWS, 2)
+    path.unlink()
+    path.unlink(missing_ok=True)
+    with pytest.raises(FileNotFoundError):
+        parquetFile(path)
+
+
+def test_abandoned(place: Location) -> None:
+    """Nothing is left of a file that is given up and deleted."""
+    path = place / "data" / "a.parquet"
+    output = ParquetOutput(path, ROWS.schema)
+    output.write(ROWS, 2)
+    output.abandon()
+    path.unlink(missing_ok=True)
+    assert namesIn(place / "data") == []
