@@ -29,7 +29,7 @@ from natsbroker.storage.committing import CommitThread, IRefusing
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.policy import Policy, sweepAgain
 from natsbroker.storage.postgres.connecting import asStoreError
-from natsbroker.storage.postgres.leasing import Space
+from natsbroker.storage.postgres.leasing import Holdings
 from natsbroker.storage.postgres.schema import PostgresLogRow
 from natsbroker.storage.postgres.session import Session
 from natsbroker.storage.postgres.writing import PostgresTransaction
@@ -87,10 +87,8 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
         self._session = session
         self._policies = policies
         self._now = now
-        self._rows: dict[int, PostgresLogRow] = {row.identity: row for row in session.leftover}
-        self._spaces: dict[str, Space] = {}
-        self._lostSpaces: set[str] = set()
-        self.leftover = set(self._rows)
+        self._held = Holdings({row.identity: row for row in session.leftover})
+        self.leftover = set(self._held.rows)
 
     def leave(self) -> None:
         try:
@@ -118,7 +116,7 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
             transaction: PostgresTransaction | None = None
             try:
                 session.begin()
-                transaction = self._transaction()
+                transaction = PostgresTransaction(session, self._held, self._policies, self._now())
                 self._apply(transaction, jobs)
                 session.commit()
                 return transaction
@@ -136,17 +134,6 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
                         raise
                 else:
                     raise
-
-    def _transaction(self) -> PostgresTransaction:
-        return PostgresTransaction(
-            self._session.connection,
-            self._session.holder,
-            self._rows,
-            self._spaces,
-            self._lostSpaces,
-            self._policies,
-            self._now(),
-        )
 
     def _apply(self, transaction: PostgresTransaction, jobs: Sequence[Job]) -> None:
         identities = {job.identity for job in jobs} | self.leftover
@@ -167,27 +154,24 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
 
     def _committed(self, transaction: PostgresTransaction, jobs: Sequence[Job]) -> PostgresCommit:
         self.unfinished = [job for job in jobs if not job.isDone()]
-        self._rows = transaction.rows
-        self._spaces, self._lostSpaces = transaction.spaces, transaction.lostSpaces
+        self._held = transaction.held
         rows = {identity: writer.row for identity, writer in transaction.writers.items()}
         dropped = {identity for identity, row in rows.items() if row.dropped}
         self.leftover = (self.leftover - rows.keys() - transaction.lost.keys()) | (
             transaction.unfinished | dropped
         )
         for identity in (*transaction.gone, *transaction.givenUp):
-            del self._rows[identity]
+            del self._held.rows[identity]
             self.leftover.discard(identity)
         lost = [row for row in transaction.lost.values() if not row.dropped]
         return PostgresCommit([job for job in jobs if job.isDone()], rows, lost)
 
     def openAgain(self) -> None:
         try:
-            rows, spaces = self._session.openAgain(self._rows, self._spaces)
+            self._held = self._session.openAgain(self._held)
         except Exception as failure:
             self.refuse([], asStoreError(failure))
             return
-        self._lostSpaces |= self._spaces.keys() - spaces.keys()
-        self._rows, self._spaces = rows, spaces
-        self.leftover &= self._rows.keys()
+        self.leftover &= self._held.rows.keys()
         self.takeAgain()
-        self.tell(self.owner.reopened, rows)
+        self.tell(self.owner.reopened, self._held.rows)

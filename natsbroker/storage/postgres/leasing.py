@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from natsbroker.interfaces.records import (
@@ -36,6 +37,25 @@ FORGOTTEN = 3600
 class Space(NamedTuple):
     identity: int
     token: int
+
+
+@dataclass(slots=True)
+class Holdings:
+    """
+    What this broker holds, as far as it knows.
+
+    @ivar rows: of logs, by identity.
+    @ivar spaces: of state, by name.
+    @ivar lostSpaces: names of spaces that others hold, or held since they were lost: what this
+        broker knows of them may not be so any more.
+    """
+
+    rows: dict[int, PostgresLogRow]
+    spaces: dict[str, Space] = field(default_factory=dict)
+    lostSpaces: set[str] = field(default_factory=set)
+
+    def copy(self) -> Holdings:
+        return Holdings(dict(self.rows), dict(self.spaces), set(self.lostSpaces))
 
 
 class Renewed(NamedTuple):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
 
 import psycopg
 
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.postgres.connecting import Database, isLost
 from natsbroker.storage.postgres.leasing import (
-    Space,
+    Holdings,
     abandoned,
     enter,
     held,
@@ -23,7 +22,7 @@ from natsbroker.storage.postgres.leasing import (
     newIdentity,
     stillHeld,
 )
-from natsbroker.storage.postgres.schema import Connection, PostgresLogRow, prepare
+from natsbroker.storage.postgres.schema import Connection, prepare
 
 LOCK_WAIT = 2000
 """Milliseconds to wait for a lost connection's transaction to end."""
@@ -130,11 +129,9 @@ class Session:
             raise StoreFailed("the database has forgotten this broker")
         return int(row[0])
 
-    def openAgain(
-        self, rows: Mapping[int, PostgresLogRow], spaces: Mapping[str, Space]
-    ) -> tuple[dict[int, PostgresLogRow], dict[str, Space]]:
+    def openAgain(self, known: Holdings) -> Holdings:
         """
-        @return: the logs that are held still, by identity, as they are now, and the spaces.
+        @return: what is held still, as it is now.
         """
         try:
             self.connect()
@@ -144,10 +141,11 @@ class Session:
             with self.connection.transaction():
                 self._enter()
         with self.connection.transaction():
-            found = held(self.connection, self.holder, rows)
-            tokens = {each.identity: each.token for each in spaces.values()}
+            rows = held(self.connection, self.holder, known.rows)
+            tokens = {each.identity: each.token for each in known.spaces.values()}
             alive = stillHeld(self.connection, "space", self.holder, tokens)
-        return found, {name: each for name, each in spaces.items() if each.identity in alive}
+        spaces = {name: each for name, each in known.spaces.items() if each.identity in alive}
+        return Holdings(rows, spaces, known.lostSpaces | (known.spaces.keys() - spaces.keys()))
 
     def leave(self) -> None:
         try:

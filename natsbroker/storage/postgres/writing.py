@@ -4,7 +4,7 @@ What one transaction does to logs and state.
 What the limits let go in one transaction is bounded by what was appended in it, so that it never
 stops writers; what is left over is done in the next ones.
 
-The rows that it was given are not changed: L{PostgresTransaction.rows} has those that hold when
+The rows that it was given are not changed: L{PostgresTransaction.held} has those that hold when
 it is durable. Nothing is written to what another broker holds.
 """
 
@@ -19,6 +19,7 @@ from psycopg import Cursor
 from natsbroker.interfaces.records import LeaseLost, StoreFailed
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.leasing import (
+    Holdings,
     Space,
     giveUp,
     giveUpSpace,
@@ -28,7 +29,8 @@ from natsbroker.storage.postgres.leasing import (
     takeSpace,
 )
 from natsbroker.storage.postgres.reading import distinctSubjects, readHolds
-from natsbroker.storage.postgres.schema import Connection, PostgresLogRow, checksum, subjectKey
+from natsbroker.storage.postgres.schema import PostgresLogRow, checksum, subjectKey
+from natsbroker.storage.postgres.session import Session
 from natsbroker.storage.records import HEAD_SIZE, Encoded, subjectOf, timestampOf
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -300,56 +302,45 @@ class PostgresLogWriter:
 class PostgresTransaction:
     """
     @ivar copied: records to store, as C{COPY} wants them.
-    @ivar rows: what will be known of the logs; those that others hold are not among them.
+    @ivar held: what this broker will know; logs that others hold are not among it.
     @ivar lost: logs that others hold.
-    @ivar lostSpaces: names of spaces that others hold, or held since they were lost: what this
-        broker knows of them may not be so any more.
     @ivar gone: dropped logs of which nothing is left.
     @ivar givenUp: logs that another broker may have.
     @ivar unfinished: logs from which more has to go.
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        holder: int,
-        rows: Mapping[int, PostgresLogRow],
-        spaces: Mapping[str, Space],
-        lostSpaces: Collection[str],
-        policies: Mapping[int, Policy],
-        now: int,
+        self, session: Session, held: Holdings, policies: Mapping[int, Policy], now: int
     ) -> None:
-        self.connection = connection
+        self.connection = session.connection
         self.copied: list[bytes] = []
         self.now = now
         self.writers: dict[int, PostgresLogWriter] = {}
-        self.rows = dict(rows)
-        self.spaces = dict(spaces)
+        self.held = held.copy()
         self.lost: dict[int, PostgresLogRow] = {}
-        self.lostSpaces = set(lostSpaces)
         self.gone: list[int] = []
         self.givenUp: list[int] = []
         self.unfinished: set[int] = set()
-        self._holder = holder
+        self._holder = session.holder
         self._policies = policies
 
     def lock(self, identities: Iterable[int], spaces: Iterable[str]) -> None:
         """
         Lock the logs and spaces that will be written to, and find out which others hold.
         """
-        tokens = {each: self.rows[each].token for each in identities if each in self.rows}
+        tokens = {each: self.held.rows[each].token for each in identities if each in self.held.rows}
         held = stillHeld(self.connection, "log", self._holder, tokens) if tokens else ()
         for identity in tokens.keys() - set(held):
-            self.lost[identity] = self.rows.pop(identity)
+            self.lost[identity] = self.held.rows.pop(identity)
         for identity in held:
-            self._write(self.rows[identity])
-        wanted = {name: self.spaces[name] for name in spaces if name in self.spaces}
+            self._write(self.held.rows[identity])
+        wanted = {name: self.held.spaces[name] for name in spaces if name in self.held.spaces}
         tokens = {space.identity: space.token for space in wanted.values()}
         held = stillHeld(self.connection, "space", self._holder, tokens) if tokens else ()
         for name, space in wanted.items():
             if space.identity not in held:
-                del self.spaces[name]
-                self.lostSpaces.add(name)
+                del self.held.spaces[name]
+                self.held.lostSpaces.add(name)
 
     def log(self, identity: int) -> PostgresLogWriter:
         writer = self.writers.get(identity)
@@ -359,7 +350,7 @@ class PostgresTransaction:
 
     def open(self, name: str, create: bool) -> PostgresLogRow:
         taken = takeLog(self.connection, self._holder, name, create)
-        known = self.rows.get(taken.identity)
+        known = self.held.rows.get(taken.identity)
         if known is not None and known.token == taken.token:
             taken = known
         return self._write(taken).row
@@ -379,7 +370,7 @@ class PostgresTransaction:
         """
         writer = self.writers.get(row.identity)
         if writer is None:
-            row = self.rows[row.identity] = replace(row)
+            row = self.held.rows[row.identity] = replace(row)
             policy = self._policies.get(row.identity) or Policy()
             writer = self.writers[row.identity] = PostgresLogWriter(self, row, policy)
         return writer
@@ -393,22 +384,22 @@ class PostgresTransaction:
         introduce(self.connection, self._holder, name)
 
     def giveUpSpace(self, name: str) -> None:
-        space = self.spaces.pop(name, None)
+        space = self.held.spaces.pop(name, None)
         if space is not None:
             giveUpSpace(self.connection, self._holder, space.identity)
-        self.lostSpaces.add(name)
+        self.held.lostSpaces.add(name)
 
     def space(self, name: str, isReload: bool = False) -> Space:
         """
         @param isReload: also if it was lost, because all of it is going to be looked at.
         @raise LeaseLost: if another broker has it, or had.
         """
-        space = self.spaces.get(name)
+        space = self.held.spaces.get(name)
         if space is None:
-            if name in self.lostSpaces and not isReload:
+            if name in self.held.lostSpaces and not isReload:
                 raise LeaseLost(f"another broker has the state {name}")
-            space = self.spaces[name] = takeSpace(self.connection, self._holder, name)
-            self.lostSpaces.discard(name)
+            space = self.held.spaces[name] = takeSpace(self.connection, self._holder, name)
+            self.held.lostSpaces.discard(name)
         return space
 
     def change(self, name: str, changes: Mapping[bytes, bytes | None]) -> None:
