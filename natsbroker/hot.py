@@ -16,6 +16,7 @@ __all__ = [
     "Connection",
     "Decoder",
     "FlushBatch",
+    "FrameLane",
     "InternalPublisher",
     "Lane",
     "LinkLane",
@@ -68,6 +69,7 @@ useShortSlices: Any = None
 AckCollector: Any = None
 
 #: Steps in front of L{natsbroker.websocket.frames}; C{None} where they are not compiled.
+FrameLane: Any = None
 maskBytes: Any = None
 readFrames: Any = None
 

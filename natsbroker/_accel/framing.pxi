@@ -40,32 +40,39 @@ def maskBytes(bytes data not None, uint32_t key):
     return masked
 
 
-def readFrames(bytearray data not None, bint isMasked, unsigned long long rest, uint32_t key):
+# What is left of a frame that has not come as a whole, and its mask.
+cdef struct Unread:
+    unsigned long long rest
+    uint32_t key
+
+
+cdef Py_ssize_t unframe(
+    const unsigned char* source, Py_ssize_t size, char* target, Py_ssize_t* made, bint isMasked,
+    Unread* frame,
+) noexcept nogil:
     """
-    @param rest: how much of a frame is still to come.
-    @param key: the mask of that.
-    @return: the payload of the frames at the beginning, up to the first that is not for here; how
-        many bytes they were; how much of the last one is still to come, and its mask.
+    Copy the payload of the frames at the beginning, up to the first that is not for here. It is never
+    longer than what it comes in.
+
+    @return: how many bytes these frames are.
     """
-    cdef const unsigned char* source = <const unsigned char*>PyByteArray_AS_STRING(data)
-    cdef Py_ssize_t size = PyByteArray_GET_SIZE(data)
-    # Payload is never longer than what it came in.
-    cdef bytes plain = PyBytes_FromStringAndSize(NULL, size)
-    cdef char* target = PyBytes_AS_STRING(plain)
-    cdef Py_ssize_t place = 0, made = 0, head, width, count, index
+    cdef Py_ssize_t place = 0, head, width, count, index
     cdef unsigned long long length
+    made[0] = 0
     while True:
-        if rest:
-            count = size - place if rest > <unsigned long long>(size - place) else <Py_ssize_t>rest
+        if frame.rest:
+            count = size - place
+            if frame.rest < <unsigned long long>count:
+                count = <Py_ssize_t>frame.rest
             if isMasked:
-                maskInto(target + made, <const char*>source + place, count, key)
-                key = turnKey(key, count)
+                maskInto(target + made[0], <const char*>source + place, count, frame.key)
+                frame.key = turnKey(frame.key, count)
             else:
-                memcpy(target + made, source + place, count)
-            made += count
+                memcpy(target + made[0], source + place, count)
+            made[0] += count
             place += count
-            rest -= count
-            if rest:
+            frame.rest -= count
+            if frame.rest:
                 break
         if size - place < 2:
             break
@@ -86,9 +93,86 @@ def readFrames(bytearray data not None, bint isMasked, unsigned long long rest, 
             if length < FRAME_TWO or (width == 8 and (length < 65536 or length >> 63)):
                 break
         if isMasked:
-            key = 0
+            frame.key = 0
             for index in range(4):
-                key |= <uint32_t>source[place + head - 4 + index] << (8 * index)
+                frame.key |= <uint32_t>source[place + head - 4 + index] << (8 * index)
         place += head
-        rest = length
-    return plain[:made], place, rest, key
+        frame.rest = length
+    return place
+
+
+def readFrames(bytearray data not None, bint isMasked, unsigned long long rest, uint32_t key):
+    """
+    @param rest: how much of a frame is still to come.
+    @param key: the mask of that.
+    @return: the payload of the frames at the beginning, up to the first that is not for here; how
+        many bytes they were; how much of the last one is still to come, and its mask.
+    """
+    cdef Py_ssize_t made = 0, used
+    cdef Py_ssize_t size = PyByteArray_GET_SIZE(data)
+    cdef bytes plain = PyBytes_FromStringAndSize(NULL, size)
+    cdef Unread frame
+    frame.rest = rest
+    frame.key = key
+    used = unframe(
+        <const unsigned char*>PyByteArray_AS_STRING(data), size, PyBytes_AS_STRING(plain), &made,
+        isMasked, &frame,
+    )
+    return plain[:made], used, frame.rest, frame.key
+
+
+@cython.final
+cdef class FrameLane:
+    """
+    Moves the payload of plain frames from the input of a connection to the decoder of its session.
+
+    @ivar isOn: whether it may; not while the readable path is within a frame or a message.
+    """
+
+    cdef Decoder target
+    cdef bint isMasked
+    cdef public bint isOn
+    cdef Unread frame
+
+    def __init__(self, Decoder target not None, bint isMasked):
+        self.target = target
+        self.isMasked = isMasked
+        self.isOn = True
+        self.frame.rest = 0
+        self.frame.key = 0
+
+    cdef bint move(self, Decoder source) except -1:
+        """
+        @return: whether something is left that is not the beginning of a plain frame's header.
+        """
+        cdef Decoder target = self.target
+        cdef Py_ssize_t size = source.stop - source.start
+        cdef Py_ssize_t made = 0
+        cdef const unsigned char* left
+        target.makeRoom(size)
+        source.start += unframe(
+            <const unsigned char*>source.data + source.start, size, target.data + target.stop, &made,
+            self.isMasked, &self.frame,
+        )
+        target.came(made)
+        size = source.stop - source.start
+        left = <const unsigned char*>source.data + source.start
+        return size >= 14 or (
+            size > 0 and left[0] != (FRAME_FIN | FRAME_BINARY) and left[0] != (FRAME_FIN | FRAME_TEXT)
+        ) or (size > 1 and ((left[1] & FRAME_MASKED) != 0) != self.isMasked)
+
+
+cdef inline Py_ssize_t frameHeader(char* target, Py_ssize_t length) noexcept nogil:
+    """
+    @return: how long the header is: ten bytes at most.
+    """
+    cdef Py_ssize_t width = 0, index
+    target[0] = <char>(FRAME_FIN | FRAME_BINARY)
+    if length < FRAME_TWO:
+        target[1] = <char>length
+        return 2
+    width = 2 if length < 65536 else 8
+    target[1] = FRAME_TWO if width == 2 else FRAME_EIGHT
+    for index in range(width):
+        target[2 + index] = <char>(length >> (8 * (width - 1 - index)))
+    return 2 + width

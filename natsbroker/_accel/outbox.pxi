@@ -31,6 +31,8 @@ cdef enum:
     MOST_LENT = 64
     # The binary logarithm of how many bytes cost as much as a receiver.
     BYTES = 11
+    # The longest header of a WebSocket frame that is not masked.
+    LONGEST_HEAD = 10
 
 # What is to be sent from elsewhere, and how many of the outbox's own bytes come before it.
 cdef struct Loan:
@@ -198,6 +200,7 @@ cdef class Outbox:
     cdef int loanCount
     cdef Py_ssize_t lent
     cdef int fd
+    cdef Outbox below
     cdef bint isDirty, blocked, isPaused
     cdef FlushBatch batch
     cdef object owner, writer, blockedCall, held
@@ -255,6 +258,14 @@ cdef class Outbox:
         self.fd = fd
         self.blocked = False
         self.blockedCall = blockedCall
+
+    def frameInto(self, Outbox below):
+        """
+        Put what is to be sent into another outbox as WebSocket frames from now on.
+
+        @param below: C{None} to use C{write} again.
+        """
+        self.below = below
 
     cdef inline Py_ssize_t waiting(self) noexcept:
         return self.stop - self.start + self.lent
@@ -406,13 +417,15 @@ cdef class Outbox:
         return 0
 
     cdef int spill(self) except -1:
-        if self.fd >= 0 and self.stop > self.start and not self.blocked and not self.isPaused:
-            self.sendNow()
+        if self.stop > self.start and not self.blocked and not self.isPaused:
+            if self.fd >= 0:
+                self.sendNow()
+            elif self.below is not None:
+                self.frameNow()
         return 0
 
     cdef int heavy(self) except -1:
-        if self.fd >= 0 and not self.blocked and not self.isPaused:
-            self.sendNow()
+        self.spill()
         if self.waiting() + self.heldAtMost > self.limit and self.total() > self.limit:
             self.close()
             self.batch.atEnd(self.owner.outboxOverflowed)
@@ -459,6 +472,8 @@ cdef class Outbox:
         if self.stop > self.start:
             if self.fd >= 0:
                 self.sendNow()
+            elif self.below is not None:
+                self.frameNow()
             else:
                 self.keepLoans()
                 data = PyBytes_FromStringAndSize(self.data + self.start, self.stop - self.start)
@@ -486,6 +501,26 @@ cdef class Outbox:
             self.start += count
             self.sentBytes += count
         self.giveBack()
+        return 0
+
+    cdef int frameNow(self) except -1:
+        """
+        Put what waits into the outbox below, as one frame.
+        """
+        cdef Outbox below = self.below
+        cdef Py_ssize_t count = self.stop - self.start
+        cdef Py_ssize_t head
+        cdef char* out
+        if not below.closed:
+            out = below.reserve(count + LONGEST_HEAD)
+            if out == NULL:
+                return 0
+            head = frameHeader(out, count)
+            memcpy(out + head, self.data + self.start, count)
+        self.sentBytes += count
+        self.giveBack()
+        if not below.closed:
+            below.grown(head + count)
         return 0
 
     cdef int notSent(self, int trouble) except -1:

@@ -44,6 +44,7 @@ cdef class Connection:
     A socket in a L{Poller}.
 
     @ivar lane: the fast lane of the connection, while it may take it.
+    @ivar framing: takes WebSocket frames apart for the lane; C{None} for a connection without.
     """
 
     cdef Poller poller
@@ -51,6 +52,7 @@ cdef class Connection:
     cdef Decoder decoder
     cdef Outbox outbox
     cdef public Lane lane
+    cdef public FrameLane framing
     cdef object proceed, blocked, unblocked, ended, lost, failed
     cdef bint wantsRead, wantsWrite, isWatched
     # Whether the socket is in the epoll set. One that hung up while reading is paused is not: the set
@@ -162,7 +164,10 @@ cdef class Connection:
             if count > 0:
                 self.poller.came += count
                 lane = self.lane
-                if lane is not None:
+                if self.framing is not None:
+                    if self.readFramed(now):
+                        return 0
+                elif lane is not None:
                     forwarded = lane.run()
                     if forwarded:
                         decoder.heard = now
@@ -176,6 +181,22 @@ cdef class Connection:
         finally:
             decoder.leaveShared()
         return 0
+
+    cdef bint readFramed(self, double now) except -1:
+        """
+        @return: whether nothing is left for the readable path.
+        """
+        cdef FrameLane framing = self.framing
+        cdef Decoder target = framing.target
+        cdef Lane lane = self.lane
+        if not framing.isOn or framing.move(self.decoder) or lane is None:
+            return False
+        if lane.run():
+            target.heard = now
+        if not lane.isShort or lane.batch.congested is not None:
+            return False
+        target.leaveShared()
+        return True
 
     cdef int writable(self) except -1:
         if self.outbox.unblock() and self.isWatched and self.wantsWrite:

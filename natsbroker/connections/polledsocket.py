@@ -86,6 +86,10 @@ class PolledSocket:
         if self._connection is not None:
             self._connection.lane = lane
 
+    def useFraming(self, framing: Any) -> None:
+        if self._connection is not None:
+            self._connection.framing = framing
+
     def setReading(self, isWanted: bool) -> None:
         if self._connection is not None:
             self._connection.setReading(isWanted)

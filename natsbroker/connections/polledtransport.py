@@ -101,6 +101,24 @@ class PolledTransport:
         self._outbox = relay.outbox
         self._socket.relay(relay)
 
+    def useLane(self, lane: Any) -> None:
+        self._socket.useLane(lane)
+
+    def useFraming(self, framing: Any) -> None:
+        """
+        Have a C{hot.FrameLane} take input apart, before the protocol that L{pollStream} was given
+        gets what it leaves.
+        """
+        self._socket.useFraming(framing)
+
+    def sendFramesOf(self, outbox: Any) -> None:
+        """
+        Send what another outbox flushes as WebSocket frames, without the protocol.
+
+        @param outbox: a compiled one.
+        """
+        outbox.frameInto(self._outbox)
+
     @property
     def unsent(self) -> int:
         return self._outbox.pending

@@ -64,7 +64,7 @@ class FrameReader:
         @param isMasked: whether the peer masks its frames; others are refused.
         @param inflation: C{None} where compression was not agreed on.
         """
-        self._isMasked = isMasked
+        self.isMasked = isMasked
         self._frames = FrameProtocol(not isMasked, [] if inflation is None else [inflation])
         self._input = bytearray()
         self._isWhole = True
@@ -72,6 +72,13 @@ class FrameReader:
         # where the lane reads it.
         self._rest = 0
         self._key: int | None = None
+
+    @property
+    def isIdle(self) -> bool:
+        """
+        Whether what comes next is the beginning of a message.
+        """
+        return self._isWhole and not (self._rest or self._input)
 
     def feed(self, data: bytes) -> None:
         self._input += data
@@ -98,7 +105,7 @@ class FrameReader:
             return b""
         plain: bytes
         plain, used, self._rest, key = hot.readFrames(
-            self._input, self._isMasked, self._rest, self._key or 0
+            self._input, self.isMasked, self._rest, self._key or 0
         )
         self._key = key if self._rest else None
         del self._input[:used]
@@ -177,6 +184,13 @@ class FrameWriter:
         self._isCompressed = isCompressed
         self._longest = longest
         self._isWhole = isWhole
+
+    @property
+    def isPlain(self) -> bool:
+        """
+        Whether each output is one frame, of just the same bytes behind its header.
+        """
+        return not (self._isMasked or self._isCompressed or self._longest)
 
     def frames(self, data: bytes) -> bytes:
         if not self._isCompressed:

@@ -5,6 +5,9 @@ the difference.
 Input is decoded no faster than the session takes it, and in one turn of the event loop no more
 than a connection without frames brings, however well it is compressed. Answers to PING do not pile
 up for a peer that does not read: it gets the last one.
+
+On a connection in a poller, plain frames pass between the socket's buffers and those of the session
+in the compiled lane; what it leaves comes here.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from twisted.logger import Logger
 from wsproto.frame_protocol import Opcode
 from zope.interface import implementer
 
-from natsbroker import errors
+from natsbroker import errors, hot
 from natsbroker.connections.peersession import PeerSession
+from natsbroker.connections.polledtransport import PolledTransport
 from natsbroker.websocket.closing import closeCode
 from natsbroker.websocket.frames import ControlFrame, FrameReader, FrameWriter, FramingError
 
@@ -54,6 +58,7 @@ class WebSocketTransport:
         self._above: Any = None
         self._session: Callable[[], PeerSession | None] = _noSession
         self._producer: Any = None
+        self._framing: Any = None
         self._closing = b""
         self._pong: bytes | None = None
         self._isFull = self._isPaused = self._isLater = self._isBusy = False
@@ -67,6 +72,25 @@ class WebSocketTransport:
         self._above = above
         self._session = session
         above.makeConnection(self)
+        found = session()
+        if self._framing is None and found is not None:
+            self.attachSession(found)
+
+    def attachSession(self, session: PeerSession) -> None:
+        """
+        Have the compiled lane work for a session where it can.
+        """
+        stream = self.transport
+        if hot.FrameLane is None or not isinstance(stream, PolledTransport):
+            return
+        self._framing = hot.FrameLane(session.decoder, self._reader.isMasked)
+        stream.useFraming(self._framing)
+        if self._writer.isPlain:
+            stream.sendFramesOf(session.outbox)
+
+    def useLane(self, lane: Any) -> None:
+        if self._framing is not None:
+            self.transport.useLane(lane)
 
     # For the protocol above.
 
@@ -83,7 +107,7 @@ class WebSocketTransport:
         """
         if self._isOver:
             return
-        self._isOver = True
+        self._over()
         self._below.write(self._closing or self._farewell())
         self.transport.loseConnection()
 
@@ -94,8 +118,17 @@ class WebSocketTransport:
         return self._writer.close(closeCode(reason), reason.encode())
 
     def abortConnection(self) -> None:
-        self._isOver = True
+        self._over()
         self.transport.abortConnection()
+
+    def _over(self) -> None:
+        """
+        Send nothing more of the session.
+        """
+        self._isOver = True
+        session: Any = self._session()
+        if self._framing is not None and session is not None:
+            session.outbox.frameInto(None)
 
     def getPeer(self) -> Any:
         return self._below.transport.getPeer()
@@ -128,11 +161,19 @@ class WebSocketTransport:
     # For the protocol below.
 
     def received(self, data: bytes) -> None:
-        if not (self._isInputOver or self._isOver):
+        if self._isInputOver or self._isOver:
+            return
+        if self._framing is not None:
+            # What comes behind this has to wait; what the lane took came before it.
+            self._framing.isOn = False
+            session = self._session()
+            if session is not None:
+                session.proceed()
+        if data:
             self._reader.feed(data)
             self._isMore = True
-            if not (self._isLater or self._isPaused):
-                self._proceed()
+        if not (self._isLater or self._isPaused):
+            self._proceed()
 
     def blocked(self) -> None:
         self._isFull = True
@@ -172,6 +213,8 @@ class WebSocketTransport:
             self._broken(error)
         finally:
             self._isBusy = False
+            if self._framing is not None:
+                self._framing.isOn = self._reader.isIdle
 
     def _deliver(self) -> None:
         left = _IN_A_TURN
