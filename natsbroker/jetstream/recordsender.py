@@ -4,9 +4,12 @@ Sends stored messages to a receiver, many at once.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple
 
 from natsbroker import hot
+from natsbroker.connections.outbox import Outbox
 from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import RecordRun
 from natsbroker.wire.values import Message
@@ -33,6 +36,22 @@ class RecordSender:
         self._bus = bus
         self.publisher = hot.InternalPublisher(bus.matcher)
 
+    def fullReceiver(self, subject: bytes) -> Outbox | None:
+        """
+        What to wait for before more is sent: of the connections that receive a subject, the one
+        with the least to send, if even that has much. C{None} if one of them keeps up, or is none.
+        """
+        found = self._bus.matcher.match(subject)
+        least, fewest = None, 0
+        for each in (*found.plain, *found.links, *_members(found.groups)):
+            outbox = getattr(each, "original", each).outbox
+            pending = 0 if outbox is None else outbox.pending
+            if pending <= hot.FlushBatch.HIGH:
+                return None
+            if least is None or pending < fewest:
+                least, fewest = outbox, pending
+        return least
+
     def deliver(self, run: RecordRun) -> Sent:
         """
         Deliver messages for the first time, until one has no receiver.
@@ -55,3 +74,7 @@ class RecordSender:
             count += 1
             size = after
         return Sent(count, size)
+
+
+def _members(groups: Iterable[Any]) -> Iterator[Any]:
+    return chain.from_iterable((*here, *there) for _, here, there in groups)

@@ -18,8 +18,8 @@ LARGEST_PAYLOAD = 1 << 20
 
 class PushDeliverer(ConsumerDeliverer):
     """
-    Delivers while the deliver subject has interest, as fast as the flow control window and the rate
-    limit permit.
+    Delivers while the deliver subject has interest, as fast as the flow control window, the rate
+    limit and the receivers permit. A receiver that lags would be cut as a slow consumer otherwise.
 
     @ivar isBound: whether the deliver subject has interest.
     @ivar bound: called when that changes.
@@ -37,6 +37,7 @@ class PushDeliverer(ConsumerDeliverer):
         self._reservedFor = 0.0
         self._subject = core.config.deliver_subject.encode()
         self._unwatch: Callable[[], None] | None = None
+        self._isHeld = False
 
     def _newLimit(self) -> RateLimit | None:
         core = self.core
@@ -81,6 +82,25 @@ class PushDeliverer(ConsumerDeliverer):
             self.pump()
 
     # Delivery.
+
+    def pump(self) -> None:
+        if not self._isHeld:
+            super().pump()
+
+    def _finished(self) -> None:
+        super()._finished()
+        full = self.core.account.records.fullReceiver(self._subject)
+        if full is not None and not self._isHeld:
+            self._isHeld = True
+            full.whenRelieved(self._relieved)
+
+    def _relieved(self) -> None:
+        """
+        A receiver has room again. It is being flushed, so that more has to wait for its turn.
+        """
+        self._isHeld = False
+        if self.core.isServing:
+            self.core.timers.set(self.pump, self.core.monotonic())
 
     def canDeliver(self) -> bool:
         return self.isBound and (self._window is None or not self._window.isStalled)

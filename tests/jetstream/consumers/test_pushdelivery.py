@@ -5,8 +5,12 @@ Deliveries to a deliver subject.
 from __future__ import annotations
 
 import pytest
+from zope.interface import implementer
 
+from natsbroker import hot
+from natsbroker.interfaces import IOutboxSubscriber
 from natsbroker.jetstream.model.consumerconfig import AckPolicy
+from natsbroker.wire.values import Message
 from tests.jetstream.consumers.support import SECOND, ConsumerStage, Inbox, numbers
 
 
@@ -234,3 +238,76 @@ class TestRate:
         consumer.update(stage.config(deliver_subject="d"))
         stage.settle()
         assert len(inbox.take()) == 3
+
+
+@implementer(IOutboxSubscriber)
+class StuckClient:
+    """
+    A connection that takes nothing until it is resumed.
+
+    @ivar written: what it has taken.
+    """
+
+    def __init__(self, stage: ConsumerStage, subject: bytes) -> None:
+        self.written: list[bytes] = []
+        self.outbox = hot.Outbox(stage.turn, self, self.written.append, 64 << 20)
+        self.outbox.pause()
+        stage.clients.subscribe(subject, self, b"1")
+
+    def deliver(self, message: Message, tag: bytes) -> None:
+        """Append to the outbox."""
+        self.outbox.deliver(message, tag)
+
+    def subscriptionEnded(self, tag: bytes) -> None:
+        """Not called: the subscription has no maximum."""
+
+    def outboxOverflowed(self) -> None:
+        """Not called: less waits than may."""
+        raise AssertionError("too much waits")
+
+    def outboxFailed(self) -> None:
+        """Not called: nothing raises."""
+        raise AssertionError("sending failed")
+
+
+class TestReceivers:
+    """Delivery waits for connections that have much to take."""
+
+    def test_waits(self, stage: ConsumerStage) -> None:
+        """A client that lags is not sent more until it has caught up."""
+        for _ in range(120):
+            stage.stream.publish("s.a", "x" * 100_000)
+        client = StuckClient(stage, b"d")
+        consumer = stage.consumer(deliver_subject="d", ack_policy=AckPolicy.NONE)
+        stage.settle()
+        assert (1 << 20) < client.outbox.pending < (6 << 20)
+        before = consumer.info()["num_pending"]
+        stage.publish(1)
+        assert consumer.info()["num_pending"] == before + 1
+        client.outbox.resume()
+        stage.settle()
+        assert consumer.info()["num_pending"] == 0
+        assert sum(map(len, client.written)) > 12_000_000
+
+    def test_otherReceiver(self, stage: ConsumerStage) -> None:
+        """A client that keeps up does not wait for another one."""
+        for _ in range(60):
+            stage.stream.publish("s.a", "x" * 100_000)
+        client, inbox = StuckClient(stage, b"d"), stage.inbox(subject=b"d")
+        stage.consumer(deliver_subject="d", ack_policy=AckPolicy.NONE)
+        stage.settle()
+        assert len(inbox.take()) == 60
+        assert client.outbox.pending > 6_000_000
+
+    def test_stopped(self, stage: ConsumerStage) -> None:
+        """A consumer that has stopped delivers nothing to a client that catches up."""
+        for _ in range(120):
+            stage.stream.publish("s.a", "x" * 100_000)
+        client = StuckClient(stage, b"d")
+        consumer = stage.consumer(deliver_subject="d", ack_policy=AckPolicy.NONE)
+        stage.settle()
+        pending = consumer.info()["num_pending"]
+        consumer.stop("deleted")
+        client.outbox.resume()
+        stage.settle()
+        assert consumer.info()["num_pending"] == pending
