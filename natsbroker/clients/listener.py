@@ -70,26 +70,24 @@ class AnywhereEndpoint:
 
 
 @implementer(IStreamServerEndpoint)
+@dataclass(frozen=True, eq=False)
 class OpenSocketEndpoint:
     """
-    A socket that was opened in advance for an address of the settings.
+    @ivar opened: a socket that was opened in advance for an address of the settings; closed when it
+        has been given to the reactor.
     """
 
-    def __init__(self, reactor: Any, opened: socket.socket, host: str) -> None:
-        """
-        @param opened: closed when it has been given to the reactor.
-        """
-        self.host = host
-        self._reactor = reactor
-        self._opened = opened
+    reactor: Any
+    opened: socket.socket
+    host: str
 
     def listen(self, protocolFactory: Any) -> Deferred[IListeningPort]:
         return execute(self._listen, protocolFactory)
 
     def _listen(self, factory: Any) -> IListeningPort:
-        with self._opened as opened:
+        with self.opened as opened:
             opened.setblocking(False)
-            port: IListeningPort = self._reactor.adoptStreamPort(
+            port: IListeningPort = self.reactor.adoptStreamPort(
                 opened.fileno(), opened.family, factory
             )
         return port

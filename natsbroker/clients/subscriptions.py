@@ -6,6 +6,7 @@ permission, number of tokens, number of subscriptions, sid in use, valid subject
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from natsbroker import errors, hot
@@ -19,28 +20,19 @@ from natsbroker.wire.grants import Grant, Verb
 _SYSTEM_QUEUE = b"_sys_"
 
 
+@dataclass(eq=False, slots=True)
 class SubscriptionTable:
     """
     @ivar maximum: how many subscriptions it may have; 0 for no limit.
     @ivar maxTokens: how many tokens a subject may have; 0 for no limit.
     """
 
-    __slots__ = ("_bus", "_sids", "_subscriber", "grant", "maxTokens", "maximum")
-
-    def __init__(
-        self,
-        bus: IMessageBus,
-        subscriber: Any,
-        grant: Grant,
-        maximum: int = 0,
-        maxTokens: int = 0,
-    ) -> None:
-        self._bus = bus
-        self._subscriber = subscriber
-        self._sids = hot.SidTable()
-        self.grant = grant
-        self.maximum = maximum
-        self.maxTokens = maxTokens
+    bus: IMessageBus
+    subscriber: Any
+    grant: Grant
+    maximum: int = 0
+    maxTokens: int = 0
+    _sids: hot.SidTable = field(default_factory=lambda: hot.SidTable(), init=False)
 
     def __len__(self) -> int:
         return len(self._sids)
@@ -68,7 +60,7 @@ class SubscriptionTable:
         if not grammar.isValidSubject(subject):
             raise errors.ProtocolViolation(errors.INVALID_SUBJECT)
         try:
-            subscription: Any = self._bus.subscribe(subject, self._subscriber, sid, queue)
+            subscription: Any = self.bus.subscribe(subject, self.subscriber, sid, queue)
         except (TooManyShapes, errors.BrokerError):
             raise errors.ProtocolViolation(errors.MAX_SHAPES) from None
         if verdict is Verdict.FILTERED:
@@ -92,7 +84,7 @@ class SubscriptionTable:
     def clear(self) -> None:
         sids, self._sids = self._sids, hot.SidTable()
         ended: Any = sids
-        self._bus.cancelAll(ended)
+        self.bus.cancelAll(ended)
 
     def permit(self, grant: Grant) -> Iterator[tuple[bytes, bytes, bytes] | None]:
         """
@@ -125,8 +117,8 @@ class SubscriptionTable:
         The sid of a plain subscription that a message to this literal subject would reach: where a
         client learns that its request has no responders.
         """
-        for subscription in self._bus.matcher.match(subject).plain:
-            if subscription.subscriber is self._subscriber:
+        for subscription in self.bus.matcher.match(subject).plain:
+            if subscription.subscriber is self.subscriber:
                 return bytes(subscription.tag)
         return None
 

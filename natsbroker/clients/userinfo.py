@@ -7,6 +7,7 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.accounts.account import Account
@@ -21,13 +22,11 @@ SUBJECT = b"$SYS.REQ.USER.INFO"
 _SECOND = 1_000_000_000
 
 
+@dataclass(eq=False)
 class UserInfo:
-    def __init__(
-        self, describe: Describe, now: Callable[[], float], nameOf: Callable[[str], str]
-    ) -> None:
-        self._describe = describe
-        self._now = now
-        self._nameOf = nameOf
+    describe: Describe
+    now: Callable[[], float]
+    nameOf: Callable[[str], str]
 
     def serve(self, account: Account) -> None:
         RequestResponder(account.busFor(Kind.LOCAL)).on(SUBJECT, self._answer)
@@ -40,11 +39,11 @@ class UserInfo:
         data = {
             "user": grant.user,
             "account": grant.account,
-            "account_name": self._nameOf(grant.account),
+            "account_name": self.nameOf(grant.account),
         }
         if grant.nameTag:
             data["user_name"] = grant.nameTag
-        return {"server": self._describe(), "data": {**data, **self._rules(grant)}}
+        return {"server": self.describe(), "data": {**data, **self._rules(grant)}}
 
     def _rules(self, grant: Grant) -> dict[str, Any]:
         said: dict[str, Any] = {}
@@ -58,7 +57,7 @@ class UserInfo:
                 rules["responses"] = {"max": grant.responses.max, "ttl": time}
             said["permissions"] = rules
         if grant.expires is not None:
-            said["expires"] = max(int(grant.expires - self._now()), 0) * _SECOND
+            said["expires"] = max(int(grant.expires - self.now()), 0) * _SECOND
         return said
 
 

@@ -9,6 +9,7 @@ forgotten one is sent again. Long lists are sent in shares of work, with changes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from zope.interface import implementer
@@ -37,41 +38,32 @@ _COPY = 2
 
 
 @implementer(IInterestWatcher)
+@dataclass(eq=False)
 class GatewayAdvertiser:
     """
+    @ivar batch: its shares of work limit how much is sent at once.
     @ivar isAll: all interest is sent, or about to be.
     @ivar isRefused: the whole account was refused.
     @ivar switched: when all interest began to be sent, in seconds since the epoch; 0.0 for never.
+    @ivar _isListed: whether all interest that there was at the beginning is known.
+    @ivar _untold: what is still to be told after ALL_SUBS_START; C{None} from ALL_SUBS_COMPLETE on,
+        and before.
     """
 
-    def __init__(
-        self,
-        account: bytes,
-        ourName: str,
-        say: Callable[[bytes], None],
-        batch: hot.FlushBatch,
-        isRefused: bool = False,
-        mostRefused: int = _MOST_REFUSED,
-    ) -> None:
-        """
-        @param batch: its shares of work limit how much is sent at once.
-        """
-        self.isAll = False
-        self.refused: dict[bytes, None] = {}
-        self.isRefused = isRefused
-        self.switched = 0.0
-        self._account = account
-        self._ourName = ourName
-        self._say = say
-        self._batch = batch
-        self._mostRefused = mostRefused
-        self._plain: dict[bytes, None] = {}
-        self._groups: set[tuple[bytes, bytes]] = set()
-        # Whether all interest that there was at the beginning is known.
-        self._isListed = False
-        # What is still to be told after ALL_SUBS_START; None from ALL_SUBS_COMPLETE on, and before.
-        self._untold: dict[bytes, None] | None = None
-        self._stop: Callable[[], None] | None = None
+    account: bytes
+    ourName: str
+    say: Callable[[bytes], None]
+    batch: hot.FlushBatch
+    isRefused: bool = False
+    mostRefused: int = _MOST_REFUSED
+    isAll: bool = field(default=False, init=False)
+    refused: dict[bytes, None] = field(default_factory=dict, init=False)
+    switched: float = field(default=0.0, init=False)
+    _plain: dict[bytes, None] = field(default_factory=dict, init=False)
+    _groups: set[tuple[bytes, bytes]] = field(default_factory=set, init=False)
+    _isListed: bool = field(default=False, init=False)
+    _untold: dict[bytes, None] | None = field(default=None, init=False)
+    _stop: Callable[[], None] | None = field(default=None, init=False)
 
     def begin(self, bus: IMessageBus) -> None:
         self._stop = bus.watchInterest(self, CLUSTER, True, self._listed)
@@ -92,17 +84,17 @@ class GatewayAdvertiser:
         self.isRefused = False
         self.refused = {}
         self.switched = now
-        self._say(commandLine(self._ourName, GatewayCommand.ALL_SUBS_START, self._account))
+        self.say(commandLine(self.ourName, GatewayCommand.ALL_SUBS_START, self.account))
         self._untold = self._plain.copy()
-        self._batch.work += len(self._untold) >> _COPY
-        self._batch.backlog.exhaust(self._sendRest())
+        self.batch.work += len(self._untold) >> _COPY
+        self.batch.backlog.exhaust(self._sendRest())
 
     def _sendRest(self) -> Iterator[None]:
         untold = self._untold
         while untold and untold is self._untold:
             pattern, _ = untold.popitem()
-            self._say(interestLine(self._account, pattern, b"", 0))
-            self._batch.work += _TELL
+            self.say(interestLine(self.account, pattern, b"", 0))
+            self.batch.work += _TELL
             yield
         self._complete()
 
@@ -113,8 +105,8 @@ class GatewayAdvertiser:
     def _complete(self) -> None:
         if self._isListed and self._untold is not None and not self._untold:
             self._untold = None
-            line = commandLine(self._ourName, GatewayCommand.ALL_SUBS_COMPLETE, self._account)
-            self._say(line)
+            line = commandLine(self.ourName, GatewayCommand.ALL_SUBS_COMPLETE, self.account)
+            self.say(line)
 
     def sendNoInterest(self, subject: bytes, switches: Callable[[int], bool], now: float) -> bool:
         """
@@ -129,27 +121,27 @@ class GatewayAdvertiser:
             if self.isRefused:
                 return False
             self.isRefused = True
-            self._say(accountLine(self._account, False))
+            self.say(accountLine(self.account, False))
         elif switches(len(self.refused)):
             self.sendAll(now)
         else:
-            if len(self.refused) >= self._mostRefused:
+            if len(self.refused) >= self.mostRefused:
                 del self.refused[next(iter(self.refused))]
             self.refused[subject] = None
-            self._say(lostLine(self._account, subject, b""))
+            self.say(lostLine(self.account, subject, b""))
         return True
 
     def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
         if self.isRefused:
             self.isRefused = False
-            self._say(accountLine(self._account, True))
+            self.say(accountLine(self.account, True))
         if queue:
             self._groups.add((pattern, queue))
-            self._say(interestLine(self._account, pattern, queue, 1))
+            self.say(interestLine(self.account, pattern, queue, 1))
             return
         self._plain[pattern] = None
         if self.isAll or self._readmit(pattern):
-            self._say(interestLine(self._account, pattern, b"", 0))
+            self.say(interestLine(self.account, pattern, b"", 0))
 
     def _readmit(self, pattern: bytes) -> bool:
         """
@@ -158,7 +150,7 @@ class GatewayAdvertiser:
         refused = self.refused
         if not hasWildcard(pattern):
             return refused.pop(pattern, _MISSING) is not _MISSING
-        self._batch.work += len(refused) * _COMPARE
+        self.batch.work += len(refused) * _COMPARE
         found = [subject for subject in refused if matches(pattern, subject)]
         for subject in found:
             del refused[subject]
@@ -172,13 +164,13 @@ class GatewayAdvertiser:
     def interestLost(self, pattern: bytes, queue: bytes) -> None:
         if queue:
             self._groups.discard((pattern, queue))
-            self._say(lostLine(self._account, pattern, queue))
+            self.say(lostLine(self.account, pattern, queue))
             return
         self._plain.pop(pattern, None)
         if self._untold is not None and pattern in self._untold:
             del self._untold[pattern]
         elif self.isAll:
-            self._say(lostLine(self._account, pattern, b""))
+            self.say(lostLine(self.account, pattern, b""))
 
     @property
     def _mode(self) -> str:

@@ -7,6 +7,7 @@ What the peer sends about an account that is not known here is kept for when it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,27 +32,21 @@ _log = Logger(namespace="natsbroker")
 
 
 @implementer(IGatewayLink)
+@dataclass(eq=False, slots=True)
 class GatewayAccount:
     """
     @ivar prefix: the account's name on the wire, with a space behind.
     """
 
-    __slots__ = ("_name", "answers", "gateway", "outbox", "prefix", "replyPrefix")
+    name: bytes
+    outbox: hot.Outbox
+    replyPrefix: bytes
+    answers: tuple[bytes, ...]
+    gateway: str = ""
+    prefix: bytes = field(init=False)
 
-    def __init__(
-        self,
-        name: bytes,
-        outbox: hot.Outbox,
-        replyPrefix: bytes,
-        answers: tuple[bytes, ...],
-        gateway: str = "",
-    ) -> None:
-        self._name = name
-        self.gateway = gateway
-        self.prefix = name + b" "
-        self.outbox = outbox
-        self.replyPrefix = replyPrefix
-        self.answers = answers
+    def __post_init__(self) -> None:
+        self.prefix = self.name + b" "
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         outbox = self.outbox
@@ -59,7 +54,7 @@ class GatewayAccount:
             return
         outbox.messages += 1
         outbox.messageBytes += len(message.body)
-        outbox.write(route.messageFrame(self._name, message, queues, outbox.headers))
+        outbox.write(route.messageFrame(self.name, message, queues, outbox.headers))
 
 
 class _OpenAccount(NamedTuple):

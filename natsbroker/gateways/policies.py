@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 from zope.interface import implementer
@@ -129,18 +130,17 @@ def _refuseOthers(section: Mapping[str, Any], known: tuple[str, ...]) -> None:
 
 
 @implementer(IGatewayPolicyPlugin)
+@dataclass(frozen=True)
 class _PolicyPlugin:
-    def __init__(
-        self, name: str, make: Callable[[Mapping[str, Any]], IGatewayInterestPolicy]
-    ) -> None:
-        """
-        @param make: makes the policy of a section, or raises C{ValueError}.
-        """
-        self.name = name
-        self._make = make
+    """
+    @ivar make: makes the policy of a section, or raises C{ValueError}.
+    """
+
+    name: str
+    make: Callable[[Mapping[str, Any]], IGatewayInterestPolicy]
 
     def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
-        return self._make(section)
+        return self.make(section)
 
 
 def _withoutOptions(section: Mapping[str, Any], policy: Callable[[], Any]) -> Any:

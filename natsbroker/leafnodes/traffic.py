@@ -9,6 +9,7 @@ circulate.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from zope.interface import implementer
@@ -39,6 +40,7 @@ _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 
 
 @implementer(ILinkSubscriber, IOrigin)
+@dataclass(eq=False, slots=True)
 class LeafAccount:
     """
     The peer's account: the target of messages to it, and the origin of messages from it.
@@ -48,24 +50,13 @@ class LeafAccount:
     @ivar replies: the requests that may be answered; C{None} if answers need no request.
     """
 
-    __slots__ = ("_describe", "cluster", "grant", "kind", "outbox", "prefix", "replies")
-
-    def __init__(
-        self,
-        outbox: hot.Outbox,
-        kind: Kind,
-        cluster: bytes,
-        grant: Grant,
-        describe: Callable[[], ClientInfo],
-        replies: ReplyTracker | None = None,
-    ) -> None:
-        self.outbox = outbox
-        self.prefix = b""
-        self._describe = describe
-        self.kind = kind
-        self.cluster = cluster
-        self.grant = grant
-        self.replies = replies
+    outbox: hot.Outbox
+    kind: Kind
+    cluster: bytes
+    grant: Grant
+    describe: Callable[[], ClientInfo]
+    replies: ReplyTracker | None = None
+    prefix: bytes = field(default=b"", init=False)
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         outbox = self.outbox
@@ -78,7 +69,7 @@ class LeafAccount:
         outbox.write(leaf.messageFrame(message, queues, outbox.headers))
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        described = self._describe()
+        described = self.describe()
         return described if isDetailed else ClientInfo(acc=described.acc, rtt=described.rtt)
 
 

@@ -69,27 +69,23 @@ _Told = tuple[bytes, bytes, bytes]
 
 
 @implementer(IClusterInterestWatcher)
+@dataclass(eq=False)
 class InterestAdvertiser:
-    def __init__(
-        self,
-        bus: IMessageBus,
-        permissions: LinkPermissions,
-        gained: Callable[[bytes, bytes, int, bytes], None],
-        lost: Callable[[bytes, bytes, bytes], None],
-        interestFilter: InterestFilter | None = None,
-    ) -> None:
-        """
-        @param gained: sends the peer a pattern, a queue group, its weight, and the cluster of the
-            leafnode; C{lost} withdraws it.
-        @param interestFilter: the subscriptions that count; by default those of this broker.
-        """
-        self._permissions = permissions
-        self._gained = gained
-        self._lost = lost
-        self._interestFilter = interestFilter
-        self._told: set[_Told] = set()
-        self._bus = bus
-        self._stops: list[Callable[[], None]] = []
+    """
+    @ivar gained: sends the peer a pattern, a queue group, its weight, and the cluster of the
+        leafnode; C{lost} withdraws it.
+    @ivar interestFilter: the subscriptions that count; by default those of this broker.
+    """
+
+    bus: IMessageBus
+    permissions: LinkPermissions
+    gained: Callable[[bytes, bytes, int, bytes], None]
+    lost: Callable[[bytes, bytes, bytes], None]
+    interestFilter: InterestFilter | None = None
+    _told: set[_Told] = field(default_factory=set, init=False)
+    _stops: list[Callable[[], None]] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
         self._watch()
 
     def _watch(self) -> None:
@@ -104,15 +100,15 @@ class InterestAdvertiser:
                 stop()
             self._stops = [each for each in self._stops if each not in former]
 
-        stop = self._bus.watchInterest(self, self._interestFilter, True, told)
+        stop = self.bus.watchInterest(self, self.interestFilter, True, told)
         self._stops.append(stop)
 
     def interestGained(
         self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
     ) -> None:
-        if self._permissions.mayTell(pattern):
+        if self.permissions.mayTell(pattern):
             self._told.add((pattern, queue, origin))
-            self._gained(pattern, queue, weight, origin)
+            self.gained(pattern, queue, weight, origin)
         else:
             self.interestLost(pattern, queue, origin)
 
@@ -120,19 +116,19 @@ class InterestAdvertiser:
         self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
     ) -> None:
         if (pattern, queue, origin) in self._told:
-            self._gained(pattern, queue, weight, origin)
+            self.gained(pattern, queue, weight, origin)
 
     def interestLost(self, pattern: bytes, queue: bytes, origin: bytes = b"") -> None:
         if (pattern, queue, origin) in self._told:
             self._told.discard((pattern, queue, origin))
-            self._lost(pattern, queue, origin)
+            self.lost(pattern, queue, origin)
 
     def permit(self, permissions: LinkPermissions) -> None:
         """
         Use other permissions: take back what may not be told any more, and tell the rest again,
         which the peer takes for a new weight where it knows it.
         """
-        self._permissions = permissions
+        self.permissions = permissions
         self._watch()
 
     def end(self, isHeard: bool) -> None:
@@ -141,7 +137,7 @@ class InterestAdvertiser:
         told, self._told = self._told, set()
         if isHeard:
             for each in told:
-                self._lost(*each)
+                self.lost(*each)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -156,26 +152,21 @@ _Key = tuple[bytes, bytes, bytes]
 _Place = tuple[IMessageBus, Any, Any]
 
 
+@dataclass(eq=False)
 class RemoteInterest:
-    def __init__(
-        self,
-        busOf: Callable[[str], IMessageBus | None],
-        target: Callable[[bytes, bytes], Any],
-        label: object,
-        permissions: LinkPermissions | None = None,
-    ) -> None:
-        """
-        @param target: gives for an account, and the cluster of a leafnode, what its messages are
-            sent with, an L{ILinkSubscriber}; an L{IOutboxLink} may be written to directly.
-        """
-        self._accountBus = busOf
-        self._target = target
-        self._label = label
-        self._permissions = permissions or RoutePermissions()
-        self._weights: dict[bytes, dict[_Key, int]] = {}
-        self._made: dict[bytes, dict[_Key, Any]] = {}
-        self._busOf: dict[bytes, IMessageBus] = {}
-        self._places: dict[tuple[bytes, bytes], _Place] = {}
+    """
+    @ivar target: gives for an account, and the cluster of a leafnode, what its messages are sent
+        with, an L{ILinkSubscriber}; an L{IOutboxLink} may be written to directly.
+    """
+
+    busOf: Callable[[str], IMessageBus | None]
+    target: Callable[[bytes, bytes], Any]
+    label: object
+    permissions: LinkPermissions = field(default_factory=RoutePermissions)
+    _weights: dict[bytes, dict[_Key, int]] = field(default_factory=dict, init=False)
+    _made: dict[bytes, dict[_Key, Any]] = field(default_factory=dict, init=False)
+    _buses: dict[bytes, IMessageBus] = field(default_factory=dict, init=False)
+    _places: dict[tuple[bytes, bytes], _Place] = field(default_factory=dict, init=False)
 
     def gained(self, interest: LinkInterest) -> None:
         account, origin, pattern, queue, weight = interest
@@ -206,10 +197,10 @@ class RemoteInterest:
     def _place(self, account: bytes, origin: bytes) -> _Place | None:
         place = self._places.get((account, origin))
         if place is None:
-            bus = self._accountBus(account.decode("utf-8", "surrogateescape"))
+            bus = self.busOf(account.decode("utf-8", "surrogateescape"))
             if bus is None:
                 return None
-            target: Any = self._target(account, origin)
+            target: Any = self.target(account, origin)
             tag = target.prefix if IOutboxLink.providedBy(target) else None
             place = self._places[account, origin] = bus, target, tag
         return place
@@ -220,16 +211,16 @@ class RemoteInterest:
         if place is None:
             _log.error(
                 "{link} - Unknown account {account} for remote subject {subject}",
-                link=str(self._label),
+                link=str(self.label),
                 account=inQuotes(account),
                 subject=inQuotes(pattern),
             )
             return
-        verdict = self._permissions.takes(pattern, queue)
+        verdict = self.permissions.takes(pattern, queue)
         if verdict is Verdict.DENIED:
             _log.debug(
                 "{link} - Can not export {subject}, ignoring remote subscription request",
-                link=str(self._label),
+                link=str(self.label),
                 subject=inQuotes(pattern),
             )
             return
@@ -239,23 +230,23 @@ class RemoteInterest:
         except (ValueError, TooManyShapes, errors.BrokerError) as error:
             _log.error(
                 "{link} - Could not insert subscription: {why}",
-                link=str(self._label),
+                link=str(self.label),
                 why=logText(str(error)),
             )
             return
         if verdict is Verdict.FILTERED:
-            made.permissions = self._permissions.taken
+            made.permissions = self.permissions.taken
             bus.refresh()
         known = self._made.get(account)
         if known is None:
             known = self._made[account] = {}
-            self._busOf[account] = bus
+            self._buses[account] = bus
         known[key] = made
 
     def permit(self, permissions: LinkPermissions) -> None:
-        if permissions.taken == self._permissions.taken:
+        if permissions.taken == self.permissions.taken:
             return
-        self._permissions = permissions
+        self.permissions = permissions
         self._cancel()
         self.accountsChanged()
 
@@ -274,7 +265,7 @@ class RemoteInterest:
                     self._subscribe(account, key, weights[key])
 
     def _isUnknown(self, account: bytes) -> bool:
-        return self._accountBus(account.decode("utf-8", "surrogateescape")) is None
+        return self.busOf(account.decode("utf-8", "surrogateescape")) is None
 
     def forget(self, account: bytes) -> None:
         self._weights.pop(account, None)
@@ -291,7 +282,7 @@ class RemoteInterest:
     def _cancelAll(self, account: bytes) -> None:
         made = self._made.pop(account, None)
         if made:
-            self._busOf[account].cancelAll(made.values())
+            self._buses[account].cancelAll(made.values())
 
     def __len__(self) -> int:
         return sum(map(len, self._weights.values()))

@@ -5,6 +5,7 @@ The route pool: the place of each route to a member, among the shared ones or fo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from natsbroker import errors
 from natsbroker.routes.gossip import ClusterGossip
@@ -14,20 +15,19 @@ from natsbroker.routes.terms import RouteTarget
 from natsbroker.wire.serverinfo import ServerDocument
 
 
+@dataclass(eq=False)
 class RoutePool:
-    def __init__(
-        self, cluster: Membership, gossip: ClusterGossip, dial: Callable[[RouteTarget, float], None]
-    ) -> None:
-        """
-        @param dial: dials after a number of seconds, unless the peer is being dialled; also at an
-            address that was found to be this broker's, since it need not stay so.
-        """
-        self._cluster = cluster
-        self._gossip = gossip
-        self._dial = dial
+    """
+    @ivar dial: dials after a number of seconds, unless the peer is being dialled; also at an
+        address that was found to be this broker's, since it need not stay so.
+    """
+
+    cluster: Membership
+    gossip: ClusterGossip
+    dial: Callable[[RouteTarget, float], None]
 
     def place(self, route: Route, document: ServerDocument) -> None:
-        cluster = self._cluster
+        cluster = self.cluster
         size = cluster.terms.poolSize
         route.isPooled = document.route_pool_size > 0 and size > 0
         largest = max(size, document.route_pool_size)
@@ -59,7 +59,7 @@ class RoutePool:
         member.dedicated[route.account] = route
         self._makeWay(there, route)
         route.begin([route.account])
-        self._gossip.tell(route, member)
+        self.gossip.tell(route, member)
 
     def _placePooled(
         self, route: Route, member: Member, document: ServerDocument, size: int
@@ -75,19 +75,19 @@ class RoutePool:
         route.poolIndex = index
         member.pool[index] = route
         self._makeWay(there, route)
-        route.begin(self._cluster.accountsOf(route, member))
+        route.begin(self.cluster.accountsOf(route, member))
         if isFirst:
             member.useAddresses(document)
-            self._gossip.tell(route, member)
-            self._gossip.tellGateways(member, document)
-            self._cluster.changed()
+            self.gossip.tell(route, member)
+            self.gossip.tellGateways(member, document)
+            self.cluster.changed()
         if route.isDialled and route.isPooled:
             route.wantsMore = True
             route.ping()
 
     def _prevails(self, newcomer: Route, there: Route | None) -> bool:
-        now = self._cluster.context.reactor.seconds()
-        if there is None or prevails(newcomer, there, self._cluster.identity.server_id, now):
+        now = self.cluster.context.reactor.seconds()
+        if there is None or prevails(newcomer, there, self.cluster.identity.server_id, now):
             return True
         self._makeWay(newcomer, there)
         return False
@@ -106,12 +106,12 @@ class RoutePool:
         goes.close(errors.DUPLICATE_ROUTE)
 
     def extend(self, route: Route) -> None:
-        cluster = self._cluster
+        cluster = self.cluster
         member, target = cluster.members.get(route.remoteId), route.target
         if member is None or target is None:
             return
         if len(member.pool) < member.size:
-            self._dial(target, 0.0)
+            self.dial(target, 0.0)
         for account in cluster.terms.dedicated:
             if account not in member.dedicated and cluster.isDedicated(account):
-                self._dial(target.forAccount(account), 0.0)
+                self.dial(target.forAccount(account), 0.0)

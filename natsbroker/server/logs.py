@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
@@ -32,29 +32,26 @@ _LABELS = {
 
 
 @implementer(ILogObserver)
+@dataclass(eq=False)
 class LineLog:
-    def __init__(
-        self,
-        write: Callable[[str], object],
-        settings: Logging,
-        pid: int | None = None,
-        zone: timezone | None = None,
-    ) -> None:
-        """
-        @param pid: by default looked up for each line: twistd forks after the log has begun.
-        """
-        self._write = write
-        self._pid = pid
-        self._zone = zone
+    """
+    @ivar pid: by default looked up for each line: twistd forks after the log has begun.
+    """
+
+    write: Callable[[str], object]
+    settings: Logging
+    pid: int | None = None
+    zone: timezone | None = None
+
+    def __post_init__(self) -> None:
         self._repeated = _Repeated()
-        self.settings = settings
 
     def __call__(self, event: LogEvent) -> None:
         label = self._labelOf(event)
         left = self._repeated.leftOut(event) if label else 0
         if label and left is not None:
             for line in _linesOf(event, left):
-                self._write(f"{self._prefix(event)}[{label}] {line}\n")
+                self.write(f"{self._prefix(event)}[{label}] {line}\n")
 
     def _labelOf(self, event: LogEvent) -> str:
         level = event.get("log_level", LogLevel.info)
@@ -66,11 +63,11 @@ class LineLog:
         return _LABELS.get(level, "INF")
 
     def _prefix(self, event: LogEvent) -> str:
-        pid = os.getpid() if self._pid is None else self._pid
+        pid = os.getpid() if self.pid is None else self.pid
         if not self.settings.logtime:
             return f"[{pid}] "
         seconds = float(event.get("log_time", time.time()))
-        zone = timezone.utc if self.settings.logtime_utc else self._zone
+        zone = timezone.utc if self.settings.logtime_utc else self.zone
         when = datetime.fromtimestamp(seconds, zone)
         return f"[{pid}] {when:%Y/%m/%d %H:%M:%S.%f} "
 

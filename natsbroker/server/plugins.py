@@ -5,6 +5,7 @@ Plugins that the settings name, and objects that an embedder gives instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -46,23 +47,22 @@ class PluginError(BrokerError):
     """
 
 
+@dataclass(frozen=True)
 class Plugins:
-    def __init__(
-        self,
-        find: Find = getPlugins,
-        builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = BUILT_IN,
-    ) -> None:
-        """
-        @param builtIn: see L{BUILT_IN}. An installed plugin does not hide one of these.
-        """
-        self._find = find
-        self._builtIn = builtIn
+    """
+    @ivar builtIn: see L{BUILT_IN}. An installed plugin does not hide one of these.
+    """
+
+    find: Find = getPlugins
+    builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = field(
+        default_factory=lambda: BUILT_IN
+    )
 
     def named(self, interface: InterfaceClass, name: str, key: str = "") -> Any:
-        known = {each.name: each for each in self._builtIn.get(interface, tuple)()}
+        known = {each.name: each for each in self.builtIn.get(interface, tuple)()}
         if name in known:
             return known[name]
-        known.update((each.name, each) for each in self._find(interface))
+        known.update((each.name, each) for each in self.find(interface))
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
             kind = interface.getName()  # type: ignore[no-untyped-call]
@@ -104,7 +104,7 @@ class Plugins:
         interest = (settings.gateway or Gateway()).interest
         plugin: Any = given
         if given is None:
-            name = interest.plugin or self._builtIn[IGatewayPolicyPlugin]()[0].name
+            name = interest.plugin or self.builtIn[IGatewayPolicyPlugin]()[0].name
             plugin = self._plugin(settings, IGatewayPolicyPlugin, "gateway.interest", name)
         what, make, options = f'gateway policy "{plugin.name}"', plugin.makePolicy, interest.options
         return _made(what, IGatewayInterestPolicy, "policy", make, host, options)
@@ -130,7 +130,7 @@ class Plugins:
             except Invalid as error:
                 raise PluginError(f"not a connection kind: {error}") from error
         names = {*settings.plugins, *settings.services} - {each.name for each in given}
-        installed = self._find(IConnectionKind) if names else ()
+        installed = self.find(IConnectionKind) if names else ()
         return [*given, *(each for each in installed if each.name in names)]
 
     def services(

@@ -4,7 +4,8 @@ The selection of the subscriptions that a watcher of interest learns of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
+from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.subjects.subscription import Subscription
@@ -18,43 +19,24 @@ def clusterOf(subscriber: Any) -> bytes:
     return cluster
 
 
+@dataclass(eq=False, slots=True)
 class InterestFilter:
     """
     Selects the subscriptions that a watcher learns of. Compared by identity.
 
     @ivar namesClusters: whether the subscriptions of each cluster of leafnodes are reported
         separately.
+    @ivar exclude: the subscriber whose own subscriptions are not selected.
+    @ivar cluster: of leafnodes whose subscriptions are not selected.
+    @ivar loopSubject: the prefix of patterns that are selected for every kind.
     """
 
-    __slots__ = (
-        "_cluster",
-        "_exclude",
-        "_includesImports",
-        "_kinds",
-        "_loopSubject",
-        "namesClusters",
-    )
-
-    def __init__(
-        self,
-        kinds: Iterable[int],
-        includesImports: bool = False,
-        namesClusters: bool = False,
-        exclude: object = None,
-        cluster: bytes = b"",
-        loopSubject: bytes = b"",
-    ) -> None:
-        """
-        @param exclude: the subscriber whose own subscriptions are not selected.
-        @param cluster: of leafnodes whose subscriptions are not selected.
-        @param loopSubject: the prefix of patterns that are selected for every kind.
-        """
-        self._kinds = frozenset(kinds)
-        self._includesImports = includesImports
-        self.namesClusters = namesClusters
-        self._exclude = exclude
-        self._cluster = cluster
-        self._loopSubject = loopSubject
+    kinds: Container[int]
+    includesImports: bool = False
+    namesClusters: bool = False
+    exclude: object = None
+    cluster: bytes = b""
+    loopSubject: bytes = b""
 
     def originOf(self, subscription: Subscription) -> bytes | None:
         """
@@ -62,15 +44,15 @@ class InterestFilter:
         subscription is not selected.
         """
         subscriber = subscription.subscriber
-        loopSubject = self._loopSubject
-        if subscription.kind not in self._kinds:
+        loopSubject = self.loopSubject
+        if subscription.kind not in self.kinds:
             if not loopSubject or not subscription.pattern.startswith(loopSubject):
                 return None
-        if subscriber is self._exclude and subscriber is not None:
+        if subscriber is self.exclude and subscriber is not None:
             return None
-        if not self._includesImports and not getattr(subscriber, "isAdvertised", True):
+        if not self.includesImports and not getattr(subscriber, "isAdvertised", True):
             return None
         cluster = clusterOf(subscriber)
-        if cluster and cluster == self._cluster:
+        if cluster and cluster == self.cluster:
             return None
         return cluster if self.namesClusters else b""

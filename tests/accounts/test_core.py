@@ -44,11 +44,11 @@ class TestMappings:
         market = Market("A")
         bus = market["A"].busFor(Kind.SPOKE)
         leaf, late, other = WatchRecorder(), WatchRecorder(), WatchRecorder()
-        bus.watchInterest(leaf, InterestFilter(Kind, includesImports=True))
+        bus.watchInterest(leaf, InterestFilter(list(Kind), includesImports=True))
         bus.watchInterest(other)
         market.map("A", a="b", **{"c.*": "d"})
         assert leaf.taken() == [("+", b"a", b"", 1), ("+", b"c.*", b"", 1)]
-        bus.watchInterest(late, InterestFilter(Kind, includesImports=True))
+        bus.watchInterest(late, InterestFilter(list(Kind), includesImports=True))
         assert late.taken() == [("+", b"a", b"", 1), ("+", b"c.*", b"", 1)]
         assert not bus.hasInterest(b"a")
         market["A"].mapSubjects(None)
