@@ -5,6 +5,7 @@ The login of a client and its place in an account, with nats-server's order of c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -45,6 +46,7 @@ class LoginState(Enum):
     REVIEWED = "reviewed"
 
 
+@dataclass(eq=False, slots=True)
 class Admission:
     """
     @ivar login: the question to the authorizer; C{None} while none is open.
@@ -52,26 +54,14 @@ class Admission:
         account, the rules for publishing, and the subscriptions.
     """
 
-    __slots__ = (
-        "_context",
-        "_session",
-        "bus",
-        "grant",
-        "login",
-        "rules",
-        "state",
-        "subscriptions",
-    )
-
-    def __init__(self, context: ClientContext, session: Any) -> None:
-        self._context = context
-        self._session = session
-        self.state = LoginState.NEW
-        self.login: Login | None = None
-        self.grant: Grant | None = None
-        self.bus: IMessageBus | None = None
-        self.rules: PublishRules | None = None
-        self.subscriptions: SubscriptionTable | None = None
+    context: ClientContext
+    session: Any
+    state: LoginState = field(default=LoginState.NEW, init=False)
+    login: Login | None = field(default=None, init=False)
+    grant: Grant | None = field(default=None, init=False)
+    bus: IMessageBus | None = field(default=None, init=False)
+    rules: PublishRules | None = field(default=None, init=False)
+    subscriptions: SubscriptionTable | None = field(default=None, init=False)
 
     def ask(
         self, state: LoginState, request: ConnectRequest, answered: Callable[[Grant | None], None]
@@ -83,7 +73,7 @@ class Admission:
         """
         self.state = state
         login = self.login = Login(answered)
-        login.ask(self._context.authorizer, request)
+        login.ask(self.context.authorizer, request)
         return login.waiting
 
     def withdraw(self) -> Login | None:
@@ -114,17 +104,17 @@ class Admission:
                 return self._adopt(grant)
             self.leave("Reconnected")
         try:
-            bus = self._context.accounts.admit(grant)
+            bus = self.context.accounts.admit(grant)
         except KeyError:
             _log.error(
-                "{client} - Unknown account {name}", client=str(self._session), name=grant.account
+                "{client} - Unknown account {name}", client=str(self.session), name=grant.account
             )
             raise LoginRefused(errors.AUTHORIZATION) from None
         except errors.ConnectionLimit as limit:
             raise LoginRefused(limit.error) from None
         self._use(grant)
         self.bus = bus
-        self.subscriptions = SubscriptionTable(bus, self._session, grant)
+        self.subscriptions = SubscriptionTable(bus, self.session, grant)
         return None
 
     def _review(self, grant: Grant | None, denial: errors.WireError) -> EndedSubscriptions | None:
@@ -149,7 +139,7 @@ class Admission:
         return iter(()) if self.subscriptions is None else self.subscriptions.permit(grant)
 
     def _use(self, grant: Grant) -> None:
-        context = self._context
+        context = self.context
         isSystem = context.accounts.isSystem(grant.account)
         self.grant = grant
         self.rules = PublishRules(grant, isSystem, context.reactor.seconds)
@@ -162,6 +152,6 @@ class Admission:
         self.state = LoginState.NEW
         if self.subscriptions is not None:
             self.subscriptions.clear()
-        self._context.accounts.dismiss(grant)
-        cid = self._session.cid
-        self._context.notify(ClientDisconnected(cid, grant.account, grant.user, reason))
+        self.context.accounts.dismiss(grant)
+        cid = self.session.cid
+        self.context.notify(ClientDisconnected(cid, grant.account, grant.user, reason))

@@ -6,6 +6,7 @@ part 4, point 4): reserved subject, permission, reserved for the cluster, reserv
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from natsbroker import errors
 from natsbroker.subjects.permissions import DENIED, PermissionSet, ResponsePermission
@@ -13,6 +14,7 @@ from natsbroker.wire.grants import Grant, Verb
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
 
 
+@dataclass(eq=False, slots=True)
 class ReplyTracker:
     """
     The requests that were delivered to a connection that may answer them.
@@ -22,18 +24,15 @@ class ReplyTracker:
 
     LIMIT = 10_000
 
-    __slots__ = ("_now", "_permission", "_replies")
-
-    def __init__(self, permission: ResponsePermission, now: Callable[[], float]) -> None:
-        self._permission = permission
-        self._now = now
-        self._replies: dict[bytes, tuple[float, int]] = {}
+    permission: ResponsePermission
+    now: Callable[[], float]
+    _replies: dict[bytes, tuple[float, int]] = field(default_factory=dict, init=False)
 
     def delivered(self, reply: bytes) -> None:
         self._replies.pop(reply, None)
         if len(self._replies) >= self.LIMIT:
             del self._replies[next(iter(self._replies))]
-        self._replies[reply] = (self._now(), 0)
+        self._replies[reply] = (self.now(), 0)
 
     def allows(self, subject: bytes) -> bool:
         """
@@ -43,8 +42,8 @@ class ReplyTracker:
         if entry is None:
             return False
         since, count = entry
-        permission = self._permission
-        expired = permission.expires > 0 and self._now() - since > permission.expires
+        permission = self.permission
+        expired = permission.expires > 0 and self.now() - since > permission.expires
         if expired or 0 < permission.max <= count:
             del self._replies[subject]
             return False

@@ -9,6 +9,7 @@ nothing is lost or reordered before that. Publishers can wait for a peer that la
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from natsbroker.connections.backlog import FLUSH, LEAST, SHARE, UNLIMITED, WorkQueue
@@ -29,6 +30,7 @@ class OutboxOwner(Protocol):
         """
 
 
+@dataclass(eq=False, slots=True)
 class FlushBatch:
     """
     Collects the outboxes that were written to and flushes them together.
@@ -38,6 +40,9 @@ class FlushBatch:
 
     @cvar HIGH: waiting bytes from which on a receiver slows its publishers down.
     @cvar LOW: waiting bytes below which it no longer does.
+    @ivar _schedule: called with L{flush} to have it called soon, but not at once.
+    @ivar _failed: called with a sentence while an exception is handled; without it, L{flush} raises
+        the first exception after everything else was done.
     @ivar congested: the last outbox with more than C{HIGH} bytes that something was put into;
         a session that runs in the batch sets it to C{None} to learn whether it caused it.
     @ivar work: how much was done so far, in the units of L{natsbroker.connections.backlog}.
@@ -48,43 +53,21 @@ class FlushBatch:
     HIGH = 1 << 20
     LOW = 1 << 18
 
-    __slots__ = (
-        "_depth",
-        "_dirty",
-        "_ended",
-        "_failed",
-        "_schedule",
-        "_scheduled",
-        "_trouble",
-        "backlog",
-        "congested",
-        "round",
-        "until",
-        "work",
-    )
+    _schedule: Callable[[Callable[[], None]], object]
+    _failed: Callable[[str], object] | None = None
+    congested: Outbox | None = field(default=None, init=False)
+    work: int = field(default=0, init=False)
+    until: int = field(default=UNLIMITED, init=False)
+    round: int = field(default=SHARE, init=False)
+    backlog: WorkQueue = field(init=False)
+    _trouble: BaseException | None = field(default=None, init=False)
+    _scheduled: bool = field(default=False, init=False)
+    _depth: int = field(default=0, init=False)
+    _dirty: list[Outbox] = field(default_factory=list, init=False)
+    _ended: list[Callable[[], None]] = field(default_factory=list, init=False)
 
-    def __init__(
-        self,
-        schedule: Callable[[Callable[[], None]], object],
-        failed: Callable[[str], object] | None = None,
-    ) -> None:
-        """
-        @param schedule: called with L{flush} to have it called soon, but not at once.
-        @param failed: called with a sentence while an exception is handled; without it, L{flush}
-            raises the first exception after everything else was done.
-        """
-        self._schedule = schedule
-        self._failed = failed
-        self._trouble: BaseException | None = None
-        self._scheduled = False
-        self.congested: Outbox | None = None
-        self._depth = 0
-        self._dirty: list[Outbox] = []
-        self._ended: list[Callable[[], None]] = []
-        self.work = 0
-        self.until = UNLIMITED
-        self.round = SHARE
-        self.backlog = WorkQueue(self, schedule)
+    def __post_init__(self) -> None:
+        self.backlog = WorkQueue(self, self._schedule)
 
     @property
     def isSpent(self) -> bool:
@@ -162,6 +145,11 @@ class FlushBatch:
         self.flush()
 
 
+def _nothing() -> int:
+    return 0
+
+
+@dataclass(eq=False, slots=True)
 class Outbox:
     """
     @ivar headers: whether the peer understands headers; if not, they are stripped.
@@ -175,50 +163,25 @@ class Outbox:
     @ivar messageBytes: how many bytes of headers, if the peer gets them, and payload they had.
     """
 
-    __slots__ = (
-        "_held",
-        "_heldAtMost",
-        "_isDirty",
-        "_owner",
-        "_paused",
-        "_pieces",
-        "_sent",
-        "_waiters",
-        "_waiting",
-        "_write",
-        "batch",
-        "closed",
-        "direct",
-        "echo",
-        "headers",
-        "lagging",
-        "limit",
-        "messageBytes",
-        "messages",
-    )
-
-    def __init__(
-        self, batch: FlushBatch, owner: OutboxOwner, write: Callable[[bytes], object], limit: int
-    ) -> None:
-        self.batch = batch
-        self._owner = owner
-        self._write = write
-        self.limit = limit
-        self.headers = False
-        self.echo = True
-        self.closed = False
-        self._waiting = 0
-        self._sent = 0
-        self._held = _nothing
-        self._heldAtMost = 0
-        self.messages = 0
-        self.messageBytes = 0
-        self._pieces: list[bytes] = []
-        self._paused = False
-        self._isDirty = False
-        self.lagging = False
-        self.direct = True
-        self._waiters: list[Callable[[], None]] = []
+    batch: FlushBatch
+    _owner: OutboxOwner
+    _write: Callable[[bytes], object]
+    limit: int
+    headers: bool = field(default=False, init=False)
+    echo: bool = field(default=True, init=False)
+    closed: bool = field(default=False, init=False)
+    messages: int = field(default=0, init=False)
+    messageBytes: int = field(default=0, init=False)
+    lagging: bool = field(default=False, init=False)
+    direct: bool = field(default=True, init=False)
+    _waiting: int = field(default=0, init=False)
+    _sent: int = field(default=0, init=False)
+    _held: Callable[[], int] = field(default=_nothing, init=False)
+    _heldAtMost: int = field(default=0, init=False)
+    _pieces: list[bytes] = field(default_factory=list, init=False)
+    _paused: bool = field(default=False, init=False)
+    _isDirty: bool = field(default=False, init=False)
+    _waiters: list[Callable[[], None]] = field(default_factory=list, init=False)
 
     def write(self, data: bytes) -> None:
         if self.closed or not data:
@@ -337,10 +300,6 @@ class Outbox:
     @property
     def paused(self) -> bool:
         return self._paused
-
-
-def _nothing() -> int:
-    return 0
 
 
 class _ClosedOwner:

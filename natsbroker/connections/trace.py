@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from twisted.logger import Logger
@@ -44,16 +45,15 @@ def _isSecret(name: str) -> bool:
     return any(secret in name.lower() for secret in _SECRETS)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Trace:
-    __slots__ = ("_client", "_headersOnly", "_longest")
+    """
+    @ivar longest: how many bytes of a payload are shown; 0 for all.
+    """
 
-    def __init__(self, client: object, longest: int, headersOnly: bool) -> None:
-        """
-        @param longest: how many bytes of a payload are shown; 0 for all.
-        """
-        self._client = client
-        self._longest = longest
-        self._headersOnly = headersOnly
+    client: object
+    longest: int
+    headersOnly: bool
 
     def came(self, frame: Frame) -> None:
         reader = _READERS.get(frame[0])
@@ -92,11 +92,11 @@ class Trace:
         self._line("<->", f"[DELSUB {_text(sid)}]")
 
     def _payload(self, arrow: str, body: bytes, headerLength: int) -> None:
-        if self._headersOnly:
+        if self.headersOnly:
             body = body[: max(headerLength - 4, 0)]
         if not body:
             return
-        longest = self._longest
+        longest = self.longest
         if 0 < longest < len(body):
             self._line(arrow, f'MSG_PAYLOAD: [{inQuotes(body[:longest])[:-1]}..."]')
         else:
@@ -105,7 +105,7 @@ class Trace:
     def _line(self, arrow: str, text: str) -> None:
         _log.debug(
             "{client} - {arrow} {text}",
-            client=str(self._client),
+            client=str(self.client),
             arrow=arrow,
             text=text,
             trace=True,

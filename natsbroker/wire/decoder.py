@@ -8,6 +8,8 @@ nats-server would answer, and never an exception.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from natsbroker import errors
 from natsbroker.wire import ops
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP, Frame, LineReader
@@ -15,6 +17,7 @@ from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP, Frame, LineReader
 _UNKNOWN: Frame = (ops.FAULT, errors.UNKNOWN_OPERATION)
 
 
+@dataclass(eq=False, slots=True)
 class Decoder:
     """
     The caller may change the attributes between two frames; the next frame is read accordingly.
@@ -28,46 +31,23 @@ class Decoder:
     @ivar heard: when the peer last sent anything but PONG; kept here for the session.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_chunks",
-        "_fault",
-        "_head",
-        "_missing",
-        "_position",
-        "_skipping",
-        "announce",
-        "authorized",
-        "dialect",
-        "headers",
-        "heard",
-        "maxControlLine",
-        "maxPayload",
-        "messageBytes",
-        "messages",
-        "received",
-    )
-
-    def __init__(
-        self, maxControlLine: int = 4096, maxPayload: int = 1 << 20, dialect: LineReader = CLIENT
-    ) -> None:
-        self.dialect = dialect
-        self.maxControlLine = maxControlLine
-        self.maxPayload = maxPayload
-        self.headers = False
-        self.announce = False
-        self.authorized = True
-        self.messages = 0
-        self.messageBytes = 0
-        self.received = 0
-        self.heard = 0.0
-        self._buffer = b""
-        self._position = 0
-        self._chunks: list[bytes] = []
-        self._missing = 0
-        self._skipping = 0
-        self._head: Frame | None = None
-        self._fault: Frame | None = None
+    maxControlLine: int = 4096
+    maxPayload: int = 1 << 20
+    dialect: LineReader = CLIENT
+    headers: bool = field(default=False, init=False)
+    announce: bool = field(default=False, init=False)
+    authorized: bool = field(default=True, init=False)
+    messages: int = field(default=0, init=False)
+    messageBytes: int = field(default=0, init=False)
+    received: int = field(default=0, init=False)
+    heard: float = field(default=0.0, init=False)
+    _buffer: bytes = field(default=b"", init=False)
+    _position: int = field(default=0, init=False)
+    _chunks: list[bytes] = field(default_factory=list, init=False)
+    _missing: int = field(default=0, init=False)
+    _skipping: int = field(default=0, init=False)
+    _head: Frame | None = field(default=None, init=False)
+    _fault: Frame | None = field(default=None, init=False)
 
     @property
     def pending(self) -> int:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
@@ -40,34 +41,22 @@ _HEADED = re.compile(rb"HMSG %b%b(?:%b)?(\d{1,9}) (\d{1,9})\r\n" % (_WORD, _WORD
 _BARE = {b"PING": (ops.PING,), b"PONG": (ops.PONG,), b"+OK": (ops.OK,)}
 
 
+@dataclass(eq=False, slots=True)
 class ServerDecoder:
     """
     @ivar maxPayload: the largest message that is accepted; negative for no limit.
     @ivar maxLine: the longest line that is accepted.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_chunks",
-        "_fault",
-        "_head",
-        "_missing",
-        "_position",
-        "_searched",
-        "maxLine",
-        "maxPayload",
-    )
-
-    def __init__(self, maxPayload: int = 64 << 20, maxLine: int = _LONGEST_LINE) -> None:
-        self.maxPayload = maxPayload
-        self.maxLine = maxLine
-        self._buffer = b""
-        self._position = 0
-        self._searched = 0
-        self._chunks: list[bytes] = []
-        self._missing = 0
-        self._head: tuple[int, bytes, bytes, bytes, int, int] | None = None
-        self._fault: Frame | None = None
+    maxPayload: int = 64 << 20
+    maxLine: int = _LONGEST_LINE
+    _buffer: bytes = field(default=b"", init=False)
+    _position: int = field(default=0, init=False)
+    _searched: int = field(default=0, init=False)
+    _chunks: list[bytes] = field(default_factory=list, init=False)
+    _missing: int = field(default=0, init=False)
+    _head: tuple[int, bytes, bytes, bytes, int, int] | None = field(default=None, init=False)
+    _fault: Frame | None = field(default=None, init=False)
 
     @property
     def pending(self) -> int:
