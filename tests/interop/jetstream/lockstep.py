@@ -1,17 +1,24 @@
 """
-Two servers with JetStream that receive the same requests, one after the other, and are compared
-after each.
+Two servers with JetStream that receive the same requests and are compared after each:
+C{python -m tests.interop.jetstream.lockstep --histories N} goes through any number of histories.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import re
+import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
+from tests.interop.jetstream.asking import STORAGE
 from tests.interop.jetstream.histories import (
     PIN,
     STREAMS,
@@ -24,9 +31,11 @@ from tests.interop.jetstream.histories import (
     setUp,
 )
 from tests.interop.plainclients import Client
-from tests.interop.servers import PATIENCE, Server
+from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Server
 
 __all__ = ["Lockstep"]
+
+T = TypeVar("T")
 
 _Delivery = tuple[bytes, bytes, bytes, bytes]
 
@@ -242,6 +251,14 @@ class Lockstep:
         self.requests = 0
         self.histories = 0
         self._sides = (Side(ours), Side(real))
+        self._workers = ThreadPoolExecutor(2)
+
+    def _both(self, work: Callable[[Side], T]) -> tuple[T, T]:
+        """
+        Do the same with both at the same time, because most of it is waiting.
+        """
+        ours, real = self._workers.map(work, self._sides)
+        return ours, real
 
     def history(self, seed: int, length: int) -> str:
         """
@@ -267,15 +284,14 @@ class Lockstep:
         """
         Forget the history before.
         """
-        for side in self._sides:
-            side.begin()
+        self._both(Side.begin)
 
     def step(self, operation: Operation) -> str:
         """
         @return: the difference of the answers, if there is one.
         """
         self.requests += 1
-        ours, real = (each.perform(operation) for each in self._sides)
+        ours, real = self._both(lambda side: side.perform(operation))
         if isinstance(operation, Ask) and operation.isReading:
             ours, real = self._agreed(operation, ours, real)
         if ours == real:
@@ -299,3 +315,43 @@ class Lockstep:
             time.sleep(0.02)
         ours, real = (each.takePushed() for each in self._sides)
         return ours, real
+
+
+def compare(first: int, histories: int, length: int) -> int:
+    """
+    Print the differences of some histories.
+
+    @return: how many histories have one.
+    """
+    different = 0
+    with ExitStack() as stack:
+        servers = []
+        for flavour in (OURS_FAST, REAL):
+            directory = stack.enter_context(tempfile.TemporaryDirectory())
+            server = Server(flavour, Path(directory), STORAGE).start()
+            stack.callback(server.stop)
+            servers.append(server)
+        lockstep = Lockstep(*servers)
+        for seed in range(first, first + histories):
+            found = lockstep.history(seed, length)
+            if found:
+                different += 1
+                print(found, flush=True)
+        print(f"{histories} histories, {lockstep.requests} operations: {different} differ")
+    return different
+
+
+def main() -> None:
+    """
+    The command.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--histories", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="the first one's number")
+    parser.add_argument("--length", type=int, default=20, help="operations of each")
+    options = parser.parse_args()
+    raise SystemExit(bool(compare(options.first, options.histories, options.length)))
+
+
+if __name__ == "__main__":
+    main()
