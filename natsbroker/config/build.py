@@ -226,6 +226,8 @@ def _jetstream(root: ParsedBlock) -> JetStream:
     if "store_dir" in root:
         given.setdefault("store_dir", root.text("store_dir"))
     given |= {name: limits.values[name] for name in _JETSTREAM & limits.values.keys()}
+    batches = limits.blockOrEmpty("batch").values
+    given |= {_BATCHES[name]: value for name, value in batches.items() if name in _BATCHES}
     isOn = root.flag("jetstream") or (
         root.block("jetstream") is not None and block.values.get("enabled", True)
     )
@@ -237,6 +239,13 @@ def _jetstream(root: ParsedBlock) -> JetStream:
         default_domains=root.mapping("default_js_domain", str),
     )
 
+
+_BATCHES = {
+    "max_inflight_per_stream": "max_batch_inflight_per_stream",
+    "max_inflight_total": "max_batch_inflight_total",
+    "max_msgs": "max_batch_size",
+    "timeout": "max_batch_timeout",
+}
 
 _JETSTREAM = {each.name for each in fields(JetStream)} - {
     "enabled",

@@ -142,6 +142,11 @@ class JetStream:
     max_ack_pending: int = 0
     max_request_batch: int = 0
     duplicate_window: float = 0.0
+    default_max_consumers: int = 0
+    max_batch_inflight_per_stream: int = 0
+    max_batch_inflight_total: int = 0
+    max_batch_size: int = 0
+    max_batch_timeout: float = 0.0
     domain: str = ""
     will_extend: bool = False
     default_domains: Mapping[str, str] = field(default_factory=dict)

@@ -22,10 +22,16 @@ from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.export.service import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, ILeasedStore, IObserver, IStreamStore
 from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.batches.budget import BatchLimits
 from natsbroker.jetstream.channels.channelstreams import ChannelStreams
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.figures import JetStreamFigures
-from natsbroker.jetstream.model.limits import AccountAllowance, ConfiguredLimits, JetStreamLimits
+from natsbroker.jetstream.model.limits import (
+    DEFAULT_MAX_CONSUMERS,
+    AccountAllowance,
+    ConfiguredLimits,
+    JetStreamLimits,
+)
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.server.plugins import Plugins
 from natsbroker.server.start import StartError
@@ -95,6 +101,7 @@ def jetStreamService(
             jetstream.max_ack_pending,
             jetstream.max_request_batch,
             round(jetstream.duplicate_window * 1_000_000_000),
+            default_max_consumers=jetstream.default_max_consumers or DEFAULT_MAX_CONSUMERS,
             max_memory=jetstream.max_memory_store,
             max_storage=jetstream.max_file_store,
         ),
@@ -107,6 +114,12 @@ def jetStreamService(
         lambda bus: exportServiceFor(host, bus),
         locate,
         channels,
+        BatchLimits(
+            jetstream.max_batch_inflight_per_stream,
+            jetstream.max_batch_inflight_total,
+            jetstream.max_batch_size,
+            jetstream.max_batch_timeout,
+        ),
     )
     host.observe(LeavingObserver(service))
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""

@@ -16,6 +16,7 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import shownConsumer, shownState
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model.configjson import streamConfigJSON
+from natsbroker.jetstream.model.limits import DEFAULT_MAX_CONSUMERS
 from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.metadata import API_LEVEL
 from natsbroker.jetstream.model.streamconfig import StorageType
@@ -81,6 +82,11 @@ class JetStreamFigures:
             "max_request_batch": block.max_request_batch,
             "max_ack_pending": block.max_ack_pending,
             "max_duplicate_window": round(block.duplicate_window * 1_000_000_000),
+            "max_batch_inflight_per_stream": block.max_batch_inflight_per_stream,
+            "max_batch_inflight_total": block.max_batch_inflight_total,
+            "max_batch_size": block.max_batch_size,
+            "max_batch_timeout": round(block.max_batch_timeout * 1_000_000_000),
+            "default_max_consumers": block.default_max_consumers or DEFAULT_MAX_CONSUMERS,
         }
         return {key: value for key, value in row.items() if value}
 

@@ -24,7 +24,7 @@ from natsbroker.jetstream.api.dispatcher import ApiDispatcher
 from natsbroker.jetstream.api.refusals import ApiRefusals
 from natsbroker.jetstream.api.snapshots import SNAPSHOT_ROUTES
 from natsbroker.jetstream.api.streams import STREAM_ROUTES, usageOf
-from natsbroker.jetstream.batches.budget import BatchBudget
+from natsbroker.jetstream.batches.budget import UNSET, BatchBudget, BatchLimits
 from natsbroker.jetstream.channels.channelstreams import ChannelStreams
 from natsbroker.jetstream.cluster.accountcluster import AccountCluster
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
@@ -71,6 +71,7 @@ class JetStreamService(Service):
         exporter: Callable[[IMessageBus], ILogConsumer] | None = None,
         locate: Callable[[str], object] = lambda account: None,
         channels: ChannelStreams | None = None,
+        batches: BatchLimits = UNSET,
     ) -> None:
         """
         @param busOf: the bus of an account.
@@ -112,7 +113,7 @@ class JetStreamService(Service):
         self._locks: dict[str, DeferredLock] = {}
         self._isOpen = False
         self._watch = StoreWatch()
-        self._batches = BatchBudget()
+        self._batches = BatchBudget(batches)
         self.accounts: dict[str, JetStreamAccount] = {}
 
     def startService(self) -> None:

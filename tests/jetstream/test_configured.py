@@ -127,3 +127,14 @@ def test_channels() -> None:
         assert channelStreams(buildText(text, {}).settings) is None
     text = 'jetstream {}, streaming { jetstream_accounts { a: "$G" } }'
     assert channelStreams(buildText(text, {}).settings) is not None
+
+
+def test_batchLimits() -> None:
+    """The limits of batches have names of their own in the block."""
+    text = """jetstream { limits { default_max_consumers: 5, batch {
+        max_inflight_per_stream: 1, max_inflight_total: 2, max_msgs: 3, timeout: "4s"
+    } } }"""
+    block = buildText(text, {}).settings.jetstream
+    assert (block.default_max_consumers, block.max_batch_size) == (5, 3)
+    assert (block.max_batch_inflight_per_stream, block.max_batch_inflight_total) == (1, 2)
+    assert block.max_batch_timeout == 4

@@ -39,12 +39,20 @@ class TestConfig:
 
     def test_limits(self) -> None:
         """Limits are shown where there are some."""
-        block = JetStream(enabled=True, max_ack_pending=5, duplicate_window=10.0)
+        block = JetStream(
+            enabled=True,
+            max_ack_pending=5,
+            duplicate_window=10.0,
+            default_max_consumers=7,
+            max_batch_timeout=2.0,
+        )
         assert figuresOf(FigureStage(block)).limits() == {
             "max_ack_pending": 5,
             "max_duplicate_window": 10_000_000_000,
+            "default_max_consumers": 7,
+            "max_batch_timeout": 2_000_000_000,
         }
-        assert figuresOf(FigureStage()).limits() == {}
+        assert figuresOf(FigureStage()).limits() == {"default_max_consumers": 1000}
 
 
 class TestUsage:

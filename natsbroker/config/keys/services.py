@@ -35,20 +35,19 @@ from natsbroker.config.keys.types import (
 
 _AT_REST = "encryption at rest"
 _REPLICAS = "clusters of JetStream servers"
-_BATCHES = "limits of batches"
-
-BATCH_LIMITS = BlockSchema(
-    "jetstream.limits.batch",
-    max_inflight_per_stream=Key(INTEGER),
-    max_inflight_total=Key(INTEGER),
-    max_msgs=Key(INTEGER),
-    timeout=Key(DURATION),
-)
 
 
 def _limit(name: str, *types: ValueType) -> Key:
     return Key(*types, restart="JetStreamLimits", field=f"jetstream.{name}")
 
+
+BATCH_LIMITS = BlockSchema(
+    "jetstream.limits.batch",
+    max_inflight_per_stream=_limit("max_batch_inflight_per_stream", INTEGER),
+    max_inflight_total=_limit("max_batch_inflight_total", INTEGER),
+    max_msgs=_limit("max_batch_size", INTEGER),
+    timeout=_limit("max_batch_timeout", DURATION),
+)
 
 JETSTREAM_LIMITS = BlockSchema(
     "jetstream.limits",
@@ -56,7 +55,8 @@ JETSTREAM_LIMITS = BlockSchema(
     max_ha_assets=Key(INTEGER),
     max_request_batch=_limit("max_request_batch", INTEGER),
     duplicate_window=_limit("duplicate_window", DURATION),
-    batch=Key(BATCH_LIMITS, unsupported=Unsupported(_BATCHES)),
+    default_max_consumers=_limit("default_max_consumers", INTEGER),
+    batch=Key(BATCH_LIMITS),
 )
 
 JETSTREAM_TPM = BlockSchema(

@@ -224,5 +224,12 @@ CONSUMER_ROUTES = (
     ApiRoute("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown", _stepDown),
     ApiRoute("CONSUMER.PAUSE.*.*", "consumer_pause", _pause, _PAUSE_MISSING),
     ApiRoute("CONSUMER.UNPIN.*.*", "consumer_unpin", _unpin),
-    ApiRoute("CONSUMER.RESET.*.*", "consumer_reset", _reset, {"reset_seq": 0}, isAudited=False),
+    ApiRoute(
+        "CONSUMER.RESET.*.*",
+        "consumer_reset",
+        _reset,
+        {"reset_seq": 0},
+        isAudited=False,
+        isCounted=False,
+    ),
 )

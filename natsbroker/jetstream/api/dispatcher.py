@@ -73,6 +73,7 @@ class ApiRoute:
     @ivar missing: what an answer with an error has behind the error.
     @ivar isOrdered: whether requests for one stream are handled one after the other.
     @ivar isAudited: whether an API advisory is sent.
+    @ivar isCounted: whether the account's figures have it.
     """
 
     subject: str
@@ -81,6 +82,7 @@ class ApiRoute:
     missing: Mapping[str, Any] = field(default_factory=dict)
     isOrdered: bool = True
     isAudited: bool = True
+    isCounted: bool = True
 
 
 @implementer(IBatchSubscriber)
@@ -220,7 +222,7 @@ class ApiDispatcher:
     def _fail(
         self, request: Request, route: ApiRoute, kind: Mapping[str, Any], error: JetStreamError
     ) -> None:
-        self._account.failures += 1
+        self._account.failures += route.isCounted
         self._send(request, route, {**kind, "error": error.toJSON(), **route.missing})
 
     def _send(
@@ -230,7 +232,7 @@ class ApiDispatcher:
         answer: Mapping[str, Any],
         headers: bytes = b"",
     ) -> None:
-        self._account.requests += 1
+        self._account.requests += route.isCounted
         body = encode(answer)
         self._account.send(request.reply, body, headers)
         if route.isAudited:

@@ -1,45 +1,91 @@
 """
-What atomic batches may use of the memory of a broker: their messages wait there for the commit.
+What batches may use of a broker: the messages of atomic ones wait in its memory for the commit.
 """
 
 from __future__ import annotations
 
-BATCHES = 1000
-"""The most batches under way, as in nats-server."""
+from typing import NamedTuple
 
 BYTES = 128 << 20
 """
-The most bytes of their messages. nats-server keeps the messages of streams in files in files, and
-has no bound.
+The most bytes of messages of atomic batches. nats-server keeps the messages of streams in files in
+files, and has no bound.
 """
+
+IDLE = 10.0
+"""Seconds without a message after which a batch is abandoned, if the limits do not say."""
+
+
+class BatchLimits(NamedTuple):
+    """
+    What the block C{limits { batch {} }} of the configuration sets; as in nats-server, what is not
+    above zero is not set.
+
+    @ivar perStream: open batches of a stream.
+    @ivar total: open batches of the broker.
+    @ivar messages: of an atomic batch.
+    @ivar idle: seconds without a message after which a batch is abandoned.
+    """
+
+    perStream: int = 0
+    total: int = 0
+    messages: int = 0
+    idle: float = 0.0
+
+
+UNSET = BatchLimits()
+
+
+class OpenLimit:
+    """
+    The open batches of one kind, of all streams.
+
+    @ivar perStream: the most of a stream.
+    @ivar open: their number.
+    """
+
+    def __init__(self, perStream: int, total: int, limits: BatchLimits) -> None:
+        """
+        @param perStream: the most of a stream if the limits do not say.
+        @param total: the same for all.
+        """
+        self.perStream = limits.perStream if limits.perStream > 0 else perStream
+        self._total = limits.total if limits.total > 0 else total
+        self.open = 0
+
+    def allows(self, count: int) -> bool:
+        """
+        Tell whether a stream can begin a batch.
+
+        @param count: its open batches.
+        """
+        return count < self.perStream and self.open < self._total
 
 
 class BatchBudget:
     """
     The batches of all streams.
 
-    @ivar batches: their number.
-    @ivar size: the bytes of their messages.
+    @ivar atomic: the open atomic batches.
+    @ivar fast: the open fast batches.
+    @ivar messages: the most messages of an atomic batch.
+    @ivar idle: seconds without a message after which a batch is abandoned.
+    @ivar size: the bytes of the messages of atomic batches.
     """
 
-    def __init__(self, batches: int = BATCHES, size: int = BYTES) -> None:
+    def __init__(self, limits: BatchLimits = UNSET, most: int = BYTES) -> None:
         """
-        @param batches: the most batches.
-        @param size: the most bytes.
+        @param most: the most bytes.
         """
-        self._mostBatches = batches
-        self._mostBytes = size
-        self.batches = self.size = 0
-
-    @property
-    def isFull(self) -> bool:
-        """
-        Whether no batch can begin.
-        """
-        return self.batches >= self._mostBatches
+        self.atomic = OpenLimit(50, 1000, limits)
+        self.fast = OpenLimit(1000, 50_000, limits)
+        self.messages = limits.messages if limits.messages > 0 else 1000
+        self.idle = limits.idle if limits.idle > 0 else IDLE
+        self._most = most
+        self.size = 0
 
     def allows(self, size: int) -> bool:
         """
         Tell whether there is room for a message.
         """
-        return self.size + size <= self._mostBytes
+        return self.size + size <= self._most

@@ -21,9 +21,6 @@ from natsbroker.jetstream.streams.publishanswers import Arrived, PublishAnswers
 
 SUFFIX = b".$FI"
 
-BATCHES = 1000
-"""The most batches of a stream under way."""
-
 WINDOW = 500
 """The most messages between two answers, of all batches of a stream together."""
 
@@ -154,7 +151,7 @@ class FastBatches(OpenBatches[_FastBatch]):
         @param prepared: gives the subject to store for the one published to.
         @param following: gives the sequence that the stream uses next.
         """
-        super().__init__(stream)
+        super().__init__(stream, stream.account.batches.fast)
         self._output = output
         self._checks = checks
         self._prepared = prepared
@@ -206,11 +203,10 @@ class FastBatches(OpenBatches[_FastBatch]):
     def _start(self, place: FastPlace) -> _FastBatch:
         if place.number != 1:
             raise errors.BATCH_PUBLISH_UNKNOWN_BATCH_ID()
-        if len(self._batches) >= BATCHES:
+        if self.isFull:
             raise errors.BATCH_PUBLISH_TOO_MANY_INFLIGHT()
         window = 1 if self._batches else min(WINDOW, place.flow)
-        batch = self._batches[place.batchId] = _FastBatch(place.goesOn, place.flow, window)
-        return batch
+        return self._begin(place.batchId, _FastBatch(place.goesOn, place.flow, window))
 
     def _check(self, message: Arrived) -> CheckedMessage | StoredBefore | JetStreamError:
         staged = self._checks.begin(False)

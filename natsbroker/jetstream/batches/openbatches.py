@@ -7,14 +7,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Generic, TypeVar
 
+from natsbroker.jetstream.batches.budget import OpenLimit
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi, withoutHeader
 from natsbroker.jetstream.streams.publishanswers import Arrived
 from natsbroker.streaming.deadlines import Deadline
-
-IDLE = 10.0
-"""Seconds without a message after which a batch is abandoned."""
 
 LONGEST_ID = 64
 
@@ -35,12 +33,32 @@ class OpenBatches(Generic[Batch]):
     The batches of one kind in one stream.
     """
 
-    def __init__(self, stream: PublishedStream) -> None:
+    def __init__(self, stream: PublishedStream, limit: OpenLimit) -> None:
+        """
+        @param limit: the open batches of this kind, of all streams.
+        """
         self._stream = stream
+        self._limit = limit
+        self._idle = stream.account.batches.idle
         self._batches: dict[bytes, Batch] = {}
 
     def __len__(self) -> int:
         return len(self._batches)
+
+    @property
+    def isFull(self) -> bool:
+        """
+        Whether no batch can begin.
+        """
+        return not self._limit.allows(len(self._batches))
+
+    def _begin(self, batchId: bytes, batch: Batch) -> Batch:
+        """
+        Count a batch that begins.
+        """
+        self._limit.open += 1
+        self._batches[batchId] = batch
+        return batch
 
     def close(self) -> None:
         """
@@ -75,7 +93,7 @@ class OpenBatches(Generic[Batch]):
         if batch.idle is not None:
             batch.idle.cancel()
         passed = partial(self._abandon, batchId, "timeout")
-        batch.idle = self._stream.account.deadlines.after(IDLE, passed)
+        batch.idle = self._stream.account.deadlines.after(self._idle, passed)
 
     def _abandon(self, batchId: bytes, reason: str) -> None:
         """
@@ -85,6 +103,8 @@ class OpenBatches(Generic[Batch]):
 
     def _forget(self, batchId: bytes) -> Batch | None:
         batch = self._batches.pop(batchId, None)
-        if batch is not None and batch.idle is not None:
-            batch.idle.cancel()
+        if batch is not None:
+            self._limit.open -= 1
+            if batch.idle is not None:
+                batch.idle.cancel()
         return batch

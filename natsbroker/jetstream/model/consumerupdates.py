@@ -227,6 +227,8 @@ class ConsumerChecker:
         most = self.stream.max_consumers
         if most <= 0 or 0 < self.account.max_consumers < most:
             most = self.account.max_consumers
+        if most <= 0:
+            most = self.server.default_max_consumers
         if 0 < most <= len(self._counted()):
             raise errors.MAXIMUM_CONSUMERS_LIMIT()
 

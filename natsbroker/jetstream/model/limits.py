@@ -11,6 +11,9 @@ from typing import Any, Final
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 
+DEFAULT_MAX_CONSUMERS: Final = 1000
+"""The consumers of a stream where nothing limits them."""
+
 
 @dataclass(frozen=True)
 class JetStreamLimits:
@@ -112,6 +115,8 @@ class ConfiguredLimits:
 
     @ivar max_memory: bytes that all streams in memory may reserve together; -1 is no limit.
     @ivar max_storage: the same for files.
+    @ivar default_max_consumers: consumers of a stream where neither it nor its account has a limit;
+        below zero for any number.
     @ivar memory_left: bytes of memory that no stream has reserved; C{None} for any number.
     @ivar storage_left: the same for files.
     """
@@ -119,6 +124,7 @@ class ConfiguredLimits:
     max_ack_pending: int = 0
     max_request_batch: int = 0
     duplicate_window: int = 0
+    default_max_consumers: int = DEFAULT_MAX_CONSUMERS
     memory_left: int | None = None
     storage_left: int | None = None
     max_memory: int = -1

@@ -16,12 +16,6 @@ from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence, withHeader
 from natsbroker.jetstream.streams.publishanswers import Arrived
 
-SIZE = 1000
-"""The most messages of a batch."""
-
-BATCHES = 50
-"""The most batches of a stream under way."""
-
 
 class _AtomicBatch(OpenBatch):
     """
@@ -39,9 +33,9 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
     """
 
     def __init__(self, stream: PublishedStream, checks: BatchChecks) -> None:
-        super().__init__(stream)
-        self._checks = checks
         self._budget = stream.account.batches
+        super().__init__(stream, self._budget.atomic)
+        self._checks = checks
 
     def take(
         self,
@@ -73,9 +67,9 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
         if number != len(batch.messages) + 1 or size < 1:
             self._abandon(batchId, "incomplete")
             raise errors.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
-        if size > SIZE:
+        if size > self._budget.messages:
             self._abandon(batchId, "large")
-            raise errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=SIZE)
+            raise errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=self._budget.messages)
         if not commit:
             self._keep(batchId, batch, message)
             return []
@@ -119,19 +113,16 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
 
     def _start(self, batchId: bytes, number: int, size: int) -> _AtomicBatch:
         if number != 1:
-            if size > SIZE:
-                raise errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=SIZE)
+            if size > self._budget.messages:
+                raise errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=self._budget.messages)
             raise errors.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
-        if len(self._batches) >= BATCHES or self._budget.isFull:
+        if self.isFull:
             raise errors.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()
-        self._budget.batches += 1
-        batch = self._batches[batchId] = _AtomicBatch()
-        return batch
+        return self._begin(batchId, _AtomicBatch())
 
     def _forget(self, batchId: bytes) -> _AtomicBatch | None:
         batch = super()._forget(batchId)
         if batch is not None:
-            self._budget.batches -= 1
             self._budget.size -= batch.size
         return batch
 

@@ -17,7 +17,6 @@ VALID = [
     "jetstream { tpm { keys_file: f, pcr: 1 } }",
     "jetstream { unique_tag: 'az:' }",
     "jetstream { max_outstanding_catchup: 64MB }",
-    "jetstream { limits { batch { max_msgs: 10 } } }",
     "mqtt { port: -1, ack_wait: '1m', max_inflight: 10, stream_replicas: 1 }",
     "ocsp { mode: always, urls: [a] }",
     "ocsp_cache { type: local, save_interval: 10 }",
@@ -43,6 +42,10 @@ SUPPORTED = [
         limits { max_ack_pending: 10, duplicate_window: "1m", max_request_batch: 10 }
     }""",
     "jetstream { sync_interval: '10s', max_buffered_msgs: 10, request_queue_limit: 5 }",
+    """jetstream { limits {
+        default_max_consumers: 5
+        batch { max_inflight_per_stream: 1, max_inflight_total: 2, max_msgs: 3, timeout: "4s" }
+    } }""",
     "jetstream { enabled: false, key: k, unique_tag: 'az:', limits { batch { max_msgs: 10 } } }",
     "accounts { A { jetstream { max_mem: 1k, streams: 3, max_bytes_required: true } } }",
     "resolver { type: full, dir: a, allow_delete: true, limit: 5, interval: '1m' }",

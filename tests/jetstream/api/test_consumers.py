@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from natsbroker.jetstream.model.limits import ConfiguredLimits
 from tests.jetstream.api.support import ApiStage
 
 
@@ -170,3 +171,28 @@ def test_identity() -> None:
     stage.send(b"$JS.API.CONSUMER.CREATE.S.c", json.dumps(body).encode(), b"_INBOX.identity")
     stage.settle()
     assert inbox.got.pop().headers == b""
+
+
+def test_defaultMost() -> None:
+    """The server limits the consumers of streams that nothing else limits."""
+    stage = ApiStage()
+    stage.jetstream._configured = ConfiguredLimits(default_max_consumers=1)
+    stage.make()
+    stage.make(name="T", subjects=["t"], max_consumers=2)
+    for stream in "ST":
+        config = {"stream_name": stream, "config": {"name": "c", "ack_policy": "explicit"}}
+        assert "error" not in stage.ask(f"CONSUMER.CREATE.{stream}.c", config)
+    config = {"config": {"name": "d", "ack_policy": "explicit"}}
+    assert stage.failure("CONSUMER.CREATE.S.d", {"stream_name": "S", **config}) == (400, 10026)
+    assert "error" not in stage.ask("CONSUMER.CREATE.T.d", {"stream_name": "T", **config})
+
+
+def test_resetIsNotCounted() -> None:
+    """The figures of the account leave resets out, as nats-server's do."""
+    stage = ApiStage()
+    stage.make()
+    config = {"stream_name": "S", "config": {"name": "c", "ack_policy": "explicit"}}
+    stage.ask("CONSUMER.CREATE.S.c", config)
+    before = stage.jetstream.requests
+    assert "error" not in stage.ask("CONSUMER.RESET.S.c")
+    assert stage.jetstream.requests == before

@@ -1,16 +1,35 @@
 """
-The bounds of atomic batches.
+The bounds of batches.
 """
 
 from __future__ import annotations
 
-from natsbroker.jetstream.batches.budget import BatchBudget
+import pytest
+
+from natsbroker.jetstream.batches.budget import BatchBudget, BatchLimits
 
 
-def test_bounds() -> None:
-    """Batches and bytes have a bound each."""
-    budget = BatchBudget(2, 10)
-    budget.batches, budget.size = 1, 6
-    assert (budget.isFull, budget.allows(4), budget.allows(5)) == (False, True, False)
-    budget.batches = 2
-    assert budget.isFull
+def test_bytes() -> None:
+    """The bytes of atomic batches have a bound."""
+    budget = BatchBudget(most=10)
+    budget.size = 6
+    assert (budget.allows(4), budget.allows(5)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("limits", "atomic", "fast"),
+    [
+        (BatchLimits(), (50, 1000), (1000, 50_000)),
+        (BatchLimits(-1, -1), (50, 1000), (1000, 50_000)),
+        (BatchLimits(3, 2), (3, 2), (3, 2)),
+    ],
+)
+def test_open(limits: BatchLimits, atomic: tuple[int, int], fast: tuple[int, int]) -> None:
+    """The configuration bounds both kinds of batches, of a stream and of all; each has defaults."""
+    budget = BatchBudget(limits)
+    for kind, (perStream, total) in ((budget.atomic, atomic), (budget.fast, fast)):
+        assert (kind.allows(perStream - 1), kind.allows(perStream)) == (True, False)
+        kind.open = total - 1
+        assert kind.allows(0)
+        kind.open = total
+        assert not kind.allows(0)

@@ -198,9 +198,9 @@ class TestRefusals:
         stage.settle()
         assert [stage.errorOf(each)[0] for each in inbox.payloads] == [code]
 
-    def test_tooMany(self, stage: Stage, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_tooMany(self, stage: Stage, stream: Stream) -> None:
         """A stream has a limited number of batches."""
-        monkeypatch.setattr(fastbatches, "BATCHES", 1)
+        stage.jetstream.batches.fast.perStream = 1
         assert Publisher(stage, "u").ask(1, 0) == [_ack(0, 2)]
         assert Publisher(stage, "v").ask(1, 0) == [10211]
 

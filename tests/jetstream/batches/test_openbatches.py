@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.jetstream.batches.openbatches import IDLE, OpenBatch, OpenBatches
+from natsbroker.jetstream.batches.budget import IDLE, BatchLimits, OpenLimit
+from natsbroker.jetstream.batches.openbatches import OpenBatch, OpenBatches
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.streams.publishanswers import Arrived
 from tests.jetstream.support import Stage
@@ -16,11 +17,12 @@ class _Batches(OpenBatches[OpenBatch]):
     """Batches that note why they end."""
 
     def __init__(self, stage: Stage) -> None:
-        super().__init__(stage.stream())
+        self.limit = OpenLimit(1, 9, BatchLimits(perStream=2))
+        super().__init__(stage.stream(), self.limit)
         self.reasons: list[str] = []
 
     def take(self, batchId: bytes, headers: bytes = b"") -> bytes:
-        batch = self._batches.setdefault(batchId, OpenBatch())
+        batch = self._batches.get(batchId) or self._begin(batchId, OpenBatch())
         self._waitFor(batchId, batch)
         return self._withoutLevel(batchId, Arrived(b"s.a", b"", headers, b"", False)).headers
 
@@ -52,6 +54,18 @@ def test_level() -> None:
     with pytest.raises(JetStreamError):
         batches.take(b"a", block % b"99")
     assert batches.reasons == ["unsupported"]
+
+
+def test_limit() -> None:
+    """The batches of all streams are counted together."""
+    stage = Stage()
+    batches = _Batches(stage)
+    batches.take(b"a")
+    assert (batches.limit.open, batches.isFull) == (1, False)
+    batches.take(b"b")
+    assert (batches.limit.open, batches.isFull) == (2, True)
+    batches.close()
+    assert (batches.limit.open, batches.isFull) == (0, False)
 
 
 def test_close() -> None:

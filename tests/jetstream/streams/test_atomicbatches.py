@@ -11,10 +11,8 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFull
-from natsbroker.jetstream.batches.budget import BatchBudget
-from natsbroker.jetstream.batches.openbatches import IDLE
+from natsbroker.jetstream.batches.budget import IDLE, BatchBudget, BatchLimits
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy
-from natsbroker.jetstream.streams.atomicbatches import BATCHES, SIZE
 from natsbroker.jetstream.streams.stream import Stream
 from tests.jetstream.support import Stage
 
@@ -27,8 +25,10 @@ class _Batch:
     A publisher of batches to a stream.
     """
 
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, budget: BatchBudget | None = None, **config: Any) -> None:
         self.stage = Stage()
+        if budget is not None:
+            self.stage.jetstream.batches = budget
         self.stream: Stream = self.stage.stream(allow_atomic=True, **config)
         self.advisories = self.stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.S")
 
@@ -149,8 +149,8 @@ class TestRefusals:
             (0, "", _INCOMPLETE),
             (2, "", _INCOMPLETE),
             (1, "eob", _INCOMPLETE),
-            (SIZE + 1, "eob", _INCOMPLETE),
-            (SIZE + 1, "", (10199, "atomic publish batch is too large: 1000")),
+            (1000 + 1, "eob", _INCOMPLETE),
+            (1000 + 1, "", (10199, "atomic publish batch is too large: 1000")),
             (1, "2", (10200, "atomic publish batch commit is invalid")),
         ],
     )
@@ -188,22 +188,33 @@ class TestRefusals:
     def test_tooLarge(self) -> None:
         """A batch has at most 1000 messages, without one that only ends it."""
         batch = _Batch()
-        for number in range(1, SIZE + 1):
+        for number in range(1, 1000 + 1):
             batch.stage.send(b"s.a", Nats_Batch_Id="b", Nats_Batch_Sequence=str(number))
-        assert b'"count":1000' in batch.send(SIZE + 1, "eob")
-        for number in range(1, SIZE + 1):
+        assert b'"count":1000' in batch.send(1000 + 1, "eob")
+        for number in range(1, 1000 + 1):
             batch.stage.send(b"s.a", Nats_Batch_Id="b", Nats_Batch_Sequence=str(number))
-        assert batch.error(SIZE + 1)[0] == 10199
+        assert batch.error(1000 + 1)[0] == 10199
         assert batch.reasons() == ["large"]
 
     def test_tooMany(self) -> None:
         """A stream has at most 50 batches under way."""
         batch = _Batch()
-        for number in range(BATCHES):
+        for number in range(50):
             assert batch.send(1, batch=f"b{number}") == b""
         assert batch.error(1, batch="more") == (10210, "atomic publish too many inflight")
         batch.send(2, "1", batch="b7")
         assert batch.send(1, batch="more") == b""
+
+    def test_configured(self) -> None:
+        """The configuration sets the limits of messages and batches, and the time."""
+        batch = _Batch(BatchBudget(BatchLimits(1, 0, 2, 3.0)))
+        batch.send(1)
+        assert batch.error(1, batch="more")[0] == 10210
+        batch.send(2)
+        assert batch.error(3)[1] == "atomic publish batch is too large: 2"
+        batch.send(1)
+        batch.stage.clock.advance(3)
+        assert batch.reasons() == ["large", "timeout"]
 
     def test_level(self) -> None:
         """A message that needs a newer API ends its batch."""
@@ -334,20 +345,17 @@ class TestBudget:
 
     def test_bytes(self) -> None:
         """A message without room ends its batch, and the end of a batch makes room."""
-        batch = _Batch()
-        batch.stage.jetstream.batches = budget = BatchBudget(size=1000)
-        batch.stream.publisher.close()
-        batch.stream = batch.stage.stream(name="T", subjects=("t",), allow_atomic=True)
-        batch.advisories = batch.stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.T")
-        assert batch.send(1, "", b"t", "one", bytes(600)) == b""
-        assert batch.send(1, "", b"t", "two", bytes(100)) == b""
-        assert batch.error(2, "", b"t", "two", bytes(300))[0] == 10210
+        budget = BatchBudget(most=1000)
+        batch = _Batch(budget)
+        assert batch.send(1, batch="one", payload=bytes(600)) == b""
+        assert batch.send(1, batch="two", payload=bytes(100)) == b""
+        assert batch.error(2, batch="two", payload=bytes(300))[0] == 10210
         assert batch.reasons() == ["large"]
-        assert b'"count":2' in batch.send(2, "1", b"t", "one", bytes(300))
-        assert (budget.batches, budget.size) == (0, 0)
+        assert b'"count":2' in batch.send(2, "1", batch="one", payload=bytes(300))
+        assert (budget.atomic.open, budget.size) == (0, 0)
 
     def test_number(self) -> None:
         """The number of batches has a bound too."""
         batch = _Batch()
-        batch.stage.jetstream.batches.batches = 1000
+        batch.stage.jetstream.batches.atomic.open = 1000
         assert batch.error(1)[0] == 10210
