@@ -96,7 +96,7 @@ class WebSocketContext(ClientContext):
         return info.changed(
             host=block.host,
             port=self.port,
-            auth_required=self.authorizer.required,
+            auth_required=info.auth_required or block.asksItself,
             tls_required=isTLS,
             tls_available=isTLS,
             connect_urls=info.ws_connect_urls,

@@ -62,6 +62,9 @@ def test_info() -> None:
     assert (info.host, info.port, info.connect_urls, info.ldm) == ("0.0.0.0", 9, ("b:2",), True)
     assert info.tls_required
     assert info.tls_available
+    assert not info.auth_required
+    context.block = Websocket(no_auth_user="u")
+    assert context.info.auth_required
     line = info.line(1, "127.0.0.1")
     assert b'"connect_urls":["b:2"]' in line
     assert b"ws_connect_urls" not in line

@@ -23,6 +23,15 @@ from tests.interop.websocket.listeners import WebSocketServer
 
 _TLS = 'tls { cert_file: "$DIR/server.pem", key_file: "$DIR/server-key.pem" }, compression: true'
 
+_MAPPED = """
+    tls {
+        cert_file: "$DIR/server.pem", key_file: "$DIR/server-key.pem"
+        ca_file: "$DIR/ca.pem", verify_and_map: true
+    }
+"""
+
+_USERS = "authorization { users: [ {user: alice@example.com, connection_types: [WEBSOCKET]} ] }"
+
 
 def test_javaScript(tmp_path: Path) -> None:
     """nats.js publishes, subscribes and requests, in the clear and with TLS and compression."""
@@ -66,25 +75,28 @@ def test_javaScript(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda each: each.name)
 def test_python(flavour: Flavour, tmp_path: Path) -> None:
-    """nats-py connects with TLS, and pages and INFO show a client over WebSocket."""
+    """
+    nats-py connects with TLS, its certificate names the user, and the page of connections shows
+    a client over WebSocket.
+    """
     if importlib.util.find_spec("aiohttp") is None:
         missing("nats-py speaks WebSocket with aiohttp, which is not installed")
-    server = WebSocketServer(flavour, tmp_path, "server", _TLS.replace(", compression: true", ""))
+    server = WebSocketServer(flavour, tmp_path, "server", _MAPPED, rest=_USERS)
     writeCertificates(server.directory)
     authority = str(server.directory / "ca.pem")
 
     async def use() -> tuple[list[bytes], object]:
         import nats
 
-        connection = await nats.connect(
-            f"wss://localhost:{server.webSocketPort}",
-            tls=ssl.create_default_context(cafile=authority),
-        )
+        tls = ssl.create_default_context(cafile=authority)
+        tls.load_cert_chain(server.directory / "client.pem", server.directory / "client-key.pem")
+        url = f"wss://localhost:{server.webSocketPort}"
+        connection = await nats.connect(url, tls=tls, allow_reconnect=False)
         subscription = await connection.subscribe("a")
         for number in range(50):
             await connection.publish("a", b"%d" % number)
         bodies = [(await subscription.next_msg(20)).data for _ in range(50)]
-        page = await asyncio.to_thread(server.monitor, "/connz")
+        page = await asyncio.to_thread(server.monitor, "/connz?auth=1")
         await connection.close()
         return bodies, page["connections"]
 
@@ -97,3 +109,4 @@ def test_python(flavour: Flavour, tmp_path: Path) -> None:
     assert isinstance(connections, list)
     (row,) = connections
     assert (row["kind"], row["type"], row["tls_version"]) == ("Client", "websocket", "1.3")
+    assert row["authorized_user"] == "alice@example.com"
