@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from random import Random
 
 from natsbroker.connections.backlog import BYTES, DIVISIBLE, FRAME
@@ -81,6 +82,7 @@ class _Target:
             self.subscription.delivered += 1
 
 
+@dataclass(eq=False, slots=True)
 class _Plan:
     """
     The meaning of a line, while the subscriptions stay as they are.
@@ -91,27 +93,21 @@ class _Plan:
     @ivar cost: the work of each message.
     """
 
-    __slots__ = ("copies", "cost", "counter", "groups", "longest", "mustReach", "plain", "size")
+    size: int
+    plain: list[_Target]
+    groups: list[list[_Target]]
+    mustReach: bool
+    counter: TrafficCounter | None
+    copies: int
+    longest: int = field(init=False)
+    cost: int = field(init=False)
 
-    def __init__(
-        self,
-        size: int,
-        plain: list[_Target],
-        groups: list[list[_Target]],
-        mustReach: bool,
-        counter: TrafficCounter | None,
-        copies: int,
-    ) -> None:
-        self.size = size
-        self.counter = counter
-        self.copies = copies
-        self.plain = plain
-        self.groups = groups
-        self.mustReach = mustReach
-        targets = [*plain, *(target for group in groups for target in group)]
+    def __post_init__(self) -> None:
+        targets = [*self.plain, *(target for group in self.groups for target in group)]
         shared = len({id(target.outbox) for target in targets}) < len(targets)
         self.longest = 1 if shared else sys.maxsize
-        self.cost = _MESSAGE + (len(plain) + len(groups)) * (_COPY + (size >> BYTES))
+        count = len(self.plain) + len(self.groups)
+        self.cost = _MESSAGE + count * (_COPY + (self.size >> BYTES))
 
     def isRunnable(self) -> bool:
         """
@@ -131,6 +127,7 @@ class _Plan:
         return reached
 
 
+@dataclass(eq=False, slots=True)
 class Lane:
     """
     @cvar isShort: whether the last run ended in front of an incomplete publish, so that the decoder
@@ -139,34 +136,18 @@ class Lane:
 
     isShort = False
 
-    __slots__ = (
-        "_decoder",
-        "_generation",
-        "_known",
-        "_matcher",
-        "_noResponders",
-        "_outbox",
-        "_permissions",
-        "_random",
-    )
+    decoder: Decoder
+    outbox: Outbox
+    matcher: Matcher
+    permissions: PermissionSet | None
+    noResponders: bool
+    origin: object = None
+    _known: dict[bytes, _Plan | None] = field(default_factory=dict, init=False)
+    _generation: int = field(init=False)
+    _random: Random = field(default_factory=Random, init=False)
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        outbox: Outbox,
-        matcher: Matcher,
-        permissions: PermissionSet | None,
-        noResponders: bool,
-        origin: object = None,
-    ) -> None:
-        self._decoder = decoder
-        self._outbox = outbox
-        self._matcher = matcher
-        self._permissions = permissions
-        self._noResponders = noResponders
-        self._known: dict[bytes, _Plan | None] = {}
-        self._generation = matcher.generation
-        self._random = Random()
+    def __post_init__(self) -> None:
+        self._generation = self.matcher.generation
 
     def complete(self) -> None:
         """
@@ -179,7 +160,7 @@ class Lane:
         Forward the longest run of publishes that is fully understood, within the batch's share of
         work.
         """
-        decoder, matcher = self._decoder, self._matcher
+        decoder, matcher = self.decoder, self.matcher
         if matcher.needsSlowPath or not decoder.isBetweenLines:
             return 0
         if matcher.generation != self._generation:
@@ -187,7 +168,7 @@ class Lane:
             self._generation = matcher.generation
         buffer, position = decoder.window
         known = self._known
-        batch = self._outbox.batch
+        batch = self.outbox.batch
         total = 0
         while not batch.isSpent:
             end = buffer.find(b"\n", position) + 1
@@ -223,11 +204,11 @@ class Lane:
     def _plan(self, line: bytes) -> _Plan | None:
         if line[:1] not in _PUBLISHING:
             return None
-        frame = readLine(line[:-1], self._decoder)
+        frame = readLine(line[:-1], self.decoder)
         if frame[0] != HEAD:
             return None
         _, _, subject, reply, headerLength, size, sizeText, headerText = frame
-        matcher = self._matcher
+        matcher = self.matcher
         if matcher.mapSubject is not None:
             mapped = matcher.mapSubject(subject)
             if mapped is None:
@@ -235,11 +216,11 @@ class Lane:
             subject = mapped
         if isReserved(subject) or subject.startswith(CLUSTER_SUBJECTS) or isReservedReply(reply):
             return None
-        if self._permissions is not None and not self._permissions.allows(subject):
+        if self.permissions is not None and not self.permissions.allows(subject):
             return None
         matches = matcher.match(subject)
         receivers = len(matches.plain) + sum(len(here) for _, here, _ in matches.groups)
-        self._outbox.batch.work += FRAME + matcher.takeCost()
+        self.outbox.batch.work += FRAME + matcher.takeCost()
         if receivers >= DIVISIBLE or not _isDirect(matches):
             return None
         tail = b"%b %b" % (reply, sizeText) if reply else sizeText
@@ -250,7 +231,7 @@ class Lane:
             size,
             self._targets(matches.plain, head),
             [targets for _, here, _ in matches.groups if (targets := self._targets(here, head))],
-            bool(reply) and self._noResponders,
+            bool(reply) and self.noResponders,
             matches.counter,
             matches.copies,
         )
@@ -268,7 +249,7 @@ class Lane:
                 subscription = subscription.original
             outbox = subscription.outbox
             permissions = subscription.permissions
-            if outbox is self._outbox and not outbox.echo:
+            if outbox is self.outbox and not outbox.echo:
                 continue
             if permissions and not permissions.mayDeliver(subject, subscription.queue):
                 continue

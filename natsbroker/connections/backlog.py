@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -74,17 +75,16 @@ class WorkBudget(Protocol):
     def renew(self) -> None: ...
 
 
+@dataclass(eq=False, slots=True)
 class WorkQueue:
-    __slots__ = ("_batch", "_entries", "_isScheduled", "_schedule")
+    """
+    @ivar schedule: called with a callable to have it called soon, but not at once.
+    """
 
-    def __init__(self, batch: WorkBudget, schedule: Callable[[Callable[[], None]], object]) -> None:
-        """
-        @param schedule: called with a callable to have it called soon, but not at once.
-        """
-        self._batch = batch
-        self._schedule = schedule
-        self._isScheduled = False
-        self._entries: deque[Callable[[], None]] = deque()
+    batch: WorkBudget
+    schedule: Callable[[Callable[[], None]], object]
+    _isScheduled: bool = field(default=False, init=False)
+    _entries: deque[Callable[[], None]] = field(default_factory=deque, init=False)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -96,14 +96,14 @@ class WorkQueue:
         self._entries.append(entry)
         if not self._isScheduled:
             self._isScheduled = True
-            self._schedule(self._serve)
+            self.schedule(self._serve)
 
     def exhaust(self, steps: Iterator[object]) -> None:
         """
         Use up an iterator, a share now and the rest later. A step that raises is passed over: its
         exception is the reactor's, or the caller's.
         """
-        batch = self._batch
+        batch = self.batch
         batch.enter()
         try:
             for _ in steps:
@@ -117,7 +117,7 @@ class WorkQueue:
             batch.leave()
 
     def _serve(self) -> None:
-        batch, entries = self._batch, self._entries
+        batch, entries = self.batch, self._entries
         self._isScheduled = False
         batch.renew()
         try:
@@ -128,4 +128,4 @@ class WorkQueue:
         finally:
             if entries and not self._isScheduled:
                 self._isScheduled = True
-                self._schedule(self._serve)
+                self.schedule(self._serve)

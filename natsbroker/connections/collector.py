@@ -9,28 +9,27 @@ comes in order, and at the latest when the batch ends.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from natsbroker.wire.values import Message, Run
 
 
+@dataclass(eq=False)
 class Collector:
     """
     @cvar isBatcher: tells the compiled lane that it may deliver here by itself.
+    @ivar subscriber: its C{deliverRuns} gets what came, with the tags.
+    @ivar batch: at whose end it is called.
+    @ivar failed: called with a sentence while an exception is handled that it raised.
     """
 
     isBatcher = True
 
-    def __init__(self, subscriber: Any, batch: Any, failed: Callable[[str], None]) -> None:
-        """
-        @param subscriber: its C{deliverRuns} gets what came, with the tags.
-        @param batch: at whose end it is called.
-        @param failed: called with a sentence while an exception is handled that it raised.
-        """
-        self._subscriber = subscriber
-        self._batch = batch
-        self._failed = failed
-        self._runs: list[tuple[Run, Any]] = []
+    subscriber: Any
+    batch: Any
+    failed: Callable[[str], None]
+    _runs: list[tuple[Run, Any]] = field(default_factory=list, init=False)
 
     def deliver(self, message: Message, tag: Any) -> None:
         runs = self._runs
@@ -46,7 +45,7 @@ class Collector:
                 run.bodies.append(message.body)
                 return
         else:
-            self._batch.atEnd(self._deliverRuns)
+            self.batch.atEnd(self._deliverRuns)
         run = Run(
             message.subject, message.reply, [message.body], message.headerLength, message.origin
         )
@@ -57,12 +56,12 @@ class Collector:
         The messages that came before are delivered first.
         """
         self._deliverRuns()
-        self._subscriber.subscriptionEnded(tag)
+        self.subscriber.subscriptionEnded(tag)
 
     def _deliverRuns(self) -> None:
         runs, self._runs = self._runs, []
         if runs:
             try:
-                self._subscriber.deliverRuns(runs)
+                self.subscriber.deliverRuns(runs)
             except BaseException:
-                self._failed("A batch subscriber failed")
+                self.failed("A batch subscriber failed")

@@ -10,6 +10,7 @@ pyOpenSSL does. The handshake, alerts, closing and errors stay Twisted's and pyO
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -102,42 +103,39 @@ class SealedConnection(SSL.Connection):
         return super().recv(_RECORD)
 
 
+@dataclass(eq=False, slots=True)
 class Records:
     """
     Encrypts what a connection writes and hands it on all at once; Twisted would do that with 16 KiB
     at a time.
+
+    @ivar layer: Twisted's protocol between the connection, whose handshake is complete, and the
+        transport.
     """
 
-    __slots__ = ("_connection", "_isOver", "_layer", "_seal")
-
-    def __init__(self, connection: SSL.Connection, layer: Any, seal: Any = None) -> None:
-        """
-        @param layer: Twisted's protocol between the connection, whose handshake is complete, and
-            the transport.
-        """
-        self._connection = connection
-        self._layer = layer
-        self._seal = seal
-        self._isOver = False
+    connection: SSL.Connection
+    layer: Any
+    seal: Any = None
+    _isOver: bool = field(default=False, init=False)
 
     def send(self, data: bytes) -> None:
         if not self._isOver:
             data = self.write(data)
             self._isOver = bool(data)
         if data:
-            self._layer.write(data)
+            self.layer.write(data)
 
     def write(self, data: bytes) -> bytes:
         """
         @return: the rest that was not sent, because the connection is closing, fails, or waits for
             its peer. The layer must take that, and all that follows.
         """
-        connection, layer = self._connection, self._layer
+        connection, layer = self.connection, self.layer
         if layer.disconnecting:
             return data
         rest = memoryview(data)
-        if self._seal is not None:
-            done, encrypted, isMore = self._seal.write(data)
+        if self.seal is not None:
+            done, encrypted, isMore = self.seal.write(data)
             if encrypted:
                 layer.transport.write(encrypted)
             if done == len(data) and not isMore:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
@@ -64,25 +65,18 @@ class _LogRequest(NamedTuple):
 
 
 @implementer(ILogConsumer, ISubscriber)
+@dataclass(eq=False)
 class ExportService:
-    def __init__(
-        self,
-        bus: IMessageBus,
-        reactor: IReactorTime,
-        worked: Callable[[], float] = time.process_time,
-        now: Callable[[], int] = time.time_ns,
-        maxPayload: Callable[[], int] = lambda: 1 << 20,
-    ) -> None:
-        self._bus = bus
-        self._reactor = reactor
-        self._worked = worked
-        self._now = now
-        self._maxPayload = maxPayload
-        self._catalogue: ILogDirectory | None = None
-        self._holds: HoldTable | None = None
-        self._budget: Budget | None = None
-        self._subscriptions: list[ISubscription] = []
-        self._running: set[Deferred[None]] = set()
+    _bus: IMessageBus
+    _reactor: IReactorTime
+    _worked: Callable[[], float] = time.process_time
+    _now: Callable[[], int] = time.time_ns
+    _maxPayload: Callable[[], int] = lambda: 1 << 20
+    _catalogue: ILogDirectory | None = field(default=None, init=False)
+    _holds: HoldTable | None = field(default=None, init=False)
+    _budget: Budget | None = field(default=None, init=False)
+    _subscriptions: list[ISubscription] = field(default_factory=list, init=False)
+    _running: set[Deferred[None]] = field(default_factory=set, init=False)
 
     def begin(self, catalogue: ILogDirectory) -> Deferred[None]:
         return ensureDeferred(self._begin(catalogue))

@@ -10,6 +10,7 @@ or counted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Generic, TypeVar
 
@@ -19,56 +20,39 @@ DEFAULT_LONGEST = 512
 Result = TypeVar("Result")
 
 
+@dataclass(eq=False, slots=True)
 class MatchCache(Generic[Result]):
     """
     Not thread-safe. The results are handed out as they are: treat them as immutable.
+
+    @ivar epochOf: gives a number for a subject; a result is good for as long as it stays the same
+        (see L{natsbroker.subjects.epochs}).
+    @ivar limit: the greatest sum of the weights of what is remembered, 2 at least.
+    @ivar weigh: the weight of a result, 1 at least. A result that is heavier than half the limit is
+        not remembered.
+    @ivar longest: subjects of more bytes are not remembered.
     """
 
-    __slots__ = (
-        "_epochOf",
-        "_half",
-        "_load",
-        "_longest",
-        "_match",
-        "_old",
-        "_weigh",
-        "_young",
-        "hits",
-        "misses",
-    )
+    match: Callable[[bytes], Result]
+    epochOf: Callable[[bytes], int]
+    limit: int
+    weigh: Callable[[Result], int] = lambda result: 1
+    longest: int = DEFAULT_LONGEST
+    hits: int = field(default=0, init=False)
+    misses: int = field(default=0, init=False)
+    _half: int = field(init=False)
+    _load: int = field(default=0, init=False)
+    _young: dict[bytes, tuple[int, Result, int]] = field(default_factory=dict, init=False)
+    _old: dict[bytes, tuple[int, Result, int]] = field(default_factory=dict, init=False)
 
-    def __init__(
-        self,
-        match: Callable[[bytes], Result],
-        epochOf: Callable[[bytes], int],
-        limit: int,
-        weigh: Callable[[Result], int] = lambda result: 1,
-        longest: int = DEFAULT_LONGEST,
-    ) -> None:
-        """
-        @param epochOf: gives a number for a subject; a result is good for as long as it stays the
-            same (see L{natsbroker.subjects.epochs}).
-        @param limit: the greatest sum of the weights of what is remembered, 2 at least.
-        @param weigh: the weight of a result, 1 at least. A result that is heavier than half the
-            limit is not remembered.
-        @param longest: subjects of more bytes are not remembered.
-        """
-        if limit < 2:
-            raise ValueError(f"a cache needs room for 2 results, not for {limit}")
-        self.hits = 0
-        self.misses = 0
-        self._match = match
-        self._epochOf = epochOf
-        self._half = limit // 2
-        self._weigh = weigh
-        self._longest = longest
-        self._load = 0
-        self._young: dict[bytes, tuple[int, Result, int]] = {}
-        self._old: dict[bytes, tuple[int, Result, int]] = {}
+    def __post_init__(self) -> None:
+        if self.limit < 2:
+            raise ValueError(f"a cache needs room for 2 results, not for {self.limit}")
+        self._half = self.limit // 2
 
     def get(self, subject: bytes) -> Result:
         # The epoch is taken first: a change during the match shows next time.
-        epoch = self._epochOf(subject)
+        epoch = self.epochOf(subject)
         known = self._young.get(subject)
         if known is not None:
             if known[0] == epoch:
@@ -83,9 +67,9 @@ class MatchCache(Generic[Result]):
                 self._keep(subject, known)
                 return known[1]
         self.misses += 1
-        result = self._match(subject)
-        if len(subject) <= self._longest:
-            self._keep(subject, (epoch, result, max(1, self._weigh(result))))
+        result = self.match(subject)
+        if len(subject) <= self.longest:
+            self._keep(subject, (epoch, result, max(1, self.weigh(result))))
         return result
 
     def clear(self) -> None:

@@ -10,6 +10,7 @@ C{>}: C{orders.*.paid} and C{users.*.seen} have one shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 from natsbroker.subjects.grammar import hasWildcard
@@ -59,41 +60,28 @@ def _recipeFor(shape: _Shape) -> Recipe:
     return itemgetter(slice(-1, None) if full else slice(-2, -1))
 
 
+@dataclass(eq=False, slots=True)
 class ShapeTable:
     """
     How many patterns have each shape.
 
+    @ivar maxShapes: how many shapes may be in use at a time. The lengths in bytes of the longest
+        pattern that each has had may add up to sixty-four times this number: nothing longer is
+        looked up.
     @ivar counts: the number of patterns by shape; to be read only.
     @ivar recipes: by the number of a subject's tokens, the recipes of the shapes that can match it,
         as far as they were asked for; others are made by L{recipesFor}.
     @ivar generation: grows whenever a shape comes into use or goes out of it.
     """
 
-    __slots__ = (
-        "_bytes",
-        "_lengths",
-        "_longest",
-        "_made",
-        "_maxShapes",
-        "counts",
-        "generation",
-        "recipes",
-    )
-
-    def __init__(self, maxShapes: int) -> None:
-        """
-        @param maxShapes: how many shapes may be in use at a time. The lengths in bytes of the
-            longest pattern that each has had may add up to sixty-four times this number: nothing
-            longer is looked up.
-        """
-        self._maxShapes = maxShapes
-        self.counts: dict[_Shape, int] = {}
-        self.generation = 0
-        self._made: dict[_Shape, Recipe] = {}
-        self._lengths: dict[_Shape, int] = {}
-        self._bytes = 0
-        self._longest = 0
-        self.recipes: dict[int, tuple[Recipe, ...]] = {}
+    maxShapes: int
+    counts: dict[_Shape, int] = field(default_factory=dict, init=False)
+    generation: int = field(default=0, init=False)
+    recipes: dict[int, tuple[Recipe, ...]] = field(default_factory=dict, init=False)
+    _made: dict[_Shape, Recipe] = field(default_factory=dict, init=False)
+    _lengths: dict[_Shape, int] = field(default_factory=dict, init=False)
+    _bytes: int = field(default=0, init=False)
+    _longest: int = field(default=0, init=False)
 
     def admit(self, pattern: bytes) -> None:
         """
@@ -116,8 +104,8 @@ class ShapeTable:
         self.generation += 1
 
     def _grow(self, shape: _Shape, grown: int, pattern: bytes) -> None:
-        full = shape not in self.counts and len(self.counts) >= self._maxShapes
-        if full or self._bytes + grown > self._maxShapes * BYTES_PER_SHAPE:
+        full = shape not in self.counts and len(self.counts) >= self.maxShapes
+        if full or self._bytes + grown > self.maxShapes * BYTES_PER_SHAPE:
             raise TooManyShapes(
                 f"no room for the wildcard shape of {pattern[:80]!r}: "
                 f"{len(self.counts)} shapes with {self._bytes} bytes are in use"
