@@ -94,7 +94,7 @@ async def _restore(account: JetStreamAccount, request: Request) -> Mapping[str, 
         raise errors.STREAM_MISMATCH()
     if "/" in name or "\\" in name:
         raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS()
-    config = (await checker(account)).complete(config)
+    config = (await checker(account, config.num_replicas)).complete(config)
     if 0 < account.limits.max_streams <= len(account.ownStreams):
         raise errors.MAXIMUM_STREAMS_LIMIT()
     if name in account.streams:

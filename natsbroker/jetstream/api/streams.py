@@ -48,20 +48,23 @@ _SUCCESS = {"success": True}
 _NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
 
 
-async def checker(account: JetStreamAccount) -> StreamChecker:
+async def checker(account: JetStreamAccount, replicas: int) -> StreamChecker:
     """
     Checks configurations against the account's streams and limits.
+
+    @param replicas: of the stream that is checked.
     """
     if account.cluster is not None:
         await account.cluster.refresh()
     streams = await configsOf(account)
-    limits = account.limits
+    limits = account.allowance.effective(replicas)
     channels = [name for name, each in account.streams.items() if each.isChannel]
     if channels and limits.max_streams > 0:
         limits = replace(limits, max_streams=limits.max_streams + len(channels))
     for name in channels:
         streams[name] = replace(streams[name], max_bytes=-1)
-    return StreamChecker(streams, limits, account.serverLimits, account.members)
+    tier = (replicas or 1) if account.allowance.tiers else 0
+    return StreamChecker(streams, limits, account.serverLimits, account.members, tier)
 
 
 async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
@@ -77,7 +80,7 @@ async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, A
     (name,) = request.names
     parsed = parseStream(request.body, account.strict)
     account.allowance.check(parsed.config.num_replicas)
-    config = createdStream(parsed, name, await checker(account))
+    config = createdStream(parsed, name, await checker(account, parsed.config.num_replicas))
     stream = account.streams.get(name)
     if stream is None:
         with account.change(config):
@@ -97,7 +100,9 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
     consumers = (
         {} if stream is None else {key: each.config for key, each in stream.consumers.items()}
     )
-    config = updatedStream(parsed, name, await checker(account), consumers)
+    config = updatedStream(
+        parsed, name, await checker(account, parsed.config.num_replicas), consumers
+    )
     stream = findStream(account, name)
     with account.change(config):
         await stream.settle()

@@ -69,11 +69,11 @@ class AccountAllowance:
     limits: JetStreamLimits = JetStreamLimits()
     tiers: Mapping[str, JetStreamLimits] = field(default_factory=dict)
 
-    def effective(self) -> JetStreamLimits:
+    def effective(self, replicas: int = 1) -> JetStreamLimits:
         """
-        @return: the limits of streams with one replica.
+        @return: the limits of streams with a number of replicas.
         """
-        return self.tiers.get("R1", NOTHING) if self.tiers else self.limits
+        return self.tiers.get(f"R{replicas or 1}", NOTHING) if self.tiers else self.limits
 
     def check(self, replicas: int) -> None:
         """

@@ -102,15 +102,29 @@ class StreamChecker:
         account: JetStreamLimits = NO_ACCOUNT_LIMITS,
         server: ConfiguredLimits = NO_SERVER_LIMITS,
         members: JetStreamPeers | None = None,
+        tier: int = 0,
     ) -> None:
         """
         @param streams: all streams of the account.
         @param members: the brokers of the cluster, if there is one.
+        @param tier: the number of replicas of the streams that the account's limits are for; 0 for
+            any.
         """
+        self._tier = tier
         self.members = members
         self.streams = streams
         self.account = account
         self.server = server
+
+    def limited(self, besides: str) -> dict[str, StreamConfig]:
+        """
+        The streams that count against the account's limits, but for one.
+        """
+        return {
+            name: each
+            for name, each in self.streams.items()
+            if name != besides and self._tier in (0, each.num_replicas)
+        }
 
     def complete(self, config: StreamConfig, pedantic: bool = False) -> StreamConfig:
         """

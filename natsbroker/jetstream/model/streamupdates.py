@@ -50,8 +50,9 @@ def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> 
     config = withLevel(request.config)
     checkCreateRequest(config, name)
     others = {key: each for key, each in checker.streams.items() if key != name}
-    reserved = _reserved(config, others)
-    if 0 < checker.account.max_streams <= len(others):
+    counted = checker.limited(name)
+    reserved = _reserved(config, counted)
+    if 0 < checker.account.max_streams <= len(counted):
         raise errors.MAXIMUM_STREAMS_LIMIT()
     sizes = (reserved, config.max_bytes) if request.namesStorage else (0, 0)
     checkLimits(config, checker.account, checker.server, *sizes)
@@ -107,7 +108,7 @@ def updatedStream(
         )
     others = {key: each for key, each in checker.streams.items() if key != name}
     more = max(max(config.max_bytes, 0) - max(stored.max_bytes, 0), 0)
-    reserved = _reserved(config, others) + max(config.max_bytes, 0) - more
+    reserved = _reserved(config, checker.limited(name)) + max(config.max_bytes, 0) - more
     checkLimits(config, checker.account, checker.server, reserved, more)
     _checkConsumers(config, stored, consumers)
     _checkOverlap(config, others)

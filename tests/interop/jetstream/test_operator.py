@@ -181,6 +181,7 @@ async def _tiers(clients: Clients) -> None:
     await clients.stream("tiered", "R", num_replicas=5)
     await clients.stream("tiered", "A")
     await clients.stream("tiered", "B")
+    await clients.stream("tiered", "C", num_replicas=3)
     await clients.consumer("tiered", "x")
     await clients.consumer("tiered", "y")
     for _ in range(3):

@@ -12,6 +12,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces import IStateStore
+from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from tests.jetstream.api.support import ApiStage
 
 
@@ -193,6 +194,18 @@ def test_standalone() -> None:
     """Requests of clusters have their error."""
     stage = ApiStage()
     assert stage.failure("STREAM.LEADER.STEPDOWN.S") == (503, 10010)
+
+
+def test_tiers() -> None:
+    """A tier counts its own streams only; several replicas need a cluster."""
+    stage = ApiStage()
+    tiers = {"R1": JetStreamLimits(max_streams=1), "R3": JetStreamLimits(max_streams=1)}
+    stage.jetstream.allow(AccountAllowance(tiers=tiers))
+    stage.make()
+    other = {"name": "T", "subjects": ["t"]}
+    assert stage.failure("STREAM.CREATE.T", other) == (400, 10027)
+    assert stage.failure("STREAM.CREATE.T", {**other, "num_replicas": 3}) == (500, 10074)
+    assert stage.failure("STREAM.CREATE.T", {**other, "num_replicas": 5}) == (400, 10120)
 
 
 class SlowStates:
