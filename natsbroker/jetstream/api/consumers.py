@@ -15,6 +15,7 @@ from natsbroker.jetstream.consumers.consumer import Consumer, ResetRefused
 from natsbroker.jetstream.consumers.core import randomToken
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import LIST_LIMIT, NAMES_LIMIT, page, pauseState
+from natsbroker.jetstream.model.configjson import consumerConfigJSON
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
 from natsbroker.jetstream.model.consumerupdates import (
     ConsumerChecker,
@@ -108,7 +109,8 @@ async def _create(
             account.cluster.consumerElected(consumer)
         result = {**await shownConsumer(consumer), **consumer.begun}
         return HeadedResult(result, headers) if headers else result
-    if config != consumer.config:
+    # An update shows the end of a pause in UTC, even if nothing else changes.
+    if consumerConfigJSON(config) != consumerConfigJSON(consumer.config):
         await consumer.update(config)
         await _store(account, consumer)
     return await shownConsumer(consumer)

@@ -291,7 +291,9 @@ class Consumer:
         """
         core = self.core
         previous = core.config
-        core.configured(withLevel(replace(config, pause_until=previous.pause_until)))
+        until = previous.pause_until
+        shown = None if until is None else Timestamp(until)
+        core.configured(withLevel(replace(config, pause_until=shown)))
         self._deliverer.configured()
         self._acks.configured()
         if previous.ack_wait != config.ack_wait and not (previous.backoff or config.backoff):

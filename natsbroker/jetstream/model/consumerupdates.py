@@ -147,7 +147,8 @@ class ConsumerChecker:
             return self._updated(config, stored, request.action)
         if request.action is ConsumerAction.UPDATE:
             raise errors.CONSUMER_DOES_NOT_EXIST()
-        self._checkCount()
+        if not config.sourcing:
+            self._checkCount()
         self._checkQueue(config, name)
         if len(config.durable_name.encode()) > MOST_NAME:
             raise errors.CONSUMER_NAME_TOO_LONG(max=MOST_NAME)

@@ -44,6 +44,9 @@ _SILENCE = 1.0
 
 _DELIVER = (b"d.1", b"d.2")
 
+_EMPTY = [0]
+"""What nats-server sometimes lists as deleted in an empty stream."""
+
 _ZERO = "0001-01-01T00:00:00Z"
 _TIMES = ("ts", "created", "first_ts", "last_ts", "last_active", "time", "pinned_ts")
 _VARYING = ("pause_remaining", "pinned_client_id", "leader", "storage_bytes")
@@ -202,6 +205,7 @@ class Side:
             if pin:
                 self._pin = pin[1].decode()
                 headers = headers.replace(pin[1], b"PIN")
+            headers = re.sub(rb"(\$JS\.ACK\.\S+)\.\d{19}\.", rb"\1.T.", headers)
             if _status((b"", headers, b"")) == b"100":
                 continue
             if subject.startswith(b"_INBOX."):
@@ -231,6 +235,8 @@ def _normal(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     shown = {}
+    if value.get("deleted") == _EMPTY:
+        value = {key: each for key, each in value.items() if key not in ("deleted", "num_deleted")}
     for key, each in value.items():
         if key in _TIMES:
             shown[key] = _ZERO if each == _ZERO else "T"

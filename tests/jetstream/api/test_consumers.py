@@ -196,3 +196,14 @@ def test_resetIsNotCounted() -> None:
     before = stage.jetstream.requests
     assert "error" not in stage.ask("CONSUMER.RESET.S.c")
     assert stage.jetstream.requests == before
+
+
+def test_updatedPause() -> None:
+    """An update keeps the end of a pause, and shows it in UTC, even if it changes nothing else."""
+    stage = ApiStage()
+    stage.make()
+    config = {"durable_name": "c", "pause_until": "2034-01-01T00:00:00+02:00"}
+    for shown in (config["pause_until"], "2033-12-31T22:00:00Z", "2033-12-31T22:00:00Z"):
+        request = {"stream_name": "S", "config": config}
+        made = stage.ask("CONSUMER.DURABLE.CREATE.S.c", request)["config"]["pause_until"]
+        assert made == stage.ask("CONSUMER.INFO.S.c")["config"]["pause_until"] == shown

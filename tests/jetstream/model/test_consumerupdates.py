@@ -128,13 +128,18 @@ def test_workQueueWithUnfilteredConsumer() -> None:
 
 
 def test_number() -> None:
-    """The lower of the stream's and the account's number counts; direct consumers do not."""
+    """
+    The lower of the stream's and the account's number counts; the consumers of mirrors and sources
+    do not, and are never too many.
+    """
     body = {"stream_name": "X", "config": {}}
     request = _addressed("CREATE.X.c", body)
     direct = ConsumerConfig(name="m", direct=True, sourcing=True)
     assert _checker("X", m=direct).admitted(request, lambda: "").name == "c"
     with pytest.raises(JetStreamError, match="maximum consumers limit reached"):
         _checker("X", a=ConsumerConfig(name="a")).admitted(request, lambda: "")
+    sourcing = _addressed("CREATE.X.c", {**body, "config": {"sourcing": True}})
+    assert _checker("X", a=ConsumerConfig(name="a")).admitted(sourcing, str).sourcing
     unlimited = ConsumerChecker(
         StreamConfig(name="X"),
         {"a": ConsumerConfig(name="a")},
