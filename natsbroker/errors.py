@@ -82,8 +82,13 @@ class WireError:
         """
         if not self.text:
             return b""
-        text = self.text % tuple(map(escaped, arguments)) if arguments else self.text
-        return b"-ERR '" + text.encode("utf-8", "surrogateescape") + b"'\r\n"
+        return b"-ERR '" + self.told(*arguments).encode("utf-8", "surrogateescape") + b"'\r\n"
+
+    def told(self, *arguments: str) -> str:
+        """
+        @return: the text with these values.
+        """
+        return self.text % tuple(map(escaped, arguments)) if arguments else self.text
 
 
 UNKNOWN_OPERATION = WireError("Unknown Protocol Operation", "Protocol Violation")

@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.accounts.account import Account
+from natsbroker.accounts.account import Account, Bus
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
@@ -36,7 +36,6 @@ from natsbroker.interfaces import (
     IBatchSubscriber,
     IInterestWatcher,
     ILinkSubscriber,
-    IMessageBus,
     IRunSubscriber,
     ISubjectRouter,
     ISubscriber,
@@ -382,7 +381,7 @@ class Accounts(AccountRegistry):
     def __getitem__(self, name: str) -> Account:
         return self._accounts[name]
 
-    def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> IMessageBus:
+    def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> Bus:
         account = self._accounts[grant.account]
         if self.maximum and self.counts[grant.account] >= self.maximum:
             raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)

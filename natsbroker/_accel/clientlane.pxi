@@ -246,7 +246,10 @@ cdef class Lane:
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
-            if header and not takesHeaders(matches.reachable):
+            if header and (
+                not takesHeaders(matches.reachable)
+                or mayAskForTrace(data + line + 1, header, self.matcher.tracesParents)
+            ):
                 break
             if matches.isLarge:
                 self.begin(
@@ -281,6 +284,7 @@ cdef class Lane:
                 run.subject = name
                 run.length = nameLength
                 run.hasHeader = header > 0
+                run.header = header
                 count += self.repeat(&run, matches, stop - start, size, replyLength >= 0)
         return count
 
@@ -305,6 +309,14 @@ cdef class Lane:
         most = longestRun(run, matches.plain, self.outbox, hasReply and self.noResponders)
         most = min(most, min(RUN_SIZE, batch.until - batch.work) * CHEAPER // cost + 1)
         run.count = nb_alike(run.first, run.line, run.whole, available, most)
+        if run.hasHeader:
+            for place in range(run.count):
+                if mayAskForTrace(
+                    run.first + (place + 1) * run.whole + run.line, run.header,
+                    self.matcher.tracesParents,
+                ):
+                    run.count = place
+                    break
         if run.count == 0:
             return 0
         batch.work += 1 + run.count * cost // CHEAPER

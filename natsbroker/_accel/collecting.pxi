@@ -3,7 +3,8 @@
 
 @cython.final
 cdef class Collector:
-    cdef object subscriber, batch, failed
+    cdef readonly object subscriber
+    cdef object batch, failed
     cdef list runs
     # The run that is being collected, while there is one.
     cdef bytes subject, reply
@@ -52,7 +53,7 @@ cdef class Collector:
             or memcmp(PyBytes_AS_STRING(self.reply), reply, replyLength) != 0
         ):
             if not self.runs:
-                self.batch.atEnd(self.deliverRuns)
+                self.batch.atEnd(self.flush)
             self.subject = PyBytes_FromStringAndSize(subject, length)
             self.reply = PyBytes_FromStringAndSize(reply, replyLength)
             self.header = header
@@ -64,10 +65,10 @@ cdef class Collector:
         return 0
 
     def subscriptionEnded(self, tag):
-        self.deliverRuns()
+        self.flush()
         self.subscriber.subscriptionEnded(tag)
 
-    def deliverRuns(self):
+    def flush(self):
         runs, self.runs = self.runs, []
         self.subject = self.reply = self.bodies = None
         self.origin = self.tag = None

@@ -104,6 +104,29 @@ cdef inline bint isNamed(
     return False
 
 
+cdef bint mayAskForTrace(
+    const char* block, Py_ssize_t length, bint tracesParents
+) noexcept nogil:
+    """
+    Whether headers may ask for a trace of their message: see
+    L{natsbroker.wire.tracing.asksForTrace}.
+
+    @param tracesParents: whether C{traceparent} does, in any case.
+    """
+    cdef const char* place = block
+    cdef const char* end = block + length
+    if memmem(block, length, b"Nats-Trace-Dest", 15) != NULL:
+        return True
+    while tracesParents:
+        place = <const char*> memchr(place, c"\n", end - place)
+        if place == NULL or end - place < 13:
+            break
+        place += 1
+        if strncasecmp(place, b"traceparent", 11) == 0:
+            return True
+    return False
+
+
 cdef bint takesHeaders(tuple links):
     cdef Subscription subscription
     for subscription in links:

@@ -217,6 +217,8 @@ cdef class LinkLane:
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
+            if header and mayAskForTrace(data + line + 1, header, matcher.tracesParents):
+                break
             matches = matcher.lookUp(data + subject, length)
             self.own.batch.work += matcher.takeCost()
             if not self.isServed(matches, namesLength, header) and not (

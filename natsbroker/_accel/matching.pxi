@@ -374,7 +374,7 @@ cdef class Matcher:
     cdef uint64_t heads[BUCKETS]
     cdef uint64_t wild
     cdef uint64_t generation
-    cdef public bint needsSlowPath
+    cdef public bint needsSlowPath, tracesParents
     cdef public object mapSubject
     cdef public Matcher recentSubscriptions
     cdef public object counterFor

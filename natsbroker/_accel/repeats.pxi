@@ -91,6 +91,7 @@ cdef struct Frames:
     const char* subject
     Py_ssize_t length
     bint hasHeader
+    Py_ssize_t header
     # How many frames follow the first one.
     Py_ssize_t count
 

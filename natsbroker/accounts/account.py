@@ -18,6 +18,7 @@ from natsbroker.accounts.delivery import Later
 from natsbroker.accounts.gateways import GatewayOutput, IGatewayLink
 from natsbroker.accounts.responses import Responses
 from natsbroker.accounts.shadows import ImportedStream, Shadows
+from natsbroker.accounts.tracing import AccountTracing, TracePeer
 from natsbroker.connections.backlog import SUBSCRIPTION
 from natsbroker.interfaces import (
     IAckSubscriber,
@@ -170,6 +171,35 @@ class Bus:
 
     def mapped(self, subject: bytes) -> bytes:
         return self._account.mapped(subject)
+
+    @property
+    def tracing(self) -> AccountTracing | None:
+        return self._account.tracing
+
+    def publishTraced(self, message: Message) -> int:
+        """
+        Publish a message with its trace, which ends here but for what a stream adds to it.
+        """
+        try:
+            return self._delivery.publish(self.kind, message)
+        finally:
+            message.trace.release()
+
+    def publishOver(self, message: Message, later: Later, peer: Callable[[], TracePeer]) -> int:
+        """
+        Publish what came over a link, with a trace if its headers ask for one.
+
+        @param peer: describes the link in traces.
+        """
+        tracing = self._account.tracing
+        if message.headerLength and tracing is not None and tracing.concerns(message):
+            traced = tracing.begin(message, peer())
+            if traced is None:
+                return 0
+            if traced.trace is not None:
+                return self.publishTraced(traced)
+            message = traced
+        return self._delivery.publish(self.kind, message, later=later)
 
     def refresh(self) -> None:
         self._account.refresh()

@@ -37,24 +37,24 @@ class Batcher:
         """
         @param failed: called with a sentence while an exception of the subscriber is handled.
         """
-        self._subscriber = subscriber
+        self.subscriber = subscriber
         self._batch = batch
         self._failed = failed
         self._messages: list[tuple[Message, Any]] = []
 
     def deliver(self, message: Message, tag: Any) -> None:
         if not self._messages:
-            self._batch.atEnd(self._deliverMany)
+            self._batch.atEnd(self.flush)
         self._messages.append((message, tag))
 
     def subscriptionEnded(self, tag: Any) -> None:
-        self._deliverMany()
-        self._subscriber.subscriptionEnded(tag)
+        self.flush()
+        self.subscriber.subscriptionEnded(tag)
 
-    def _deliverMany(self) -> None:
+    def flush(self) -> None:
         messages, self._messages = self._messages, []
         if messages:
             try:
-                self._subscriber.deliverMany(messages)
+                self.subscriber.deliverMany(messages)
             except BaseException:
                 self._failed("A batch subscriber failed")

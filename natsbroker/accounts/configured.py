@@ -79,10 +79,12 @@ class ImportSetup:
         Apply settings. An import that is not allowed is left out.
         """
         for name, account in accounts.items():
-            self._map(account, described.get(name, AccountSettings(name)))
+            about = described.get(name, AccountSettings(name))
+            self._map(account, about)
+            account.traceTo(bytesOf(about.trace.dest), about.trace.sampling)
         for name, account in accounts.items():
             about = described.get(name, AccountSettings(name))
-            streams: list[tuple[Account, Renaming]] = []
+            streams: list[tuple[Account, Renaming, bool]] = []
             services: list[tuple[Account, ServiceExport, Renaming, bool]] = []
             for each in about.imports:
                 exporter, owner = accounts.get(each.account), described.get(each.account)
@@ -93,7 +95,7 @@ class ImportSetup:
                     continue
                 renaming = Renaming(bytesOf(each.subject), bytesOf(each.to))
                 if isinstance(each, StreamImport):
-                    streams.append((exporter, renaming))
+                    streams.append((exporter, renaming, each.allow_trace))
                 elif isinstance(export, ServiceExport):
                     made = self._exportFor(exporter, export)
                     services.append((exporter, made, renaming, each.share))
@@ -152,8 +154,13 @@ class ImportSetup:
             known = self._exports[owner, export.subject] = export
         return known
 
-    def _importStreams(self, account: Account, wanted: list[tuple[Account, Renaming]]) -> None:
-        same = [(exporter, each.theirs, each.ours, each.keeps) for exporter, each in wanted]
+    def _importStreams(
+        self, account: Account, wanted: list[tuple[Account, Renaming, bool]]
+    ) -> None:
+        same = [
+            (exporter, each.theirs, each.ours, each.keeps, allowsTrace)
+            for exporter, each, allowsTrace in wanted
+        ]
         if _isChanged(self._streams, account, same):
             made = [ImportedStream(*each) for each in wanted]
             _report(account, account.importStreams(made))

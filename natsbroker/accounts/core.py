@@ -20,9 +20,12 @@ from natsbroker.accounts.delivery import Delivery
 from natsbroker.accounts.gateways import GatewayTargets
 from natsbroker.accounts.interest import AccountInterest
 from natsbroker.accounts.relays import Relay, relaySubscription
+from natsbroker.accounts.tracing import AccountTracing
+from natsbroker.auth.responder import Describe
 from natsbroker.connections.backlog import SUBSCRIPTION
 from natsbroker.interfaces import ISubjectRouter, ISubscription
 from natsbroker.subjects.mapping import MappingTable
+from natsbroker.wire.values import Kind
 
 classImplements(hot.Subscription, ISubscription)
 
@@ -63,6 +66,7 @@ class AccountDependencies:
     @ivar failed: called with a sentence while an exception of a subscriber, a filter, a watcher or
         the router is handled; by default the exception reaches the caller.
     @ivar remembers: matches are cached.
+    @ivar describe: says in traces of messages which server this is; without it none are traced.
     """
 
     batch: hot.FlushBatch
@@ -70,6 +74,7 @@ class AccountDependencies:
     clock: IReactorTime = _NO_CLOCK
     failed: Callable[[str], None] = passOn
     remembers: bool = True
+    describe: Describe | None = None
 
 
 class AccountCore:
@@ -101,6 +106,16 @@ class AccountCore:
         self.delivery = Delivery(
             self.matcher, self.gateways, self.random, batch, failed, self.subscriptionFinished
         )
+        self.delivery.account = name
+        self.tracing: AccountTracing | None = None
+        if given.describe is not None:
+            self.tracing = AccountTracing(
+                name,
+                given.describe,
+                lambda: self.clock.seconds(),
+                self.random,
+                lambda message: self.delivery.publish(Kind.INTERNAL, message),
+            )
         router.watchChanges(self.matcher.changed)
 
     def subscriptions(self) -> Iterator[hot.Subscription]:
@@ -173,6 +188,16 @@ class AccountCore:
     def _mappedPatterns(self) -> Iterator[hot.Subscription]:
         for each in () if self._mapping is None else self._mapping.mappings:
             yield relaySubscription(self, each.source, _MAPPED)
+
+    def traceTo(self, dest: bytes, sampling: int) -> None:
+        """
+        @param dest: where messages with a C{traceparent} header are traced; empty for nowhere.
+        @param sampling: how many in a hundred of them.
+        """
+        if self.tracing is not None:
+            self.tracing.dest, self.tracing.sampling = dest, sampling
+            self.matcher.tracesParents = bool(dest)
+            self.matcher.changed(b">")
 
     def mapped(self, subject: bytes) -> bytes:
         return subject if self._mapping is None else self._mapping.map(subject)

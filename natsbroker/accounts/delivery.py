@@ -11,13 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from itertools import chain
+from operator import itemgetter
 from random import Random
+from typing import Any
 
 from natsbroker import hot
-from natsbroker.accounts.gateways import GatewayTargets
+from natsbroker.accounts.gateways import GatewayOutput, GatewayTargets
 from natsbroker.accounts.relays import ImportPath, Relay
+from natsbroker.accounts.tracing import (
+    CLOSED_CLIENT,
+    CLOSED_SUBSCRIPTION,
+    NO_ECHO,
+    SERVICE,
+    SUBSCRIPTION_DENIED,
+)
 from natsbroker.connections.backlog import DIVISIBLE, RECEIVER
-from natsbroker.interfaces import ILinkSubscriber, IPublishFilter
+from natsbroker.interfaces import ILinkSubscriber, IPublishFilter, ITracedSubscriber
 from natsbroker.subjects.interestfilter import clusterOf
 from natsbroker.wire.reach import REACH
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
@@ -42,6 +51,10 @@ _OURS = frozenset({Kind.CLIENT, Kind.INTERNAL})
 
 
 class Delivery:
+    """
+    @ivar account: the name of the account, for traces.
+    """
+
     def __init__(
         self,
         matcher: hot.Matcher,
@@ -52,6 +65,7 @@ class Delivery:
         finished: Callable[[hot.Subscription], None],
     ) -> None:
         self.filters: list[IPublishFilter] = []
+        self.account = ""
         self._batch = batch
         self._random = random
         self._matcher = matcher
@@ -91,6 +105,7 @@ class Delivery:
                 return 0
             if filtered is None:
                 return 0
+            filtered.trace = message.trace
             message = filtered
         gateways = self._gateways
         if message.via:
@@ -152,16 +167,35 @@ class Delivery:
                 delivered += 1
             elif queues and queues is not EVERY_GROUP and isDeserted(kind, group, message):
                 self._chooseLink(successors(kind, matches, group, message), group[0], links)
-        for link, chosen in links.values():
-            link.forward(message, tuple(chosen))
+        if message.trace is not None:
+            self._traceForwards(links, message)
+        else:
+            for link, chosen in links.values():
+                link.forward(message, tuple(chosen))
         return delivered + len(links)
 
     def _publishToLinks(self, kind: Kind, message: Message) -> int:
         matches = self._matcher.match(message.subject)
         links = self._plainLinks(kind, matches, message)
-        for link, _ in links.values():
-            link.forward(message, ())
+        if message.trace is not None:
+            self._traceForwards(links, message)
+        else:
+            for link, _ in links.values():
+                link.forward(message, ())
         return len(links)
+
+    def _traceForwards(
+        self, links: dict[int, tuple[ILinkSubscriber, list[bytes]]], message: Message
+    ) -> None:
+        """
+        Gateways come last, as in nats-server.
+        """
+        trace = message.trace
+        targets = [(isinstance(link, GatewayOutput), link, names) for link, names in links.values()]
+        for _, link, chosen in sorted(targets, key=itemgetter(0)):
+            copy = trace.forwarded(link, message, self.account)
+            if copy is not None:
+                link.forward(copy, tuple(chosen))
 
     def publishInternal(self, kind: Kind, subject: bytes, payload: bytes) -> int:
         delivered: int = self._internal.publishInternal(subject, payload)
@@ -266,6 +300,10 @@ class Delivery:
         """
         subscriber = subscription.subscriber
         outbox = subscription.outbox
+        if message.trace is not None:
+            taken = self._traceTo(subscription, message, kind)
+            if taken is not None:
+                return taken
         if subscription.closed:
             return False
         if outbox is not None:
@@ -289,6 +327,52 @@ class Delivery:
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             self._finished(subscription)
         return True
+
+    def _traceTo(self, subscription: hot.Subscription, message: Message, kind: Kind) -> bool | None:
+        """
+        Note in a message's trace that a subscription receives it, or why it does not.
+
+        @return: whether that is all; C{None} if the message is to be delivered.
+        """
+        trace, outbox = message.trace, subscription.outbox
+        subscriber: Any = subscription.subscriber
+        if outbox is None:
+            if isinstance(subscriber, Relay):
+                return None
+            if subscriber is message.origin or subscription.kind not in REACH[kind]:
+                return False
+            stream = getattr(subscriber, "subscriber", subscriber)
+            if not subscription.closed and ITracedSubscriber.providedBy(stream):
+                if stream is not subscriber:
+                    subscriber.flush()
+                subscription.delivered += not trace.isOnly
+                stream.deliverTraced(message)
+                return True
+        why = self._refusal(subscription, message)
+        peer = getattr(subscriber, "tracePeer", SERVICE)
+        trace.egress(peer, self.account, subscription.pattern, subscription.queue, why)
+        if why:
+            return False
+        return True if trace.isOnly else None
+
+    def _refusal(self, subscription: hot.Subscription, message: Message) -> str:
+        """
+        Why a subscription does not receive a message, for a trace; empty if it does.
+        """
+        outbox, permissions = subscription.outbox, subscription.permissions
+        if subscription.closed:
+            return CLOSED_SUBSCRIPTION
+        if outbox is None:
+            return ""
+        if outbox.closed:
+            return CLOSED_CLIENT
+        if subscription.subscriber is message.origin and not outbox.echo:
+            return NO_ECHO
+        if permissions is not None and not permissions.mayDeliver(
+            message.subject, subscription.queue
+        ):
+            return SUBSCRIPTION_DENIED
+        return ""
 
 
 def linkOf(subscription: hot.Subscription) -> int:

@@ -64,6 +64,7 @@ class GatewayOutput:
         self.table = table
         self.link = link
         self.distance = 0.0
+        self.tracePeer = getattr(link, "tracePeer", None)
         self._gateways = gateways
         self._known: dict[tuple[bytes, bytes], None] | None = None
         self._groups: dict[bytes, hot.Subscription] = {}

@@ -19,10 +19,12 @@ from natsbroker.accounts.relays import (
     originOf,
     relaySubscription,
 )
-from natsbroker.accounts.settings import ServiceExport
+from natsbroker.accounts.settings import STREAM, ServiceExport
+from natsbroker.accounts.tracing import MessageTrace, disabled, text, withTraceHeader
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.clientinfo import stamped
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
+from natsbroker.wire.tracing import DEST
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
 #: From these kinds of origin requests are not imported: the broker that they come from did it.
@@ -32,6 +34,10 @@ _IMPORTED_THERE = frozenset({Kind.ROUTE, Kind.GATEWAY})
 #: of the whole API leaves them alone. (nats-server's C{processServiceImport}.)
 _ALL_OF_JETSTREAM = b"$JS.API.>"
 _NOT_IMPORTED = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET")
+
+
+#: The traces that servers in an exporter's account send: several, as long as they may take.
+_TRACES = ImportHop(ServiceExport("", response_type=STREAM, response_threshold=10.0), False)
 
 
 class ImportedService(ImportHop, Relay):
@@ -64,9 +70,16 @@ class ImportedService(ImportHop, Relay):
             return False
         if path is not None and path.refuses(export):
             return False
+        subject = exporter.mapped(self._renaming.toTheirs(message.subject))
+        trace = message.trace
+        if trace is not None:
+            trace.add("si", acc=exporter.name, **{"from": text(message.subject)}, to=text(subject))
+            if trace.isOnly and not export.allow_trace:
+                return False
         origin, latency, reply, answer = originOf(message), export.latency, message.reply, None
         trigger = None if latency is None else sampled(latency, message, exporter.random)
-        if reply and not reply.startswith(ACKNOWLEDGEMENT):
+        isDelivered = trace is None or not trace.isOnly
+        if isDelivered and reply and not reply.startswith(ACKNOWLEDGEMENT):
             answer = exporter.responses.expect(
                 self._importer.responses, reply, self, origin, trigger
             )
@@ -77,7 +90,6 @@ class ImportedService(ImportHop, Relay):
             tell(exporter, latency, event)
         described = self._described(origin, path)
         body, headerLength = stamped(message.body, message.headerLength, described)
-        subject = exporter.mapped(self._renaming.toTheirs(message.subject))
         request = Message(
             subject,
             body,
@@ -86,11 +98,26 @@ class ImportedService(ImportHop, Relay):
             message.origin,
             streamSubject=message.streamSubject,
         )
+        if trace is not None:
+            request = self._traced(request, trace)
         hops = () if path is None else path.hops
         reached = exporter.delivery.publish(kind, request, ImportPath((*hops, self), described))
         if answer is not None and not reached:
             exporter.responses.giveUp(answer, 503)
         return reached > 0
+
+    def _traced(self, request: Message, trace: MessageTrace) -> Message:
+        """
+        Servers that trace the request in the exporter's account answer to a response subject, which
+        leads to the trace's destination here.
+        """
+        if not self.export.allow_trace:
+            return disabled(request)
+        responses = self._importer.responses
+        awaited = self._exporter.responses.expect(responses, trace.dest, _TRACES)
+        request = withTraceHeader(request, DEST, awaited.subject)
+        request.trace = trace
+        return request
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
         if kind in _IMPORTED_THERE or hops >= MOST_HOPS or self._leavesAlone(subject):

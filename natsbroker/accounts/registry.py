@@ -13,13 +13,13 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.accounts.account import Account
+from natsbroker.accounts.account import Account, Bus
 from natsbroker.accounts.configured import ImportSetup, checkImports, describedIn
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.settings import bytesOf
 from natsbroker.auth.settings import UNLIMITED, AccountSettings
 from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
-from natsbroker.interfaces import IMessageBus, ISubjectRouter
+from natsbroker.interfaces import ISubjectRouter
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 
@@ -188,7 +188,7 @@ class AccountRegistry:
     def limits(self, name: str) -> AccountLimits:
         return self._places[name].limits
 
-    def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> IMessageBus:
+    def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> Bus:
         """
         Count a connection into its account. Leafnodes have a limit of their own.
 
@@ -225,7 +225,7 @@ class LinkBuses:
         self._accounts = accounts
         self._kind = kind
 
-    def busOf(self, account: str) -> IMessageBus | None:
+    def busOf(self, account: str) -> Bus | None:
         try:
             return self._accounts[account].busFor(self._kind)
         except KeyError:

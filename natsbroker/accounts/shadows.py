@@ -22,6 +22,7 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.relays import ImportPath, Relay
+from natsbroker.accounts.tracing import text
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.subjects.interestfilter import clusterOf
 from natsbroker.subjects.renaming import Renaming, intersection
@@ -37,11 +38,18 @@ _LOOP_SUBJECTS = b"$LDS."
 
 
 class ImportedStream:
-    __slots__ = ("exporter", "renaming")
+    """
+    @ivar allowsTrace: whether messages are traced into the importing account.
+    """
 
-    def __init__(self, exporter: AccountCore, renaming: Renaming) -> None:
+    __slots__ = ("allowsTrace", "exporter", "renaming")
+
+    def __init__(
+        self, exporter: AccountCore, renaming: Renaming, allowsTrace: bool = False
+    ) -> None:
         self.exporter = exporter
         self.renaming = renaming
+        self.allowsTrace = allowsTrace
 
     def patternFor(self, pattern: bytes) -> bytes | None:
         """
@@ -55,12 +63,21 @@ class ImportedStream:
 
 
 class _ShadowRelay(Relay):
-    __slots__ = ("_importer", "_original", "_renaming")
+    __slots__ = ("_allowsTrace", "_importer", "_original", "_pattern", "_renaming")
 
     def __init__(
-        self, importer: AccountCore, imported: ImportedStream, original: hot.Subscription
+        self,
+        importer: AccountCore,
+        imported: ImportedStream,
+        original: hot.Subscription,
+        pattern: bytes,
     ) -> None:
+        """
+        @param pattern: the exporter's.
+        """
         self._importer = importer
+        self._allowsTrace = imported.allowsTrace
+        self._pattern = pattern
         self._renaming = imported.renaming
         self._original = original
 
@@ -70,6 +87,16 @@ class _ShadowRelay(Relay):
         renaming = self._renaming
         if not renaming.keeps:
             message = message.readdressed(renaming.toOurs(message.subject), message.reply)
+        trace = message.trace
+        if trace is not None:
+            trace.add("se", acc=self._importer.name, to=text(message.subject))
+            trace.pattern = self._pattern
+            if not self._allowsTrace:
+                trace.pattern = b""
+                if trace.isOnly:
+                    return True
+                message = message.readdressed(message.subject, message.reply)
+                message.trace = None
         return self._importer.delivery.deliverTo(self._original, message, kind, None)
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
@@ -85,12 +112,13 @@ class _RenamingLink:
     @ivar cluster: see L{natsbroker.subjects.interestfilter}.
     """
 
-    __slots__ = ("__weakref__", "_link", "_renaming", "cluster")
+    __slots__ = ("__weakref__", "_link", "_renaming", "cluster", "tracePeer")
 
     def __init__(self, link: ILinkSubscriber, renaming: Renaming) -> None:
         self._link = link
         self._renaming = renaming
         self.cluster = clusterOf(link)
+        self.tracePeer = getattr(link, "tracePeer", None)
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         renamed = message.readdressed(self._renaming.toOurs(message.subject), message.reply)
@@ -174,7 +202,7 @@ class Shadows:
         self, imported: ImportedStream, pattern: bytes, original: hot.Subscription
     ) -> hot.Subscription:
         renaming = imported.renaming
-        relay = _ShadowRelay(self._importer, imported, original)
+        relay = _ShadowRelay(self._importer, imported, original, pattern)
         rename = None if renaming.keeps else renaming.toOurs
         return hot.Shadow(imported.exporter, pattern, relay, original, rename)
 

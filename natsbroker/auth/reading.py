@@ -18,13 +18,14 @@ from natsbroker.auth.settings import (
     AccountSettings,
     AuthCallout,
     AuthorizationSettings,
+    MessageTraces,
     Permissions,
     SubjectPermission,
     User,
 )
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.errors import ConfigError
-from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.subjects.permissions import ResponsePermission
 from natsbroker.wire.nkeys import Role, isKey
 
@@ -216,7 +217,24 @@ class AuthorizationReader:
             mappings=self._exports.mappings(block),
             jetstream=block.flag("jetstream") or block.block("jetstream") is not None,
             jetstreamLimits=block.blockOrEmpty("jetstream").values,
+            trace=self._traces(block),
         )
+
+    def _traces(self, block: ParsedBlock) -> MessageTraces:
+        inner = block.block("msg_trace")
+        if inner is None:
+            traces, place, key = MessageTraces(block.text("msg_trace")), block, "msg_trace"
+        else:
+            sampling = inner.integer("sampling", 100)
+            traces, place, key = MessageTraces(inner.text("dest"), sampling), inner, "dest"
+            if "sampling" in inner and not traces.dest:
+                message = "Trace destination sampling ignored since no destination was set"
+                path, position = inner.pathTo("sampling"), inner.place("sampling")
+                self._findings.warnings.append(ConfigError(message, path, position))
+        if traces.dest and not isValidLiteral(traces.dest.encode("utf-8", "surrogateescape")):
+            message = f'Trace destination "{traces.dest}" is not valid'
+            self._findings.errorAt(place, key, message)
+        return traces
 
     def _limits(self, block: ParsedBlock | None) -> AccountLimits:
         limits = AccountLimits()

@@ -87,6 +87,17 @@ class AccountLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageTraces:
+    """
+    @ivar dest: the subject of the events; empty for none.
+    @ivar sampling: how many messages in a hundred.
+    """
+
+    dest: str = ""
+    sampling: int = 100
+
+
+@dataclass(frozen=True, slots=True)
 class AccountSettings:
     """
     @ivar default_permissions: already applied to users without their own.
@@ -94,6 +105,7 @@ class AccountSettings:
     @ivar jetstream: whether it has JetStream: this broker's, or that of servers that have it,
         through the system account.
     @ivar jetstreamLimits: the keys of its C{jetstream} block.
+    @ivar trace: where messages with a C{traceparent} header are traced.
     """
 
     name: str
@@ -105,6 +117,7 @@ class AccountSettings:
     mappings: tuple[SubjectMapping, ...] = ()
     jetstream: bool = False
     jetstreamLimits: Mapping[str, Any] = field(default_factory=dict)
+    trace: MessageTraces = field(default_factory=MessageTraces)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker import errors
+from natsbroker.accounts.account import Bus
 from natsbroker.advisories import ClientDisconnected
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.login import Login
 from natsbroker.clients.publishing import PublishRules
 from natsbroker.clients.subscriptions import SubscriptionTable
-from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 _log = Logger()
@@ -59,7 +59,7 @@ class Admission:
     state: LoginState = field(default=LoginState.NEW, init=False)
     login: Login | None = field(default=None, init=False)
     grant: Grant | None = field(default=None, init=False)
-    bus: IMessageBus | None = field(default=None, init=False)
+    bus: Bus | None = field(default=None, init=False)
     rules: PublishRules | None = field(default=None, init=False)
     subscriptions: SubscriptionTable | None = field(default=None, init=False)
 

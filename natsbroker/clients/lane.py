@@ -13,6 +13,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 from random import Random
 
 from natsbroker.connections.backlog import BYTES, DIVISIBLE, FRAME
@@ -25,6 +27,7 @@ from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.lines import HEAD, readLine
 from natsbroker.wire.reach import MASKS
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
+from natsbroker.wire.tracing import asksForTrace
 from natsbroker.wire.values import Kind
 
 #: The work of a message, and of each copy, while it is part of a run.
@@ -99,6 +102,7 @@ class _Plan:
     mustReach: bool
     counter: TrafficCounter | None
     copies: int
+    header: int
     longest: int = field(init=False)
     cost: int = field(init=False)
 
@@ -181,6 +185,8 @@ class Lane:
             bodies = _bodies(
                 buffer, position, line, plan, 1 + (batch.until - batch.work) // plan.cost
             )
+            if plan.header:
+                bodies = list(takewhile(partial(self._isUntraced, plan.header), bodies))
             if not bodies:
                 break
             count = len(bodies)
@@ -192,6 +198,9 @@ class Lane:
             decoder.took(position, count, count * plan.size)
             total += count
         return total
+
+    def _isUntraced(self, header: int, body: bytes) -> bool:
+        return not asksForTrace(body, header, self.matcher.tracesParents)
 
     def _understand(self, line: bytes) -> _Plan | None:
         plan = self._plan(line)
@@ -234,6 +243,7 @@ class Lane:
             bool(reply) and self.noResponders,
             matches.counter,
             matches.copies,
+            headerLength,
         )
 
     def _targets(

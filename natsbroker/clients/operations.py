@@ -11,6 +11,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker import errors
+from natsbroker.accounts.tracing import CLIENT, TracePeer
 from natsbroker.clients.admission import Admission
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.facts import TYPES, ConnectionFacts
@@ -73,6 +74,11 @@ class ClientOperations(PeerSession):
         rules, bus = self._admission.rules, self._admission.bus
         if rules is None or bus is None:
             raise RuntimeError("a publish of a client that was not let in")
+        if headerLength and bus.tracing is not None:
+            asked = Message(subject, body, reply, headerLength, self, sizeText, headerText)
+            if bus.tracing.concerns(asked):
+                self._publishTraced(asked)
+                return
         mapped = bus.mapped(subject)
         if mapped is not subject:
             if self._trace is not None:
@@ -89,6 +95,45 @@ class ClientOperations(PeerSession):
             bus.publish(message, self.later)
         elif not bus.publish(message, partial(self._requestLater, message)):
             self._nobodyResponds(subject, reply)
+
+    def _publishTraced(self, asked: Message) -> None:
+        """
+        Publish a message whose headers may ask for a trace.
+        """
+        rules, bus = self._admission.rules, self._admission.bus
+        if rules is None or bus is None or bus.tracing is None:
+            raise RuntimeError("a traced publish of a client that was not let in")
+        message = bus.tracing.begin(asked, self.tracePeer, self._mayTraceTo)
+        if message is None:
+            return
+        trace, mapped = message.trace, bus.mapped(message.subject)
+        if trace is None:
+            message.subject = mapped
+        else:
+            trace.mapped(message, mapped)
+        violation = rules.violation(mapped, message.reply)
+        if violation is not None:
+            if trace is not None:
+                trace.failed(violation.error.told(*violation.arguments))
+                trace.release()
+            self._violated(violation)
+            return
+        if self.options["verbose"]:
+            self.say(b"+OK\r\n")
+        reached = bus.publish(message) if trace is None else bus.publishTraced(message)
+        if message.reply and self.options["no_responders"] and not reached:
+            self._nobodyResponds(message.subject, message.reply)
+
+    def _mayTraceTo(self, dest: bytes) -> bool:
+        rules = self._admission.rules
+        violation = None if rules is None else rules.violation(dest, b"")
+        if violation is not None:
+            self._violated(violation)
+        return violation is None
+
+    @property
+    def tracePeer(self) -> TracePeer:
+        return TracePeer(CLIENT, self.cid, self.options["name"])
 
     def _requestLater(self, message: Message, steps: Generator[None, None, int]) -> None:
         self.later(self._requesting(message, steps))

@@ -45,7 +45,7 @@ class Collector:
                 run.bodies.append(message.body)
                 return
         else:
-            self.batch.atEnd(self._deliverRuns)
+            self.batch.atEnd(self.flush)
         run = Run(
             message.subject, message.reply, [message.body], message.headerLength, message.origin
         )
@@ -55,10 +55,10 @@ class Collector:
         """
         The messages that came before are delivered first.
         """
-        self._deliverRuns()
+        self.flush()
         self.subscriber.subscriptionEnded(tag)
 
-    def _deliverRuns(self) -> None:
+    def flush(self) -> None:
         runs, self._runs = self._runs, []
         if runs:
             try:

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from natsbroker import hot
 from natsbroker.accounts.account import GatewayBus
+from natsbroker.accounts.tracing import GATEWAY, TracePeer
 from natsbroker.advisories import GatewayUnwanted
 from natsbroker.connections.labels import inQuotes
 from natsbroker.gateways.advertiser import GatewayAdvertiser
@@ -140,7 +141,10 @@ class InboundTraffic:
             )
             if not came.queues:
                 self._unwanted(known.name, subject, size, isTold)
-        known.bus.publish(message, self._link.later)
+        known.bus.publishOver(message, self._link.later, self._peer)
+
+    def _peer(self) -> TracePeer:
+        return TracePeer(GATEWAY, self._link.number, self._link.remote)
 
     def _unwanted(self, account: str, subject: bytes, size: int, isTold: bool) -> None:
         self._notify(GatewayUnwanted(self._name, account, subject, size, isTold))

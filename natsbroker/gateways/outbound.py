@@ -17,6 +17,7 @@ from zope.interface import implementer
 from natsbroker import errors, hot
 from natsbroker.accounts.account import GatewayBus
 from natsbroker.accounts.gateways import GatewayOutput, IGatewayLink
+from natsbroker.accounts.tracing import GATEWAY, TRACING_PROTOCOL, TracePeer
 from natsbroker.connections.labels import inQuotes
 from natsbroker.errors import logText
 from natsbroker.gateways.replies import GatewayDependencies
@@ -43,6 +44,7 @@ class GatewayAccount:
     replyPrefix: bytes
     answers: tuple[bytes, ...]
     gateway: str = ""
+    tracePeer: TracePeer | None = None
     prefix: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +73,8 @@ class OutboundTraffic:
         document: ServerDocument = link.document
         replies = dependencies.replies
         link.outbox.headers = dependencies.headers and document.headers
+        isTracing = link.outbox.headers and document.proto >= TRACING_PROTOCOL
+        self._tracePeer = TracePeer(GATEWAY, link.number, link.remote, isTracing)
         self._link: Link = link
         self._name: str = link.gateway
         self._tellsAll = document.gateway_iom
@@ -98,7 +102,12 @@ class OutboundTraffic:
         for name, bus in buses.items():
             if name not in self._open and bus is not None:
                 account = GatewayAccount(
-                    name, self._link.outbox, self._replyPrefix, self._answers, self._name
+                    name,
+                    self._link.outbox,
+                    self._replyPrefix,
+                    self._answers,
+                    self._name,
+                    self._tracePeer,
                 )
                 output = bus.openGateway(account, self._table(name))
                 output.place(self._distance)

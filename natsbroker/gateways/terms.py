@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from natsbroker import __version__
+from natsbroker.accounts.tracing import TRACING_PROTOCOL
 from natsbroker.clients.listener import joined
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.model import Settings
@@ -23,8 +24,8 @@ from natsbroker.links.tls import LinkTLS
 from natsbroker.server.hostaddresses import addressesOf
 from natsbroker.wire.serverinfo import GatewayCommand
 
-#: The protocol level of our INFO: accounts, without message tracing.
-_PROTO = 2
+#: The protocol level of our INFO: accounts and message tracing.
+_PROTO = TRACING_PROTOCOL
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from natsbroker.interfaces.bus import (
     ISubjectRouter,
     ISubscriber,
     ISubscription,
+    ITracedSubscriber,
 )
 from natsbroker.interfaces.gateways import (
     IGatewayInterestPolicy,
@@ -133,6 +134,7 @@ __all__ = [
     "ISubjectRouter",
     "ISubscriber",
     "ISubscription",
+    "ITracedSubscriber",
     "Kind",
     "LeaseCensus",
     "LeaseHolder",

@@ -70,6 +70,18 @@ class IRunSubscriber(ISubscriber):
         """
 
 
+class ITracedSubscriber(ISubscriber):
+    """
+    A subscriber that adds events of its own to the traces of messages.
+    """
+
+    def deliverTraced(message: Message) -> None:
+        """
+        Receive a message with a C{trace}, and add to it what becomes of the message. The message
+        changes nothing if the trace's C{isOnly} is true. Called after all that came before.
+        """
+
+
 class IOutboxSubscriber(ISubscriber):
     """
     A client connection. The fast lane writes frames into its outbox, with the tag as sid; the

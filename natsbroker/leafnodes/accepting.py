@@ -72,6 +72,7 @@ class AcceptedLeaf(LeafLink):
             return
         self._options, self._connect = options, connect
         self.name = connect.name
+        self.protocol = connect.protocol
         self._agreeOnCompression(connect.compress_mode)
         self._ask(self._letIn)
 

@@ -79,6 +79,7 @@ class DialledLeaf(LeafLink):
             self.close(errors.CLUSTER_BLANKS)
             return
         self._document = document
+        self.protocol = document.proto
         self.name = document.server_name or document.server_id
         self.cluster = document.cluster
         self._learn(document)

@@ -11,12 +11,14 @@ from typing import Any, Protocol
 from twisted.logger import Logger
 
 from natsbroker import errors
+from natsbroker.accounts.account import Bus
+from natsbroker.accounts.tracing import LEAF, TRACING_PROTOCOL, TracePeer
 from natsbroker.advisories import LeafConnected, LeafDisconnected
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.errors import logText
-from natsbroker.interfaces import IAuthorizer, IMessageBus
+from natsbroker.interfaces import IAuthorizer
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules, domainDenials, encoded
 from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
@@ -68,6 +70,7 @@ class LeafLink(Link):
     @ivar grant: the peer's permissions here; C{None} before it is authenticated.
     @ivar kind: what the peer is to us.
     @ivar cluster: the peer's cluster; empty for none.
+    @ivar protocol: the level that the peer understands.
     @ivar isIsolated: the peer gets no interest of other leafnodes.
     @ivar isOverWebSocket: the connection is a WebSocket, whose compression is not S2, and which is
         encrypted from its beginning or never.
@@ -93,6 +96,7 @@ class LeafLink(Link):
         self.grant: Grant | None = None
         self.name = ""
         self.cluster = ""
+        self.protocol = 0
         self.remoteAccount = ""
         self.isIsolated = leafs.block.isolate
         self.traffic: LeafTraffic | None = None
@@ -116,7 +120,7 @@ class LeafLink(Link):
 
     def secured(self) -> None: ...
 
-    def admit(self, grant: Grant) -> IMessageBus | None:
+    def admit(self, grant: Grant) -> Bus | None:
         """
         @return: the account's bus; C{None} if the account is missing or full: then the connection
             is closed.
@@ -137,7 +141,7 @@ class LeafLink(Link):
             return bus
         return None
 
-    def begin(self, bus: IMessageBus, rules: LeafRules, headers: bool) -> None:
+    def begin(self, bus: Bus, rules: LeafRules, headers: bool) -> None:
         grant = self.grant
         if grant is None:
             raise RuntimeError("a leafnode begins before it has a grant")
@@ -145,6 +149,8 @@ class LeafLink(Link):
         self.usePayload(grant)
         self.outbox.headers = headers and not self.leafs.settings.no_header_support
         target = leafAccount(self, self.kind, encoded(self.cluster), grant, self._describe)
+        isTracing = self.outbox.headers and self.protocol >= TRACING_PROTOCOL
+        target.tracePeer = TracePeer(LEAF, self.number, self.remote, isTracing)
         loopSubject = self.leafs.loopSubjectOf(grant.account)
         traffic = self.traffic = LeafTraffic(self, bus, target, rules, loopSubject, self.isIsolated)
         self.handlers.update(traffic.handlers)

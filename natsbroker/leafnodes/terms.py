@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from natsbroker import NATS_VERSION, __version__
+from natsbroker.accounts.tracing import TRACING_PROTOCOL
 from natsbroker.auth.configured import Logins, SettingsAuthorizer, UserEntry, grantFrom
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.listener import joined
@@ -24,8 +25,8 @@ from natsbroker.links.settingsmapper import limitsOf
 from natsbroker.links.tls import LinkTLS
 from natsbroker.server.hostaddresses import addressesOf
 
-#: Our protocol level: without message tracing.
-_PROTO = 2
+#: Our protocol level: with message tracing.
+_PROTO = TRACING_PROTOCOL
 
 
 def infoDocument(

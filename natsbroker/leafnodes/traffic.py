@@ -15,8 +15,10 @@ from typing import Any
 from zope.interface import implementer
 
 from natsbroker import errors, hot
+from natsbroker.accounts.account import Bus
+from natsbroker.accounts.tracing import FOREIGN, TracePeer
 from natsbroker.clients.publishing import ReplyTracker
-from natsbroker.interfaces import ILinkSubscriber, IMessageBus, IOrigin, IOutboxLink
+from natsbroker.interfaces import ILinkSubscriber, IOrigin, IOutboxLink
 from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules
 from natsbroker.links.link import Handler, Link
 from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest
@@ -48,6 +50,7 @@ class LeafAccount:
     @ivar cluster: the peer's; empty for none.
     @ivar grant: the permissions of messages from there.
     @ivar replies: the requests that may be answered; C{None} if answers need no request.
+    @ivar tracePeer: the peer in traces.
     """
 
     outbox: hot.Outbox
@@ -56,6 +59,7 @@ class LeafAccount:
     grant: Grant
     describe: Callable[[], ClientInfo]
     replies: ReplyTracker | None = None
+    tracePeer: TracePeer = FOREIGN
     prefix: bytes = field(default=b"", init=False)
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
@@ -96,7 +100,7 @@ class LeafTraffic:
     def __init__(
         self,
         link: Link,
-        bus: IMessageBus,
+        bus: Bus,
         target: LeafAccount,
         rules: LeafRules,
         loopSubject: bytes,
@@ -213,11 +217,43 @@ class LeafTraffic:
             if self._isHub:
                 self._link.close(errors.LEAF_PUBLISH, _text(subject))
             return
+        if came.headerLength and self._traces(came._replace(queues=queues)):
+            return
         mapped = self._bus.mapped(subject)
         # The sender has chosen the groups for its subject, but not for a mapped one.
         chosen = queues if mapped is subject or queues else EVERY_GROUP
         message = came._replace(subject=mapped, queues=chosen).message(self.target)
         self._bus.publish(message, self._link.later)
+
+    def _traces(self, came: LinkMessage) -> bool:
+        """
+        Publish a message with a trace, if its headers ask for one.
+
+        @return: whether that is all.
+        """
+        tracing, asked = self._bus.tracing, came.message(self.target)
+        if tracing is None or not tracing.concerns(asked):
+            return False
+        message = tracing.begin(asked, self.target.tracePeer, self._mayTraceTo)
+        if message is None:
+            return True
+        subject = message.subject
+        trace, mapped = message.trace, self._bus.mapped(subject)
+        if mapped is not subject and not message.queues:
+            message.queues = EVERY_GROUP
+        if trace is None:
+            message.subject = mapped
+            self._bus.publish(message, self._link.later)
+        else:
+            trace.mapped(message, mapped)
+            self._bus.publishTraced(message)
+        return True
+
+    def _mayTraceTo(self, dest: bytes) -> bool:
+        isAllowed = self._rules.mayCome(dest)
+        if not isAllowed:
+            self._link.say(errors.PUBLISH_DENIED.line(_text(dest)))
+        return isAllowed
 
     def _isAnswer(self, subject: bytes) -> bool:
         replies = self.target.replies

@@ -73,6 +73,19 @@ def _masked(plain: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
+def snappyStream(data: bytes) -> bytes:
+    """
+    @return: the same as a stream of Snappy's own format.
+    """
+    pieces = [_BEGIN[:_HEADER] + _SNAPPY]
+    for start in range(0, len(data), _LARGEST_SNAPPY):
+        plain = data[start : start + _LARGEST_SNAPPY]
+        block = bytes(_compressor()(plain))
+        pieces.append(_HEAD.pack(_COMPRESSED | len(block) + _CHECKSUM << 8, _masked(plain)))
+        pieces.append(block)
+    return b"".join(pieces)
+
+
 class S2Encoder:
     """
     @ivar level: one of L{natsbroker.links.compression.LEVELS}. All that compress do so alike.

@@ -16,10 +16,12 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
+from natsbroker.accounts.account import Bus
 from natsbroker.accounts.registry import LinkBuses
+from natsbroker.accounts.tracing import FOREIGN, ROUTER, TRACING_PROTOCOL, TracePeer
 from natsbroker.connections.labels import inQuotes
 from natsbroker.gateways.replies import GatewayReplyRouter
-from natsbroker.interfaces import IMessageBus, IOutboxLink
+from natsbroker.interfaces import IOutboxLink
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
 from natsbroker.routes.interest import (
@@ -50,7 +52,7 @@ class RouteAccount(PeerOrigin):
     @ivar prefix: the account's name and a space; empty where the wire omits it.
     """
 
-    __slots__ = ("_name", "cluster", "outbox", "prefix", "takesOrigin")
+    __slots__ = ("_name", "cluster", "outbox", "prefix", "takesOrigin", "tracePeer")
 
     ORIGIN = "Router"
 
@@ -62,6 +64,7 @@ class RouteAccount(PeerOrigin):
         server: str,
         cluster: bytes = b"",
         takesOrigin: bool = True,
+        tracePeer: TracePeer | None = None,
     ) -> None:
         """
         @param name: the account on the wire; empty where it is omitted.
@@ -73,6 +76,13 @@ class RouteAccount(PeerOrigin):
         self.takesOrigin = takesOrigin
         self.prefix = name + b" " if name else b""
         self.outbox = outbox
+        self.tracePeer = tracePeer
+
+    def peer(self) -> TracePeer:
+        """
+        The peer in traces.
+        """
+        return self.tracePeer or FOREIGN
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         outbox = self.outbox
@@ -103,13 +113,15 @@ class ModernTraffic:
         self._link = link
         self._buses = buses
         self._permissions = permissions
+        isTracing = link.outbox.headers and document.proto >= TRACING_PROTOCOL
+        self._tracePeer = TracePeer(ROUTER, link.number, link.remote, isTracing)
         self._namesOrigin = document.lnocu
         self._takesOrigin = document.lnoc
         self._interestFilter = _NAMING if document.lnoc else None
         self._replyRouter = replyRouter
         self._dedicated = account.encode("utf-8", "surrogateescape")
         self._targets: dict[tuple[bytes, bytes], RouteAccount] = {}
-        self._accounts: dict[tuple[bytes, bytes], tuple[RouteAccount, IMessageBus]] = {}
+        self._accounts: dict[tuple[bytes, bytes], tuple[RouteAccount, Bus]] = {}
         self._announcers: dict[str, InterestAdvertiser] = {}
         self.interest = RemoteInterest(buses.busOf, self._target, link)
         self.interest.permit(permissions)
@@ -229,7 +241,7 @@ class ModernTraffic:
         target, bus = known
         message = came.message(target)
         if self._replyRouter is None or not self._replyRouter.take(bus.account, message, True):
-            bus.publish(message, self._link.later)
+            bus.publishOver(message, self._link.later, target.peer)
 
     def wayTo(self, account: str) -> RouteAccount:
         """
@@ -237,7 +249,7 @@ class ModernTraffic:
         """
         return self._target(account.encode("utf-8", "surrogateescape"), b"")
 
-    def _account(self, name: bytes, origin: bytes) -> tuple[RouteAccount, IMessageBus] | None:
+    def _account(self, name: bytes, origin: bytes) -> tuple[RouteAccount, Bus] | None:
         bus = self._buses.busOf(name.decode("utf-8", "surrogateescape"))
         if bus is None:
             return None
@@ -260,5 +272,6 @@ class ModernTraffic:
                 self._link.remote,
                 origin,
                 self._takesOrigin,
+                self._tracePeer,
             )
         return target

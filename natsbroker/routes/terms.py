@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from natsbroker import __version__
+from natsbroker.accounts.tracing import TRACING_PROTOCOL
 from natsbroker.auth.configured import patternsOf
 from natsbroker.auth.settings import SubjectPermission
 from natsbroker.clients.listener import joined
@@ -26,8 +27,8 @@ from natsbroker.routes.settings import Cluster, splitRoute
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.serverinfo import GossipMode
 
-#: What our INFO claims to understand: accounts on routes, and not the tracing of messages.
-_PROTO = 2
+#: What our INFO claims to understand: accounts on routes, and the tracing of messages.
+_PROTO = TRACING_PROTOCOL
 
 #: The same in the classic dialect: that a second INFO may follow the first.
 _CLASSIC_PROTO = 1

@@ -170,7 +170,7 @@ class BrokerParts:
         self._batch = hot.FlushBatch(lambda call: self._reactor.callLater(0, call), _log.failure)
         router = self._given.routerFactory or self._plugins.routerFactory(self._settings)
         self.accounts = AccountRegistry(
-            AccountDependencies(self._batch, self._random, self._reactor),
+            AccountDependencies(self._batch, self._random, self._reactor, describe=self.describe),
             router or (lambda account: BuiltInRouter(self._settings.max_subject_shapes)),
         )
         self.accounts.configure(self._settings)

@@ -160,6 +160,8 @@ class Matcher:
 
     @ivar needsSlowPath: whether every message must take the readable path because a publish filter
         decides about each of them.
+    @ivar tracesParents: whether a C{traceparent} header may have a message traced. After setting it
+        L{changed} is called.
     @ivar mapSubject: gives for a subject the one that all client messages to it are mapped to, or
         C{None} if that is not always the same, so that they must take the readable path. C{None}
         itself without mappings. After setting it L{changed} is called.
@@ -182,6 +184,7 @@ class Matcher:
             eighth of its subscriptions; 0 for no cache.
         """
         self.needsSlowPath = False
+        self.tracesParents = False
         self.mapSubject: Callable[[bytes], bytes | None] | None = None
         self.generation = 0
         self.recentSubscriptions: Matcher | None = None

@@ -157,6 +157,7 @@ class LeafConnect:
     remote_account: str = ""
     lang: str = ""
     gateway: str = ""
+    protocol: int = 0
 
 
 #: Members of our values that the wire calls something else.

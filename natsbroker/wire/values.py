@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 
 class Kind(IntEnum):
@@ -64,6 +65,8 @@ class Message:
     @ivar streamSubject: on a message that a JetStream consumer of another server sends: the subject
         that it has in its stream. Clients see it under that one; C{subject} is the consumer's
         deliver subject, or the inbox of a pull request. Mostly empty.
+    @ivar trace: takes the events of a message that is traced
+        (L{natsbroker.accounts.tracing.MessageTrace}); C{None} on others.
     """
 
     __slots__ = (
@@ -76,6 +79,7 @@ class Message:
         "sizeText",
         "streamSubject",
         "subject",
+        "trace",
         "via",
     )
 
@@ -102,6 +106,7 @@ class Message:
         self.queues = queues
         self.via = via
         self.streamSubject = streamSubject
+        self.trace: Any = None
 
     @property
     def shownSubject(self) -> bytes:
@@ -124,7 +129,7 @@ class Message:
         The same headers and payload from the same origin under other subjects, for the queue groups
         of another account.
         """
-        return Message(
+        copy = Message(
             subject,
             self.body,
             reply,
@@ -134,9 +139,11 @@ class Message:
             self.headerText,
             streamSubject=self.streamSubject,
         )
+        copy.trace = self.trace
+        return copy
 
     def withReplyPrefix(self, via: bytes) -> Message:
-        return Message(
+        copy = Message(
             self.subject,
             self.body,
             self.reply,
@@ -148,6 +155,8 @@ class Message:
             via,
             self.streamSubject,
         )
+        copy.trace = self.trace
+        return copy
 
     def __repr__(self) -> str:
         return f"<Message {self.subject!r} reply={self.reply!r} {len(self.body)} bytes>"

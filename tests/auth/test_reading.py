@@ -4,6 +4,8 @@ Tests for L{natsbroker.auth.reading}.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from natsbroker.auth.reading import EMPTY_ALLOW
@@ -11,6 +13,7 @@ from natsbroker.auth.settings import (
     AccountLimits,
     AccountSettings,
     AuthorizationSettings,
+    MessageTraces,
     Permissions,
     SubjectPermission,
     User,
@@ -380,3 +383,31 @@ def test_plugin() -> None:
     text = f"authorization {{ plugin: p, auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}"
     (found,) = complaintsOf(text)
     assert "auth_callout does not go with a plugin" in found
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("t.x", MessageTraces("t.x")),
+        ("{ dest: t.x, sampling: 5 }", MessageTraces("t.x", 5)),
+        ('{ dest: t.x, sampling: "50%" }', MessageTraces("t.x", 50)),
+    ],
+)
+def test_messageTraces(value: str, expected: MessageTraces) -> None:
+    """An account has a destination for traces, perhaps of some messages only."""
+    settings = settingsOf(f"accounts {{ A {{ msg_trace: {value} }} }}")
+    assert settings.accounts["A"].trace == expected
+    assert settingsOf("accounts { A {} }").accounts["A"].trace == MessageTraces()
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ('"a.*"', 'Trace destination "a.*" is not valid'),
+        ('{ dest: "a.*" }', 'Trace destination "a.*" is not valid'),
+    ],
+)
+def test_wrongMessageTraces(value: str, problem: str) -> None:
+    """Destinations that nobody can publish to, and shares of nothing, are errors."""
+    with pytest.raises(ConfigErrors, match=re.escape(problem)):
+        settingsOf(f"accounts {{ A {{ msg_trace: {value} }} }}")

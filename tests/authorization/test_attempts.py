@@ -180,7 +180,6 @@ class TestRoundabout:
     @pytest.mark.parametrize(
         "name",
         [
-            b"Nats-Trace-Dest",
             b"nats-trace-dest",
             b"Nats-Schedule-Target",
             b"Nats-Stream-Source",
@@ -196,6 +195,16 @@ class TestRoundabout:
         size = len(block)
         assert picky.ask(b"HPUB free %d %d\r\n%bx\r\n" % (size, size + 1, block)) == b""
         assert subjectsOf(a.receive()) == [b"free"]
+
+    def test_traces(self, host: Host) -> None:
+        """No client has traces sent where it may not publish; the message is dropped too."""
+        a, picky = host.client(hello("a")), host.client(hello("picky"))
+        a.ask(b"SUB secret 1\r\nSUB free 3\r\n")
+        block = b"NATS/1.0\r\nNats-Trace-Dest: secret\r\n\r\n"
+        size = len(block)
+        answer = picky.ask(b"HPUB free %d %d\r\n%bx\r\n" % (size, size + 1, block))
+        assert answer == b"-ERR 'Permissions Violation for Publish to \"secret\"'\r\n"
+        assert a.receive() == b""
 
     @pytest.mark.parametrize("reply", [b"_R_.x", b"$JS.ACK.x", b"_GR_.x"])
     def test_replies(self, host: Host, reply: bytes) -> None:

@@ -363,3 +363,36 @@ def test_mappedAndImported(names: Names) -> None:
         pair.subscriber.send(b"SUB > 1\r\n")
         assert pair.lanes(b"PUB m 3\r\nabc\r\n" * 2) == 2
         assert pair.subscriber.receive() == b"MSG x.a.b 1 3\r\nabc\r\n" * 2
+
+
+#: Header blocks of one length: the first two may ask for a trace.
+TRACED = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
+PARENT = b"NATS/1.0\r\nTraceParent: 01234\r\n\r\n"
+PLAIN = b"NATS/1.0\r\nNats-Trace-None: t\r\n\r\n"
+
+
+@onEach
+@pytest.mark.parametrize("traced", [TRACED, PARENT])
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_traced(names: Names, traced: bytes, place: int) -> None:
+    """The lane stops in front of a message that may be traced, also within a run."""
+    with using(names):
+        pair = Pair(HEADERS)
+        pair.world.accounts[Grant().account].matcher.tracesParents = True
+        pair.subscriber.send(b"SUB a.b 7\r\n")
+        blocks = [PLAIN] * 5
+        blocks[place] = traced
+        size = len(PLAIN)
+        assert {len(each) for each in blocks} == {size}
+        data = b"".join(b"HPUB a.b %d %d\r\n%bx\r\n" % (size, size + 1, each) for each in blocks)
+        assert pair.lanes(data) == place
+
+
+@onEach
+def test_tracedParent(names: Names) -> None:
+    """Where the account has no destination, a C{traceparent} header is one like others."""
+    with using(names):
+        pair = Pair(HEADERS)
+        pair.subscriber.send(b"SUB a.b 7\r\n")
+        size = len(PARENT)
+        assert pair.lanes(b"HPUB a.b %d %d\r\n%bx\r\n" % (size, size + 1, PARENT) * 3) == 3

@@ -28,7 +28,7 @@ class TestAccepting:
             "server_id": "ID-A-7222",
             "server_name": "A-7222",
             "version": "2.15.1",
-            "proto": 2,
+            "proto": 3,
             "go": "",
             "host": "127.0.0.1",
             "port": 7222,

@@ -104,7 +104,7 @@ ACCOUNT = BlockSchema(
     exports=EXPORTS,
     mappings=MAPPINGS,
     jetstream=Key(BOOLEAN, ENABLED, ACCOUNT_JETSTREAM),
-    msg_trace=Key(STRING, TRACE, aliases="trace_dest", unsupported=Unsupported("message tracing")),
+    msg_trace=Key(STRING, TRACE, aliases="trace_dest"),
 )
 
 ROUTER = BlockSchema("router", "plugin", plugin=Key(STRING))

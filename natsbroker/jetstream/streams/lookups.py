@@ -89,12 +89,17 @@ class JudgementQueue:
         try:
             self._judge(published)
         except JetStreamError as error:
+            if published.trace is not None:
+                published.trace.refused(error)
             self._refuse(published.reply, error)
         except SubjectUnknown as missing:
             self._waiting = deque([published])
             self._flush()
             self._stream.account.run(self._lookUp(missing))
             return False
+        else:
+            if published.trace is not None:
+                published.trace.stored(published.subject)
         return True
 
     @inlineCallbacks
@@ -138,8 +143,11 @@ class JudgementQueue:
                 self._subjects.forget(subject)
 
     def _failWaiting(self, text: str) -> None:
+        error = errors.STREAM_STORE_FAILED(err=text)
         for published in self._takeWaiting():
-            self._refuse(published.reply, errors.STREAM_STORE_FAILED(err=text))
+            if published.trace is not None:
+                published.trace.refused(error)
+            self._refuse(published.reply, error)
         self._flush()
         self._judged()
 

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.interfaces import IRunSubscriber
+from natsbroker.interfaces import IRunSubscriber, ITracedSubscriber
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.batches.fastbatches import SUFFIX, FastBatches
 from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage
@@ -37,6 +37,7 @@ from natsbroker.jetstream.streams.publishanswers import (
     Arrived,
     PublishAnswers,
     StreamBatch,
+    tracedIn,
 )
 from natsbroker.jetstream.streams.publishchecks import PublishChecks
 from natsbroker.jetstream.streams.publishsteps import PublishSteps
@@ -49,7 +50,7 @@ from natsbroker.wire.values import Message, Run
 _log = Logger(namespace="natsbroker.jetstream")
 
 
-@implementer(IRunSubscriber)
+@implementer(IRunSubscriber, ITracedSubscriber)
 class StreamPublisher:
     """
     The subscriber to a stream's subjects.
@@ -134,11 +135,17 @@ class StreamPublisher:
         earlier: Deferred[Any] = self._stream.log.append([])
         return earlier.addErrback(lambda failure: failure.trap(StoreError))
 
-    # Taking.
-
     def deliver(self, message: Message, tag: Any) -> None:
         self.take(message.subject, message.reply, message.headers, message.payload)
         self.flush()
+
+    def deliverTraced(self, message: Message) -> None:
+        """
+        A copy that is stored is not traced where it is delivered from the stream.
+        """
+        if not self._isClosed:
+            self._judging.take(tracedIn(self._stream.name, message))
+            self.flush()
 
     def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
         run = place = 0
@@ -182,15 +189,13 @@ class StreamPublisher:
         if not self._isClosed:
             self._judging.take(Arrived(subject, b"", headers, payload, True, place, last))
 
-    # Judging.
-
     def _judge(self, published: Arrived) -> None:
         """
         Check a message, and put it into the batch.
 
         @raise JetStreamError: if it is refused.
         """
-        subject, reply, headers, payload, isSourced, condition, last = published
+        subject, reply, headers, payload, isSourced, condition, last, trace = published
         if condition and self._checks.lastOf(condition) != last:
             return
         config = self._stream.config
@@ -221,13 +226,20 @@ class StreamPublisher:
             if messageId:
                 sequence = self.duplicates.find(messageId, now)
                 if sequence is not None:
+                    if trace is not None:
+                        trace.repeated()
                     self._answerDuplicate(reply, sequence)
                     return
             self._checks.checkLastId(known)
             rollup = self._checks.rollupOf(known, isSourced)
         if config.allow_msg_counter and increment is None:
             raise errors.MESSAGE_INCR_MISSING()
-        if self._keepsNothing and not self._isWanted(subject):
+        isWanted = not self._keepsNothing or self._isWanted(subject)
+        if trace is not None:
+            trace.stored(subject, isWanted)
+            if trace.isOnly:
+                return
+        if not isWanted:
             self._skip(reply, messageId, now, self._checks.rollupsOf(subject, headers, rollup, 0))
             return
         if ttl is not None:
@@ -368,8 +380,6 @@ class StreamPublisher:
         if rollups:
             self._account.run(self._stream.rollUp(sequence, rollups))
 
-    # Storing.
-
     def flush(self) -> None:
         """
         Append what was taken.
@@ -423,7 +433,8 @@ class StreamPublisher:
         bus, answers = self._account.bus, self._answers
         for reply, answer, place, tail, count in batch.answers:
             if tail is DUPLICATE and first + place > self._stream.log.bounds().last:
-                self._refuseNow(reply, "the first copy was not stored")
+                error = errors.STREAM_STORE_FAILED(err="the first copy was not stored")
+                self._answer(reply, answers.error(error))
             elif count > 1:
                 bus.publishBatch(reply, answers.storedMany(first + place, count))
             else:
@@ -452,8 +463,6 @@ class StreamPublisher:
     def _escaped(self, failure: Failure) -> None:
         _log.failure("What follows storing messages failed", failure)
 
-    # Answering.
-
     def _refuse(self, reply: bytes, error: JetStreamError) -> None:
         self.answer(reply, self._answers.error(error))
 
@@ -480,9 +489,6 @@ class StreamPublisher:
         if batch is None:
             batch = self._batch = StreamBatch(self._stream.log.nextSequence)
         batch.answers.append((reply, None, sequence - batch.first, DUPLICATE, 1))
-
-    def _refuseNow(self, reply: bytes, why: str) -> None:
-        self._answer(reply, self._answers.error(errors.STREAM_STORE_FAILED(err=why)))
 
     def _answer(self, reply: bytes, answer: bytes) -> None:
         if reply and not self._stream.config.no_ack:

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from natsbroker import hot
+from natsbroker.accounts.tracing import disabled
 from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.wire.values import Message
 
 ONLY_STORED = -1
 """The place of an answer that is not sent if the entries cannot be stored."""
@@ -54,6 +56,45 @@ class PublishAnswers:
         return f'{{"error":{shown},"stream":{self._name},"seq":0}}'.encode()
 
 
+#: The texts in traces that differ from those in answers, by the error's cause.
+_TRACED = {10054: "maximum payload exceeded"}
+
+
+class StreamTrace:
+    """
+    What a stream adds to the trace of a message (L{natsbroker.accounts.tracing.MessageTrace}).
+
+    @ivar isOnly: whether the message is judged, but not stored.
+    """
+
+    def __init__(self, stream: str, trace: Any) -> None:
+        self.isOnly: bool = trace.isOnly
+        self._stream = stream
+        self._trace = trace
+        self._isDone = False
+        trace.hold()
+
+    def stored(self, subject: bytes, isWanted: bool = True) -> None:
+        """
+        @param isWanted: whether there is a consumer for it, where only that has it stored.
+        """
+        shown = subject.decode("utf-8", "replace")
+        self._done(subject=shown, nointerest=None if isWanted else True)
+
+    def refused(self, error: JetStreamError) -> None:
+        text = _TRACED.get(error.err_code, error.description)
+        self._done(error=text)
+
+    def repeated(self) -> None:
+        self._done(error="msgid is duplicate")
+
+    def _done(self, **members: Any) -> None:
+        if not self._isDone:
+            self._isDone = True
+            self._trace.add("js", stream=self._stream, **members)
+            self._trace.release()
+
+
 class Arrived(NamedTuple):
     """
     A message as it arrived.
@@ -62,6 +103,7 @@ class Arrived(NamedTuple):
     @ivar isSourced: whether this stream took it from a source.
     @ivar place: a message of the stream itself is stored only if C{last} is the last sequence of
         this subject; empty for other messages.
+    @ivar trace: what becomes of a message that is traced; C{None} for others.
     """
 
     subject: bytes
@@ -71,6 +113,15 @@ class Arrived(NamedTuple):
     isSourced: bool = False
     place: bytes = b""
     last: int = 0
+    trace: StreamTrace | None = None
+
+
+def tracedIn(stream: str, message: Message) -> Arrived:
+    """
+    @param message: one with a trace. The copy that is stored is not traced where it is delivered.
+    """
+    copy, trace = disabled(message), StreamTrace(stream, message.trace)
+    return Arrived(copy.subject, copy.reply, copy.headers, copy.payload, trace=trace)
 
 
 class StreamBatch:

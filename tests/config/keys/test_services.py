@@ -21,7 +21,6 @@ VALID = [
     "ocsp { mode: always, urls: [a] }",
     "ocsp_cache { type: local, save_interval: 10 }",
     "proxies { trusted: [ {key: a} ] }",
-    "accounts { A { msg_trace { dest: x, sampling: 50% } } }",
 ]
 
 
@@ -32,6 +31,7 @@ def test_valid(text: str) -> None:
 
 
 SUPPORTED = [
+    "accounts { A { msg_trace { dest: x, sampling: 50% } } }",
     """websocket {
         listen: "127.0.0.1:-1", no_tls: true, origins: ["http://a"], handshake_timeout: 2
         headers { X-A: b }, authorization { user: a, pass: b, timeout: 1 }

@@ -4,9 +4,19 @@ The answers to publishers.
 
 from __future__ import annotations
 
+import json
+from random import Random
+
+from natsbroker.accounts.tracing import CLIENT, AccountTracing, TracePeer
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.model import errors
-from natsbroker.jetstream.streams.publishanswers import DUPLICATE, PublishAnswers, StreamBatch
+from natsbroker.jetstream.streams.publishanswers import (
+    DUPLICATE,
+    PublishAnswers,
+    StreamBatch,
+    tracedIn,
+)
+from natsbroker.wire.values import Message
 from tests.support import Names, onEach, using
 
 
@@ -43,3 +53,23 @@ def test_records(names: Names) -> None:
         assert second == Record(8, 4, b"s.b", b"", b"y")
         assert type(first) is Record
         assert batch.records(0)[0].headers == b"\0\0\0\1A"
+
+
+def test_traced() -> None:
+    """A stream adds one event to a trace, and what it stores is not traced where it goes."""
+    sent: list[Message] = []
+    tracing = AccountTracing("A", dict, float, Random(1), sent.append)
+    headers = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
+    asked = Message(b"s.a", headers + b"x", headerLength=len(headers))
+    message = tracing.begin(asked, TracePeer(CLIENT, 1, ""))
+    assert message is not None
+    arrived = tracedIn("S", message)
+    assert arrived.headers == b"NATS/1.0\r\nNats-Trace-Dest: trace disabled\r\n\r\n"
+    assert arrived.trace is not None
+    message.trace.release()
+    assert sent == []
+    arrived.trace.refused(errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM())
+    arrived.trace.stored(b"s.a")
+    (_, event) = json.loads(sent[0].payload)["events"]
+    del event["ts"]
+    assert event == {"type": "js", "stream": "S", "error": "maximum payload exceeded"}

@@ -1,0 +1,112 @@
+"""
+The headers that ask servers to trace a message, read and written by nats-server's rules (2.15.1).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+DEST = b"Nats-Trace-Dest"
+ONLY = b"Nats-Trace-Only"
+HOP = b"Nats-Trace-Hop"
+ORIGIN_ACCOUNT = b"Nats-Trace-Origin-Account"
+
+#: The destination in the headers of a message that no other server is to trace.
+DISABLED = b"trace disabled"
+
+_BEGIN = b"NATS/1.0\r\n"
+_END = b"\r\n"
+_TRUE = frozenset({b"1", b"true", b"on"})
+_PARENT = re.compile(rb"\ntraceparent[ \t]*:", re.IGNORECASE)
+_FLAGS = re.compile(rb"[0-7][13579bdf]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRequest:
+    """
+    What the headers of one message ask for.
+
+    @ivar dest: where the events go; empty for the destination of the account, which a
+        C{traceparent} header asks for.
+    @ivar isOnly: whether the message itself is not to be delivered.
+    @ivar hop: the number that the server before gave the message; empty where it was published.
+    @ivar isRefused: whether another header forbids that it is traced.
+    @ivar headers: all of them, sorted by name.
+    """
+
+    dest: bytes
+    isOnly: bool
+    hop: bytes
+    isRefused: bool
+    headers: dict[str, list[str]]
+
+    @property
+    def encoding(self) -> str:
+        """
+        The encodings of events that the receiver takes; empty for no preference.
+        """
+        return ",".join(self.headers.get("Accept-Encoding", ()))
+
+
+def asksForTrace(body: bytes, headerLength: int, hasDest: bool = False) -> bool:
+    """
+    Whether the headers of a message may ask for a trace.
+
+    @param hasDest: whether the account has a destination for those with C{traceparent}.
+    """
+    if body.find(DEST, 0, headerLength) >= 0:
+        return True
+    return hasDest and _PARENT.search(body, 0, headerLength) is not None
+
+
+def readRequest(block: bytes) -> TraceRequest | None:
+    """
+    @param block: the header block.
+    @return: C{None} if no trace is asked for.
+    """
+    if not block.startswith(_BEGIN):
+        return None
+    pairs = _pairsOf(block)
+    dest = _valueOf(pairs, DEST)
+    if dest == DISABLED or not (dest or _isSampled(pairs)):
+        return None
+    isOnly = bool(dest) and _valueOf(pairs, ONLY).lower() in _TRUE
+    headers: dict[str, list[str]] = {}
+    for name, value in sorted(pairs, key=lambda pair: pair[0]):
+        headers.setdefault(_text(name), []).append(_text(value))
+    isRefused = any(name == ORIGIN_ACCOUNT for name, _ in pairs)
+    return TraceRequest(dest, isOnly, _valueOf(pairs, HOP), isRefused, headers)
+
+
+def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
+    """
+    @param block: of the wire, with its empty line.
+    @return: the block with one such header, at its end.
+    """
+    lines = block.split(_END)[:-2]
+    kept = [each for each in lines if each.partition(b":")[0] != name]
+    return _END.join([*kept, b"%b: %b" % (name, value), b"", b""])
+
+
+def _pairsOf(block: bytes) -> list[tuple[bytes, bytes]]:
+    pairs = []
+    for line in block[len(_BEGIN) :].split(_END):
+        name, _, value = line.partition(b":")
+        if name and (value := value.strip(b" \t")):
+            pairs.append((name, value))
+    return pairs
+
+
+def _valueOf(pairs: list[tuple[bytes, bytes]], name: bytes) -> bytes:
+    return next((value for each, value in pairs if each == name), b"")
+
+
+def _isSampled(pairs: list[tuple[bytes, bytes]]) -> bool:
+    value = next((value for name, value in pairs if name.lower() == b"traceparent"), b"")
+    parts = value.split(b"-")
+    return len(parts) == 4 and _FLAGS.fullmatch(parts[3]) is not None
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
