@@ -77,6 +77,7 @@ _HOT = tuple(
     f"tests/{each}"
     for each in (
         *("accounts", "connections", "clients", "links", "routes", "gateways", "leafnodes"),
+        "websocket",
         *("client", "server", "testing", "conformance", "examples"),
         *("test_broker.py", "test_hot.py", "test_main.py", "test_tap.py"),
     )
