@@ -264,7 +264,12 @@ class StreamAccount(ConsumerAccount, Protocol):
 class PublishedStream(Protocol):
     """
     The stream of a publisher.
+
+    @ivar skippedAt: when a message was last passed over because nobody wanted it, in nanoseconds
+        since 1970; 0 for never.
     """
+
+    skippedAt: int
 
     @property
     def account(self) -> StreamAccount:

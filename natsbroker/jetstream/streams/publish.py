@@ -371,6 +371,7 @@ class StreamPublisher:
             self.duplicates.add(messageId, sequence, now)
         self.duplicates.last = messageId
         self._inFlight += 1
+        self._stream.skippedAt = now
         skipping = log.skipTo(sequence + 1)
         skipping.addCallbacks(
             lambda _: self._answer(reply, self._answers.stored(sequence)),

@@ -39,6 +39,7 @@ class StreamRecords:
         self.log = log
         self._tail = StreamTail()
         self._first = 0
+        self.skippedAt = 0
         self._subjectCount: tuple[Any, int] | None = None
 
     @property
@@ -67,9 +68,10 @@ class StreamRecords:
     @property
     def lastTime(self) -> int:
         """
-        When the last message was stored, in nanoseconds since 1970; 0 for never.
+        When the last message was stored, or passed over because nobody wanted it, in nanoseconds
+        since 1970; 0 for never.
         """
-        return cast(int, self.log.bounds().lastTime)
+        return max(cast(int, self.log.bounds().lastTime), self.skippedAt)
 
     @property
     def messages(self) -> int:

@@ -13,18 +13,11 @@ from urllib.parse import quote
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 
 from natsbroker.interfaces import IStateStore, ISubscription
-from natsbroker.interfaces.records import (
-    Record,
-    Retention,
-)
+from natsbroker.interfaces.records import Record, Retention
 from natsbroker.jetstream.consumers.state import stateKey
 from natsbroker.jetstream.contracts import StreamAccount
 from natsbroker.jetstream.model.configjson import streamConfigJSON
-from natsbroker.jetstream.model.streamconfig import (
-    DiscardPolicy,
-    RetentionPolicy,
-    StreamConfig,
-)
+from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy, StreamConfig
 from natsbroker.jetstream.schedules.scheduler import MessageScheduler
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.aging import MessageAging
@@ -33,6 +26,7 @@ from natsbroker.jetstream.streams.expiry import MessageExpiry
 from natsbroker.jetstream.streams.intake import StreamIntake
 from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
+from natsbroker.subjects.grammar import isSubset
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -398,7 +392,19 @@ class Stream(StreamRecords):
         sequences = yield self._matching(pattern, stop)
         if keep:
             sequences = sequences[:-keep]
-        return cast(int, (yield self.remove(sequences)))
+        removed = yield self.remove(sequences)
+        if removed and not self.messages:
+            self._passedOver(pattern)
+        return cast(int, removed)
+
+    def _passedOver(self, pattern: bytes) -> None:
+        """
+        A purge of one pattern has left nothing: consumers that it concerns go on behind the end.
+        """
+        for consumer in list(self.consumers.values()):
+            wanted = consumer.filters or (b">",)
+            if any(isSubset(each, pattern) or isSubset(pattern, each) for each in wanted):
+                consumer.removed((), self.first, True)
 
     @inlineCallbacks
     def _keeping(self, keep: int) -> Generator[Deferred[Any], Any, int]:

@@ -207,3 +207,22 @@ def test_updatedPause() -> None:
         request = {"stream_name": "S", "config": config}
         made = stage.ask("CONSUMER.DURABLE.CREATE.S.c", request)["config"]["pause_until"]
         assert made == stage.ask("CONSUMER.INFO.S.c")["config"]["pause_until"] == shown
+
+
+def test_purgedEntirely() -> None:
+    """
+    When a purge of a subject has left nothing, consumers with that subject go on behind the end, as
+    with nats-server; others stay where they are.
+    """
+    stage = ApiStage()
+    stage.make()
+    for each in (b"s.a", b"s.a"):
+        stage.publish(each)
+    for name, pattern in (("all", ""), ("some", "s.a"), ("other", "s.b")):
+        consumer(stage, name, ack_policy="explicit", filter_subject=pattern)
+    assert stage.ask("STREAM.PURGE.S", {"filter": "s.a"})["purged"] == 2
+    for name, sequence in (("all", 2), ("some", 2), ("other", 0)):
+        info = stage.ask(f"CONSUMER.INFO.S.{name}")
+        assert info["delivered"]["stream_seq"] == info["ack_floor"]["stream_seq"] == sequence
+    stage.publish(b"s.a")
+    assert stage.ask("CONSUMER.INFO.S.all")["num_pending"] == 1

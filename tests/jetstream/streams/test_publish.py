@@ -267,6 +267,7 @@ class TestLimits:
         assert b'"seq":1' in stage.publish(b"s.a", b"1", Nats_Msg_Id="x")
         assert b'"seq":1,"duplicate": true' in stage.publish(b"s.a", b"1", Nats_Msg_Id="x")
         assert (stream.messages, stream.first, stream.last) == (0, 2, 1)
+        assert stream.lastTime == stage.now()
 
 
 class TestRollup:
