@@ -16,6 +16,7 @@ from natsbroker.auth.responder import Describe
 from natsbroker.jetstream.jsz import JszQuery, accountsOf, accountSteps
 from natsbroker.jetstream.model.gojson import JsonError
 from natsbroker.monitoring.answers import bodyOf, compact
+from natsbroker.monitoring.connectioncounts import connectionCounts
 from natsbroker.monitoring.healthz import HealthQuery
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.queries import BadQuery
@@ -180,22 +181,6 @@ class SystemAnswers:
     def _refused(self, code: int, description: str, data: Mapping[str, Any] | None = None) -> bytes:
         error = {"code": code, "description": description}
         return compact({"server": self._describe(), **(data or {}), "error": error}).encode()
-
-
-def connectionCounts(
-    server: Mapping[str, Any], number: str, now: str, row: Mapping[str, Any]
-) -> dict[str, Any]:
-    """
-    @param row: of an account in C{/accstatz}.
-    @return: the event about the connections of an account.
-    """
-    return {
-        "type": "io.nats.server.advisory.v1.account_connections",
-        "id": number,
-        "timestamp": now,
-        "server": server,
-        **row,
-    }
 
 
 def _health(model: MonitoringModel, request: SystemRequest) -> Any:

@@ -314,6 +314,7 @@ class BrokerParts:
         bus = self._systemBus()
         if bus is None:
             return
+        from natsbroker.monitoring.connectioncounts import ConnectionCounts
         from natsbroker.monitoring.status import StatusReports
         from natsbroker.monitoring.systemrequests import SystemRequests
 
@@ -322,6 +323,10 @@ class BrokerParts:
                 self._systemBus, self._keys.id, self.describe, self.monitoring, self._reactor
             )
         )
+        counts = ConnectionCounts(
+            self._systemBus, self.describe, self.monitoring, self._reactor, self._random
+        )
+        self.observers.add(counts)
         requests = SystemRequests(bus, self._keys.id, self._makeAnswers)
         system = bus.account
         self.accounts.watch(
