@@ -5,7 +5,7 @@ The parts of a broker, and the order in which they are made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from random import Random
 from socket import socket
@@ -106,37 +106,29 @@ class Replacements:
     clientSocket: socket | None = None
 
 
+@dataclass(eq=False)
 class BrokerParts:
     """
     The parts of one broker. The values that a part looks up while it works are those in force then.
 
+    @ivar _host: the broker, which is the parent of those parts that are services.
     @ivar isElsewhere: whether these are endpoints that the settings do not know.
     @ivar poller: for plain TCP, once the broker runs on a reactor that supports it.
     """
 
-    def __init__(
-        self,
-        host: Any,
-        settings: Settings,
-        keys: ServerKeys,
-        random: Random,
-        plugins: Plugins,
-        given: Replacements,
-    ) -> None:
-        """
-        @param host: the broker, which is the parent of those parts that are services.
-        """
-        self._host = host
-        self._reactor = host.reactor
-        self._settings = settings
-        self._keys = keys
-        self._random = random
-        self._plugins = plugins
-        self._given = given
-        self.poller: SocketPoller | None = None
-        self._store: StreamingService | None = None
-        self.jetstream: JetStreamFigures | None = None
-        self.reloadFile: Callable[[], Sequence[str]] = lambda: [_NO_FILE]
+    _host: Any
+    _settings: Settings
+    _keys: ServerKeys
+    _random: Random
+    _plugins: Plugins
+    _given: Replacements
+    poller: SocketPoller | None = field(default=None, init=False)
+    jetstream: JetStreamFigures | None = field(default=None, init=False)
+    reloadFile: Callable[[], Sequence[str]] = field(default=lambda: [_NO_FILE], init=False)
+    _store: StreamingService | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._reactor = self._host.reactor
 
     def make(self) -> None:
         """

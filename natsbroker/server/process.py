@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from socket import socket
 from typing import Any, TextIO
 
@@ -29,30 +30,24 @@ SLICE = 500_000
 works for less than that, and on a busy machine would wait for those who use milliseconds each."""
 
 
+@dataclass(eq=False)
 class ServerProcess:
-    def __init__(
-        self,
-        settings: Settings,
-        reactor: Any,
-        stderr: TextIO,
-        program: str,
-        read: Callable[[], Settings] | None = None,
-        warnings: Iterable[str] = (),
-        clientSocket: socket | None = None,
-    ) -> None:
-        self.exitCode = 0
-        self._settings = settings
-        self._reactor = reactor
-        self._program = program
-        self._read = read
-        self._warnings = list(warnings)
-        self._clientSocket = clientSocket
-        self._broker: Broker | None = None
-        self._processFiles: ProcessFiles | None = None
-        self._isStopping = False
-        self._processLog = ProcessLog(stderr, settings.logging)
+    settings: Settings
+    reactor: Any
+    stderr: TextIO
+    program: str
+    read: Callable[[], Settings] | None = None
+    warnings: Iterable[str] = ()
+    clientSocket: socket | None = None
+    exitCode: int = field(default=0, init=False)
+    _broker: Broker | None = field(default=None, init=False)
+    _processFiles: ProcessFiles | None = field(default=None, init=False)
+    _isStopping: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._processLog = ProcessLog(self.stderr, self.settings.logging)
         self._signals = Signals(
-            reactor,
+            self.reactor,
             {
                 signal.SIGINT: self.stop,
                 signal.SIGTERM: self._terminate,
@@ -67,8 +62,8 @@ class ServerProcess:
         globalLogBeginner.beginLoggingTo([self._processLog.observer], redirectStandardIO=False)
         if hot.useShortSlices is not None:
             hot.useShortSlices(SLICE)
-        self._reactor.callWhenRunning(self._start)
-        self._reactor.run()
+        self.reactor.callWhenRunning(self._start)
+        self.reactor.run()
         self._signals.uninstall()
         return self.exitCode
 
@@ -76,13 +71,13 @@ class ServerProcess:
         self._signals.install()
         try:
             broker = self._broker = Broker(
-                self._settings, reactor=self._reactor, clientSocket=self._clientSocket
+                self.settings, reactor=self.reactor, clientSocket=self.clientSocket
             )
             broker.addPlanner(self._processLog.plan)
-            self._processFiles = ProcessFiles(broker, self._program, self._read)
+            self._processFiles = ProcessFiles(broker, self.program, self.read)
             self._processFiles.setServiceParent(broker)  # type: ignore[no-untyped-call]
             broker.useReload(self._processFiles.reload)
-            for warning in self._warnings:
+            for warning in self.warnings:
                 _log.warn("{warning}", warning=warning)
             broker.startService()
         except BaseException:
@@ -126,4 +121,4 @@ class ServerProcess:
         except Exception:
             _log.failure("The broker did not stop properly")
             self.exitCode = 1
-        self._reactor.stop()
+        self.reactor.stop()
