@@ -21,6 +21,7 @@ from twisted.python.compat import nativeString
 from zope.interface import implementer
 
 from natsbroker.clients.protocol import ClientFactory
+from natsbroker.config.addresses import joined
 from natsbroker.connections.opensocket import ANYWHERE, BACKLOG, takesBoth
 from natsbroker.connections.poller import SocketPoller, installTransport
 
@@ -175,10 +176,6 @@ def describe(address: Any) -> str:
         name = getattr(address, "name", b"") or b""
         return nativeString(name)
     return joined(host, address.port)
-
-
-def joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def urlOf(scheme: str, address: Any) -> str:

@@ -37,6 +37,10 @@ def checkPort(port: int) -> int:
     return port
 
 
+def joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteURL:
     """
@@ -52,8 +56,7 @@ class RemoteURL:
     path: str = ""
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return joined(self.host, self.port)
 
 
 _WEBSOCKET = ("ws", "wss")

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from natsbroker import __version__
 from natsbroker.accounts.tracing import TRACING_PROTOCOL
-from natsbroker.clients.listener import joined
-from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.addresses import RemoteURL, joined
 from natsbroker.config.model import Settings
 from natsbroker.gateways.settings import Gateway
 from natsbroker.links.context import LinkLimits

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from natsbroker.clients.listener import joined
+from natsbroker.config.addresses import joined
 from natsbroker.config.tls import TLSSettings
 from natsbroker.leafnodes.settings import RemoteLeaf, splitRemote
 from natsbroker.links.settingsmapper import handshakeOf

@@ -12,8 +12,7 @@ from natsbroker import NATS_VERSION, __version__
 from natsbroker.accounts.tracing import TRACING_PROTOCOL
 from natsbroker.auth.configured import Logins, SettingsAuthorizer, UserEntry, grantFrom
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.clients.listener import joined
-from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.addresses import RemoteURL, joined
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings, TLSSettings, User
 from natsbroker.connections.tlscontext import contextFrom, diallingContextFrom
 from natsbroker.interfaces import IAuthorizer

@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory, connectionDone
 from twisted.python.failure import Failure
 
-from natsbroker.clients.listener import joined
+from natsbroker.config.addresses import joined
 from natsbroker.leafnodes.protocol import LeafProtocol
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.links.context import LinkContext

@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from zope.interface import Attribute, Interface
 
 from natsbroker import errors, hot
+from natsbroker.config.addresses import joined
 from natsbroker.connections.backlog import FRAME
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
@@ -344,8 +345,7 @@ class Link(PeerSession):
             _log.failure("{link} - Internal failure", link=str(self))
 
     def __str__(self) -> str:
-        host = f"[{self.peer.host}]" if ":" in self.peer.host else self.peer.host
-        return f"{host}:{self.peer.port} - {self.letter}:{self.number}"
+        return f"{joined(self.peer.host, self.peer.port)} - {self.letter}:{self.number}"
 
 
 def _nothing(*_: object) -> None:

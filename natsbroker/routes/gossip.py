@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from twisted.logger import Logger
 
+from natsbroker.config.addresses import joined
 from natsbroker.connections.labels import inQuotes
 from natsbroker.errors import logText
 from natsbroker.links.tls import isAddress
@@ -51,8 +52,7 @@ def reachable(document: ServerDocument, host: str) -> ServerDocument:
     """
     if document.ip or not host or not document.port:
         return document
-    shown = f"[{host}]" if ":" in host else host
-    return document.changed(ip=f"nats-route://{shown}:{document.port}/")
+    return document.changed(ip=f"nats-route://{joined(host, document.port)}/")
 
 
 def targetFrom(document: ServerDocument, user: str, password: str, name: str) -> RouteTarget:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from natsbroker.clients.listener import joined
+from natsbroker.config.addresses import joined
 from natsbroker.config.tls import TLSSettings
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import decoded, instant, nanoseconds, number

@@ -14,7 +14,7 @@ from natsbroker import __version__
 from natsbroker.accounts.tracing import TRACING_PROTOCOL
 from natsbroker.auth.configured import patternsOf
 from natsbroker.auth.settings import SubjectPermission
-from natsbroker.clients.listener import joined
+from natsbroker.config.addresses import joined
 from natsbroker.config.model import Settings
 from natsbroker.links.compression import NO_COMPRESSION, Compression
 from natsbroker.links.context import LinkLimits
@@ -57,8 +57,7 @@ class RouteTarget:
         return replace(self, account=account)
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return joined(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ import fcntl
 import socket
 import struct
 
-from natsbroker.clients.listener import joined
-from natsbroker.config.addresses import isLoopback
+from natsbroker.config.addresses import isLoopback, joined
 from natsbroker.config.model import Settings
 from natsbroker.links.settings import advertised
 

@@ -6,7 +6,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from twisted.internet.error import BindError, CannotListenError, ConnectError
 from twisted.logger import Logger, LogLevel
@@ -16,6 +15,7 @@ from natsbroker import NATS_VERSION, __version__, hot
 from natsbroker.accounts.registry import accountNames
 from natsbroker.auth.passwords import isHash
 from natsbroker.clients.listener import PortListener, describe
+from natsbroker.config.addresses import joined
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import StoreError
@@ -114,5 +114,4 @@ def listenDetail(error: CannotListenError) -> str:
 
 
 def _place(error: CannotListenError) -> str:
-    host: Any = error.interface or "0.0.0.0"
-    return f"[{host}]:{error.port}" if ":" in str(host) else f"{host}:{error.port}"
+    return joined(str(error.interface or "0.0.0.0"), int(error.port))

@@ -14,8 +14,8 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
-from natsbroker.clients.listener import joined
 from natsbroker.clients.protocol import ClientProtocol
+from natsbroker.config.addresses import joined
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.config.tls import TLSSettings
