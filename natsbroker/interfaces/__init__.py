@@ -83,6 +83,7 @@ from natsbroker.interfaces.storage import (
     IStreamLog,
     IStreamStore,
     ISubjectIndexedLog,
+    IViewableStore,
 )
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo, Kind, Message, Run
@@ -135,6 +136,7 @@ __all__ = [
     "ISubscriber",
     "ISubscription",
     "ITracedSubscriber",
+    "IViewableStore",
     "Kind",
     "LeaseCensus",
     "LeaseHolder",

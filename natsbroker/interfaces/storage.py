@@ -186,6 +186,20 @@ class ILeasedStore(IStreamStore):
         """
 
 
+class IViewableStore(ILeasedStore):
+    """
+    A store that several brokers share, and whose logs can be read without their lease.
+    """
+
+    def view(name: str) -> Deferred[ISubjectIndexedLog]:
+        """
+        What is durable in a log when this is called, also if another broker has its lease. It is
+        only read, and does not change; what is deleted later is left out.
+
+        @return: fails with L{NoSuchLog} or L{StoreFailed}.
+        """
+
+
 class IStreamLog(Interface):
     """
     A sequence of records.

@@ -5,7 +5,7 @@ The streams of one account that brokers share: taking them, handing them over, a
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, gatherResults
@@ -16,6 +16,7 @@ from natsbroker.interfaces import ILeasedStore
 from natsbroker.interfaces.records import LeaseCensus, LeaseLost, NoSuchLog, StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.cluster.peers import PeerChannel
+from natsbroker.jetstream.cluster.views import DirectViews
 from natsbroker.jetstream.damage import Unreadable, lostState
 from natsbroker.jetstream.model.configjson import STREAM_CONFIG
 from natsbroker.jetstream.model.members import JetStreamPeers, replicasOf
@@ -83,6 +84,7 @@ class AccountCluster:
         self.prefix = logName(account.name, "")
         self._moving: set[str] = set()
         self._configs: dict[bytes, StreamConfig] = {}
+        self._views = DirectViews(account, leases.store, self.configs)
 
     @property
     def members(self) -> JetStreamPeers | None:
@@ -149,6 +151,22 @@ class AccountCluster:
         See which brokers there are: one that has just started counts.
         """
         await self._leases.refresh()
+
+    async def follow(self, leaders: Mapping[str, str | None]) -> None:
+        """
+        Answer direct get for streams that this broker does not lead.
+
+        @param leaders: the leaders of all logs.
+        """
+        await self._views.follow(
+            {log: leader for log, leader in leaders.items() if log.startswith(self.prefix)}
+        )
+
+    def close(self) -> None:
+        """
+        Answer nothing any more.
+        """
+        self._views.close()
 
     # Taking and letting go.
 

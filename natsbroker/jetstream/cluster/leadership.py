@@ -156,6 +156,8 @@ class ClusterLeadership:
             if cluster is not None and isDue and not self._isLeaving:
                 await cluster.take(log)
         self._free = free
+        for cluster in self.clusters.values():
+            await cluster.follow(census.logs)
         move = self._balance.seen(self.members, self.loads)
         if move is not None and self.isMeta and self._moving is None:
             # What is free is looked for meanwhile.
@@ -312,6 +314,8 @@ class ClusterLeadership:
         if self._timer is not None:
             self._timer.cancel()
         self._reach.close()
+        for each in self.clusters.values():
+            each.close()
         self.channel.close()
 
     async def remove(self, peer: str) -> str:

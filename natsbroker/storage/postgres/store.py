@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
-from natsbroker.interfaces import ILeasedStore, IStateStore, IStreamLog
+from natsbroker.interfaces import IStateStore, IStreamLog, ISubjectIndexedLog, IViewableStore
 from natsbroker.interfaces.records import (
     LeaseCensus,
     LeaseLost,
@@ -38,6 +38,7 @@ from natsbroker.storage.postgres.log import PostgresLog
 from natsbroker.storage.postgres.reading import fetchSpaces, fetchState
 from natsbroker.storage.postgres.schema import PostgresLogRow, checksum
 from natsbroker.storage.postgres.session import Session
+from natsbroker.storage.postgres.views import PostgresView, fetchRow
 from natsbroker.storage.postgres.writing import PostgresTransaction
 from natsbroker.storage.threaded import OwnedSpace, ThreadedStore
 
@@ -102,7 +103,7 @@ class TransactionJob(Job):
         return self._result
 
 
-@implementer(ILeasedStore)
+@implementer(IViewableStore)
 class PostgresStore(ThreadedStore[PostgresLog]):
     """
     Logs and state in a PostgreSQL database. Made by L{openPostgres} only.
@@ -159,6 +160,10 @@ class PostgresStore(ThreadedStore[PostgresLog]):
 
     def peek(self, prefix: str, keys: bytes) -> Deferred[dict[str, dict[bytes, bytes]]]:
         return self.fetch(fetchSpaces, prefix, keys)
+
+    def view(self, name: str) -> Deferred[ISubjectIndexedLog]:
+        checkLogName(name)
+        return self.fetch(fetchRow, name).addCallback(lambda row: PostgresView(self, row))
 
     def whenFree(self, name: str) -> Deferred[IStreamLog]:
         checkLogName(name)

@@ -80,8 +80,16 @@ def test_stopped(server: Server) -> None:
 
 def test_killed(server: Server) -> None:
     """The same after kill -9, except that what was acknowledged last may come again: then it is
-    marked."""
-    for lines in runTogether(server.url, "restart", whenReady=lambda: _kill(server)).values():
+    marked. What JetStream's consumer acknowledged with an answer does not."""
+    fetched: list[bytes] = []
+
+    def kill() -> None:
+        fetched.extend(asyncio.run(_fetched(server.url, "js_restart")))
+        _kill(server)
+
+    outcome = runTogether(server.url, "restart", whenReady=kill)
+    assert fetched == [b"1", b"2", b"3", b"4"]
+    for lines in outcome.values():
         first, _, second, _, third = lines["restart"]
         assert first == {"got": [1, 2], "group": [1, 2]}
         for sequence, line in ((3, second), (4, third)):

@@ -15,8 +15,14 @@ from zope.interface import implementer
 
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
-from natsbroker.interfaces import ILeasedStore, IStateStore
-from natsbroker.interfaces.records import LeaseCensus, LeaseHolder, LeaseLost, StoreFailed
+from natsbroker.interfaces import IStateStore, IViewableStore
+from natsbroker.interfaces.records import (
+    LeaseCensus,
+    LeaseHolder,
+    LeaseLost,
+    NoSuchLog,
+    StoreFailed,
+)
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.model.limits import NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS
 from natsbroker.jetstream.service import JetStreamService
@@ -80,7 +86,7 @@ class SharedStates:
         return self._store.inSpace(self._space, lambda: self._inner.change(changes))
 
 
-@implementer(ILeasedStore)
+@implementer(IViewableStore)
 class SharedStore:
     """
     One broker's view of the store.
@@ -167,6 +173,14 @@ class SharedStore:
                 if values:
                     found[space] = values
         return succeed(found)
+
+    def view(self, name: str) -> Deferred[Any]:
+        if not (self.isAlive and self.isReachable):
+            return fail(StoreFailed("unreachable"))
+        if name not in self.leases.known:
+            return fail(NoSuchLog(name))
+        viewed: Deferred[Any] = self.leases.inner.open(name, create=False)
+        return viewed
 
     def whenFree(self, name: str) -> Deferred[Any]:
         return fail(NotImplementedError())

@@ -1,0 +1,114 @@
+"""
+Direct get by brokers that do not lead a stream: what is durable is in the database that all have.
+
+So there is no gap while a stream has no leader. Each request reads what was durable when it came,
+so a client finds what was acknowledged to it, whichever broker answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred
+
+from natsbroker.interfaces import IViewableStore
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.model.streamconfig import StreamConfig
+from natsbroker.jetstream.streams.directget import DirectGetResponder
+from natsbroker.jetstream.streams.reading import StreamRecords
+from natsbroker.jetstream.streams.stream import logName
+
+if TYPE_CHECKING:
+    from natsbroker.interfaces.storage import IStreamStore
+
+REREAD = 10
+"""After how many looks configurations are read again although no leader has changed."""
+
+
+class StreamView(StreamRecords):
+    """
+    A stream that another broker leads, or none.
+    """
+
+    def __init__(
+        self, account: JetStreamAccount, store: IStreamStore, config: StreamConfig
+    ) -> None:
+        super().__init__(config, None)
+        self.account = account
+        self.name = config.name
+        self._store: Any = store
+        stream: Any = self
+        self._responder = DirectGetResponder(stream)
+        self._responder.configured()
+
+    def settle(self) -> Deferred[None]:
+        """
+        See what is durable now.
+        """
+        viewing: Deferred[Any] = self._store.view(logName(self.account.name, self.name))
+        return viewing.addCallback(self._viewed)
+
+    def _viewed(self, log: Any) -> None:
+        self.log = log
+
+    def close(self) -> None:
+        """
+        Answer no more requests.
+        """
+        self._responder.close()
+
+
+class DirectViews:
+    """
+    The views of one account.
+    """
+
+    def __init__(
+        self,
+        account: JetStreamAccount,
+        store: IStreamStore,
+        configs: Callable[[], Awaitable[Mapping[str, StreamConfig]]],
+    ) -> None:
+        """
+        @param configs: gives the configurations of all streams of the account.
+        """
+        self._account = account
+        self._store = store
+        self._configs = configs
+        self._views: dict[str, StreamView] = {}
+        self._leaders: dict[str, str | None] = {}
+        self._looks = 0
+
+    async def follow(self, leaders: Mapping[str, str | None]) -> None:
+        """
+        Answer for the streams that this broker does not lead and that allow direct get.
+
+        @param leaders: the leaders of the account's logs, by log.
+        """
+        self._looks += 1
+        if not IViewableStore.providedBy(self._store):
+            return
+        if leaders == self._leaders and self._looks % REREAD:
+            return
+        configs = await self._configs()
+        self._leaders = dict(leaders)
+        wanted = {
+            name: config
+            for name, config in configs.items()
+            if config.allow_direct and name not in self._account.streams
+        }
+        for name, view in list(self._views.items()):
+            if wanted.get(name) != view.config:
+                view.close()
+                del self._views[name]
+        for name in wanted.keys() - self._views.keys():
+            self._views[name] = StreamView(self._account, self._store, wanted[name])
+
+    def close(self) -> None:
+        """
+        Answer no more requests.
+        """
+        views, self._views = self._views, {}
+        for view in views.values():
+            view.close()
