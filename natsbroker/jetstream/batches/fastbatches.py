@@ -191,6 +191,7 @@ class FastBatches(OpenBatches[_FastBatch]):
 
     def _placeOf(self, message: Arrived) -> FastPlace:
         self._checkMessage(message)
+        self._checks.checkRoom(message)
         if not self._stream.config.allow_batched:
             raise errors.BATCH_PUBLISH_DISABLED()
         place = placeOf(message.reply)

@@ -57,6 +57,28 @@ class BatchChecks(NamedTuple):
     counters: CounterTotals
     usage: Callable[[], tuple[int, int]]
 
+    def checkRoom(self, message: Arrived) -> None:
+        """
+        Check a message of a batch against the limits of the account and of the server.
+
+        @raise errors.JetStreamError: if there is no room for it.
+        """
+        if self.checks.room.isBounded:
+            self.checks.room.check(self._sizeOf(message), self.usage()[1])
+
+    def checkRoomOfAll(self, messages: list[Arrived]) -> None:
+        """
+        Check the messages that an atomic batch stores together. nats-server stores those for which
+        there is room.
+
+        @raise errors.JetStreamError: if there is no room for all of them.
+        """
+        if self.checks.room.isBounded:
+            self.checks.room.check(0, self.usage()[1] + sum(map(self._sizeOf, messages)))
+
+    def _sizeOf(self, message: Arrived) -> int:
+        return self.stream.sizeOf(message.subject, message.headers, message.payload)
+
     def begin(self, isAtomic: bool) -> StagedChecks:
         """
         The checks of messages that are stored now.
@@ -73,10 +95,9 @@ class StagedChecks:
 
     def __init__(self, shared: BatchChecks, isAtomic: bool) -> None:
         self._isAtomic = isAtomic
-        self._stream, self._checks, self._schedules, self._duplicates, self._counters, usage = (
-            shared
-        )
-        self._messages, self._bytes = usage()
+        self._stream, self._checks, self._schedules = shared[:3]
+        self._duplicates, self._counters = shared.duplicates, shared.counters
+        self._messages, self._bytes = shared.usage()
         self._now = self._stream.account.now()
         self._ids: set[bytes] = set()
         self._subjects: dict[bytes, int] = {}

@@ -78,6 +78,7 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
             messages.append(message)
         staging = self._checks.begin(True)
         try:
+            self._checks.checkRoomOfAll(messages)
             checked = staging.checkAll(messages, transformed, following)
         except JetStreamError:
             staging.forgetPatterns()
@@ -102,6 +103,7 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
 
     def _numberOf(self, message: Arrived, batchId: bytes, known: MessageHeaders) -> int:
         self._checkMessage(message)
+        self._checks.checkRoom(message)
         if not self._stream.config.allow_atomic:
             raise errors.ATOMIC_PUBLISH_DISABLED()
         if len(batchId) > LONGEST_ID:

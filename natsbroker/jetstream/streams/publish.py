@@ -42,7 +42,6 @@ from natsbroker.jetstream.streams.publishanswers import (
 from natsbroker.jetstream.streams.publishchecks import PublishChecks
 from natsbroker.jetstream.streams.publishsteps import PublishSteps
 from natsbroker.jetstream.streams.republish import republisherOf
-from natsbroker.jetstream.streams.storageuse import StorageUse
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.values import Message, Run
@@ -74,7 +73,7 @@ class StreamPublisher:
         )
         self._atomic = AtomicBatches(stream, checks)
         self._fast = FastBatches(stream, self, checks, self._prepared, self._nextSequence)
-        self._use = StorageUse(stream)
+        self._use = self._checks.room
         self._batch: StreamBatch | None = None
         self._judging = JudgementQueue(stream, self.subjects, self._judge, self._refuse, self.flush)
         self._inFlight = 0

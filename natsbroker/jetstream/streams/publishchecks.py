@@ -14,6 +14,7 @@ from natsbroker.jetstream.streams.msgheaders import (
     expectedSequence,
     withHeader,
 )
+from natsbroker.jetstream.streams.storageuse import StorageUse
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 
 LONGEST_HEADERS = 65535
@@ -28,6 +29,8 @@ class PublishChecks:
     """
     The checks of one stream. Each raises a
     L{JetStreamError<natsbroker.jetstream.model.errors.JetStreamError>} for a message to refuse.
+
+    @ivar room: what the limits of the account and of the server leave.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class PublishChecks:
         self._stream = stream
         self._duplicates = duplicates
         self._subjects = subjects
+        self.room = StorageUse(stream)
 
     def checkSize(self, headers: int, payload: int) -> None:
         """

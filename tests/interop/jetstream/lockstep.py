@@ -49,6 +49,7 @@ _EMPTY = [0]
 
 _ZERO = "0001-01-01T00:00:00Z"
 _TIMES = ("ts", "created", "first_ts", "last_ts", "last_active", "time", "pinned_ts")
+_ACKED = re.compile(rb"(\$JS\.ACK\S*)\.\d+\.(\d+)\r\n")
 _VARYING = ("pause_remaining", "pinned_client_id", "leader", "storage_bytes")
 
 
@@ -210,6 +211,7 @@ class Side:
                 continue
             if subject.startswith(b"_INBOX."):
                 subject = b"_INBOX"
+            headers = _ACKED.sub(rb"\1.T.\2", headers)
             found.append((subject, reply, headers, body))
         return found
 

@@ -119,3 +119,37 @@ def test_near(monkeypatch: Any) -> None:
     assert not use.isNear()
     stage.clock.advance(FRESH / 1e9)
     assert use.isNear()
+
+
+def batched(stage: LimitedStage, number: int, commit: str = "") -> bytes:
+    """The answer to a message of an atomic batch; it has 1057 bytes, the last one more."""
+    lines = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": str(number)}
+    if commit:
+        lines["Nats_Batch_Commit"] = commit
+    return stage.publish(b"s.a", b"x" * 950, **lines)
+
+
+@pytest.mark.parametrize(("server", "account", "error"), [(2500, -1, SERVER), (-1, 2500, ACCOUNT)])
+def test_atomicBatches(server: int, account: int, error: int) -> None:
+    """A batch is stored whole or not at all, and begins only where there is room."""
+    stage = LimitedStage(server, account)
+    stream = stage.stream(allow_atomic=True)
+    assert [batched(stage, number) for number in (1, 2)] == [b"", b""]
+    assert stage.errorOf(batched(stage, 3, "1"))[0] == error
+    assert stream.messages == 0
+    assert batched(stage, 1) == b""
+    assert b'"count":2' in batched(stage, 2, "1")
+    stage.publish(b"s.a", b"x" * 900)
+    assert stage.errorOf(batched(stage, 1))[0] == error
+
+
+def test_fastBatches() -> None:
+    """The messages of a fast batch are refused when there is no room for them."""
+    stage = LimitedStage(account=2500)
+    stream = stage.stream(allow_batched=True)
+    inbox = stage.inbox(b"_INBOX.>")
+    for number, operation in ((1, 0), (2, 1), (3, 1)):
+        stage.send(b"s.a", b"x" * 969, b"_INBOX.b.9.fail.%d.%d.$FI" % (number, operation))
+        stage.settle()
+    assert stage.errorOf(inbox.payloads[-1])[0] == ACCOUNT
+    assert stream.messages == 2
